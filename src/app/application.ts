@@ -1,6 +1,6 @@
 /**
- * A compiled application: matches a request, handles it, counts it and finishes it. Routes and middleware can
- * no longer be added.
+ * A compiled application: matches a request to a route, handles the request, counts it and finishes it.
+ * Routes and middleware can no longer be added.
  *
  * Calls for each request:
  *   handle(req) -> count(req, response) -> the server sends it -> finish(req, outcome)
@@ -25,26 +25,26 @@ import type { CompilationView, CompiledApplication } from '../routing/compile.ts
 import type { CompileVariant } from './declarations.ts';
 import type { EffectiveOptions } from './options.ts';
 
-/** The objects that an application needs to serve requests. */
+/** The compiled routes, and the services that serving requests needs. */
 interface ApplicationDeps {
   readonly compiled: CompiledApplication;
   readonly options: EffectiveOptions;
   readonly clock: Clock;
   readonly log: Logger;
   readonly operations: Operations;
-  /** Counts unhandled errors. */
+  /** Counts errors that no exception handler handled. */
   readonly errors: Counter;
-  /** Counts connections that were closed because their client did not read. */
+  /** Counts connections that were closed because their client did not read the response. */
   readonly slowReaders: Counter;
-  /** Clean-ups that are still running after their responses; a shutdown waits for them. */
+  /** Running clean-ups of requests whose responses were already sent. A shutdown waits for them. */
   readonly cleanUps: Set<Promise<void>>;
-  /** Called with every error of a clean-up, after it was logged. */
+  /** Called with each error that a clean-up threw, after the error was logged. */
   readonly onFailedAfter?: CompileVariant['onFailedAfter'];
 }
 
 type CleanUp = (outcome: Outcome) => Awaitable<void>;
 
-/** A compiled application. */
+/** An application whose routes and middleware are compiled and can no longer change. */
 export class Application implements ServedApplication {
   readonly defaults: RequestDefaults;
   readonly clock: Clock;
@@ -58,15 +58,15 @@ export class Application implements ServedApplication {
   /** Matches and handles a request. Never throws, never rejects. */
   readonly handle: Core;
   /**
-   * Handles a request for a WebSocket: responds with 101, or refuses with another response. Never throws,
-   * never rejects.
+   * Handles a WebSocket handshake: responds with 101, or refuses with another status. Never throws, never
+   * rejects.
    */
   readonly upgrade: Core;
   readonly hasSocketAt: (path: string) => boolean;
   readonly routeAt: (method: string, path: string) => CompiledRoute | undefined;
   /**
-   * Loads the code of WebSockets, and resolves the dependencies of scope `app`. Returns a function that runs
-   * their clean-ups.
+   * Imports the WebSocket modules if a route needs them, and resolves the dependencies of scope `app`.
+   * Returns a function that runs the clean-ups of these dependencies.
    */
   readonly start: () => Promise<() => Promise<void>>;
   readonly isProbe: (req: TransportRequest) => boolean = isProbe;
@@ -97,7 +97,8 @@ export class Application implements ServedApplication {
   }
 
   /**
-   * Counts a response just before it is sent. `durationMs`: time from the request's start to the response.
+   * Counts a response just before it is sent. `durationMs` is the time from the start of the request to the
+   * response.
    */
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void {
     this.#deps.operations.count(req, response.status, durationMs);
@@ -106,8 +107,8 @@ export class Application implements ServedApplication {
   }
 
   /**
-   * Counts a response that could not be sent completely. `failed`: node:http refused it, or the source of its
-   * body failed. `slow`: its client did not read.
+   * Counts a response that could not be sent completely. `why` is `failed` if node:http refused the response,
+   * or the source of its body threw. It is `slow` if the client did not read.
    */
   countCut(why: 'failed' | 'slow'): void {
     if (why === 'failed') this.#deps.errors.add(1);
@@ -115,8 +116,8 @@ export class Application implements ServedApplication {
   }
 
   /**
-   * Ends a request: writes the access log, then runs its clean-ups. Returns a promise if there are clean-ups.
-   * Never throws, never rejects.
+   * Ends a request: writes its line of the access log, then runs its clean-ups. Returns a promise if the
+   * request has clean-ups. Never throws, never rejects.
    */
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void> {
     if (req.event !== undefined) {
@@ -133,7 +134,8 @@ export class Application implements ServedApplication {
   }
 
   /**
-   * Handles a call of an MCP tool in this process. `isFunction`: whether the tool is a function, not a route.
+   * Handles a call of an MCP tool in this process. `isFunction`: whether the call is for a function of
+   * app.tool(), app.prompt() or app.resource(), and not for a route.
    */
   async answerCall(
     request: Request,
@@ -147,8 +149,8 @@ export class Application implements ServedApplication {
   }
 
   /**
-   * Returns an application that handles requests by `handle` with the options of this one, and does not count
-   * them. It serves the metrics on a port of their own.
+   * Returns an application that shares this one's options, but calls `handle` for each request and does not
+   * count requests. It serves `/metrics` on a separate port.
    */
   beside(handle: Core): ServedApplication {
     return { ...this.#withHandle(handle), count: publishResponse };
@@ -186,7 +188,7 @@ export class Application implements ServedApplication {
   }
 }
 
-/** Publishes the response to subscribers of the request's diagnostics event; counts nothing. */
+/** Publishes the response to subscribers of the request's diagnostics channel, but counts nothing. */
 function publishResponse(req: TransportRequest, response: HttpResponse, durationMs: number): void {
   if (req.event !== undefined) answerRequest(req.event, response, durationMs);
 }

@@ -1,9 +1,9 @@
 /**
- * Declarations of an application in addition to its routes. Compiles them together with the routes, and
- * reports findings.
+ * The declarations of an application apart from its routes: middleware, exception handlers, plugins, rules
+ * and MCP tools. This file compiles them together with the routes, and reports findings.
  *
- * Steps:
- *   middleware, exception handlers, plugins, rules, tools  ->  build()  ->  Compilation  ->  examine()  ->  Report
+ * build() compiles the declarations. examine() runs the rules of `svc check` on the result, and returns a
+ * report.
  */
 import { SvcError } from '../base/errors.ts';
 import { declaredHere } from '../base/findings.ts';
@@ -45,20 +45,20 @@ import type { Logger } from '../observability/log.ts';
 import type { Operations } from '../operations/operations.ts';
 import type { RegisteredPlugin } from '../routing/plugin.ts';
 
-/** Differences between a compilation for a test client and that of the application. */
+/** How the compilation for a test client differs from that of the application itself. */
 export interface CompileVariant {
-  /** Called with every unhandled error. */
+  /** Called with each error that no exception handler handled. */
   readonly onUnhandled?: ((error: unknown, requestId: string) => void) | undefined;
   /**
-   * Called with every error of a clean-up or a background task. The id is empty if the task belongs to no
+   * Called with each error of a clean-up or a background task. `requestId` is empty if a task belongs to no
    * request.
    */
   readonly onFailedAfter?: ((error: unknown, requestId: string) => void) | undefined;
-  /** Replacements of dependencies: the original function or class, and its replacement. */
+  /** Replaced dependencies: maps each original function or class to its replacement. */
   readonly overrides?: ReadonlyMap<unknown, DependencySource> | undefined;
 }
 
-/** The objects that the compilation of an application needs. */
+/** The services and declarations that the compilation of an application reads. */
 interface DeclarationDeps extends Omit<HostDeps, 'use' | 'addRule'> {
   readonly declaredRoutes: Routes;
   readonly openapi: OpenApiOptions;
@@ -66,21 +66,21 @@ interface DeclarationDeps extends Omit<HostDeps, 'use' | 'addRule'> {
   readonly tasks: BackgroundRunner;
   readonly errors: Counter;
   readonly sockets: SocketHub;
-  /** Whether responses with 5xx contain stack traces. */
+  /** Whether error responses with status 5xx contain stack traces. */
   isDebug(): boolean;
-  /** Whether declared JSON bodies need a Content-Type. */
+  /** Whether a request body must have a Content-Type if its route declares `body`. */
   isContentTypeStrict(): boolean;
   assertNotFrozen(what: string): void;
 }
 
-/** The declarations of one application. */
+/** Middleware, exception handlers, plugins, rules and MCP tools of one application. */
 export class Declarations {
   readonly middleware: Middleware[] = [];
   readonly handlers: ExceptionHandlers = new ExceptionHandlers();
-  /** Findings of declarations and plugins, in the order of their discovery. */
+  /** Findings about exception handlers and plugins, in the order in which they were detected. */
   readonly findings: Finding[] = [];
   readonly plugins: Plugins;
-  /** Declared MCP tools, prompts and resources; undefined if there are only routes. */
+  /** MCP tools, prompts and resources that are functions; undefined if the application declares none. */
   toolbox: Toolbox | undefined;
   readonly #deps: DeclarationDeps;
   readonly #declared: Declared = declaredHere();
@@ -96,12 +96,15 @@ export class Declarations {
     });
   }
 
-  /** All rules: those of the framework first, then added ones. */
+  /** The rules of `svc check`: those of the framework first, then those that addRule() added. */
   get rules(): readonly (CoreRule | Rule)[] {
     return [...coreRules(), ...this.#rules];
   }
 
-  /** Adds middleware. @throws SvcError `E_MIDDLEWARE`, `E_APP_FROZEN` */
+  /**
+   * @throws SvcError `E_MIDDLEWARE` when the value is not middleware, `E_APP_FROZEN` when the application is
+   * compiled
+   */
   addMiddleware(middleware: Middleware | MiddlewareFunction, where: 'inside' | 'outside' = 'inside'): void {
     this.#deps.assertNotFrozen('middleware');
     const layer = asMiddleware(middleware);
@@ -110,15 +113,19 @@ export class Declarations {
     this.#middlewarePlaces.set(layer, declaredHere());
   }
 
-  /** Adds a rule. @throws SvcError `E_RULE`, `E_APP_FROZEN` */
+  /**
+   * Adds a rule of the application or of a plugin to `svc check`.
+   * @throws SvcError `E_RULE` when the rule is malformed or its id is taken, `E_APP_FROZEN` when the
+   * application is compiled
+   */
   addRule(rule: Rule, options?: { readonly mayExtend: boolean }): void {
     this.#deps.assertNotFrozen(`the check "${rule.id}"`);
     this.#rules.push(checkedRule(rule, this.rules, options));
   }
 
   /**
-   * Adds an exception handler. A second handler of the same class never runs, and `svc check` reports it.
-   * @throws SvcError `E_EXCEPTION_HANDLER`
+   * Adds an exception handler. It replaces an earlier handler for the same class, which `svc check` reports.
+   * @throws SvcError `E_EXCEPTION_HANDLER` when the class is not a class, or the handler is not a function
    */
   addExceptionHandler<E>(errorClass: ErrorClass<E>, rest: ExceptionArguments<E>): void {
     const { handler, plan, spec } = readExceptionHandler(errorClass, rest);
@@ -128,12 +135,14 @@ export class Declarations {
       severity: 'info',
       subject: `exception handler of ${errorClass.name}`,
       place: declaredHere().place,
-      message: 'another exception handler for this class is registered, so this one never runs',
+      message: 'the class already had an exception handler, which never runs, because this one replaces it',
       remedy: 'Register one exception handler for each class',
     });
   }
 
-  /** Registers the plugins, and compiles as much as possible despite mistakes. */
+  /**
+   * Lets the plugins register, then compiles every declaration that has no mistake. Mistakes become findings.
+   */
   build(variant: CompileVariant = {}): Compilation {
     const { declaredRoutes, operations, config, conditions, openapi } = this.#deps;
     const found = this.plugins.registerAll((finding) => this.findings.push(finding));
@@ -152,7 +161,7 @@ export class Declarations {
   }
 
   /**
-   * Compiles the application. After that nothing can be declared.
+   * Compiles the application. Afterwards, nothing can be added to it.
    * @throws SvcError `E_COMPILE` with every finding that prevents a start
    */
   compile(): CompiledApplication {
@@ -163,12 +172,11 @@ export class Declarations {
     return compiled;
   }
 
-  /** Compiles only the route of the metrics, for a port of its own. */
+  /** Compiles only the route `/metrics`, for a separate port. */
   metrics(): CompiledApplication {
     return this.#compileRoutes({ routes: metricsRoutes(this.#deps.operations) }).serve();
   }
 
-  /** Compiles routes with the exception handlers and plugins of the application, inside the given middleware. */
   #compileRoutes(
     routes: { routes: Routes; operations?: Routes; tools?: Routes | undefined },
     variant: CompileVariant = {},
@@ -200,7 +208,7 @@ export class Declarations {
     });
   }
 
-  /** Returns the application as rules and commands see it. */
+  /** Returns the view of the application that the rules of `svc check` and the commands of `svc` read. */
   viewOf({ view }: Compilation): ApplicationView {
     const { operations, config, conditions } = this.#deps;
     const declared = this.#declared;
@@ -224,14 +232,14 @@ export class Declarations {
   }
 
   /**
-   * Returns every finding that can be made without a start. A mistake of the application becomes a finding,
-   * and is not thrown.
+   * Returns every finding that can be made without starting the application. A mistake is reported as a
+   * finding instead of being thrown.
    */
   check(): Report {
     try {
       return this.#examine(this.build()).report;
     } catch (error) {
-      // a setting of the framework cannot be parsed, so nothing else can be checked
+      // the framework cannot parse one of its own settings, so nothing else can be checked
       if (!(error instanceof SvcError)) throw error;
       const rule = UNREADABLE_SETTINGS[error.code as FaultCode];
       if (rule === undefined) throw error;
@@ -242,8 +250,8 @@ export class Declarations {
   }
 
   /**
-   * Throws if a finding forbids the start of the application.
-   * @throws SvcError `E_COMPILE` with all findings of check(), if one of them forbids a start
+   * Throws if a finding prevents the application from starting.
+   * @throws SvcError `E_COMPILE` with all findings of check(), also those that do not forbid a start
    */
   assertMayStart(compilation: Compilation): void {
     if (this.#hasNoFindings(compilation)) return;
@@ -252,12 +260,12 @@ export class Declarations {
       const { findings } = this.#examine(compilation).report;
       throw new SvcError('E_COMPILE', [findings], { findings });
     }
-    // only this finding is logged at a start, because a secret that can be guessed protects nothing
+    // A start logs no other finding. A weak secret is logged because tokens that a guessed secret signs are
+    // accepted.
     for (const { rule, message, remedy } of report.findings)
       if (rule === 'SVC205') this.#deps.log.warn('secret_weak', { message, remedy });
   }
 
-  /** Whether no rule that may forbid a start has a finding. */
   #hasNoFindings(compilation: Compilation): boolean {
     return (
       compilation.findings.length === 0 &&
@@ -271,25 +279,28 @@ export class Declarations {
   }
 }
 
-/** Whether a rule may forbid a start; other rules only make `svc check` fail. */
+/** Whether findings of this rule may forbid a start. Findings of other rules only make `svc check` fail. */
 function countsAtStart({ id, phase }: CoreRule | Rule): boolean {
   return phase === 'graph' || id === 'SVC205';
 }
 
-/** Rules for settings that the framework cannot parse, by error code. */
+/** Rules that report a setting that the framework cannot parse, by the code of the thrown error. */
 const UNREADABLE_SETTINGS: Readonly<Partial<Record<FaultCode, Finding['rule']>>> = {
   E_CONFIG_CAST: 'SVC401',
   E_TRUST_PROXY: 'SVC210',
 };
 
 /*
- * Plugins of one application: each registers once, after the plugins that it requires, and gets a `Host` of
- * its own.
+ * The plugins of one application. Each plugin registers once, after the plugins that it requires. Each gets
+ * its own `Host`, the interface through which it adds routes and middleware.
  */
 
-/** The parts of an application that plugins may use. */
+/** The services and functions that a `Host` offers to a plugin. */
 interface HostDeps {
-  /** Environment and clock, read each time: a test may replace them before the application compiles. */
+  /**
+   * Environment and clock. They are read at each access, because a test client may replace them until the
+   * application compiles.
+   */
   readonly conditions: { readonly env: Env; readonly clock: Clock };
   readonly config: Config;
   readonly log: Logger;
@@ -301,7 +312,6 @@ interface HostDeps {
   addRule(rule: Rule): void;
 }
 
-/** The plugins of one application. */
 class Plugins {
   readonly #deps: HostDeps;
   readonly #registered: RegisteredPlugin[] = [];
@@ -312,12 +322,12 @@ class Plugins {
     this.#deps = deps;
   }
 
-  /** Plugins in the order in which they start; empty before registerAll(). */
+  /** Plugins in the order in which they start; empty until registerAll() has sorted them. */
   get sorted(): readonly Plugin[] {
     return this.#sorted ?? [];
   }
 
-  /** Adds a plugin. @throws SvcError `E_APP_FROZEN` once the plugins have registered */
+  /** @throws SvcError `E_APP_FROZEN` when the plugins have already registered */
   add(plugin: Plugin): void {
     if (this.#sorted !== undefined) throw new SvcError('E_APP_FROZEN', [`the plugin "${plugin.name}"`]);
     this.#registered.push({ plugin, place: declaredHere().place });
@@ -332,9 +342,9 @@ class Plugins {
   }
 
   /**
-   * Sorts the plugins, and lets each declare its routes, middleware and rules. Each registers only once.
-   * Returns findings about the order. If there are any, no plugin registers, and the next call sorts the
-   * plugins again. A `register()` that throws is reported to `report`.
+   * Sorts the plugins, and calls `register()` of each plugin once. If the plugins cannot be sorted, returns
+   * the findings and registers none; the next call sorts them again. An exception of a `register()` is passed
+   * to `report` as a finding.
    */
   registerAll(report: (finding: Finding) => void): readonly Finding[] {
     if (this.#sorted !== undefined) return [];
@@ -379,7 +389,7 @@ class Plugins {
           key,
           fallback as never,
           cast === undefined ? (undefined as never) : { cast: cast as never },
-        ) as never, // the cast is needed, because the overloads of get() do not allow a union of their types
+        ) as never, // TypeScript rejects a call of the overloaded get() with a union, so the types are cast
       use: (middleware, where = 'inside') => use(middleware, where),
       get: (key) => state.get(key),
       has: (key) => state.has(key),
@@ -392,7 +402,10 @@ class Plugins {
   }
 }
 
-/** Services for middleware and plugins, read each time: a test client may replace environment and clock. */
+/**
+ * Returns services for middleware and plugins. Each property reads the application anew, because a test
+ * client may replace environment and clock.
+ */
 export function servicesOf(app: Services): Services {
   return {
     get env() {

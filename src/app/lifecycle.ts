@@ -2,13 +2,15 @@
  * Start and stop of an application, and `app.run()`, which listens, serves and drains.
  *
  * Order of the steps:
- *   start   compile -> room bus -> plugins -> startup hooks -> dependencies of scope `app`
- *   stop    clean-ups of requests -> dependencies of scope `app` -> rooms -> shutdown hooks in reverse -> plugins in reverse
- *   run     signals -> start -> listen -> serve
- *   close   readiness 503 -> no new connections -> requests in flight -> stop
+ *   startup()    compile, connect the rooms, start plugins, run startup hooks,
+ *                resolve dependencies of scope `app`
+ *   shutdown()   wait for clean-ups of requests, clean up dependencies of scope `app`, disconnect the rooms,
+ *                run shutdown hooks, stop plugins
+ *   run()        listen for signals, startup(), open the port, serve requests
+ *   close()      let /readyz respond 503, accept no more connections, wait for running requests, shutdown()
  *
- * If a part fails to start, the parts that have started are stopped, and the shutdown hooks run. The start
- * may then be tried again.
+ * If a plugin or hook fails to start, what has already started is stopped, and the shutdown hooks run.
+ * Afterwards, the application may be started again.
  */
 import { SvcError } from '../base/errors.ts';
 import { startPlugins, stopPlugins } from '../routing/plugin.ts';
@@ -32,22 +34,25 @@ import type { Leave } from '../operations/supervision.ts';
 import type { ServerOptions } from './options.ts';
 
 /**
- * Name of the flag that forbids a start. It is a property of `process`, so that all copies of this package
- * share it, such as the copy in a bundled program.
+ * Key of the flag that forbids a start. The flag is a property of `process`, so that every copy of this
+ * package reads it, for example a bundled copy.
  */
 const START_DENIED: unique symbol = Symbol.for('svc.start.denied');
 
-/** Forbids every start in this process. For commands that import an application and must not start it. */
+/**
+ * Makes every start of an application in this process fail. Commands such as `svc check` call it, because
+ * they import the application but must not start it.
+ */
 export function denyStart(): void {
   Object.defineProperty(process, START_DENIED, { value: true, configurable: true });
 }
 
-/** Throws if {@link denyStart} was called in this process. @throws SvcError `E_START_DENIED` */
+/** @throws SvcError `E_START_DENIED` when {@link denyStart} was called in this process */
 export function assertStartAllowed(): void {
   if (START_DENIED in process) throw new SvcError('E_START_DENIED', []);
 }
 
-/** The parts of an application that its lifecycle and its servers need. `Svc` implements them. */
+/** The members of an application that its lifecycle and its servers use. `Svc` implements them. */
 interface LivingApplication {
   readonly log: Logger;
   readonly rooms: Rooms;
@@ -55,20 +60,26 @@ interface LivingApplication {
   readonly lifecycle: Lifecycle;
   readonly clock: Clock;
   readonly env: Env;
-  /** Compiles the application. @throws SvcError `E_COMPILE` */
+  /**
+   * Compiles the application on the first call.
+   * @throws SvcError `E_COMPILE` when a finding forbids a start
+   */
   application(): Application;
-  /** A subclass may override startup() and shutdown(). */
+  /**
+   * Called instead of {@link Lifecycle.startup}, because a subclass of `Svc` may override startup() and
+   * shutdown().
+   */
   startup(): Promise<void>;
   shutdown(): Promise<void>;
 }
 
-/** A startup hook, a shutdown hook, or a startup hook with the clean-up that it has returned. */
+/** A startup hook with the clean-up that it returned, or a shutdown hook. */
 interface Hook {
   readonly start?: () => unknown;
   stop?: (() => unknown) | undefined;
 }
 
-/** The lifecycle of one application. */
+/** Starts and stops one application. */
 export class Lifecycle {
   readonly #hooks: Hook[] = [];
   /** Clean-ups of requests that are still running. */
@@ -76,20 +87,28 @@ export class Lifecycle {
   readonly #app: LivingApplication;
   readonly #roomBus: RoomBus | undefined;
   readonly #plugins: () => readonly Plugin[];
-  /** Resolves with the function that cleans up the dependencies of scope `app`. */
+  /**
+   * Settles when the dependencies of scope `app` are resolved. Its value is the function that runs their
+   * clean-ups.
+   */
   #sharing: Promise<() => Promise<void>> | undefined;
   #starting: Promise<void> | undefined;
   #startAbort: AbortController | undefined;
   #stopping: Promise<void> | undefined;
 
-  /** `plugins` returns the plugins in the order in which they start; it is called after the compilation. */
+  /**
+   * `plugins` returns the plugins in the order in which they start. It is only called after the application
+   * was compiled.
+   */
   constructor(app: LivingApplication, roomBus: RoomBus | undefined, plugins: () => readonly Plugin[]) {
     this.#app = app;
     this.#roomBus = roomBus;
     this.#plugins = plugins;
   }
 
-  /** Adds a startup hook. A function that it returns, or resolves with, runs at shutdown. */
+  /**
+   * Adds a startup hook. If the hook returns a function, or a promise of one, that function runs at shutdown.
+   */
   onStartup(start: () => unknown): void {
     this.#hooks.push({ start });
   }
@@ -98,19 +117,22 @@ export class Lifecycle {
     this.#hooks.push({ stop });
   }
 
-  /** Whether a start has begun, and no shutdown has ended since. */
+  /** Whether startup() was called, and neither failed nor was followed by a complete shutdown. */
   get hasBegun(): boolean {
     return this.#starting !== undefined;
   }
 
-  /** Starts everything once; until shutdown(), further calls wait for the same start. */
+  /**
+   * Starts plugins and hooks, then resolves the dependencies of scope `app`. Until a shutdown, further calls
+   * wait for the same start.
+   */
   async startup(): Promise<void> {
     await this.startParts();
     try {
       await (this.#sharing ??= this.#app.application().start());
     } catch (error) {
-      // called here and not in a catch() of `#sharing`: shutdown() waits for `#sharing`, which would then
-      // wait for itself
+      // A catch() of `#sharing` must not call shutdown(): shutdown() awaits `#sharing`, so `#sharing` would
+      // wait for itself.
       await this.#app.shutdown();
       throw error;
     }
@@ -129,7 +151,7 @@ export class Lifecycle {
     }));
   }
 
-  /** Stops everything that was started. Further calls return the same promise. */
+  /** Stops what was started. Calls during a shutdown return the same promise. */
   shutdown(): Promise<void> {
     if (this.#starting === undefined && this.#sharing === undefined) return Promise.resolve();
     return (this.#stopping ??= this.#stop().finally(() => {
@@ -145,7 +167,7 @@ export class Lifecycle {
     const abort = (this.#startAbort = new AbortController());
     await startPlugins(plugins, abort.signal, log);
     try {
-      await this.#roomBus?.settled?.(); // resolves when messages of other processes can arrive in the rooms
+      await this.#roomBus?.settled?.(); // resolves when the rooms can receive messages of other processes
       for (const hook of this.#hooks) {
         if (hook.start === undefined) continue;
         abort.signal.throwIfAborted();
@@ -160,13 +182,13 @@ export class Lifecycle {
   }
 
   /**
-   * Runs the shutdown hooks and the clean-ups of startup hooks in reverse order. If one fails, its error is
-   * logged, and the others still run.
+   * Runs the shutdown hooks and the clean-ups of startup hooks, the last added first. If one fails, its error
+   * is logged, and the others still run.
    */
   async #stopHooks(): Promise<void> {
     for (const hook of this.#hooks.toReversed()) {
       const { start, stop } = hook;
-      // removed, because the start hook returns a new clean-up at the next start
+      // removed, because the startup hook returns a new clean-up at the next start
       if (start !== undefined) hook.stop = undefined;
       try {
         await stop?.();
@@ -194,57 +216,62 @@ export class Lifecycle {
   }
 }
 
-/** A running server. */
+/** A server that accepts connections, as returned by `app.run()`. */
 export interface RunningServer {
   readonly host: string;
   readonly port: number;
   readonly url: string;
-  /** Drains, shuts the application down, and resolves when both are complete. */
+  /**
+   * Stops new connections, waits for running requests, then shuts the application down. Resolves when the
+   * shutdown is complete.
+   */
   close(): Promise<void>;
 }
 
-/** Listeners of the events of a node:http server. */
+/** Listeners for the events `request` and `upgrade` of a node:http server. */
 export interface RequestListeners {
   readonly request: (incoming: IncomingMessage, outgoing: ServerResponse) => void;
   readonly upgrade: (incoming: IncomingMessage, socket: Duplex, head: Buffer) => void;
 }
 
-/** Address of an opened server, and how it is drained. */
+/** Address of a server that accepts connections, and how it is drained. */
 interface OpenedServer {
   readonly host: string;
   readonly port: number;
   readonly url: string;
   readonly drainMs: number;
-  /** Whether a parent process accepts the connections. Then it also logs the address. */
+  /** Whether a parent process accepts the connections; the parent then logs the address. */
   readonly isSupervised?: boolean;
 }
 
 /**
- * Time in milliseconds, during a stop, in which a new connection may send its first request. A parent process
- * may have passed on that connection just before.
+ * Time in milliseconds during which a draining server still waits for the first request of a new connection.
+ * A parent process may have passed on the connection just before.
  */
 const LAST_REQUEST_MS = 100;
 
 /**
- * Time in milliseconds for background tasks, hooks and plugins after the last request. After this time, the
- * process ends even if they are still running, provided that a signal has stopped it.
+ * Time in milliseconds for background tasks, hooks and plugins after the last request of a process that a
+ * signal stops. When the time is over, the process exits even if they still run.
  */
 const SHUTDOWN_MS = 10_000;
 
-/** Starts servers for one application. */
+/** Opens the servers of one application, and drains them. */
 export class Serving {
   readonly #app: LivingApplication;
   readonly #metricsApplication: () => ServedApplication;
 
-  /** `metricsApplication` returns the application that serves the metrics on a port of their own. */
+  /** `metricsApplication` returns the application that serves `/metrics` on a separate port. */
   constructor(app: LivingApplication, metricsApplication: () => ServedApplication) {
     this.#app = app;
     this.#metricsApplication = metricsApplication;
   }
 
   /**
-   * Starts the application, listens, and serves in this process. A signal during the start stops the parts
-   * that have started. @throws SvcError `E_LISTEN`, `E_TLS`, and errors of the start
+   * Starts the application, listens, and serves in this process. A signal during the start stops what has
+   * already started.
+   * @throws SvcError `E_LISTEN` when the address cannot be opened, `E_TLS` for an invalid certificate or key,
+   * and errors of the start
    */
   async run(options: ServerOptions): Promise<RunningServer> {
     const isFirst = !this.#app.lifecycle.hasBegun;
@@ -253,8 +280,8 @@ export class Serving {
     let opening: Promise<RunningServer> | undefined;
     let running: RunningServer | undefined;
     const close = async (): Promise<void> => {
-      // a server accepts connections as soon as its port is open, so it must be drained before the
-      // application stops
+      // A server accepts connections as soon as its port is open. So the server is drained before the
+      // application stops.
       const open = running ?? (await opening?.catch(() => undefined));
       await (open === undefined ? this.#app.shutdown() : open.close());
       signals?.[Symbol.dispose]();
@@ -271,15 +298,15 @@ export class Serving {
       if (isEnding()) return never(); // the start has failed because a signal has stopped the application
       signals?.[Symbol.dispose]();
       await server?.close(0);
-      // otherwise the started parts would keep the process alive
+      // otherwise plugins and hooks that have started would keep the process alive
       if (isFirst) await this.#app.shutdown();
       throw error;
     }
   }
 
   /**
-   * Listeners for a server that is not the application's own. The first request starts the application; a
-   * failed start is tried again.
+   * Returns listeners for a server that the program creates itself. The first request starts the application.
+   * If the start fails, the next request tries again.
    */
   listeners(): RequestListeners {
     const { lifecycle, log } = this.#app;
@@ -310,14 +337,20 @@ export class Serving {
     };
   }
 
-  /** Creates the TLS transport; undefined without TLS. @throws SvcError `E_TLS` */
+  /**
+   * Creates the TLS transport; undefined if `options` is undefined.
+   * @throws SvcError `E_TLS` when certificate and key cannot be read or do not belong together
+   */
   async secure(options: ServerTlsOptions | undefined): Promise<SecureTransport | undefined> {
     if (options === undefined) return undefined;
     const { SecureTransport } = await import('../http/server/tls.ts');
     return new SecureTransport(options, { clock: this.#app.clock, log: this.#app.log });
   }
 
-  /** Serves requests with a server that listens, or that gets its connections from a parent process. */
+  /**
+   * Prepares a server that already receives connections, from its own port or from a parent process. Returns
+   * the function that drains it.
+   */
   async serve(
     server: HttpServer,
     { drainMs, isSupervised = false, host, port, url }: OpenedServer,
@@ -331,7 +364,7 @@ export class Serving {
     let closing: Promise<void> | undefined;
     const close = (how: Leave = 'stop'): Promise<void> => {
       if (how === 'stop' && closing !== undefined) server.closeIdle();
-      // a process that retires stays "ready" until it exits, because other processes serve in its place
+      // other processes replace a retired process, so its /readyz stays "ready" until it exits
       if (how === 'stop') operations.isStopping = true;
       return (closing ??= this.#drain(server, drainMs, how === 'retire' ? drainMs : LAST_REQUEST_MS).finally(
         async () => {
@@ -357,13 +390,11 @@ export class Serving {
     });
   }
 
-  /** Opens the ports of a server. @throws SvcError `E_LISTEN` */
   async #open(server: HttpServer, options: ServerOptions): Promise<RunningServer> {
     const address = await server.listen(options.place);
     return this.serve(server, { ...address, drainMs: options.drainMs });
   }
 
-  /** Serves `/metrics` on the port given by `ops.metrics.port`. */
   async #listenForMetrics(port: number): Promise<HttpServer> {
     const { operations, log } = this.#app;
     const server = new HttpServer(this.#metricsApplication());
@@ -382,7 +413,7 @@ export class Serving {
   }
 }
 
-/** A promise that never settles, for use when the process is about to end. */
+/** Returns a promise that never settles. Callers await it while a signal ends the process. */
 function never(): Promise<never> {
   return new Promise(() => undefined);
 }

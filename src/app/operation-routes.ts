@@ -1,5 +1,6 @@
 /**
- * Routes of the framework itself: probes, metrics, the OpenAPI document and the documentation page.
+ * Routes that the framework adds itself: `/healthz`, `/readyz`, `/metrics`, the OpenAPI document and the
+ * documentation page.
  */
 import { OpenApiAnswer } from '../openapi/answer.ts';
 import { ownProtection } from '../openapi/security.ts';
@@ -11,7 +12,10 @@ import type { Operations } from '../operations/operations.ts';
 import type { CompilationView } from '../routing/compile.ts';
 import type { Routes } from '../routing/route.ts';
 
-/** Paths that are exempt from load limits: an orchestrator would restart a process whose probe is refused. */
+/**
+ * Paths of health checks and metrics. Load limits do not apply to them: an orchestrator would restart a
+ * process that refuses its health check.
+ */
 const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 
 const OPERATIONS_SPEC = {
@@ -22,25 +26,26 @@ const OPERATIONS_SPEC = {
   meta: { loadShedding: false },
 } as const;
 /**
- * Declaration of the documentation routes. The usual limits apply to them, because no orchestrator requests
- * them.
+ * Options of the documentation routes. Load limits apply, because these routes serve people and not an
+ * orchestrator.
  */
 const DOCS_SPEC = { public: 'documentation', mcp: false } as const;
 /**
- * Declaration of the probes. Their Host is an address, and their responses disclose nothing, so host checks
- * do not apply.
+ * Options of `/healthz` and `/readyz`. Orchestrators address them by IP address, and the responses disclose
+ * nothing. So the check of the Host field is off.
  */
 const PROBE_SPEC = { ...OPERATIONS_SPEC, meta: { ...OPERATIONS_SPEC.meta, trustedHost: false } } as const;
 
-/** Whether a request has the path of a probe. Probes are served even under overload. */
+/**
+ * Whether a request has the path of a health check or of the metrics. Overload does not refuse such requests.
+ */
 export function isProbe({ path }: TransportRequest): boolean {
   return PROBES.has(path);
 }
 
 /**
- * Returns the routes of the probes, the route of the metrics unless they have a port of their own, and, if
- * `openapi` is given, the routes of the documents that describe `view`. The documentation page is imported
- * when it is first requested.
+ * Returns the routes `/healthz` and `/readyz`, and `/metrics` unless it has a separate port. With `openapi`,
+ * it adds the routes of the documentation of `view`. The documentation page is imported at its first request.
  */
 export function operationRoutes(
   operations: Operations,
@@ -74,7 +79,7 @@ export function operationRoutes(
   return router;
 }
 
-/** Returns the route `/metrics` alone, for a port of its own. */
+/** Returns only the route `/metrics`, for a separate port. */
 export function metricsRoutes(operations: Operations): Routes {
   return addMetrics(new Router(), operations);
 }

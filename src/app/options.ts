@@ -1,6 +1,6 @@
 /**
- * Options of `new Svc()` and `app.run()`, and the framework's own settings: read once, with ranges and
- * defaults.
+ * Options of `new Svc()` and `app.run()`, and the settings that the framework itself reads. They are read
+ * once, and each has a range and a default.
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, given, int, isObject, readOptions, text, defined, optionalInt } from '../base/options.ts';
@@ -24,115 +24,129 @@ import type { OpenApiOptions } from '../openapi/openapi.ts';
 import type { OpsOptions } from '../operations/operations.ts';
 
 /**
- * Options of an application. An option that is `undefined` has its default. Settings of your own belong under
- * `config`.
+ * Options of an application. An option that is `undefined` has its default. Settings that your own code reads
+ * belong in `config`.
  */
 export interface SvcOptions extends LimitOptions {
-  /** Includes stack traces in responses with 5xx. Default false. */
+  /** Includes stack traces in error responses with status 5xx. Default false. */
   readonly debug?: boolean | undefined;
-  /** Serves `/docs` and `/openapi.json`. Default: true outside production. */
+  /** Serves `/docs` and `/openapi.json`. Default: true, except in production. */
   readonly enableDocs?: boolean | undefined;
   /** Title, servers, tags and other members of the document at `/openapi.json`. */
   readonly openapi?: OpenApiOptions | undefined;
   /**
-   * Secret of at least 32 bytes, for tokens and sessions without a secret of their own. The first secret of a
-   * list signs; the others are still accepted. It is better to set the secret by the variable
-   * SVC_AUTH_SECRET, and the previous secret by SVC_AUTH_SECRET_PREVIOUS.
+   * Secret of at least 32 bytes. It signs tokens and sessions that have no secret of their own. In a list,
+   * the first secret signs, and the others are still accepted. Prefer the environment variables
+   * SVC_AUTH_SECRET and, for the previous secret, SVC_AUTH_SECRET_PREVIOUS.
    */
   readonly authSecret?: string | readonly string[] | undefined;
-  /** Version of your API, for documents. Default `1.0.0`. */
+  /** Version of your API, as the OpenAPI document shows it. Default `1.0.0`. */
   readonly version?: string | undefined;
-  /** Title of your API, for documents. Default `svc`. */
+  /** Title of your API, as the OpenAPI document shows it. Default `svc`. */
   readonly title?: string | undefined;
-  /** Environment. Default `production`; the variable SVC_ENV overrides this option. */
+  /**
+   * Environment: `development`, `test` or `production`. Default `production`; the environment variable
+   * SVC_ENV overrides this option.
+   */
   readonly env?: Env | undefined;
-  /** Limit of every request body in bytes, unless its route has a `maxBodyBytes`. Default: only the limits of `json()`, `text()` and `form()`. */
+  /**
+   * Maximum size of a request body in bytes, for routes without their own `maxBodyBytes`. Default: only the
+   * limits of `json()`, `text()` and `form()`.
+   */
   readonly maxBodyBytes?: number | undefined;
   /**
-   * Folder for uploaded files that do not fit in memory; they are deleted at the end of their request.
-   * Default: the system's folder for temporary files. Variable SVC_UPLOAD_DIRECTORY.
+   * Folder for uploaded files that do not fit in memory. They are deleted when their request ends. Default:
+   * the system's folder for temporary files. Environment variable SVC_UPLOAD_DIRECTORY.
    */
   readonly uploadDirectory?: string | undefined;
   /**
-   * Decodes bodies with `Content-Encoding` gzip, deflate, br or zstd. Default false: such bodies are refused
-   * with 415. The decoded size counts for every limit, and may be at most 100 times the encoded size if it is
-   * more than 1 MiB.
+   * Decodes request bodies with `Content-Encoding` gzip, deflate, br or zstd. Default false: such bodies are
+   * refused with 415. All body limits apply to the decoded size. A decoded body over 1 MiB may be at most 100
+   * times as large as the encoded body.
    */
   readonly decompressBodies?: boolean | undefined;
   /**
-   * Whether a body without `Content-Type` is refused with 415, if its route declares `body`. Default true,
-   * because a page of another origin can send such a body with a user's cookies and without a preflight. A
-   * route's `strictContentType` overrides this. Variable SVC_STRICT_CONTENT_TYPE.
+   * Whether a body without `Content-Type` is refused with 415 if its route declares `body`. Default true: a
+   * page of another origin can send such a body with the user's cookies, and without a CORS preflight. The
+   * option `strictContentType` of a route overrides this one. Environment variable SVC_STRICT_CONTENT_TYPE.
    */
   readonly strictContentType?: boolean | undefined;
   /**
-   * Trusted proxies in front of the application, which determine `req.ip`, `req.scheme` and `req.host`: their
-   * number, or their addresses, networks (`10.0.0.0/8`), `loopback`, `private`, `linklocal`. In the variable
-   * SVC_TRUST_PROXY, separated by commas. Default: none.
+   * Trusted proxies in front of the application. Their header fields determine `req.ip`, `req.scheme` and
+   * `req.host`. Either the number of proxies, or a list of addresses, networks (`10.0.0.0/8`), `loopback`,
+   * `private` and `linklocal`. The environment variable SVC_TRUST_PROXY separates them by commas. Default:
+   * none.
    */
   readonly trustProxy?: TrustProxy | undefined;
   /**
-   * Which fields these proxies write: `x-forwarded` (default) means `X-Forwarded-For` and
-   * `X-Forwarded-Proto`, `forwarded` means `Forwarded` (RFC 7239). The other fields are ignored, because
-   * proxies forward them as clients sent them. Variable SVC_FORWARDED_HEADER.
+   * Header fields that the trusted proxies write. `x-forwarded` (default) means `X-Forwarded-For` and
+   * `X-Forwarded-Proto`; `forwarded` means `Forwarded` (RFC 7239). Fields of the other kind are ignored,
+   * because a proxy passes them on unchanged from the client. Environment variable SVC_FORWARDED_HEADER.
    */
   readonly forwardedHeader?: ForwardedHeader | undefined;
   /**
-   * Whether `req.host` comes from `X-Forwarded-Host`, or from `host=` of `Forwarded`. Default false: from
-   * `Host`. Safe only if every proxy sets or removes the field; otherwise clients choose the host of links.
-   * Variable SVC_TRUST_FORWARDED_HOST.
+   * Whether `req.host` comes from `X-Forwarded-Host`, or from `host=` of `Forwarded`. Default false: it comes
+   * from `Host`. True is safe only if every proxy sets or removes that field; otherwise clients choose the
+   * host in generated links. Environment variable SVC_TRUST_FORWARDED_HOST.
    */
   readonly trustForwardedHost?: boolean | undefined;
   /**
    * Logs one line for each request: event `request` of the logger `svc_access`. A number 0 ... 1 logs this
-   * share of the requests, and every response of 500 and above. Default false. The variable SVC_ACCESS_LOG
-   * overrides this option.
+   * share of the requests, and every response with status 500 or above. Default false. The environment
+   * variable SVC_ACCESS_LOG overrides this option.
    */
   readonly accessLog?: boolean | number | undefined;
-  /** Logger for the events of the application. Default: writes to standard error. */
+  /** Logger for the events of the application. The default writes to standard error. */
   readonly logger?: Logger | undefined;
-  /** Clock for all times and timers. Default: the clock of the system. */
+  /** Clock for all times and timers. Default: the system clock. */
   readonly clock?: Clock | undefined;
   /**
-   * Carries messages to the rooms of WebSockets in other processes. Default: to the workers of this program.
+   * Carries messages to WebSocket rooms in other processes. The default reaches the worker processes of this
+   * program.
    */
   readonly roomBus?: RoomBus | undefined;
-  /** Access to `/metrics`: token, and a port of its own. */
+  /** Access to `/metrics`: a bearer token and a separate port. */
   readonly ops?: OpsOptions | undefined;
-  /** Settings of your own. loadDict() and the variables `SVC_*` override them. */
+  /** Settings that your own code reads. loadDict() and environment variables `SVC_*` override them. */
   readonly config?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** Where to listen. Missing options come from the settings `host` and `port` (SVC_HOST, SVC_PORT), or `socket`. */
+/**
+ * Where to listen. Missing options come from the settings `host` and `port` (environment variables SVC_HOST,
+ * SVC_PORT), or `socket` (SVC_SOCKET).
+ */
 export interface RunOptions {
   /** Host name or address. Default `127.0.0.1`. */
   readonly host?: string | undefined;
   /** Port, 0 ... 65535; 0 chooses a free one. Default 8000. */
   readonly port?: number | undefined;
   /**
-   * Path of a Unix socket, instead of host and port. A socket file that a killed process has left is removed.
-   * Variable SVC_SOCKET.
+   * Path of a Unix socket, instead of host and port. A socket file that a killed process left behind is
+   * removed. Environment variable SVC_SOCKET.
    */
   readonly socket?: string | undefined;
   /**
    * Permissions of the socket file, 0 ... 0o777. Default 0o660: user and group of the process may connect.
-   * Variable SVC_SOCKET_MODE in octal: `660`.
+   * The environment variable SVC_SOCKET_MODE is octal: `660`.
    */
   readonly socketMode?: number | undefined;
   /** Maximum time in seconds for running requests after SIGTERM, 0 ... 3600. Default 30. */
   readonly drainSeconds?: number | undefined;
   /** Whether SIGTERM and SIGINT drain the server and end the process. Default true. */
   readonly handleSignals?: boolean | undefined;
-  /** Serves HTTPS. Default: if SVC_TLS_CERT and SVC_TLS_KEY name a certificate and its key. */
+  /**
+   * Certificate and key for HTTPS. Default: HTTPS if the environment variables SVC_TLS_CERT and SVC_TLS_KEY
+   * name files, otherwise plain HTTP.
+   */
   readonly tls?: TlsOptions | undefined;
   /**
-   * Number of worker processes that run this program and serve, 1 ... 1024, or `auto` for one per CPU core.
-   * Default: this process serves.
+   * Number of worker processes that run this program and serve requests, 1 ... 1024, or `auto` for one per
+   * CPU core. Default: this process serves the requests.
    */
   readonly workers?: number | 'auto' | undefined;
   /**
-   * Serves in another process, which runs this program. That process is restarted when a file that it imports
-   * is saved. Default false.
+   * Runs this program in a child process, which serves the requests. The child is restarted when a file that
+   * it imports is saved. Default false.
    */
   readonly reload?: boolean | undefined;
 }
@@ -160,7 +174,7 @@ const SVC_OPTIONS = {
   decompressBodies: bool(),
   strictContentType: bool(),
   ...LIMIT_OPTIONS,
-  trustProxy: given<TrustProxy>(), // EffectiveOptions validates it, together with the other settings
+  trustProxy: given<TrustProxy>(), // checked by EffectiveOptions, because a setting may override it
   forwardedHeader: given<ForwardedHeader>(FORWARDED_NEEDS, (value) =>
     FORWARDED_HEADERS.some((known) => known === value),
   ),
@@ -174,8 +188,8 @@ const SVC_OPTIONS = {
 } as const;
 
 /**
- * The options of `new Svc()` in two parts: objects for the application, and settings, which `config` and
- * variables may override.
+ * The options of `new Svc()` in two groups: objects that only the program can pass, and settings that
+ * `config` and environment variables may override.
  */
 interface ReadSvcOptions {
   readonly logger: Logger | undefined;
@@ -186,7 +200,10 @@ interface ReadSvcOptions {
   readonly settings: Readonly<Record<string, unknown>>;
 }
 
-/** Checks the options of `new Svc()`. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+/**
+ * Checks the options of `new Svc()`, and separates objects from settings.
+ * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for a value that is not allowed
+ */
 export function readSvcOptions(options: SvcOptions): ReadSvcOptions {
   const { logger, clock, config, ops, roomBus, openapi, ...settings } = readOptions(
     'Svc',
@@ -209,16 +226,16 @@ function isMode(value: unknown): boolean {
   return int(0, 0, 0o777).accepts(value);
 }
 
-/** Parses permissions in octal: `660`. Undefined for other texts. */
+/** Parses file permissions in octal, such as `660`. Returns undefined for any other text. */
 export function readMode(text: string): number | undefined {
   return /^0?[0-7]{3}$/.test(text) ? Number.parseInt(text, 8) : undefined;
 }
 
 /**
- * Returns the address to listen on: the given socket, else the given host and port, else the address in the
- * settings.
- *
- * @throws SvcError `E_OPTION_RANGE` if both a socket and a host or port are given, `E_CONFIG_CAST`
+ * Returns the address to listen on: the given socket, or else the given host and port, or else the address in
+ * the settings.
+ * @throws SvcError `E_OPTION_RANGE` when a socket is given together with a host or port, `E_CONFIG_CAST` when
+ * a setting cannot be parsed
  */
 export function readPlace(
   owner: string,
@@ -230,7 +247,7 @@ export function readPlace(
     throw new SvcError('E_OPTION_RANGE', [
       owner,
       'socket',
-      'must be omitted, because "host" or "port" is set',
+      'cannot be combined with "host" or "port": a server listens on one of them',
       'both',
     ]);
   const path = socket ?? (isPort ? '' : config.get('socket', ''));
@@ -260,18 +277,19 @@ const RUN_OPTIONS = {
   ),
 } as const;
 
-/** Address, drain time and TLS of a server. */
+/** The options of `app.run()` for a server in this process, with settings and defaults applied. */
 export interface ServerOptions {
   readonly place: ListenOptions;
   readonly drainMs: number;
   readonly handleSignals: boolean;
-  /** Options of TLS; undefined without TLS. */
+  /** TLS options; undefined for plain HTTP. */
   readonly tls: ServerTlsOptions | undefined;
 }
 
 /**
- * Reads the options of `run()`; missing ones come from the settings. @throws SvcError `E_OPTION_UNKNOWN`,
- * `E_OPTION_RANGE`, `E_TLS`
+ * Checks the options of `app.run()`. Options that are missing come from the settings.
+ * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for a value that is not
+ * allowed, `E_TLS` when a certificate has no key or a key no certificate
  */
 export function readRunOptions(
   options: RunOptions,
@@ -290,7 +308,7 @@ export function readRunOptions(
     throw new SvcError('E_OPTION_RANGE', [
       'run()',
       'reload',
-      'must be omitted, because "workers" is set',
+      'cannot be combined with "workers": a reload replaces a single child process',
       'both',
     ]);
   const server: ServerOptions = {
@@ -302,7 +320,7 @@ export function readRunOptions(
   return { server, workers, reload };
 }
 
-/** The framework's own settings. */
+/** The settings that the framework itself reads, from `config`, environment variables and defaults. */
 export class EffectiveOptions {
   readonly env: Env;
   readonly debug: boolean;
@@ -310,12 +328,15 @@ export class EffectiveOptions {
   readonly version: string;
   readonly defaults: RequestDefaults;
   readonly limits: Limits;
-  /** Share of the requests that have a line in the access log, 0 ... 1. */
+  /** Share of the requests that are logged in the access log, 0 ... 1. */
   readonly accessLog: number;
-  /** Whether a declared JSON body requires a Content-Type. */
+  /** Whether a request body must have a Content-Type if its route declares `body`. */
   readonly strictContentType: boolean;
 
-  /** Reads all settings of the framework. @throws SvcError `E_CONFIG_CAST`, `E_TRUST_PROXY` */
+  /**
+   * @throws SvcError `E_CONFIG_CAST` when a setting cannot be parsed, `E_TRUST_PROXY` when `trustProxy` is
+   * invalid
+   */
   constructor(
     config: Config,
     state: StateMap,

@@ -1,8 +1,8 @@
 /**
  * `Svc` declares an application: it registers routes, middleware, plugins and hooks. Other files do the rest:
- *   declarations.ts   declarations -> compilation and findings
- *   application.ts    the compiled application, which serves
- *   lifecycle.ts      start and stop, and the HTTP server of run() (http/server/server.ts)
+ *   declarations.ts   stores declarations apart from routes, compiles all declarations, reports findings
+ *   application.ts    handles requests with the compiled application
+ *   lifecycle.ts      starts and stops the application, and opens the HTTP server of run()
  */
 import { systemClock } from '../base/clock.ts';
 import { Config } from '../base/config.ts';
@@ -56,19 +56,19 @@ import type { CompileVariant } from './declarations.ts';
 import type { RunOptions, SvcOptions } from './options.ts';
 import type { RequestListeners, RunningServer } from './lifecycle.ts';
 
-/** Property that marks applications, also those of another copy of this package. */
+/** Property that marks an object as an application. It is also set by another copy of this package. */
 export const APP_BRAND: symbol = Symbol.for('svc.app');
 
-/** A hook that runs once, at start or shutdown. */
+/** Function that `app.onStartup()` or `app.onShutdown()` runs once at each start or shutdown. */
 export type LifecycleHook = (app: Svc) => unknown;
 
-/** A web application. */
+/** A web application: add routes, middleware and plugins, then call {@link Svc.run}. */
 export class Svc extends Router implements McpApplication {
   readonly config: Config;
   readonly log: Logger;
   readonly metrics: MetricsRegistry;
   readonly state: AppState;
-  /** The rooms of the application's WebSockets. */
+  /** Groups of this application's WebSockets. A message to a room reaches every WebSocket in it. */
   readonly rooms: Rooms;
   /** @internal */
   readonly operations: Operations;
@@ -83,13 +83,16 @@ export class Svc extends Router implements McpApplication {
   #testEnv: Env | undefined;
   #clock: Clock;
   /**
-   * Settings of the framework. Undefined until the application is compiled, because loadDict() may change
-   * them before that.
+   * Settings that the framework itself reads. They are kept only when the application is compiled, because
+   * loadDict() may change them until then.
    */
   #effective: EffectiveOptions | undefined;
   #application: Application | undefined;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_CONFIG_CAST`, `E_TRUST_PROXY` */
+  /**
+   * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for a value that is not
+   * allowed, `E_CONFIG_CAST` when a setting cannot be parsed, `E_TRUST_PROXY` when `trustProxy` is invalid
+   */
   constructor(options: SvcOptions = {}) {
     super();
     this.fetch = this.fetch.bind(this);
@@ -124,7 +127,7 @@ export class Svc extends Router implements McpApplication {
     this.#declarations = this.#declare(shared, tasks);
     this.lifecycle = new Lifecycle(this, roomBus, () => this.#declarations.plugins.sorted);
     this.serving = new Serving(this, () => this.application().beside(this.#declarations.metrics().handle));
-    this.#readEffective(); // an invalid setting must fail here, not at the first request
+    this.#readEffective(); // an invalid setting fails here instead of at the first request
   }
 
   /**
@@ -150,17 +153,21 @@ export class Svc extends Router implements McpApplication {
   /**
    * Adds middleware around every route, including routes that were registered before. The middleware that is
    * added first is the outermost.
-   * @throws SvcError `E_MIDDLEWARE`
+   * @throws SvcError `E_MIDDLEWARE` when the value is neither a function nor an object with handle()
    */
   override use(middleware: Middleware | MiddlewareFunction): this {
     this.#declarations.addMiddleware(middleware);
     return this;
   }
 
-  /** Handles errors of this class, and of its subclasses without a handler of their own. */
+  /**
+   * Adds a function that turns errors of this class into responses. It also handles subclasses that have no
+   * handler themselves.
+   */
   override exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this;
   /**
-   * `response` declares the replies of the handler: they are checked like replies of routes, and documented.
+   * Adds an exception handler with a spec. Its `response` declares the replies, which are checked and
+   * documented like those of routes.
    */
   override exceptionHandler<E>(
     errorClass: ErrorClass<E>,
@@ -184,10 +191,10 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Adds a hook that runs before the first request, in order of registration. A function that the hook
-   * returns, or resolves with, is its clean-up. The clean-up runs at shutdown, as if {@link Svc.onShutdown}
-   * had added it instead of this hook. If a hook fails, clean-ups and shutdown hooks run, and `startup()`
-   * rejects with its error.
+   * Adds a hook that runs before the first request. Hooks run in the order in which they were added. If a
+   * hook returns a function, that function is its clean-up. It runs at shutdown in the place of this hook, as
+   * if {@link Svc.onShutdown} had added it. If a hook fails, clean-ups and shutdown hooks run, and
+   * `startup()` rejects with the error of the hook.
    */
   onStartup(hook: LifecycleHook): this {
     this.assertNotFrozen('a startup hook');
@@ -196,8 +203,8 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Adds a hook that runs after the last request, or after a start that failed. Hooks run in reverse order.
-   * If one fails, its error is logged, and the others still run.
+   * Adds a hook that runs after the last request, or after a failed start. The hook that was added last runs
+   * first. If one fails, its error is logged, and the others still run.
    */
   onShutdown(hook: LifecycleHook): this {
     this.assertNotFrozen('a shutdown hook');
@@ -206,9 +213,9 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Adds a tool for MCP clients that is not a route. `args` declares its arguments; all other keys have the
-   * same meaning as for a route. A call passes through the middleware like a request. @throws SvcError
-   * `E_MCP_NAME`, `E_ROUTE_SPEC`
+   * Adds a tool for MCP clients that is a function and not a route. `args` declares its arguments. All other
+   * keys of `spec` have the same meaning as for a route. A call passes through the middleware like a request.
+   * @throws SvcError `E_MCP_NAME` when the name is malformed or taken, `E_ROUTE_SPEC` for a mistake in `spec`
    */
   tool<const S extends object, const R extends HandlerResult<S>>(
     name: string,
@@ -221,8 +228,9 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Adds a prompt for MCP clients: a person chooses it, a model reads it. Its arguments are text.
-   * @throws SvcError `E_MCP_NAME`, `E_ROUTE_SPEC`
+   * Adds a prompt for MCP clients: a template of messages that the user selects and the model reads. Its
+   * arguments are text.
+   * @throws SvcError `E_MCP_NAME` when the name is malformed or taken, `E_ROUTE_SPEC` for a mistake in `spec`
    */
   prompt<const S extends object>(
     name: string,
@@ -235,9 +243,9 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Adds a resource for MCP clients, identified by its URI, which may have parameters:
-   * `app.resource('notes://{id}', …)`. Its function returns text, bytes or JSON; a call passes through the
-   * middleware like a request. @throws SvcError `E_MCP_NAME`, `E_ROUTE_SPEC`
+   * Adds a resource for MCP clients. Its URI may have parameters: `app.resource('notes://{id}', …)`. `fn`
+   * returns text, bytes or JSON. A call passes through the middleware like a request.
+   * @throws SvcError `E_MCP_NAME` when the URI is malformed or taken, `E_ROUTE_SPEC` for a mistake in `spec`
    */
   resource<const S extends object>(
     uri: string,
@@ -250,17 +258,18 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Returns the tools for MCP clients: every route except those with `mcp: false`, and the tools that tool()
-   * has added. Compiles the application.
+   * Returns the tools for MCP clients: every route except those with `mcp: false`, and the tools that
+   * `tool()` added. Compiles the application.
    */
   mcpTools(): readonly Tool[] {
     return listTools(this);
   }
 
   /**
-   * Calls a tool in process, as a client would: through middleware, guards and validation, with only the
-   * header fields in `headers`. If the route refuses the call, the result has `isError`. @throws SvcError
-   * `E_MCP_TOOL`
+   * Calls an MCP tool in this process. The call passes middleware, guards and validation like that of a
+   * client, and has only the header fields in `options.headers`. If the route refuses the call, the result
+   * has `isError`.
+   * @throws SvcError `E_MCP_TOOL` when no tool has this name
    */
   mcpCall(
     name: string,
@@ -271,17 +280,19 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Creates an MCP server over standard input and output: `await app.mcpServer().serve()`.
-   * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+   * Creates an MCP server that talks over standard input and output: `await app.mcpServer().serve()`.
+   * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for a value that is not
+   * allowed
    */
   mcpServer(options: StdioOptions = {}): McpServer {
     return new McpServer(this, this.config.get('mcpToken', ''), options);
   }
 
   /**
-   * Adds an MCP endpoint over HTTP: `app.mountMcp('/mcp')`. Calls have the credentials of the client's
-   * request, and pass through middleware, guards and validation like any request. @throws SvcError
-   * `E_PATH_TEMPLATE`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_CORS`
+   * Adds an endpoint at which MCP clients call tools over HTTP: `app.mountMcp('/mcp')`. A call has the
+   * credentials of the HTTP request. It passes through middleware, guards and validation like any request.
+   * @throws SvcError `E_PATH_TEMPLATE` for an invalid path, `E_OPTION_UNKNOWN` for an unknown option,
+   * `E_OPTION_RANGE` for a value that is not allowed, `E_CORS` for an invalid origin
    */
   mountMcp(path: string, options: McpMountOptions = {}): this {
     for (const { methods, path: at, spec, handler } of mcpRoutes(this, path, options))
@@ -289,55 +300,67 @@ export class Svc extends Router implements McpApplication {
     return this;
   }
 
-  /** Adds a rule of your own to those of the framework and its plugins. @throws SvcError `E_RULE` */
+  /**
+   * Adds a rule of your own to `svc check`.
+   * @throws SvcError `E_RULE` when the rule is malformed or its id is taken
+   */
   addCheck(rule: Rule): this {
     this.#declarations.addRule(rule);
     return this;
   }
 
-  /** All rules: those of the framework first, then added ones. @internal */
+  /**
+   * The rules of `svc check`: those of the framework first, then those of plugins and addCheck().
+   * @internal
+   */
   get rules(): readonly (CoreRule | Rule)[] {
     return this.#declarations.rules;
   }
 
   /**
-   * Returns every mistake of the application that can be found without starting it: what `svc check` prints.
-   * Registers the plugins, but runs no hooks, opens nothing, and throws nothing. Declarations can still be
-   * added afterwards.
+   * Returns every mistake of the application that can be found without starting it; `svc check` prints the
+   * same list. The plugins register, but no hook runs, and no port or connection is opened. Afterwards, more
+   * can still be declared. Throws nothing.
    */
   check(): Report {
     return this.#declarations.check();
   }
 
-  /** Throws if check() finds an error. @throws SvcError `E_COMPILE` with the findings @internal */
+  /**
+   * @throws SvcError `E_COMPILE` with all findings, if check() reports an error
+   * @internal
+   */
   assertChecks(): void {
     const { ok, findings } = this.check();
     if (!ok) throw new SvcError('E_COMPILE', [findings], { findings });
   }
 
-  /** Returns the findings of the rules of the phase `live`, which may query databases and other services. */
+  /** Returns the findings of the rules with `phase: 'live'`, which may query databases and other services. */
   async checkLive(): Promise<Report> {
     return examineLive(this.inspect(), this.rules);
   }
 
   /**
-   * The OpenAPI 3.1 document of the application as declared so far: what `/openapi.json` serves and `svc
-   * openapi` prints.
+   * Returns the OpenAPI 3.1 document of all routes that are declared so far. `/openapi.json` serves this
+   * document, and `svc openapi` prints it.
    */
   openapi(): OpenApiDocument {
     return new OpenApiAnswer(() => this.inspect(), this.#openapi).document;
   }
 
-  /** The application as rules and commands see it. @internal */
+  /**
+   * Returns the view of the application that the rules of `svc check` and the commands of `svc` read.
+   * @internal
+   */
   inspect(): ApplicationView {
     return this.#declarations.viewOf(this.#declarations.build());
   }
 
   /**
-   * Finds every mistake, and compiles the application. startup() calls it; further calls do nothing.
-   *
+   * Checks all declarations, and compiles the application. startup() calls this method; further calls do
+   * nothing.
    * @throws SvcError `E_COMPILE` with all findings of check(), if declarations contradict each other, or a
-   * rule of the phase `graph` reports an error. Errors of other rules prevent only a start by `svc run` in
+   * rule of the phase `graph` reports an error. Errors of other rules only prevent a start by `svc run` in
    * production.
    */
   compileAll(): this {
@@ -354,40 +377,40 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Compiles, starts the plugins, runs the startup hooks, then resolves the dependencies of scope `app`.
-   * Further calls do nothing until shutdown(). After a failure, the parts that have started are stopped, and
-   * the shutdown hooks run; then the start may be tried again.
+   * Compiles the application, starts the plugins, runs the startup hooks, then resolves the dependencies of
+   * scope `app`. Further calls do nothing until shutdown(). If the start fails, what has started is stopped,
+   * and the shutdown hooks run. Afterwards, the application may be started again.
    */
   startup(): Promise<void> {
     return this.lifecycle.startup();
   }
 
   /**
-   * Waits for the clean-ups of requests, then runs the shutdown hooks. Does nothing if the application has
-   * not started. The server that run() has opened stays open.
+   * Waits for the clean-ups of requests, runs the shutdown hooks, and stops the plugins. Does nothing if the
+   * application has not started. Does not close the server of run(): call close() of that server instead.
    */
   shutdown(): Promise<void> {
     return this.lifecycle.shutdown();
   }
 
   /**
-   * Returns listeners for a server of node:http or node:https, or of another framework:
+   * Returns listeners for a server of node:http, node:https or another framework:
    * `createServer(app.requestListener().request)`, `express().use('/api', app.requestListener().request)`,
    * `server.on('upgrade', app.requestListener().upgrade)`. The application starts with the first request, and
    * `shutdown()` stops it.
    *
    * The other server enforces the limits of connections: header size, times for heads and bodies, keep-alive,
-   * number of connections, requests in flight, slow readers and draining. The application enforces
-   * `maxHeaderFields`, `maxBodyBytes`, time limits of routes and middleware. A body parser of the other
-   * framework must not read the body first.
+   * number of connections, running requests, slow readers and draining. The application enforces
+   * `maxHeaderFields`, `maxBodyBytes`, and the time limits of routes and middleware. No body parser of the
+   * other framework may read the body first.
    */
   requestListener(): RequestListeners {
     return this.serving.listeners();
   }
 
   /**
-   * Handles a web request in process, and starts the application if necessary. Works without `this`: `export
-   * default { fetch: app.fetch }`.
+   * Handles a web-standard `Request` in this process. The first call starts the application. The method may
+   * be detached: `export default { fetch: app.fetch }`.
    */
   async fetch(request: Request): Promise<Response> {
     await this.startup();
@@ -396,13 +419,14 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Starts the application, and listens. Resolves when requests are accepted. After that, SIGTERM and SIGINT
-   * drain, shut down, and end the process.
+   * Starts the application, and listens. Resolves when the server accepts requests. From then on, SIGTERM and
+   * SIGINT drain the server, shut the application down, and end the process.
    *
-   * With `workers` or `reload`, this process only supervises worker processes. They run the same program, and
-   * serve in this same call of run().
-   *
-   * @throws SvcError `E_LISTEN`, `E_COMPILE`, `E_WORKERS`, `E_TLS`, and whatever a startup hook throws
+   * With `workers` or `reload`, this process only supervises child processes. They run the same program, and
+   * serve requests in the same call of run().
+   * @throws SvcError `E_LISTEN` when the address cannot be opened, `E_COMPILE` for mistakes in declarations,
+   * `E_WORKERS` when child processes cannot run, `E_TLS` for an invalid certificate or key, and the error of
+   * a failed startup hook
    */
   async run(options: RunOptions = {}): Promise<RunningServer> {
     const { server, workers, reload } = readRunOptions(options, this.config);
@@ -413,14 +437,18 @@ export class Svc extends Router implements McpApplication {
     return runSupervised(this, workers === undefined ? { reload: true } : { workers }, server);
   }
 
-  /** The compiled application. @throws SvcError `E_COMPILE` @internal */
+  /**
+   * Returns the compiled application; the first call compiles it.
+   * @throws SvcError `E_COMPILE` when a finding forbids a start
+   * @internal
+   */
   application(): Application {
     return (this.#application ??= this.#compile());
   }
 
   /**
-   * Compiles the application for a test client, with the client's replacements.
-   * @throws SvcError `E_COMPILE`
+   * Compiles the application again for a test client, with the dependencies that the client replaces.
+   * @throws SvcError `E_COMPILE` when declarations contradict each other
    * @internal
    */
   variant(variant: CompileVariant): Application {
@@ -428,8 +456,8 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Replaces environment and clock of the application, for a test client.
-   * @throws SvcError `E_APP_FROZEN`
+   * Replaces the environment and clock of the application, for a test client.
+   * @throws SvcError `E_APP_FROZEN` when the application is already compiled
    * @internal
    */
   withEnvironment(conditions: { readonly env?: Env | undefined; readonly clock?: Clock | undefined }): void {
@@ -440,7 +468,10 @@ export class Svc extends Router implements McpApplication {
     this.#clock = clock;
   }
 
-  /** Settings of the application for its requests, for a test client. @internal */
+  /**
+   * Settings that each request of a test client needs.
+   * @internal
+   */
   get defaults(): RequestDefaults {
     return this.#readEffective().defaults;
   }

@@ -1,11 +1,10 @@
 /**
- * Bearer tokens as a dependency (RFC 6750). In `me: Depends(BearerAuth())`, the value of `me` is the claims
- * of the request's token.
+ * Dependencies that authenticate the client of a request: by bearer token (RFC 6750), by session, or by API
+ * key. In `me: Depends(BearerAuth())`, the value of `me` is the claims of the token.
  *
- * The token is verified first, then the schema and verify() check the claims. Tokens are read only from the
- * header `Authorization`. A query string would put the token into logs and browser histories, and any site
- * can submit a form. A request costs one HMAC, however often its claims are read. require.ts checks roles and
- * scopes.
+ * BearerAuth() verifies the token before `schema` and verify() check its claims. It reads `Authorization`
+ * only: a query string would put tokens into logs, and a page of any site can submit a form. It verifies a
+ * token once for each request. require.ts checks roles and scopes.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { Depends, provide, viewOfDependency } from '../routing/di.ts';
@@ -36,18 +35,18 @@ import type {
 } from '../http/contracts.ts';
 import type { DependencySource, Provided } from '../routing/di.ts';
 
-/** Options of bearer tokens. An option that is `undefined` has its default. */
+/** Options of BearerAuth(). An option that is `undefined` has its default. */
 export interface BearerAuthOptions<C = unknown> extends TokenRequirements {
-  /** Realm in the challenge of a 401. Printable ASCII without `"` and `\`. Default: none. */
+  /** Realm in the `WWW-Authenticate` challenge of a 401: printable ASCII without `"` and `\`. */
   readonly realm?: string | undefined;
   /**
-   * Schema of the claims. A token whose claims do not match is refused. Without a schema, nothing checks the
-   * type `C`.
+   * Schema that checks the claims. If they do not match, the token is refused. Without a schema, the claims
+   * of type `C` are not checked.
    */
   readonly schema?: SchemaClass<C & object> | undefined;
   /**
-   * Called for each token that has passed all other checks, for example to test whether its subject may still
-   * log in. The token is accepted only if it returns true. Exceptions are passed on.
+   * Called for a token that has passed all other checks, for example to look up whether the user may still
+   * log in. The token is accepted only if the result is true. Exceptions are passed on.
    */
   readonly verify?: ((claims: Claims & C, context: Context) => Awaitable<boolean>) | undefined;
   /**
@@ -59,18 +58,17 @@ export interface BearerAuthOptions<C = unknown> extends TokenRequirements {
 
 /**
  * Creates a dependency whose value is the claims of a request's bearer token: `{ me: Depends(BearerAuth())
- * }`. Without the argument `secret`, it uses the setting `authSecret`, and the application does not start
- * without that setting.
+ * }`. Without `secret`, tokens are verified with the setting `authSecret`. If that setting is missing too,
+ * the application does not start.
  *
- * A request without a token gets the response 401 with `WWW-Authenticate: Bearer`. A refused token gets 401
- * with `Bearer error="invalid_token"`, whatever the reason (RFC 6750 §3.1). The reason is in the event
- * `token_rejected` of the logger `svc_security`.
+ * Without a token, the response is 401 with `WWW-Authenticate: Bearer`. If a token is refused, it is 401 with
+ * `Bearer error="invalid_token"` for every reason (RFC 6750 §3.1). The event `token_rejected` of the logger
+ * `svc_security` contains the reason.
  *
- * `C` is the type of further claims. In `BearerAuth<{ tenant: string }>()`, nothing checks them. In
- * `BearerAuth(undefined, { schema: Tenant })`, the schema checks them.
- *
- * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`; `E_SECRET_WEAK`, `E_SECRET_FORM` for a secret in the
- * argument
+ * `C` is the type of additional claims. `BearerAuth<{ tenant: string }>()` does not check them at run time.
+ * `BearerAuth(undefined, { schema: Tenant })` checks them by the schema.
+ * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an invalid option; `E_SECRET_WEAK`,
+ * `E_SECRET_FORM` when the argument `secret` is too short or malformed
  */
 export function BearerAuth<C = unknown>(
   secret: Secrets | undefined,
@@ -85,7 +83,7 @@ export function BearerAuth(secret?: Secrets, options?: BearerAuthOptions): AuthS
   return bearerAuth(secret, options ?? {});
 }
 
-/** The source that all calls without arguments share, so that a request's token is verified only once. */
+/** Shared by all calls without arguments, so that several of them verify a token only once per request. */
 let usual: AuthSource<Claims | undefined> | undefined;
 
 function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): AuthSource<Claims | undefined> {
@@ -107,41 +105,41 @@ function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): Au
 }
 
 /**
- * Value of the header field `typ` in the access tokens of a {@link TokenIssuer} (RFC 9068 §2.1). A token of
- * another type is not an access token, even if the same secret signed it.
+ * Value of the JOSE header parameter `typ` in access tokens of a {@link TokenIssuer} (RFC 9068 §2.1). A token
+ * of another type is not accepted as an access token, even if the same secret signed it.
  */
 export const ACCESS_TOKEN_TYPE = 'at+jwt';
 
 /**
- * Issuer of the application's access tokens, which have the type `at+jwt`. It finds tokens in requests, and
- * may refuse a valid token. A plugin provides it.
+ * Issues access tokens of type `at+jwt` for the application. BearerAuth() asks it for tokens that are not in
+ * `Authorization: Bearer`, and whether a valid token may be used. A plugin provides it.
  */
 export interface TokenIssuer {
-  /** Id of the key that signs the issuer's tokens. */
+  /** Id of the key that signs the access tokens of this issuer. */
   readonly keyId: string;
   /**
-   * Returns the token of a request without `Authorization: Bearer`. The token may be in a cookie, or belong
-   * to another scheme.
+   * Returns the token of a request that has no `Authorization: Bearer`: from a cookie, or from another
+   * authentication scheme.
    */
   tokenOf(req: HttpRequest): string | undefined;
-  /** Returns whether this request may use a token that has passed all other checks. */
+  /** Returns whether this request may use the token. Called after all other checks of the token. */
   accepts(claims: Claims, req: HttpRequest): Awaitable<boolean>;
   /**
-   * Returns the challenge of another scheme that this issuer accepts. `error` is set if the request used that
+   * Returns the `WWW-Authenticate` challenge of an additional scheme. `error` is set if the request used that
    * scheme.
    */
   challenge?(req: HttpRequest, error: 'invalid_token' | undefined): string;
-  /** Returns additional header fields of a response 401. */
+  /** Returns additional header fields for each 401. */
   fields?(): Readonly<Record<string, string>>;
 }
 
 /**
- * State key of the application's token issuer. BearerAuth() uses the issuer for tokens that are signed with
- * the application's secret.
+ * Key of the token issuer in the application's state. BearerAuth() uses this issuer for tokens that are
+ * signed with the application's secret.
  */
 export const tokenIssuer: StateKey<TokenIssuer> = stateKey('tokenIssuer');
 
-/** The keys and services of a BearerReader. They are created when the application starts. */
+/** The keys and services that a BearerReader reads. They are created when the application starts. */
 class BearerKeys {
   readonly keyring: Keyring;
   readonly issuer: TokenIssuer | undefined;
@@ -151,12 +149,12 @@ class BearerKeys {
   constructor(state: StateMap, own: Keyring | undefined, secret: Secrets | undefined) {
     const shared = state.get(services);
     const issuer = state.has(tokenIssuer) ? state.get(tokenIssuer) : undefined;
-    // an issuer whose tokens have another key is not responsible for these tokens
+    // an issuer that signs with another key is not used: its tokens could not be verified here
     this.issuer = own === undefined || own.current.id === issuer?.keyId ? issuer : undefined;
     this.keyring = own ?? Keyring.of(authSecrets(shared.config));
     this.audit = SecurityLog.of(shared);
     this.#services = shared;
-    // svc check finds weak secrets only in the settings (SVC205), so a secret in the argument is checked here
+    // svc check finds weak secrets only in settings (rule SVC205), so an argument is checked here
     for (const problem of [secret ?? []].flat().map(weaknessOf))
       if (problem !== undefined) shared.log.warn('secret_weak', { owner: 'BearerAuth()', problem });
   }
@@ -167,16 +165,15 @@ class BearerKeys {
 }
 
 /**
- * Syntax of the credentials (RFC 6750 §2.1). The scheme is case-insensitive (RFC 9110 §11.1). Node.js joins
- * repeated header fields by a comma. A token contains no comma, so repeated fields are refused.
+ * Syntax of `Authorization` with a token (RFC 6750 §2.1). The scheme is case-insensitive (RFC 9110 §11.1).
+ * Node.js joins repeated fields by a comma. A token contains no comma, so repeated fields are refused.
  */
 const CREDENTIALS = /^bearer +([\w.~+/-]+=*)$/i;
 const SCHEME = /^bearer(?: |$)/i;
 
-/** Reads and verifies the token of a request. */
 class BearerReader {
   readonly #checks: TokenChecks;
-  /** Requirements for tokens of the application's token issuer. */
+  /** Checks for tokens of the application's token issuer. They require the type `at+jwt`. */
   readonly #issuedChecks: TokenChecks;
   readonly #schema: SchemaPlan | undefined;
   readonly #verify: BearerAuthOptions['verify'];
@@ -211,8 +208,9 @@ class BearerReader {
   }
 
   /**
-   * Returns the claims of a request.
-   * @throws Unauthorized without a token, InvalidToken for a refused token
+   * Returns the verified claims of the request's token. Returns undefined without a token, if the option
+   * `optional` is set.
+   * @throws Unauthorized when there is no token, InvalidToken when the token is refused
    */
   read(context: Context, keys: BearerKeys): Awaitable<Claims | undefined> {
     const { req } = context;
@@ -222,7 +220,7 @@ class BearerReader {
     if (token === undefined && !isBearer) {
       // the challenge has no error code if the request has no bearer token (RFC 6750 §3.1)
       if (this.#isOptional) return undefined;
-      // called outside of withoutStack(), so that exceptions of the issuer keep their stack
+      // not inside withoutStack(): an exception of the issuer keeps its stack
       const headers = this.#challenges(undefined, req, keys);
       throw withoutStack(() => new Unauthorized('An access token is needed', { headers }));
     }
@@ -249,10 +247,10 @@ class BearerReader {
   }
 
   /**
-   * Returns the claims with the values that the schema has converted. Undefined if the claims do not match.
+   * Returns the claims, with values converted by the schema. Returns undefined if the claims do not match.
    */
   #checked(claims: Claims): Claims | undefined {
-    const result = this.#schema!.parseJson(claims); // read() calls this method only if there is a schema
+    const result = this.#schema!.parseJson(claims);
     return result.ok ? Object.assign(claims, result.value) : undefined;
   }
 
@@ -262,8 +260,8 @@ class BearerReader {
   }
 
   /**
-   * Returns the challenges of a response 401. Only the challenge of the scheme that the request used contains
-   * the error (RFC 9449 §7.1).
+   * Returns the fields of a 401 with all its challenges. Only the challenge of the scheme in the request
+   * contains `error` (RFC 9449 §7.1).
    */
   #challenges(error: 'invalid_token' | undefined, req: HttpRequest, { issuer }: BearerKeys): Challenge {
     const own = error === undefined ? this.#absent : this.#refused;
@@ -276,7 +274,7 @@ class BearerReader {
 
 type Challenge = Readonly<Record<string, string>> & { readonly 'WWW-Authenticate': string };
 
-/** Error for a refused token, with the challenge of this BearerAuth(). */
+/** InvalidToken whose challenges are those of the BearerAuth() that refused the token. */
 class RefusedToken extends InvalidToken {
   override readonly headers: Challenge;
 
@@ -288,21 +286,20 @@ class RefusedToken extends InvalidToken {
 }
 
 /*
- * Functions that all dependencies for authentication share.
+ * Functions that BearerAuth(), requireSession(), APIKeyAuth() and the guards of require.ts share.
  *
  * If credentials are missing or invalid, the response is 401, always with a challenge (RFC 9110 §11.6.1). If
- * valid credentials lack a permission, it is 403.
+ * valid credentials lack a permission, the response is 403.
  *
- * Each source authenticates a request only once. Guards with further requirements, such as a role, use its
- * result.
+ * Each source authenticates a request only once. Guards that also require a role or scope reuse the result.
  */
 
 /**
- * Source of a dependency whose value is the authenticated client: its claims, or a record of the application.
+ * Function for Depends(): its value is the authenticated client, as claims or as a record of the application.
  */
 export type AuthSource<P> = (context: Context) => Awaitable<P>;
 
-/** Returns a challenge, such as `Bearer error="invalid_token"` (RFC 9110 §11.3). */
+/** Returns a challenge for `WWW-Authenticate`, such as `Bearer error="invalid_token"` (RFC 9110 §11.3). */
 export function challenge(
   scheme: string,
   parameters: Readonly<Record<string, string | undefined>> = {},
@@ -314,16 +311,15 @@ export function challenge(
 }
 
 /**
- * Returns whether a text can be a realm: 1 to 200 printable ASCII characters that need no escape in a quoted
- * string.
+ * Returns whether the value is 1 to 200 printable ASCII characters that need no escape in a quoted string.
  */
 function isRealm(value: unknown): boolean {
   return typeof value === 'string' && /^[\x20\x21\x23-\x5b\x5d-\x7e]{1,200}$/.test(value);
 }
 
 /**
- * An authentication source: the dependency that returns the client, its security requirement for the OpenAPI
- * document, and the realm of its challenges.
+ * How a source authenticates: `bare` returns the client, `requirement` describes it in the OpenAPI document,
+ * and challenges contain `realm`.
  */
 interface Way {
   readonly bare: DependencySource;
@@ -333,19 +329,18 @@ interface Way {
 
 const WAYS = new WeakMap<object, Way>();
 
-/** Creates an authentication source, and registers it, so that wayOf() finds it. */
 function wayIn<P>(name: string, way: Way & { readonly bare: AuthSource<P> }): AuthSource<P> {
   const source = provide(
     { found: Depends(way.bare), security: way.requirement },
     named(name, ({ found }: { found: unknown }) => found as P),
-  ); // `found` is the value of `bare`, which has the type P
+  ); // the cast is safe: `found` is the value of `bare`, which has the type P
   WAYS.set(source, way);
   return source;
 }
 
 /**
- * Returns the security requirement, the realm and the source of a dependency. A dependency that declares no
- * security counts as a bearer source.
+ * Returns how a dependency authenticates. A dependency that declares no `security` is described as a bearer
+ * token.
  */
 export function wayOf(source: DependencySource): Way {
   const own = WAYS.get(source);
@@ -354,14 +349,14 @@ export function wayOf(source: DependencySource): Way {
   return { bare: source, requirement, realm: undefined };
 }
 
-/** Returns the requirement that a scheme authenticates the client, whatever its roles and scopes. */
+/** Returns a requirement for the OpenAPI document that demands no roles or scopes. */
 function requirementOf(scheme: SecurityRequirement['scheme'], isOptional = false): SecurityRequirement {
   return { scheme, scopes: [], roles: [], ...(isOptional ? { isOptional } : {}) };
 }
 
 /**
- * Names of the schemes in challenges. Only `Bearer` is a registered scheme, but every response 401 must have
- * a challenge (RFC 9110 §11.6.1).
+ * Scheme names in challenges. Only `Bearer` is registered with IANA. Sessions and API keys have names of our
+ * own, because every 401 must have a challenge (RFC 9110 §11.6.1).
  */
 export const SCHEMES: Readonly<Record<SecurityRequirement['scheme'], string>> = {
   bearer: 'Bearer',
@@ -369,19 +364,19 @@ export const SCHEMES: Readonly<Record<SecurityRequirement['scheme'], string>> = 
   apiKey: 'ApiKey',
 };
 
-/** Sets the name of a function. Findings and errors show it as the name of the dependency. */
+/** Sets the name of a function, which findings and errors show as the name of the dependency. */
 export function named<F extends object>(name: string, fn: F): F {
   return Object.defineProperty(fn, 'name', { value: name });
 }
 
 const calls = new WeakMap<object, Declared>();
 
-/** Stores the place where the program called `by` to create a guard. Findings show this place. */
+/** Stores where the program called `by`, which created this guard. Findings show that file and line. */
 export function noteGuard(guard: object, by: (...args: never[]) => unknown): void {
   calls.set(guard, declaredHere(by));
 }
 
-/** Returns the place of the call that created a guard. `svc check` uses it. @internal */
+/** Returns where the program created a guard. `svc check` shows this file and line. @internal */
 export function placeOfGuard(guard: object): Place | undefined {
   return calls.get(guard)?.place;
 }
@@ -395,11 +390,11 @@ export function mistaken(owner: string, problem: string): never {
   throw new SvcError('E_AUTH', [owner, problem]);
 }
 
-/** Type of an authenticated client. */
+/** Type of the value of an authentication source, without undefined and null. */
 export type PrincipalOf<A> = A extends DependencySource ? NonNullable<Provided<A>> : never;
 
 /*
- * Login by session: a dependency whose value is in the session, where a login has stored it.
+ * Dependencies whose value is the user that a login has stored in the session.
  *
  * Example:
  *   const USER = sessionKey<{ id: number }>('user');
@@ -413,11 +408,10 @@ export type PrincipalOf<A> = A extends DependencySource ? NonNullable<Provided<A
  */
 
 /**
- * Creates a dependency whose value is stored in the session under a key. If there is no value, it throws
- * LoginRequired: 401 with `WWW-Authenticate: Session`. It requires the session middleware. If the value is an
- * object, the dependency can be the option `auth` of requireRoles() and similar guards.
- *
- * @throws SvcError `E_AUTH` for an invalid key
+ * Creates a dependency whose value is the session's value of `key`. Without a value, it throws LoginRequired:
+ * 401 with `WWW-Authenticate: Session`. The session middleware must be in use. If the values are objects,
+ * requireRoles() and similar guards accept the dependency as option `auth`.
+ * @throws SvcError `E_AUTH` when sessionKey() did not create the key
  */
 export function requireSession<T>(key: SessionKey<T>): AuthSource<NonNullable<T>> {
   if (typeof key?.name !== 'string') mistaken('requireSession()', 'the key is not made by sessionKey()');
@@ -434,26 +428,26 @@ export function requireSession<T>(key: SessionKey<T>): AuthSource<NonNullable<T>
 }
 
 /*
- * API keys as a dependency, for programs that send a key instead of logging in.
+ * Dependencies that authenticate programs by an API key.
  *
  * Examples:
  *   client: Depends(APIKeyAuth({ keys: { billing: process.env.BILLING_KEY! } }))          gives 'billing'
  *   client: Depends(APIKeyAuth({ header: 'X-Key', verify: (key) => find(sha256(key)) }))  gives the result of verify()
  *
- * The key is read from a header field or a cookie, never from the URL. Keys are stored as digests, so that a
- * memory dump shows no key. All digests are compared in constant time, so that response times reveal none.
+ * The key is read from a header field or a cookie, never from the URL. Only digests of keys are stored, so a
+ * memory dump does not show them. Comparison takes constant time, so response times do not reveal a key.
  */
 
-/** Options of API keys. An option that is `undefined` has its default. */
+/** Options of APIKeyAuth() for both sources of keys. An option that is `undefined` has its default. */
 export interface APIKeyPlace {
-  /** Name of the header field with the key. Default `X-API-Key`, unless `cookie` is set. */
+  /** Name of the header field that contains the key. Default `X-API-Key`, unless `cookie` is set. */
   readonly header?: string | undefined;
   /**
-   * Name of the cookie with the key. Browsers send cookies automatically, so CSRFMiddleware must protect
-   * routes that change data.
+   * Name of the cookie that contains the key. Browsers also send cookies with requests that other sites
+   * cause. So use CSRFMiddleware for routes that change data.
    */
   readonly cookie?: string | undefined;
-  /** Realm in the challenge of a 401. Printable ASCII without `"` and `\`. */
+  /** Realm in the `WWW-Authenticate` challenge of a 401: printable ASCII without `"` and `\`. */
   readonly realm?: string | undefined;
   /**
    * Accepts a request without a key; the client is then `undefined`. A wrong key is always refused. Default
@@ -462,33 +456,33 @@ export interface APIKeyPlace {
   readonly optional?: boolean | undefined;
 }
 
-/** Options for keys that are known when the application is declared. */
+/** Options of APIKeyAuth() for keys that are listed in the program. */
 export interface KnownKeys<N extends string> extends APIKeyPlace {
   /**
-   * Keys by the name of their client. A client can have several keys, for example while it replaces its key.
-   * Each key has at least 16 characters. There are 1 ... 100 keys in total.
+   * One key or a list of keys for each client, by its name. A list allows a change of keys without
+   * interruption. Each key has at least 16 characters, and there are 1 ... 100 keys in total.
    */
   readonly keys: Readonly<Record<N, string | readonly string[]>>;
   readonly verify?: undefined;
 }
 
-/** Options for keys that a function of the application finds, for example in a database. */
+/** Options of APIKeyAuth() for keys that a function looks up, for example in a database. */
 export interface LookedUpKeys<P> extends APIKeyPlace {
   /**
-   * Returns the owner of a key, or undefined for an unknown key. Store only digests and search for
-   * `sha256(key)`, so that the table contains no key.
+   * Returns the client that owns the key, or undefined if the key is unknown. In a database, store
+   * `sha256(key)` instead of the key, and look up that digest.
    */
   readonly verify: (key: string, context: Context) => Awaitable<P | undefined>;
   readonly keys?: undefined;
 }
 
 /**
- * Creates a dependency whose value is the owner of a request's API key. If the key is missing or wrong, the
- * response is 401 with `WWW-Authenticate: ApiKey`. For a wrong key, the logger `svc_security` also logs the
- * event `key_rejected`.
- *
- * @throws SvcError `E_AUTH` unless exactly one of `keys` and `verify` is set; for both `header` and `cookie`;
- * and for keys that are too short, too many or given twice; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ * Creates a dependency whose value is the client that owns the request's API key. If the key is missing or
+ * wrong, the response is 401 with `WWW-Authenticate: ApiKey`. A wrong key is also logged: event
+ * `key_rejected` of the logger `svc_security`.
+ * @throws SvcError `E_AUTH` unless exactly one of `keys` and `verify` is set; when both `header` and `cookie`
+ * are set; and for keys that are too short, too many or repeated. `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an
+ * invalid option.
  */
 export function APIKeyAuth<const N extends string>(
   options: KnownKeys<N> & { readonly optional: true },
@@ -519,7 +513,7 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
   if ((keys === undefined) === (verify === undefined))
     mistaken(OWNER, 'exactly one of keys and verify must be set');
   noteSecrets('APIKeyAuth', Object.values(keys ?? {}).flat());
-  const find = verify ?? finder(keys!); // exactly one of keys and verify is defined, as checked above
+  const find = verify ?? finder(keys!); // the checks above ensure that one is set
   const place =
     cookie === undefined
       ? ({ in: 'header', name: header ?? 'X-API-Key' } as const)
@@ -554,7 +548,7 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
 
 const OWNER = 'APIKeyAuth()';
 const LEAST_CHARACTERS = 16;
-/** Maximum number of keys. It is limited, because each request compares all of them. */
+/** Maximum number of keys: each request is compared with all of them. */
 const MOST_KEYS = 100;
 
 function isName(value: unknown): boolean {
@@ -562,8 +556,8 @@ function isName(value: unknown): boolean {
 }
 
 /**
- * Returns a function that finds the client of a key. The function always compares all keys, so its duration
- * reveals nothing about them.
+ * Returns a function that finds the client of a key. It always compares all keys, so that its duration does
+ * not reveal which key matched.
  */
 function finder(
   keys: Readonly<Record<string, string | readonly string[]>>,
@@ -574,7 +568,7 @@ function finder(
   if (known.length === 0 || known.length > MOST_KEYS)
     mistaken(
       OWNER,
-      `${known.length} keys are given, and 1 … ${MOST_KEYS} are needed: look up more of them with verify`,
+      `${known.length} keys are given, but 1 … ${MOST_KEYS} are allowed: for more keys, use the option verify`,
     );
   if (new Set(known.map(({ digest }) => digest.toString('hex'))).size < known.length)
     mistaken(OWNER, 'a key is given twice');
@@ -588,9 +582,12 @@ function finder(
 
 function checkedKey(name: string, key: unknown): string {
   if (typeof key !== 'string')
-    mistaken(OWNER, `the key of "${name}" is ${key === undefined ? 'undefined' : 'no text'}`);
+    mistaken(OWNER, `the key of "${name}" is ${key === undefined ? 'undefined' : 'not text'}`);
   if (key.length < LEAST_CHARACTERS)
-    mistaken(OWNER, `the key of "${name}" has ${key.length} characters, and ${LEAST_CHARACTERS} are needed`);
+    mistaken(
+      OWNER,
+      `the key of "${name}" has ${key.length} characters, but needs at least ${LEAST_CHARACTERS}`,
+    );
   return key;
 }
 

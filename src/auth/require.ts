@@ -1,17 +1,16 @@
 /**
- * Authorization by claims: by roles, by scopes, or by a function. Each function here creates a dependency
- * whose value is the claims.
+ * Guards: dependencies that authorize a client by roles, scopes, or a function. Their value is the claims.
  *
  * Examples:
  *   requireRoles('admin', 'owner')                 any of these roles
  *   requireScopes('notes:read', 'notes:write')     all of these scopes (RFC 6750 §3.1)
  *   requireIf((claims, { req }) => claims.sub === req.pathParams['id'])
  *
- * The claims come from `BearerAuth()`, or from the source in the option `auth`. If there are no claims, the
- * response is 401. If a role or scope is missing, it is 403.
+ * The claims come from `BearerAuth()`, or from the source in the option `auth`. If the client is not
+ * authenticated, the response is 401. If a role or scope is missing, it is 403.
  *
- * Claims are read strictly. The claim `roles` is an array of strings. The claim `scopes` is an array of
- * strings, or the claim `scope` is one string with spaces. A claim of any other form grants nothing.
+ * A claim of the wrong type grants nothing. The claim `roles` must be an array of strings. Scopes are read
+ * from `scopes`, an array of strings, or else from `scope`, a string with spaces between scopes.
  */
 import { BearerAuth, SCHEMES, audit, challenge, mistaken, named, noteGuard, wayOf } from './auth.ts';
 import { Depends, provide } from '../routing/di.ts';
@@ -24,73 +23,66 @@ import type { Claims } from '../crypto/jwt.ts';
 import type { Awaitable, Context, HttpRequest } from '../http/contracts.ts';
 import type { SecurityLog } from '../http/security-log.ts';
 
-/** `A`, or a type with an error text if the value of `A` cannot be claims. */
+/** `A`, or an error text as its type if the value of the dependency `A` is not an object of claims. */
 type CheckedAuth<A> = A extends DependencySource
   ? PrincipalOf<A> extends object
     ? A
     : 'auth must give claims: an object such as BearerAuth() gives, or undefined without authentication'
   : 'auth must be the source of a dependency, such as BearerAuth(), without Depends( )';
 
-/** `S`, or a type with an error text if `S` is not a single scope. */
+/** `S`, or an error text as its type if `S` is empty or contains a space. */
 type CheckedScope<S> = S extends ''
   ? 'a scope is not empty'
   : S extends `${string} ${string}`
-    ? 'a scope has no spaces: pass each as an argument of its own'
+    ? 'a scope has no spaces: pass each scope as a separate argument'
     : S;
 type CheckedScopes<S extends readonly string[]> = { readonly [K in keyof S]: CheckedScope<S[K]> };
 
 /**
- * Types with error texts for invalid arguments. Only the last overload uses them, because the compiler
- * reports the errors of the last overload.
+ * Error texts as types, for invalid arguments. Only the last overload uses them, because the compiler reports
+ * the errors of that overload.
  */
 type WrongRoles<G extends readonly unknown[]> = {
   readonly [K in keyof G]: G[K] extends ''
     ? 'a role is not empty'
     : G[K] extends string
       ? G[K]
-      : "a role is text; with another way in it is { roles: ['admin'], auth }: at least one role, and the source of a dependency that gives claims, without Depends( )";
+      : "a role is text; for other claims than those of BearerAuth(), pass { roles: ['admin'], auth }: auth is a source without Depends( )";
 };
 type WrongScopes<G extends readonly unknown[]> = {
   readonly [K in keyof G]: G[K] extends string
     ? CheckedScope<G[K]>
-    : "a scope is text; with another way in it is { scopes: ['read'], auth }: at least one scope, none with spaces, and the source of a dependency that gives claims, without Depends( )";
+    : "a scope is text; for other claims than those of BearerAuth(), pass { scopes: ['read'], auth }: auth is a source without Depends( )";
 };
 
-/** Options of {@link requireRoles} with a source of claims. */
+/** Argument of {@link requireRoles} when the claims do not come from BearerAuth(). */
 export interface RoleRequirement<A> {
   /** Accepted roles. A client needs at least one of them. The list must not be empty. */
   readonly roles: readonly [string, ...string[]];
-  /**
-   * Source of the claims: a dependency whose value is the claims, or undefined if the client is not
-   * authenticated.
-   */
+  /** Dependency whose value is the claims, or undefined if the client is not authenticated. */
   readonly auth: A & CheckedAuth<A>;
 }
 
-/** Options of {@link requireScopes} with a source of claims. */
+/** Argument of {@link requireScopes} when the claims do not come from BearerAuth(). */
 export interface ScopeRequirement<A, S extends readonly string[] = readonly string[]> {
   /** Required scopes. A client needs all of them. The list must not be empty. */
   readonly scopes: S & CheckedScopes<S>;
-  /**
-   * Source of the claims: a dependency whose value is the claims, or undefined if the client is not
-   * authenticated.
-   */
+  /** Dependency whose value is the claims, or undefined if the client is not authenticated. */
   readonly auth: A & CheckedAuth<A>;
 }
 
-/** Options of {@link requireIf}. */
+/** Options of {@link requireIf}, besides `auth`. */
 export interface ConditionOptions {
-  /** Detail of the response 403. Clients see it. */
+  /** Detail of the response 403, which the client can read. */
   readonly detail?: string | undefined;
 }
 
 /**
- * Creates a dependency that accepts clients with one of these roles. Its value is the claims. The response is
- * 401 without a valid token, and 403 without such a role.
+ * Creates a dependency that refuses clients without any of these roles. Its value is the claims. Without a
+ * valid token, the response is 401; without such a role, it is 403.
  *
- * The roles are in the claim `roles`, an array of strings. They are compared exactly.
- *
- * @throws SvcError `E_AUTH` without roles, or for a role that is not a string
+ * The client's roles are in the claim `roles`, an array of strings. They are compared exactly.
+ * @throws SvcError `E_AUTH` when no role is given, or a role is not a string or empty
  */
 export function requireRoles<A extends DependencySource>(
   requirement: RoleRequirement<A>,
@@ -109,14 +101,13 @@ export function requireRoles(...of: readonly unknown[]): AuthSource<object> {
 }
 
 /**
- * Creates a dependency that accepts clients with all of these scopes. Its value is the claims. The response
- * is 401 without a valid token. If a scope is missing, it is 403 with `WWW-Authenticate: Bearer
+ * Creates a dependency that refuses clients without all of these scopes. Its value is the claims. Without a
+ * valid token, the response is 401. If a scope is missing, it is 403 with `WWW-Authenticate: Bearer
  * error="insufficient_scope", scope="..."`, which names the required scopes (RFC 6750 §3).
  *
- * The scopes are in the claim `scopes`, an array of strings. If that claim is absent, they are in the claim
- * `scope`, one string with spaces.
- *
- * @throws SvcError `E_AUTH` without scopes, or for an invalid scope (RFC 6749 §3.3)
+ * The client's scopes are in the claim `scopes`, an array of strings. Without that claim, they are in the
+ * claim `scope`, one string with spaces.
+ * @throws SvcError `E_AUTH` when no scope is given, or a scope has an invalid form (RFC 6749 §3.3)
  */
 export function requireScopes<A extends DependencySource, const S extends readonly string[]>(
   requirement: ScopeRequirement<A, S>,
@@ -136,11 +127,12 @@ export function requireScopes(...of: readonly unknown[]): AuthSource<object> {
 }
 
 /**
- * Creates a dependency that accepts clients for which `predicate` returns true. Its value is the claims. For
- * other clients, the response is 403 with `detail`. The predicate receives the claims and the context of the
- * request: path, headers and state, but not the body. It may be asynchronous; its exceptions are passed on.
- *
- * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ * Creates a dependency that refuses clients for which `predicate` does not return true. Its value is the
+ * claims. The response to refused clients is 403 with `detail`. The predicate receives the claims and the
+ * context of the request: path, headers and state, but not the body. It may be asynchronous; its exceptions
+ * are passed on.
+ * @throws SvcError `E_AUTH` when the predicate is not a function, `E_OPTION_UNKNOWN` for an unknown option,
+ * `E_OPTION_RANGE` for a value that is not allowed
  */
 export function requireIf<A extends DependencySource>(
   predicate: (claims: PrincipalOf<A>, context: Context) => Awaitable<boolean>,
@@ -162,7 +154,7 @@ export function requireIf(
     auth,
     { roles: [], scopes: [] },
     (claims, context) => {
-      // the overloads require a predicate that accepts the claims
+      // the cast is safe: the overloads only allow a predicate that accepts the claims of `auth`
       const answer = predicate(claims as never, context);
       return isThenable(answer)
         ? answer.then((isAllowed) => (isAllowed === true ? undefined : 'condition'))
@@ -179,17 +171,20 @@ export function requireIf(
 
 const predicates = new WeakMap<object, (...args: never[]) => unknown>();
 
-/** Returns the predicate of a dependency that requireIf() created. `svc check` uses it. @internal */
+/**
+ * Returns the predicate of a guard that requireIf() created. `svc check` reads it.
+ * @internal
+ */
 export function predicateOf(source: object): ((...args: never[]) => unknown) | undefined {
   return predicates.get(source);
 }
 
-/** Returns the roles in claims whose types are not checked yet. Ignores inherited members. */
+/** Returns the roles in claims, whose types nothing has checked yet. */
 function rolesOf(claims: object): readonly string[] {
   return textsOf(ownOf(claims, 'roles'));
 }
 
-/** Returns the scopes in claims whose types are not checked yet. */
+/** Returns the scopes in claims, whose types nothing has checked yet. */
 function scopesOf(claims: object): readonly string[] {
   if (Object.hasOwn(claims, 'scopes')) return textsOf(ownOf(claims, 'scopes'));
   const scope = ownOf(claims, 'scope');
@@ -200,7 +195,6 @@ function ownOf(claims: object, name: string): unknown {
   return Object.hasOwn(claims, name) ? (claims as Readonly<Record<string, unknown>>)[name] : undefined;
 }
 
-/** Returns a list of strings. Returns an empty list if any item is not a string. */
 function textsOf(value: unknown): readonly string[] {
   return isTextList(value) ? value : [];
 }
@@ -239,8 +233,8 @@ function readNames(
 type Lack = 'role' | 'scope' | 'condition';
 
 /**
- * Creates a dependency with the value of `auth`. It refuses a client if `judge` returns what the client
- * lacks.
+ * Creates a guard whose value is the value of `auth`. The guard refuses a client if `judge` returns what the
+ * client lacks.
  */
 function demand(
   name: string,
@@ -263,7 +257,7 @@ function demand(
     scope === undefined
       ? {}
       : {
-          // only challenges for access tokens name scopes (RFC 6750 §3, RFC 9449 §7.1)
+          // only challenges for access tokens name the required scopes (RFC 6750 §3, RFC 9449 §7.1)
           code: 'insufficient_scope',
           ...(scheme === SCHEMES.bearer
             ? {

@@ -1,9 +1,9 @@
 /**
- * Reads the chunks of a body. Pulls one chunk at a time from a source, and ends the source as soon as no more
- * chunks are wanted.
+ * Reads the source of a body chunk by chunk: an iterable, an async iterable or a stream. Ends the source as
+ * soon as no further chunk is needed.
  *
- * iterate() returns a ChunkIterator of a source. prime() pulls its first chunk before the response starts. So
- * if the source fails at once, the response is an error.
+ * iterate() returns a ChunkIterator for a source. prime() pulls its first chunk before the response starts,
+ * so that a source that fails at once leads to an error response.
  */
 import { Buffer } from 'node:buffer';
 import { Readable } from 'node:stream';
@@ -14,14 +14,15 @@ import { shown } from '../base/options.ts';
 import type { ByteSource } from '../base/bytes.ts';
 import type { Writable } from 'node:stream';
 
-/** Whether a step of a source is a promise. */
+/** Returns whether the result of {@link ChunkIterator.next} is a promise. */
 export function isPending(step: ChunkStep | PromiseLike<ChunkStep>): step is PromiseLike<ChunkStep> {
   return typeof (step as { readonly then?: unknown }).then === 'function';
 }
 
 /**
- * Starts to read a source. Streams are read by two classes of this file, which end a stream at once. The
- * iterators of node and web streams would end it only when the next chunk has come.
+ * Returns an iterator over the chunks of a source. Two classes of this file read streams, because they end a
+ * stream at once. The iterators of Node and web streams themselves end it only after the next chunk has
+ * arrived.
  */
 export function iterate(chunks: Chunks): ChunkIterator {
   if (chunks instanceof ReadableStream) return new WebChunks(chunks as ReadableStream<Chunk>);
@@ -31,8 +32,8 @@ export function iterate(chunks: Chunks): ChunkIterator {
 }
 
 /**
- * Makes every step of a source run in the async context of the caller. Without this, a step would run in the
- * context of the server, which pulls it later.
+ * Returns an iterator that reads the source in the async context of this call. Otherwise the source would run
+ * in the context of the server, which reads it later.
  */
 export function inContext(source: ChunkIterator): ChunkIterator {
   const run = currentContext();
@@ -42,14 +43,14 @@ export function inContext(source: ChunkIterator): ChunkIterator {
   };
 }
 
-/** Ends a source that will not be read. */
+/** Ends a source that will not be read, so that it frees its resources. */
 export async function discard(chunks: Chunks): Promise<void> {
   await iterate(chunks).return?.();
 }
 
 /**
- * Checks the value of a step and returns it as a chunk: text unchanged, bytes of any kind as a `Uint8Array`.
- * @throws SvcError `E_STREAM` for other values
+ * Returns a chunk that a source yielded: text unchanged, and bytes of any type as a `Uint8Array`.
+ * @throws SvcError `E_STREAM` when the value is neither text nor bytes
  */
 export function checkedChunk(value: unknown): Chunk {
   if (typeof value === 'string') return value;
@@ -63,7 +64,7 @@ export function checkedChunk(value: unknown): Chunk {
 class WebChunks implements ChunkIterator {
   readonly #reader: ReadableStreamDefaultReader<Chunk>;
 
-  /** @throws SvcError `E_STREAM` for a stream that is being read already */
+  /** @throws SvcError `E_STREAM` when another reader has locked the stream */
   constructor(stream: ReadableStream<Chunk>) {
     if (stream.locked)
       throw new SvcError('E_STREAM', ['the source is a stream that already has another reader']);
@@ -79,9 +80,9 @@ class WebChunks implements ChunkIterator {
 }
 
 /**
- * Reader of FormData that Node encodes. Node's encoder continues after `cancel()`, and if it throws then, the
- * process ends. So if the form is not wanted (HEAD, or the client has left), `return()` reads it to its end
- * instead of cancelling it.
+ * Reads a form that Node encodes. Node's encoder continues to run after `cancel()`, and an error in it would
+ * then end the process. So `return()` reads an unwanted form to its end instead. A form is unwanted after
+ * HEAD, or when the client has disconnected.
  */
 class FormChunks extends WebChunks {
   override return(): Promise<void> {
@@ -93,14 +94,14 @@ class FormChunks extends WebChunks {
     try {
       while ((await this.next()).done !== true);
     } catch {
-      /* no caller waits for the rest of the form, so the error is ignored */
+      /* the form is unwanted, so no caller needs the error */
     }
   }
 }
 
 /** Returns the chunks of a FormData body, which Node encodes. */
 export function formChunks(stream: ReadableStream<Uint8Array>): Chunks {
-  // the cast only hides the type of return(), whose result `for await` does not use
+  // the cast only hides the result of return(), which `for await` does not use
   return { [Symbol.asyncIterator]: () => new FormChunks(stream) as ChunkIterator as AsyncIterator<Chunk> };
 }
 
@@ -111,7 +112,7 @@ class NodeChunks implements ChunkIterator {
 
   constructor(stream: Readable) {
     this.#stream = stream;
-    // without a listener an "error" event would end the process; next() reports the error to the reader
+    // Without a listener, an "error" event would end the process. The reader gets the error from next().
     stream.on('error', ignore);
     this.#steps = stream[Symbol.asyncIterator]() as AsyncIterator<Chunk, unknown>;
   }
@@ -129,49 +130,49 @@ class NodeChunks implements ChunkIterator {
   }
 }
 
-/** Receives chunks that a source writes itself: a response that is being sent. */
+/** The part of a response into which a source writes its chunks itself, instead of yielding them. */
 export interface ChunkSink {
   write(chunk: Chunk): boolean;
   writeShared(chunk: SharedChunk): boolean;
-  /** Bytes that are buffered because the client has not received them yet. */
+  /** Number of bytes that are buffered, because the client has not received them yet. */
   readonly writableLength: number;
   end(): unknown;
   destroy(): unknown;
 }
 
-/** Source of chunks without a known end, such as an event stream. */
+/** Source of chunks that has no known end, such as an event stream. */
 export abstract class EndlessChunks implements ChunkIterator {
   #isTaken = false;
 
-  /** Marks the source as read, and returns the source itself, which is also the iterator. */
+  /** Marks the source as read. Returns the source itself, which is its own iterator. */
   [Symbol.asyncIterator](): AsyncIterator<Chunk, unknown> {
     this.#isTaken = true;
-    // the cast is safe: `for await` also accepts a step that is not a promise
+    // the cast is safe: `for await` also accepts a next() that does not return a promise
     return this as unknown as AsyncIterator<Chunk, unknown>;
   }
 
   abstract next(): ChunkStep | PromiseLike<ChunkStep>;
   abstract return(): unknown;
-  /** Ends the stream after the current chunk, without an error, because the server stops. */
+  /** Ends the stream after the current chunk and without an error, because the server stops. */
   abstract finish(): void;
-  /** Whether the source writes its chunks to `sink` itself from now on. If true, the server stops pulling. */
+  /**
+   * Returns whether the source from now on writes its chunks into `sink` itself. If true, the server stops
+   * reading from it.
+   */
   attach(_sink: ChunkSink): boolean {
     return false;
   }
 
-  /**
-   * Ends the source if no code has begun to read it. That happens if middleware has sent another response
-   * instead.
-   */
+  /** Ends the source if its reading has not begun, because middleware sent another response instead. */
   drop(): void {
     if (!this.#isTaken) Promise.try(() => this.return()).catch(ignore);
   }
 }
 
-/** Maximum number of empty chunks in a row that are pulled without waiting for the event loop. */
+/** Maximum number of consecutive empty chunks that are skipped without returning to the event loop. */
 const MOST_EMPTY = 1_000;
 
-/** A source whose first chunk has already been pulled. It can be read once. */
+/** Iterator over a source whose first chunk was already read. It can be read only once. */
 export class Primed implements ChunkIterator {
   readonly #source: ChunkIterator;
   #first: ChunkStep | undefined;
@@ -184,8 +185,8 @@ export class Primed implements ChunkIterator {
   }
 
   /**
-   * Lets middleware read the chunks with `for await`. The cast is safe: `for await` also accepts a step that
-   * is not a promise.
+   * Lets middleware read the chunks with `for await`. The cast is safe: `for await` also accepts a next()
+   * that does not return a promise.
    */
   [Symbol.asyncIterator](): AsyncIterator<Chunk, unknown> {
     return this as unknown as AsyncIterator<Chunk, unknown>;
@@ -207,21 +208,18 @@ export class Primed implements ChunkIterator {
     return this.#source.return?.();
   }
 
-  /**
-   * Ends the source if no code has begun to read it. That happens if middleware has sent another response
-   * instead.
-   */
+  /** Ends the source if its reading has not begun, because middleware sent another response instead. */
   drop(): void {
     if (!this.#isTaken) Promise.try(() => this.return()).catch(ignore);
   }
 }
 
 /**
- * Pulls the first chunk that is not empty. So if the source fails by then, the response can still be an
- * error. `announced` is the Content-Length, or -1 if unknown. When `signal` aborts, the source is ended at
- * once, and the result is returned without waiting for the source.
- *
- * @throws errors of the source, and SvcError `E_STREAM`
+ * Reads the first chunk that is not empty. If the source fails until then, an error response can still be
+ * sent. `announced` is the Content-Length, or -1 if unknown. When `signal` aborts, the source is ended, and
+ * prime() resolves at once.
+ * @throws errors of the source, and SvcError `E_STREAM` when the chunk is neither text nor bytes, or is
+ * longer than `announced`
  */
 export function prime(
   chunks: Chunks,
@@ -256,7 +254,7 @@ function unlessLeft(
   return new Promise((resolve, reject) => {
     const leave = (): void => {
       const rest = new Primed(source);
-      // the caller already has its result, so an error of return() is ignored
+      // prime() has already resolved, so an error of return() is ignored
       Promise.try(() => rest.return()).catch(ignore);
       resolve(rest);
     };
@@ -266,9 +264,10 @@ function unlessLeft(
 }
 
 /**
- * Whether a step is the first chunk with content, or the end of the body. Ends the source after an invalid
- * chunk.
- * @throws SvcError `E_STREAM`
+ * Returns whether a result of next() is the first chunk with content, or the end of the body. Ends the source
+ * after an invalid chunk.
+ * @throws SvcError `E_STREAM` when the chunk is neither text nor bytes, or the length differs from
+ * `announced`
  */
 function isFirst(source: ChunkIterator, step: ChunkStep, announced: number): boolean {
   if (step.done === true) {
@@ -280,18 +279,22 @@ function isFirst(source: ChunkIterator, step: ChunkStep, announced: number): boo
     if (announced >= 0 && length > announced) throw lengthError(announced, length);
     return length !== 0;
   } catch (error) {
-    // the caller gets `error`; an error of return() is ignored
+    // the caller gets `error`, so an error of return() is ignored
     Promise.try(() => source.return?.()).catch(ignore);
     throw error;
   }
 }
 
-/** Joins all chunks. The source is ended after an invalid chunk. @throws errors of the source, and SvcError `E_STREAM`, also if the length differs from `announced` */
+/**
+ * Reads a source to its end, and returns its chunks as one buffer. Ends the source after an invalid chunk.
+ * @throws errors of the source, and SvcError `E_STREAM` when a chunk is neither text nor bytes, or the length
+ * differs from `announced`
+ */
 export async function gather(chunks: Chunks, announced: number): Promise<Buffer> {
   const all: Buffer[] = [];
   let length = 0;
   for await (const chunk of { [Symbol.asyncIterator]: () => iterate(chunks) as AsyncIterator<Chunk> }) {
-    // the cast is safe: `for await` also accepts a step that is not a promise
+    // the cast is safe: `for await` also accepts a next() that does not return a promise
     const checked = checkedChunk(chunk);
     const bytes = typeof checked === 'string' ? Buffer.from(checked) : asBuffer(checked);
     length += bytes.length;
@@ -302,35 +305,41 @@ export async function gather(chunks: Chunks, announced: number): Promise<Buffer>
   return all.length === 1 ? all[0]! : Buffer.concat(all, length);
 }
 
-/** Error for a source that yields more or fewer bytes than its Content-Length announced. */
+/** Returns the error for a source that yields more or fewer bytes than its Content-Length announced. */
 export function lengthError(announced: number, found: number): SvcError {
   return new SvcError('E_STREAM', [
-    `contentLength is ${announced} bytes, but the source yielded ${found > announced ? `${found} or more` : found}`,
+    `contentLength is ${announced} bytes, but the source yielded ${found > announced ? `at least ${found}` : found} bytes`,
   ]);
 }
 
-/** A chunk: a string, sent as UTF-8, or bytes. */
+/** One chunk of a body: bytes, or a string that is sent as UTF-8. */
 export type Chunk = string | Uint8Array;
-/** Values that can be sent as chunks: strings, buffers, and views of them. */
+/** Source of a body. Its chunks are strings, buffers or typed arrays. */
 export type Chunks = AsyncIterable<string | ByteSource> | Iterable<string | ByteSource>;
-/** The result of {@link ChunkIterator.next}: a value that {@link checkedChunk} must check, or the end. */
+/**
+ * Result of {@link ChunkIterator.next}: a chunk that {@link checkedChunk} has to check, or the end of the
+ * body.
+ */
 export type ChunkStep = IteratorResult<string | ByteSource, unknown>;
 
-/** Iterator of chunks. */
+/** Iterator over the chunks of a source. next() may return its result without a promise. */
 export interface ChunkIterator {
   next(): ChunkStep | PromiseLike<ChunkStep>;
-  /** Ends the source at once if possible, even while a chunk is awaited. */
+  /** Ends the source, at once if possible, even if a call of next() has not resolved. */
   return?(): unknown;
 }
 
-/** Whether a body consists of chunks. */
+/** Returns whether a body is a source of chunks, and not text or bytes. */
 export function isChunks(body: unknown): body is Chunks {
   return typeof body === 'object' && body !== null && !ArrayBuffer.isView(body);
 }
 
-/** Text that is sent to many clients. It is encoded for chunked coding only once. */
+/**
+ * Text of an event that is sent to many clients. Its form for the chunked transfer coding is encoded only
+ * once.
+ */
 export class SharedChunk {
-  /** Must not be empty: an empty chunk would end the body. */
+  /** Must not be empty, because an empty chunk would end the body. */
   readonly text: string;
   #encoded: Buffer | undefined;
 
@@ -338,7 +347,7 @@ export class SharedChunk {
     this.text = text;
   }
 
-  /** The text as one chunk of the chunked transfer coding, which begins with the length (RFC 9112 §7.1). */
+  /** The text as a chunk of the chunked transfer coding, preceded by its length (RFC 9112 §7.1). */
   get encoded(): Buffer {
     return (this.#encoded ??= Buffer.from(
       `${Buffer.byteLength(this.text).toString(16)}\r\n${this.text}\r\n`,
@@ -346,9 +355,9 @@ export class SharedChunk {
   }
 }
 
-/** Resolves when the stream accepts more data, or is destroyed. Then its listeners are removed. */
+/** Resolves when the stream accepts more data or is destroyed, and then removes its listeners. */
 export function writable(stream: Writable): Promise<void> {
-  // a destroyed stream may have emitted "close" already, and then no event would follow
+  // a destroyed stream may have emitted "close" already, so the promise would never resolve
   if (stream.destroyed) return Promise.resolve();
   return new Promise((resolve) => {
     const done = (): void => {

@@ -1,12 +1,12 @@
 /**
  * Content codings (RFC 9110 §8.4.1): encodes bytes synchronously, in the thread pool, or chunk by chunk.
  */
-// a namespace import, because named imports do not link on Node.js 20, and then the message that it is too
-// old could not be shown
+// A namespace import, because Node.js 20 cannot link some of these names. Then the program could not even
+// report that this Node.js is too old.
 import * as zlib from 'node:zlib';
 import type { Transform } from 'node:stream';
 
-/** Codings of compressed responses. */
+/** Content codings in which responses are sent. */
 export type ContentCoding = 'zstd' | 'br' | 'gzip';
 
 interface CodingLevels {
@@ -15,28 +15,31 @@ interface CodingLevels {
   readonly gzip: number;
 }
 
-/** An encoder for one coding at one level. */
+/** Compresses bodies with one content coding at one compression level. */
 export interface Coder {
-  /** Up to this number of bytes, compressing in this thread is faster than in the thread pool. */
+  /** Bodies up to this number of bytes are compressed faster in this thread than in the thread pool. */
   readonly syncBytes: number;
   now(bytes: Uint8Array): Buffer;
   later(bytes: Uint8Array, done: (error: Error | null, coded: Buffer) => void): void;
-  /** Encoder for a body in chunks. Its windows are small, because many streams may run at once. */
+  /**
+   * Returns an encoder for a body in chunks. Its window is small to save memory, because many streams may run
+   * at once.
+   */
   stream(): Transform;
-  /** Flush mode for node:zlib that sends each chunk at once. */
+  /** Flush mode of node:zlib with which the encoder outputs each chunk at once. */
   readonly flush: number;
 }
 
-/** Window size of a stream as a power of two: 256 KiB. */
+/** Window of a streaming encoder, as a power of two: 256 KiB. */
 const STREAM_WINDOW_BITS = 18;
 /**
- * Up to these sizes, compressing in this thread takes less time than in the thread pool. 14 kB of gzip or br
- * take 65 µs instead of 105, and 56 kB of zstd 95 µs instead of 500 (test/bench/streams.ts).
+ * Bodies up to this number of bytes are compressed faster in this thread than in the thread pool. 14 kB of
+ * gzip or br take 65 µs instead of 105, and 56 kB of zstd 95 µs instead of 500 (test/bench/streams.ts).
  */
 const SYNC_BYTES = 16_384;
 const ZSTD_SYNC_BYTES = 65_536;
 
-/** Makes the encoders of an application, one for each coding. */
+/** Returns the encoders of an application by content coding, with the given compression levels. */
 export function codersOf(levels: CodingLevels): Readonly<Record<ContentCoding, Coder>> {
   const gzipOptions = { level: levels.gzip };
   const brotli = (bytes: number): object => ({
@@ -81,29 +84,29 @@ export function codersOf(levels: CodingLevels): Readonly<Record<ContentCoding, C
 }
 
 /*
- * Chooses the content coding that a client prefers (RFC 9110 §12.5.3), for example by `Accept-Encoding:
- * gzip;q=0.8, br, *;q=0`. The member `*` stands for every coding that is not named.
+ * Chooses the content coding that a client prefers (RFC 9110 §12.5.3), for example from
+ * `Accept-Encoding: gzip;q=0.8, br, *;q=0`. `*` stands for every coding that the field does not name.
  */
 
 /**
- * Syntax of one member of the field: a coding, then optionally its weight 0 ... 1 with at most three decimals
- * (RFC 9110 §12.4.2).
+ * Syntax of one list member of `Accept-Encoding`: a coding, then optionally its weight 0 ... 1 with at most
+ * three decimals (RFC 9110 §12.4.2).
  */
 const MEMBER =
   /^[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)[ \t]*(?:;[ \t]*q=(?:(1(?:\.0{0,3})?)|0(?:\.(\d{0,3}))?)[ \t]*)?$/i;
 
-/** Maximum number of members that are read. Further members of the field are ignored. */
+/** Maximum number of list members that are read. Further members are ignored. */
 const MAX_MEMBERS = 32;
 
 /**
- * Returns the coding for the response, or undefined to send it uncompressed (identity). Of equal weights the
- * first of `offered` wins: it lists codings in lower case, the preferred one first. The result is undefined
- * as well if identity has a greater weight than every coding of `offered`.
+ * Returns the content coding for a response, or undefined for no coding (identity). `offered` lists codings
+ * in lower case, the preferred one first. The coding with the greatest weight in `Accept-Encoding` wins, and
+ * of equal weights the first in `offered`. If identity has a greater weight, the result is undefined.
  *
- * Without the field, or with an empty one, the result is undefined. Malformed members are ignored. Of two
- * members for one coding the first is used; `x-gzip` is `gzip` (RFC 9110 §8.4.1.3). If the client refuses
- * even `identity`, the response is sent uncompressed nevertheless: the RFC allows that, and the response is
- * more useful than a 406.
+ * Without the field, or with an empty one, the result is undefined. Malformed members are ignored. If a
+ * coding is named twice, the first weight counts. `x-gzip` means `gzip` (RFC 9110 §8.4.1.3). A client that
+ * refuses even `identity` still gets an uncompressed response: the RFC allows it, and a 406 would be less
+ * useful.
  */
 export function negotiateEncoding<const C extends string>(
   header: string | undefined,
@@ -121,7 +124,7 @@ export function negotiateEncoding<const C extends string>(
   return bestWeight >= (weights.get('identity') ?? 0) ? best : undefined;
 }
 
-/** Returns the weight of each coding in thousandths, by its name in lower case. */
+/** Returns the weight of each named coding in thousandths. The keys are in lower case. */
 function weightsOf(header: string): ReadonlyMap<string, number> {
   const weights = new Map<string, number>();
   for (const member of header.split(',', MAX_MEMBERS)) {

@@ -1,9 +1,9 @@
 /**
- * Interfaces shared by requests, middleware, plugins and rules. They refer to each other, so they are in one
- * file.
+ * Interfaces between requests, middleware, plugins and the rules of `svc check`. They are in one file because
+ * they refer to each other.
  *
- * Types only. Implementations: http/request/request.ts, pipeline.ts, routing/route.ts, routing/plugin.ts,
- * check/check.ts.
+ * This file has only types. Their implementations are in http/request/request.ts, http/pipeline.ts,
+ * routing/route.ts, routing/plugin.ts and check/check.ts.
  */
 import type { Clock } from '../base/clock.ts';
 import type { Config, Env } from '../base/config.ts';
@@ -21,185 +21,199 @@ export type { Awaitable } from '../cache/stores.ts';
 
 // -- request --
 
-/** A request, for middleware, dependencies and handlers. Each part is parsed once, when it is first read. */
+/**
+ * The request, as middleware, dependencies and handlers read it. A member is parsed when it is first read,
+ * and only once.
+ */
 export interface HttpRequest {
   readonly method: string;
-  /** The path as it was sent, still encoded, without the query. */
+  /** Path of the request target as received: still percent-encoded, and without the query. */
   readonly path: string;
-  /** The request target as it was sent. */
+  /** Request target as received, such as `/users?page=2`. */
   readonly target: string;
   readonly scheme: 'http' | 'https';
   /**
-   * The `Host` of the request with its port; empty if absent. With `trustForwardedHost`, it is the host that
-   * a trusted proxy reports.
+   * Value of the Host field with its port; empty if the field is absent. With `trustForwardedHost`, it is the
+   * host that a trusted proxy reports.
    */
   readonly host: string;
   /**
-   * Address of the client: of the peer of the connection, or behind trusted proxies, of the client that they
-   * report. An IPv4 address is written as IPv4 even if the socket is IPv6.
+   * IP address of the client: the peer of the connection, or the client that trusted proxies report. IPv4
+   * addresses are in dotted form even if the socket is IPv6.
    */
   readonly ip: string;
-  /** Time when the head of the request was read, in milliseconds of the monotonic clock. */
+  /** When the head of the request was read, in milliseconds of the monotonic clock. */
   readonly startedMs: number;
-  /** Request id: a valid `X-Request-Id` of the request, or a new one; see `RequestIDMiddleware`. */
+  /**
+   * Request id: `X-Request-Id` if the request has a valid one, otherwise a new id. See `RequestIDMiddleware`.
+   */
   readonly id: string;
   /**
-   * Position in the trace (W3C Trace Context): that of a valid `traceparent`, else the start of a new trace.
+   * Trace and span of this request (W3C Trace Context), from a valid `traceparent` field. Otherwise it starts
+   * a new trace.
    */
   readonly trace: TraceContext;
-  /** The route that matched, before any middleware ran; undefined for 404 and 405. */
+  /** The matched route, which is known before middleware runs; undefined for 404 and 405. */
   readonly route: CompiledRoute | undefined;
-  /** The parameters of the path, as parsed by their converters. */
+  /** Parameters of the path, converted as the path template declares. */
   readonly pathParams: Readonly<Record<string, unknown>>;
   readonly query: MultiMap;
-  /** Request fields by lower-case name. */
+  /** Header fields of the request by lower-case name. */
   readonly headers: HeaderView;
   readonly cookies: Readonly<Record<string, string>>;
-  /** Values that middleware and plugins store for inner middleware and handlers. */
+  /** Values that middleware and plugins store for middleware and handlers that run after them. */
   readonly state: StateMap;
-  /** Session of the client. @throws SvcError `E_SESSION_ABSENT` without session middleware */
+  /** Session of the client. @throws SvcError `E_SESSION_ABSENT` when no session middleware is in use */
   readonly session: Session;
   /**
-   * Aborts when the client leaves before its response is complete (`ClientDisconnected`), or when the time
-   * limit of the request has passed (`RequestTimeout`).
+   * Aborts when the client disconnects before its response is complete (`ClientDisconnected`), or when the
+   * time limit of the request has passed (`RequestTimeout`).
    */
   readonly signal: AbortSignal;
   /**
-   * Sends early hints to a browser (103, RFC 8297): `'</app.css>; rel=preload; as=style'`. Returns false if
-   * nothing was sent, because the request came over HTTP/1.0 or without a socket, or the head of the response
-   * was sent before.
-   * @throws SvcError `E_HEADER`
+   * Sends 103 (Early Hints, RFC 8297) to a browser: `'</app.css>; rel=preload; as=style'`. Returns false if
+   * that is impossible: the request came over HTTP/1.0 or without a socket, or the response has begun.
+   * @throws SvcError `E_HEADER` when a link is not a URL in `<>`
    */
   earlyHints(links: string | readonly string[]): boolean;
   /**
-   * The whole body as bytes. The limit is `maxBytes`, and at most the `maxBodyBytes` of the route, or without
-   * one, of the application. A larger body is 413.
+   * Reads the whole body as bytes. A body over the limit leads to 413. The limit is the smaller of `maxBytes`
+   * and the `maxBodyBytes` of the route, or else of the application.
    */
   body(options?: BodyOptions): Promise<Uint8Array>;
-  /** The body as a stream, limited like `body()`. It cannot be combined with the other readers. */
+  /**
+   * Returns the body as a stream, with the limit of `body()`. No other reading method can be used for this
+   * request.
+   */
   stream(options?: BodyOptions): AsyncIterable<Uint8Array>;
   /**
-   * Parses the body as JSON. It may have 10 MB, unless `maxBytes` or the route's `maxBodyBytes` sets another
-   * limit. Malformed JSON and nesting deeper than 1,000 are 400; another media type is 415.
+   * Parses the body as JSON. The limit is 10 MB, unless `maxBytes` or the route's `maxBodyBytes` sets another
+   * one. Malformed JSON or nesting deeper than 1,000 levels leads to 400, another media type to 415.
    */
   json(options?: BodyOptions): Promise<unknown>;
-  /** The body as UTF-8 text, with the limit of `json()`. */
+  /** Reads the body as UTF-8 text, with the limit of `json()`. */
   text(options?: BodyOptions): Promise<string>;
   /**
-   * Fields and files of a form, urlencoded or multipart. It may have 10 MB, unless `maxBytes` or the route's
-   * `maxBodyBytes` sets another limit. A multipart form is read once; later calls return the same form. A
-   * form beyond a limit is 413, a malformed one 400, another media type 415.
+   * Parses a form, urlencoded or multipart, into fields and files. The limit is 10 MB, unless `maxBytes` or
+   * the route's `maxBodyBytes` sets another one. A multipart form is read once, and later calls return the
+   * same object. A form over a limit leads to 413, a malformed one to 400, another media type to 415.
    */
   form(options?: FormOptions): Promise<FormFields>;
   /**
-   * Parts of a multipart form as a stream, with the limits of `form()`. Read each part before the next one;
-   * unread content is skipped. Nothing is stored. It cannot be combined with the other readers.
+   * Returns the parts of a multipart form one after the other, with the limits of `form()`, and stores
+   * nothing. Read a part before the next one: content that was not read is skipped. No other reading method
+   * can be used for this request.
    */
   parts(options?: FormOptions): AsyncIterable<FormPart>;
   /**
-   * Fields that a multipart form has before its first file and within the first 64 KiB. Afterwards the body
-   * can still be read in any way. @internal
+   * Reads the fields at the start of a multipart form: those before the first file, within the first 64 KiB.
+   * Afterwards, the whole body can still be read with any method. @internal
    */
   leadingFields(): Promise<MultiMap>;
 }
 
-/** How much of a body may be read. */
+/** Limit for reading a request body. */
 export interface BodyOptions {
-  /** Maximum size in bytes, 0 ... 2^53-1; a larger body is 413. */
+  /** Maximum size in bytes, 0 ... 2^53-1. A larger body leads to 413. */
   readonly maxBytes?: number | undefined;
 }
 
-/** Limits of a form, in bytes unless stated otherwise. A form beyond a limit is 413. */
+/** Limits of a form, in bytes unless stated otherwise. A form over a limit leads to 413. */
 export interface FormOptions extends BodyOptions {
-  /** Number of fields, 0 ... 1_000_000. Default 1_000. */
+  /** Maximum number of fields, 0 ... 1_000_000. Default 1_000. */
   readonly maxFields?: number | undefined;
-  /** Number of files, 0 ... 1_000_000. Default 100. */
+  /** Maximum number of files, 0 ... 1_000_000. Default 100. */
   readonly maxFiles?: number | undefined;
-  /** Size of one field. Default 1_000_000. */
+  /** Maximum size of one field. Default 1_000_000. */
   readonly maxFieldBytes?: number | undefined;
-  /** Total size of all fields of a multipart form and of the headers of all parts. Default 10_000_000. */
+  /**
+   * Maximum size of all fields of a multipart form together with the headers of all parts. Default
+   * 10_000_000.
+   */
   readonly maxTextBytes?: number | undefined;
-  /** Size of one file. Default: what remains of `maxBytes`. */
+  /** Maximum size of one file. Default: no limit apart from `maxBytes`. */
   readonly maxFileBytes?: number | undefined;
-  /** Size of the headers of one part, 64 ... 1_048_576. Default 16_384. */
+  /** Maximum size of the headers of one part, 64 ... 1_048_576. Default 16_384. */
   readonly maxHeaderBytes?: number | undefined;
   /**
-   * Memory for the content of all files together. Content beyond it is written to a temporary file. Default
+   * Memory for the content of all files of the form. Further content goes to a temporary file. Default
    * 1_048_576.
    */
   readonly memoryBytes?: number | undefined;
-  /** Folder of the temporary file. Default: the setting `uploadDirectory`. */
+  /** Folder of that temporary file. Default: the setting `uploadDirectory`. */
   readonly directory?: string | undefined;
 }
 
-/** Fields and files of a form. `has()` and `keys()` cover both, `get()` and `getAll()` only fields. */
+/**
+ * Fields and files of a form. `has()` and `keys()` consider both; `get()` and `getAll()` return only fields.
+ */
 export interface FormFields extends MultiMap {
-  /** The first file with that field name. */
+  /** Returns the first file of the form field `name`. */
   file(name: string): UploadFile | undefined;
-  /** Returns all files of a name. */
+  /** Returns all files of the form field `name`. */
   files(name: string): readonly UploadFile[];
 }
 
 /** One part of a multipart form. Its content can be read once. */
 export interface FormPart extends AsyncIterable<Uint8Array> {
   readonly name: string;
-  /** Name of the file that the client sent; undefined for a field. See {@link UploadFile}. */
+  /** File name as sent by the client; undefined if the part is a field. See {@link UploadFile}. */
   readonly filename: string | undefined;
-  /** The media type that the client declared. */
+  /** Media type of the part, as declared by the client. */
   readonly contentType: string;
-  /** Content as UTF-8 text; 400 for invalid UTF-8. */
+  /** Reads the content as UTF-8 text. Invalid UTF-8 leads to 400. */
   text(): Promise<string>;
 }
 
-/** The key of a session value of type `T`, made by `sessionKey<T>(name)`. */
+/** Key of a session value of type `T`. The function `sessionKey<T>(name)` creates it. */
 export interface SessionKey<out T> {
   readonly name: string;
-  /** Has the type `T` for the compiler. Not set at run time. */
+  /** Carries the type `T` for the compiler; never set at run time. */
   readonly value?: T;
 }
 
-/** A message that the next page shows once. */
+/** A message in the session for the user, which the next page shows once. */
 export interface Flash {
-  /** Category of the message, for its styling: `info`, `error`. */
+  /** Category of the message, for example `info` or `error`, by which a page chooses its style. */
   readonly kind: string;
   readonly text: string;
 }
 
-/** Session of a client; requires the session middleware. Values are JSON values. */
+/** Session of a client. Requires the session middleware. All values must be JSON values. */
 export interface Session {
-  /** The session id; {@link regenerate} replaces it. Reading it does not create a session. */
+  /** Session id. {@link regenerate} replaces it. Reading the id does not create a session. */
   readonly id: string;
-  /** Whether the client sent no valid session. */
+  /** Whether the request had no valid session. */
   readonly isNew: boolean;
-  /** Returns a value, or undefined if the session has none. */
+  /** Returns a value; undefined if the session has none for this key. */
   get<T>(key: SessionKey<T>): T | undefined;
   get(key: string): unknown;
   /** Sets a value, which must be a JSON value. */
   set<T>(key: SessionKey<T>, value: NoInfer<T>): void;
   set(key: string, value: unknown): void;
-  /** Removes a value. */
+  /** Removes the value of a key. */
   delete(key: string | SessionKey<unknown>): void;
   /**
-   * Replaces the id, and invalidates the old one. Call it after a change of privileges. All values are kept,
-   * or only those named in `keep`.
+   * Replaces the id, and invalidates the old one. Call it when the user logs in or gets other permissions.
+   * All values remain, or, with `keep`, only the listed ones.
    */
   regenerate(options?: { readonly keep?: readonly (string | SessionKey<unknown>)[] | undefined }): void;
   /**
-   * Deletes the session and its cookie. With a store, the session ends at once. Without a store, it cannot be
-   * revoked. A copy of the cookie is valid until it expires, and a concurrent request that changes the
-   * session sends the cookie again.
+   * Deletes the session and its cookie. A session in a store ends at once. A session without a store is in
+   * the cookie itself, and cannot be revoked: a copy of the cookie is valid until it expires. A concurrent
+   * request that changes the session can also send the cookie again.
    */
   destroy(): void;
   /**
-   * Adds a message for the next page. A text of more than 500 characters is shortened. If the session has too
-   * little space left, the oldest messages are dropped.
+   * Adds a message for the next page. Text over 500 characters is shortened. If the session becomes too
+   * large, its oldest messages are dropped.
    */
   flash(kind: string, text: string): void;
   /** Returns and removes the messages of earlier requests, oldest first. */
   takeFlashes(): readonly Flash[];
 }
 
-/** Argument of dependency functions, classes, hooks and state keys. */
+/** Argument of dependency functions and of the constructors of class dependencies. */
 export interface Context {
   readonly req: HttpRequest;
   readonly signal: AbortSignal;
@@ -207,17 +221,20 @@ export interface Context {
 }
 
 /**
- * Names a value of type `T` in a {@link StateMap}. The key is also a function that returns the value from a
- * context, so `Depends(key)` works.
+ * Key of a value of type `T` in a {@link StateMap}. The key is also a function that returns the value from a
+ * context, so that `Depends(key)` works.
  */
 export interface StateKey<T> {
   readonly name: string;
   (context: Context): T;
 }
 
-/** Typed values by their state keys. */
+/** Values of a request or application, each with the type of its {@link StateKey}. */
 export interface StateMap {
-  /** @throws SvcError `E_STATE_UNSET`, which names the middleware or plugin that sets the value */
+  /**
+   * @throws SvcError `E_STATE_UNSET` when the key has no value; the error names the middleware or plugin that
+   * sets it
+   */
   get<T>(key: StateKey<T>): T;
   /** Sets the value of a key. */
   set<T>(key: StateKey<T>, value: T): void;
@@ -225,7 +242,7 @@ export interface StateMap {
   has(key: StateKey<unknown>): boolean;
 }
 
-/** Services of an application. Every request's state has them under the key `services`. */
+/** Services of an application. Each request has them in its state under the key `services`. */
 export interface Services {
   readonly env: Env;
   readonly clock: Clock;
@@ -237,11 +254,12 @@ export interface Services {
 // -- middleware --
 
 /**
- * Passes the request to the next layer. Call it once, and await the result, which is a promise or a response.
+ * Passes the request to the next middleware or the handler. Call it once, and await the result, which is a
+ * response or a promise of one.
  */
 export type Next = () => Awaitable<HttpResponse>;
 
-/** Kind of a middleware, by which the order of middleware is checked. */
+/** Kind of a built-in middleware. `svc check` reads it to check the order of middleware. */
 export type MiddlewareKind =
   | 'request-id'
   | 'trusted-host'
@@ -256,170 +274,178 @@ export type MiddlewareKind =
   | 'csrf'
   | 'idempotency';
 
-/** A middleware. Each one surrounds the following ones, the handler and the rendering of errors. */
+/** A middleware wraps the middleware after it, the handler, and the conversion of errors into responses. */
 export interface Middleware {
   readonly kind?: MiddlewareKind;
-  /** Returns a response, or calls `next()` and returns its response, changed or not. */
+  /** Returns a response of its own, or calls `next()` and returns that response, changed or unchanged. */
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse>;
   /**
-   * Names of required secret settings, for example `['authSecret']`: an application that lacks one does not
-   * start.
+   * Names of settings with secrets that this middleware needs, for example `['authSecret']`. Without them,
+   * the application does not start.
    */
   readonly secrets?: readonly string[] | undefined;
   /**
-   * Reports mistakes of order and configuration. Called when the application is compiled or checked, before
-   * any request. The middleware gets its services here (`view.services`). `view.middleware` lists all
-   * middleware up to this one, the outermost first.
+   * Returns findings about order and configuration. Called before any request, when the application is
+   * compiled or checked. The middleware can take its services from `view.services`. `view.middleware` lists
+   * all middleware up to this one, the outermost first.
    */
   compile?(view: CompiledView): Iterable<Omit<Finding, 'place'>>;
 }
 
-// -- the compiled application, for rules, documents and plugins --
+// -- view of the compiled application, for rules, documents and plugins --
 
-/** One route after compilation; also `req.route`. */
+/** One compiled route; the matched one is `req.route`. */
 export interface CompiledRoute {
-  /** Method in capitals; `WEBSOCKET` for a WebSocket route. */
+  /** HTTP method in capitals; `WEBSOCKET` for a WebSocket route. */
   readonly method: string;
   readonly template: string;
   readonly name: string | undefined;
   readonly place: Place;
   readonly security: readonly SecurityRequirement[];
   readonly meta: Readonly<Record<string, unknown>>;
-  /** Rate limit from the declaration of the route; false: unlimited. */
+  /** Rate limit that the spec of the route sets; false means unlimited. */
   readonly rateLimit?: RouteRateLimit | false | undefined;
-  /** Time limit in milliseconds from the declaration of the route; false: unlimited. */
+  /** Time limit in milliseconds that the spec of the route sets; false means unlimited. */
   readonly timeoutMs?: number | false | undefined;
-  /** Time limit in milliseconds for receiving the whole request, if the declaration of the route has one. */
+  /** Time limit in milliseconds for receiving the whole request, if the spec of the route sets one. */
   readonly requestTimeoutMs?: number | undefined;
 }
 
-/** Returns the key by which a request is counted. If it is undefined, the client's address is the key. */
+/** Returns the key under which a request is counted; undefined to count it under the client's address. */
 export type RateLimitKey = (req: HttpRequest) => string | undefined;
 
-/** How often one client may call a route. */
+/** Limit of the requests to a route per client. */
 export interface RouteRateLimit {
-  /** Requests per minute, 1 ... 1_000_000. */
+  /** Number of requests per minute, 1 ... 1_000_000. */
   readonly perMinute: number;
-  /** Number of requests that may come at once, 1 ... 1_000_000. Default: `perMinute`. */
+  /** Number of requests that may arrive at once, 1 ... 1_000_000. Default: `perMinute`. */
   readonly burst?: number | undefined;
   readonly key?: RateLimitKey | undefined;
 }
 
-/**
- * One way to get access to a route: a credential that has all of the scopes and at least one of the roles.
- */
+/** One way to authenticate for a route: a credential that grants all `scopes` and at least one of `roles`. */
 export interface SecurityRequirement {
   readonly scheme: 'bearer' | 'session' | 'apiKey';
   readonly scopes: readonly string[];
   readonly roles: readonly string[];
-  /** Where the credential is sent: the API key, or the cookie of the session. */
+  /** Where clients send an API key or the session cookie. */
   readonly credential?: { readonly in: 'header' | 'cookie'; readonly name: string } | undefined;
-  /** Whether requests without the credential pass as well. */
+  /** Whether requests without this credential are also accepted. */
   readonly isOptional?: true | undefined;
 }
 
-/** The compiled application: all its declarations, for rules, documents and plugins. */
+/** View of the compiled application, as rules, documents and plugins read it. */
 export interface CompiledView {
   readonly env: Env;
   readonly routes: readonly CompiledRoute[];
   readonly middleware: readonly Middleware[];
   readonly plugins: readonly Plugin[];
   readonly services: Services;
-  /** Returns the value of a setting. */
+  /** Returns the value of a setting by its name. */
   config(key: string): unknown;
 }
 
-/** A rule of `svc check`. Only rules of the phase `live` may be asynchronous. */
+/** A rule of `svc check`. Only rules with the phase `live` may be asynchronous. */
 export interface Rule {
   readonly id: Finding['rule'];
   readonly severity: Severity;
   readonly why: string;
   readonly remedy: string;
   readonly phase: 'graph' | 'security' | 'contract' | 'environment' | 'live';
-  /** Checks the application, and calls `report` for each problem found. */
+  /** Examines the application. Calls `report` once for each problem. */
   run(view: CompiledView, report: (subject: string, message: string, place?: Place) => void): Awaitable<void>;
 }
 
 // -- plugins --
 
-/** A reusable part of an application. */
+/**
+ * A reusable part of an application: it can add routes, middleware and rules, and has its own start and
+ * shutdown.
+ */
 export interface Plugin {
   readonly name: string;
-  /** Names of plugins that must be registered. They start before this one. */
+  /** Names of plugins that must also be registered. They start before this one. */
   readonly requires?: readonly string[];
-  /** Names of plugins that start before this one if they are registered. */
+  /** Names of plugins that start before this one, if they are registered. */
   readonly after?: readonly string[];
   /**
-   * If true, this plugin starts before all plugins without this flag, and stops after them. Databases set it.
+   * Whether this plugin starts before all plugins without this flag, and stops after them. Databases set it.
    */
   readonly startsFirst?: boolean;
   /**
-   * Names of required secret settings, for example `['authSecret']`: an application that lacks one does not
-   * start.
+   * Names of settings with secrets that this plugin needs, for example `['authSecret']`. Without them, the
+   * application does not start.
    */
   readonly secrets?: readonly string[] | undefined;
   /**
-   * Declares routes, middleware and other contributions. Runs before compilation; must be synchronous and do
-   * no I/O.
+   * Adds routes, middleware and so on to the host. Runs before the application is compiled. Must be
+   * synchronous, without input or output.
    */
   register(host: Host): void;
   /**
-   * Called in dependency order, before the callbacks of `app.onStartup`. After a failure the started plugins
-   * are shut down.
+   * Called at a start, after the plugins that this one requires, and before the hooks of `app.onStartup`. If
+   * it fails, the plugins that have started are shut down.
    */
   startup?(signal: AbortSignal): Awaitable<void>;
-  /** Called in reverse order, after the last request and background task. */
+  /**
+   * Called after the last request and background task. Plugins shut down in the reverse order of their start.
+   */
   shutdown?(): Awaitable<void>;
 }
 
-/** The part of the application that a plugin can use. */
+/** Interface through which one plugin reads the application and adds to it. */
 export interface Host {
   readonly env: Env;
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: Metrics;
   readonly routes: RouterLike;
-  /** A configuration value, typed by its fallback or by `cast`. */
+  /** Returns a setting. Its type is that of `fallback`, or the result of `cast`. */
   option<T>(key: string, fallback: T, cast?: (text: string) => T): T;
   /**
-   * Adds middleware that runs inside the application's own. With `outside`, it runs outside all middleware
-   * that was added so far.
+   * Adds middleware. `inside` (default) places it after all middleware so far, next to the handler; `outside`
+   * places it around all middleware so far.
    */
   use(middleware: Middleware, where?: 'inside' | 'outside'): void;
-  /** Returns the value that an earlier plugin provides under this key. @throws SvcError `E_STATE_UNSET` */
+  /**
+   * Returns the value that an earlier plugin has provided under this key.
+   * @throws SvcError `E_STATE_UNSET` when no earlier plugin has provided it
+   */
   get<T>(key: StateKey<T>): T;
-  /** Whether an earlier plugin provides a value under this key. */
+  /** Whether an earlier plugin has provided a value under this key. */
   has(key: StateKey<unknown>): boolean;
-  /** Provides a value under a key. `read` is called anew for each request. */
+  /**
+   * Provides a value in the state of every request. `read` is called for each request that reads the value.
+   */
   provide<T>(key: StateKey<T>, read: () => T): void;
   /**
-   * Adds a check to `/readyz`. If the probe throws or takes more than 2 s, the part counts as down. The error
-   * is logged, but not shown in the response.
+   * Adds a check to `/readyz`. If `probe` throws or takes more than 2 s, `/readyz` reports that `name` is
+   * down. The error is logged, but not part of the response.
    */
   readiness(name: string, probe: (signal: AbortSignal) => Awaitable<void>): void;
-  /** Adds a rule of `svc check`. */
+  /** Adds a rule to `svc check`. */
   rule(rule: Rule): void;
   /**
-   * Adds migrations by database engine. `svc migrate up` applies each once, before the application's own,
-   * under the id `plugin/id`.
+   * Adds a migration, with statements for each database engine. `svc migrate up` applies it once, before the
+   * migrations of the application. Its id is `plugin/id`.
    */
   migration(
     id: string,
     sql: Readonly<Record<'sqlite' | 'postgres' | 'mysql' | 'mariadb', readonly string[]>>,
   ): void;
-  /** Migrations of all plugins so far. @internal */
+  /** Migrations that all plugins have added so far. @internal */
   readonly migrations: readonly ContributedMigration[];
 }
 
-/** Statements of a plugin for the database, by engine. @internal */
+/** A migration that a plugin has added, with its statements by database engine. @internal */
 export interface ContributedMigration {
   readonly plugin: string;
   readonly id: string;
   readonly sql: Parameters<Host['migration']>[1];
 }
 
-/** The methods with which a plugin declares routes. */
+/** Method with which a plugin adds routes. */
 export interface RouterLike {
-  /** Adds a route for several methods. */
+  /** Adds a route for one or several methods. */
   route(path: string, methods: readonly string[], spec: object, handler: (context: never) => unknown): void;
 }

@@ -6,34 +6,40 @@ import { closest, shown } from '../base/options.ts';
 import { bare, isToken } from './headers.ts';
 import type { Env } from '../base/config.ts';
 
-/** Attributes of a cookie. An option that is `undefined` has its default. */
+/** Attributes of a cookie. An attribute that is `undefined` has its default. */
 export interface CookieOptions {
-  /** Paths for which the cookie is sent. Default `/`. */
+  /** Path prefix of the URLs for which browsers send the cookie. Default `/`. */
   path?: string | undefined;
-  /** Domain whose hosts get the cookie. Default: this host only. */
+  /** Domain whose hosts all get the cookie. Default: only the host of the request gets it. */
   domain?: string | undefined;
-  /** Lifetime in seconds, an integer; 0 or less removes the cookie. Default: until the browser is closed. */
+  /** Lifetime in seconds, an integer; 0 or less removes the cookie. Default: until the browser closes. */
   maxAgeSeconds?: number | undefined;
   /** Hides the cookie from scripts. Default true. */
   httpOnly?: boolean | undefined;
-  /** Sends the cookie over TLS only. Default: true when the request came over TLS, or `env` is production. */
+  /**
+   * Whether browsers send the cookie over TLS only. Default: true if the request came over TLS, or in
+   * production.
+   */
   secure?: boolean | undefined;
-  /** Whether requests from other sites carry the cookie. Default `lax`. `none` needs `secure`. */
+  /**
+   * Whether browsers send the cookie with requests that other sites cause. Default `lax`. `none` needs
+   * `secure`.
+   */
   sameSite?: 'strict' | 'lax' | 'none' | undefined;
 }
 
 /**
- * Parses a `Cookie` field into an object without prototype. Of two cookies with one name the first is used:
- * clients send the one with the more specific path first (RFC 6265 §5.4). Values are percent-decoded if
- * possible, else unchanged.
+ * Parses a `Cookie` field into an object without prototype. Of two cookies with the same name, the first is
+ * used, because browsers send the one with the longer path first (RFC 6265 §5.4). Values are percent-decoded
+ * if that is possible.
  */
 export function parseCookies(field: string | undefined): Readonly<Record<string, string>> {
   const cookies = bare<Record<string, string>>();
   if (field === undefined) return cookies;
-  // a name needs no comparison with earlier ones until the first cookie is stored
+  // until the first cookie is stored, names need not be compared with earlier ones
   let isEmpty = true;
-  // the next "=" is remembered from cookie to cookie, so a field with many ";" and no "=" is searched only
-  // once
+  // the position of the next "=" is kept between cookies, so that a field with many ";" and no "=" is
+  // searched only once
   let equals = -1;
   for (let start = 0; start < field.length;) {
     const end = indexFrom(field, ';', start);
@@ -50,15 +56,18 @@ export function parseCookies(field: string | undefined): Readonly<Record<string,
   return cookies;
 }
 
-/** Index of `part` in the text from `start` on; the length of the text if it is absent. */
+/**
+ * Returns the index of `part` in the text, searching from `start`; the length of the text if it is absent.
+ */
 export function indexFrom(text: string, part: string, start: number): number {
   const at = text.indexOf(part, start);
   return at === -1 ? text.length : at;
 }
 
 /**
- * A part of the field without surrounding SP and HTAB. Other white space stays (RFC 6265 §5.2): if U+00A0
- * were removed, U+00A0 before `__Host-` would give a name that browsers do not protect.
+ * Returns a part of the field without spaces and tabs around it. Other white space stays (RFC 6265 §5.2).
+ * Otherwise U+00A0 before `__Host-` would vanish here, and a cookie could have that name without the
+ * protection by browsers.
  */
 function stripped(field: string, start: number, end: number): string {
   let from = start,
@@ -86,12 +95,11 @@ function decodeValue(value: string): string {
 }
 
 /**
- * Builds a `Set-Cookie` value. It has `Secure` only if `options.secure` is true. Characters that a cookie
- * must not contain are percent-encoded; `parseCookies` decodes them.
- *
- * @throws SvcError `E_COOKIE` for an invalid name or attribute, a broken prefix rule, or a name and value of
- * more than 4,096 bytes, which browsers drop silently (RFC 6265bis §5.6); `E_OPTION_UNKNOWN`,
- * `E_OPTION_RANGE`
+ * Builds a `Set-Cookie` value. It has `Secure` only if `options.secure` is true. Characters that are not
+ * allowed in a cookie are percent-encoded; `parseCookies` decodes them.
+ * @throws SvcError `E_COOKIE` for an invalid name or attribute, a violated rule of a name prefix, or a name
+ * and value of more than 4,096 bytes, which browsers drop silently (RFC 6265bis §5.6). `E_OPTION_UNKNOWN` for
+ * an unknown attribute, `E_OPTION_RANGE` for an attribute of a wrong type.
  */
 export function serializeCookie(name: string, value: string, options: CookieOptions = {}): string {
   for (const option in options)
@@ -102,9 +110,10 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
     throw new SvcError('E_OPTION_RANGE', [OWNER, 'httpOnly', 'must be true or false', shown(httpOnly)]);
   if (secure !== undefined && typeof secure !== 'boolean')
     throw new SvcError('E_OPTION_RANGE', [OWNER, 'secure', 'must be true or false', shown(secure)]);
-  if (typeof name !== 'string' || !isToken(name)) return refuse(name, 'the name of a cookie must be a token');
+  if (typeof name !== 'string' || !isToken(name))
+    return refuse(name, 'the name is not a token (RFC 9110 §5.6.2)');
   const encoded = typeof value === 'string' ? encodeValue(value) : undefined;
-  if (encoded === undefined) return refuse(name, 'the value is not a well-formed string');
+  if (encoded === undefined) return refuse(name, 'the value is not a string, or contains a lone surrogate');
   if (path !== '/' && !/^\/[\x20-\x3a\x3c-\x7e]*$/.test(path))
     return refuse(name, 'the path does not begin with "/", or has ";" or a control character');
   if (domain !== undefined && !/^\.?[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/i.test(domain))
@@ -114,15 +123,15 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
   if (sameSite === 'none' && secure === false) return refuse(name, 'sameSite "none" requires secure: true');
   if (name.startsWith('__')) {
     if (/^__(host|secure)-/i.test(name) && secure === false)
-      return refuse(name, 'the name prefix requires secure: true');
+      return refuse(name, 'a name with the prefix __Host- or __Secure- requires secure: true');
     if (/^__host-/i.test(name) && (path !== '/' || domain !== undefined))
-      return refuse(name, 'the prefix __Host- needs path "/" and no domain');
+      return refuse(name, 'a name with the prefix __Host- requires path "/" and no domain');
   }
   let field = `${name}=${encoded}`;
   if (field.length > MAX_PAIR_BYTES)
     return refuse(
       name,
-      `name and value are ${field.length - 1} bytes, of which browsers keep 4,096: keep the data in a store on the server, and its key in the cookie`,
+      `name and value together have ${field.length - 1} bytes, but browsers accept 4,096: store the data on the server, and only its key in the cookie`,
     );
   field += path === '/' ? '; Path=/' : `; Path=${path}`;
   if (domain !== undefined) field += `; Domain=${domain}`;
@@ -131,7 +140,7 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
   field +=
     sameSite === 'lax'
       ? LAX
-      : (SAME_SITE.get(sameSite) ?? refuse(name, 'sameSite is none of "strict", "lax", "none"'));
+      : (SAME_SITE.get(sameSite) ?? refuse(name, 'sameSite is not "strict", "lax" or "none"'));
   return secure === true ? `${field}; Secure` : field;
 }
 
@@ -150,7 +159,7 @@ const OPTIONS: ReadonlySet<string> = new Set([
 ] satisfies (keyof CookieOptions)[]);
 
 /**
- * Browsers allow 4,096 bytes for name and value together. The text that is measured also contains "=", so the
+ * Browsers allow 4,096 bytes for name and value together. The measured text also contains the "=", so the
  * limit is one more.
  */
 const MAX_PAIR_BYTES = 4_097;
@@ -161,32 +170,31 @@ const SAME_SITE: ReadonlyMap<string, string> = new Map([
   ['none', '; SameSite=None'],
 ]);
 
-/** Whether a cookie needs `Secure` even on a connection without TLS. */
+/** Whether browsers only accept this cookie with `Secure`, even without TLS. */
 export function needsSecure(name: string, options: CookieOptions): boolean {
   return options.sameSite === 'none' || /^__(host|secure)-/i.test(name);
 }
 
-/** Name and `Secure` of a cookie, as one request needs them. */
+/** Name and `Secure` attribute of a cookie for one host. */
 export interface HostCookie {
   readonly name: string;
   readonly secure: boolean;
 }
 
 /**
- * Returns name and `Secure` for a cookie of this host only. The prefix `__Host-` keeps other hosts from
- * setting or overwriting the cookie (RFC 6265bis §4.1.3.2). Browsers refuse the prefix without TLS, so
- * outside production a connection without TLS gets the name without prefix. In production the prefix is
- * always used, because a proxy may terminate TLS.
+ * Returns name and `Secure` attribute of a cookie for this host only. The prefix `__Host-` prevents other
+ * hosts from setting the cookie (RFC 6265bis §4.1.3.2). Browsers refuse the prefix without TLS. So outside
+ * production, the name has no prefix for requests without TLS. In production it always has the prefix,
+ * because a proxy may terminate TLS.
  */
 export function hostCookie(base: string, req: { readonly scheme: 'http' | 'https' }, env: Env): HostCookie {
   const secure = env === 'production' || req.scheme === 'https';
   return { name: secure ? `__Host-${base}` : base, secure };
 }
 
-/** Encodes a cookie value; undefined if it contains a lone surrogate. */
+/** Percent-encodes a cookie value if necessary. Returns undefined if it contains a lone surrogate. */
 function encodeValue(value: string): string | undefined {
-  // all characters that a value may contain (RFC 6265 §4.1.1), except "%", which decoding would treat as an
-  // escape
+  // all characters that a value may contain (RFC 6265 §4.1.1) except "%", which would be decoded as an escape
   if (/^[\x21\x23\x24\x26-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/.test(value)) return value;
   return value.isWellFormed() ? encodeURIComponent(value) : undefined;
 }

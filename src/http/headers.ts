@@ -1,26 +1,30 @@
 /**
- * Header fields (RFC 9110 §5): a view of a request's fields, a list of a response's fields, and the grammar
- * of values.
+ * Header fields (RFC 9110 §5): an object for the fields of a request, a list for the fields of a response,
+ * and the syntax of values.
  *
- * A response's fields are one flat array of names and values, which node:http takes unchanged.
+ * The fields of a response are one array of alternating names and values, because node:http accepts it
+ * unchanged.
  */
 import { SvcError } from '../base/errors.ts';
 import { inspectAsJson, safeField } from '../observability/redact.ts';
 
 /**
- * Request fields by lower-case name. Of a repeated field the values are joined, or if it must not repeat, the
- * first one is used. The object has no prototype.
+ * Header fields of a request by lower-case name. The values of a repeated field are joined; for a field that
+ * must not repeat, the first one is used. The object has no prototype.
  */
 export interface HeaderView {
   readonly [name: string]: string | undefined;
 }
 
-/** Whether `text` is a token (RFC 9110 §5.6.2), as names, methods and many values are. */
+/** Whether `text` is a token (RFC 9110 §5.6.2): the syntax of field names, methods and many values. */
 export function isToken(text: string): boolean {
   return /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(text);
 }
 
-/** Whether `text` can be sent as a field value: no control character except tab, nothing above U+00FF. */
+/**
+ * Whether `text` can be sent as a field value: no control characters except tab, and no character above
+ * U+00FF.
+ */
 export function isFieldValue(text: string): boolean {
   return /^[\t\x20-\x7e\x80-\xff]*$/.test(text);
 }
@@ -31,8 +35,8 @@ export function isAsciiValue(text: string): boolean {
 }
 
 /**
- * Fields of which only the first value is used if they repeat, as in Node. `Authorization` is not among them:
- * repeated credentials are joined, so that they match no account.
+ * Fields that must not repeat: only their first value is used, as in Node. `Authorization` is not among them.
+ * Repeated credentials are joined, so that they are invalid and match no account.
  */
 const SINGLE = new Set([
   'age',
@@ -56,20 +60,23 @@ const SINGLE = new Set([
 ]);
 
 /**
- * Constructor of objects without prototype. Access to their properties is fast; V8 makes it slow for objects
- * of `Object.create(null)`.
+ * Constructor for objects without prototype whose properties are as fast as those of other objects. V8 makes
+ * objects of `Object.create(null)` slower.
  */
 function Bare(this: object): void {
   /* the caller adds properties */
 }
 Bare.prototype = Object.freeze(Object.create(null) as object);
 
-/** A null-prototype object with fast properties. */
+/** Returns a new object without prototype, with fast properties. */
 export function bare<T extends object>(): T {
   return new (Bare as unknown as new () => T)(); // TypeScript has no type for a function used as a constructor
 }
 
-/** View of `rawHeaders` (name, value, name, value, ...). A field named `__proto__` is an ordinary property. */
+/**
+ * Returns the fields of `rawHeaders` (name, value, name, value, ...) as an object. A field `__proto__`
+ * becomes an ordinary property.
+ */
 export function viewOf(rawHeaders: readonly string[]): HeaderView {
   const view = bare<Record<string, string>>();
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -83,10 +90,10 @@ export function viewOf(rawHeaders: readonly string[]): HeaderView {
   return view;
 }
 
-/** The bit that differs between upper and lower case of an ASCII letter. */
+/** Bit that is set in lower-case ASCII letters and not in upper-case ones. */
 const LOWER = 0x20;
 
-/** Whether two texts are equal except for case. The second one must be in lower case. */
+/** Whether two texts are equal except for case. `lower` must be in lower case. */
 export function isNamed(text: string, lower: string): boolean {
   return (
     text === lower ||
@@ -97,7 +104,8 @@ export function isNamed(text: string, lower: string): boolean {
 }
 
 /**
- * The value of the first field of that name; `name` in lower case. Faster than making a view of all fields.
+ * Returns the value of the first field with this name, given in lower case. Faster than viewOf() for a single
+ * field.
  */
 export function findField(rawHeaders: readonly string[], name: string): string | undefined {
   for (let index = 0; index < rawHeaders.length; index += 2)
@@ -105,9 +113,9 @@ export function findField(rawHeaders: readonly string[], name: string): string |
   return undefined;
 }
 
-/** The fields of a response. Names compare without regard to case; values are checked when set. */
+/** Header fields of a response. Names match in any case. Values are checked when they are set. */
 export class HeaderList {
-  /** One array of alternating names and values, for the server. @internal */
+  /** Alternating names and values, as node:http accepts them. @internal */
   readonly flat: string[];
   /** Whether all values consist of ASCII characters. @internal */
   isAscii: boolean;
@@ -119,8 +127,8 @@ export class HeaderList {
   }
 
   /**
-   * The value of a field; repeated values are joined with a comma. `Set-Cookie` cannot be joined: the result
-   * is the first; see {@link getSetCookie}.
+   * Returns the value of a field; undefined if it is absent. Repeated values are joined by commas.
+   * `Set-Cookie` cannot be joined, so the result is its first value; see {@link getSetCookie}.
    */
   get(name: string): string | undefined {
     const wanted = name.toLowerCase();
@@ -133,30 +141,36 @@ export class HeaderList {
     return value;
   }
 
-  /** Whether the field is present. Ignores case. */
+  /** Whether a field is present. The name matches in any case. */
   has(name: string): boolean {
     return findField(this.flat, name.toLowerCase()) !== undefined;
   }
 
-  /** All values of `Set-Cookie`, in order. */
+  /** Returns all values of `Set-Cookie` in order. */
   getSetCookie(): string[] {
     return [...this].filter(([name]) => name.toLowerCase() === 'set-cookie').map(([, value]) => value);
   }
 
-  /** Sets the field to this one value. @throws SvcError `E_HEADER` */
+  /**
+   * Replaces all values of a field by this one.
+   * @throws SvcError `E_HEADER` when the name or value is malformed, or the server sets this field itself
+   */
   set(name: string, value: string): void {
     this.#check(name, value);
     this.delete(name);
     this.flat.push(name, value);
   }
 
-  /** Adds a field, even if one of that name is there. @throws SvcError `E_HEADER` */
+  /**
+   * Adds a value to a field, and keeps its present values.
+   * @throws SvcError `E_HEADER` when the name or value is malformed, or the server sets this field itself
+   */
   append(name: string, value: string): void {
     this.#check(name, value);
     this.flat.push(name, value);
   }
 
-  /** Removes all values of a field. Ignores case. */
+  /** Removes all values of a field. The name matches in any case. */
   delete(name: string): void {
     const wanted = name.toLowerCase();
     for (let index = this.flat.length - 2; index >= 0; index -= 2) {
@@ -164,7 +178,10 @@ export class HeaderList {
     }
   }
 
-  /** Adds request field names to `Vary`, each once; a `*` stays the only member (RFC 9110 §12.5.5). */
+  /**
+   * Adds names of request fields to `Vary`. Each name is listed once. A `*` replaces all names (RFC 9110
+   * §12.5.5).
+   */
   vary(...names: string[]): void {
     const present =
       this.get('vary')
@@ -176,13 +193,13 @@ export class HeaderList {
     this.set('Vary', merged.has('*') ? '*' : [...merged.values()].join(', '));
   }
 
-  /** Name and value pairs in order. */
+  /** Iterates over the fields as pairs of name and value, in order. */
   *[Symbol.iterator](): Generator<[name: string, value: string]> {
     for (let index = 0; index < this.flat.length; index += 2)
       yield [this.flat[index]!, this.flat[index + 1]!];
   }
 
-  /** A copy for logs, without cookies and other secrets. */
+  /** Returns the fields for a log, without cookies and other secrets. */
   toJSON(): Record<string, string | string[]> {
     const shown: Record<string, string | string[]> = {};
     for (const [name, value] of this) {
@@ -203,18 +220,24 @@ export class HeaderList {
     if (typeof value !== 'string') throw new SvcError('E_HEADER', [name, 'the value is not a string']);
     if (!isAsciiValue(value)) {
       if (!isFieldValue(value))
-        throw new SvcError('E_HEADER', [name, 'the value has a control character, or one above U+00FF']);
+        throw new SvcError('E_HEADER', [
+          name,
+          'the value contains a control character, or a character above U+00FF',
+        ]);
       this.isAscii = false;
     }
     const lower = name.toLowerCase();
     if (lower === 'content-length' || lower === 'transfer-encoding' || lower === 'connection') {
-      throw new SvcError('E_HEADER', [name, 'the server sets this header from the body and the connection']);
+      throw new SvcError('E_HEADER', [
+        name,
+        'the server itself sets this field, as the body and the connection require',
+      ]);
     }
   }
 }
 
 /*
- * Parses HTTP dates (RFC 9110 §5.6.7) in all three formats; httpDate() writes the first.
+ * Parses HTTP dates (RFC 9110 §5.6.7) in all three formats. httpDate() writes only the first format.
  *
  * Formats:
  *   Sun, 06 Nov 1994 08:49:37 GMT       IMF-fixdate
@@ -229,8 +252,8 @@ const RFC850 =
 const ASCTIME = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ([A-Z][a-z]{2}) ([ \d]\d) (\d\d):(\d\d):(\d\d) (\d{4})$/;
 
 /**
- * Parses a date into seconds since the epoch; undefined if it is invalid. A two-digit year is at most 50
- * years after `nowMs`.
+ * Parses an HTTP date into seconds since 1970. Returns undefined for an invalid date. A two-digit year is at
+ * most 50 years after `nowMs`.
  */
 export function parseHttpDate(text: string, nowMs: number): number | undefined {
   const fixed = FIXDATE.exec(text);
@@ -247,7 +270,7 @@ export function parseHttpDate(text: string, nowMs: number): number | undefined {
   return c === null ? undefined : seconds(Number(c[6]), c[1]!, c[2]!, c.slice(3, 6));
 }
 
-/** The year with these last two digits that is at most 50 years ahead. */
+/** Returns the year with these last two digits that is at most 50 years in the future. */
 function yearOf(digits: number, thisYear: number): number {
   const year = thisYear - (thisYear % 100) + digits;
   return year > thisYear + 50 ? year - 100 : year <= thisYear - 50 ? year + 100 : year;
@@ -263,31 +286,31 @@ function seconds(
   const day = Number(dayText);
   const [hour, minute, second] = time.map(Number) as [number, number, number];
   const date = new Date(0);
-  // Date.UTC() maps years below 100 to the 20th century
+  // unlike setUTCFullYear(), Date.UTC() maps years below 100 to the 20th century
   date.setUTCFullYear(year, month, day);
   // a second of 60 is a leap second
   if (month === -1 || date.getUTCDate() !== day || hour > 23 || minute > 59 || second > 60) return undefined;
   return date.getTime() / 1_000 + hour * 3_600 + minute * 60 + second;
 }
 
-/** Formats a time as an HTTP date, to the second. */
+/** Formats a time as an HTTP date, with a resolution of one second. */
 export function httpDate(ms: number): string {
   return new Date(ms).toUTCString();
 }
 
-/** Whether a browser shows the content (`inline`), or offers to save it. */
+/** `inline` lets a browser show the content; `attachment` makes it offer to save the content. */
 export type DispositionType = 'attachment' | 'inline';
 
 /** Maximum length of a file name in bytes on common file systems. */
 const MAX_NAME_LENGTH = 255;
 
 /**
- * Builds a `Content-Disposition` value: `attachment; filename="report.pdf"`. Folders in front of the name are
- * removed, with either slash.
+ * Builds a `Content-Disposition` value, such as `attachment; filename="report.pdf"`. Folders before the file
+ * name are removed, with either kind of slash.
  *
- * A name with characters beyond plain ASCII has two forms (RFC 6266 §4.3). `filename` is for old clients; in
- * it, `_` replaces the characters that they cannot read, and quotes, backslashes and `%`. `filename*` is for
- * all other clients. The name is cut to 255 characters.
+ * A name with characters outside of ASCII is written twice (RFC 6266 §4.3): as `filename*`, and as `filename`
+ * for old clients. In `filename`, `_` replaces quotes, backslashes, `%`, and every character that old clients
+ * cannot read. The name is cut to 255 characters.
  */
 export function contentDisposition(filename: string, type: DispositionType = 'attachment'): string {
   const name = /[^/\\]*$/.exec(filename)![0].slice(0, MAX_NAME_LENGTH).toWellFormed();
@@ -300,15 +323,15 @@ export function contentDisposition(filename: string, type: DispositionType = 'at
   return `${type}; filename="${plain}"; filename*=UTF-8''${encoded}`;
 }
 
-/** A media type or similar value with parameters: `text/html; charset="utf-8"` (RFC 9110 §5.6.6, §8.3.1). */
+/** A field value with parameters, such as `text/html; charset="utf-8"` (RFC 9110 §5.6.6, §8.3.1). */
 interface Parameterised {
-  /** The value without its parameters, in lower case. */
+  /** The value before the first parameter, in lower case. */
   readonly value: string;
-  /** Parameters by lower-case name; quoted values without their quotes. */
+  /** Parameters by lower-case name. The values of quoted parameters are without quotes. */
   readonly parameters: ReadonlyMap<string, string>;
 }
 
-/** Parses a value with parameters. Malformed parameters are ignored: the value before them is still used. */
+/** Parses a field value with parameters. Malformed parameters are ignored. */
 export function parseParameters(field: string): Parameterised {
   const semicolon = field.indexOf(';');
   if (semicolon === -1) return { value: field.trim().toLowerCase(), parameters: new Map() };

@@ -1,6 +1,6 @@
 /**
- * Origins that may read responses or open a WebSocket: a list that is compared byte for byte, all origins, or
- * a function.
+ * Origins whose pages may read responses or open a WebSocket: all origins, a list, or a function that
+ * decides. An origin must be in the list byte for byte.
  *
  * An origin is `scheme://host[:port]` as browsers send it (RFC 6454 §6.2): lower case, no default port, no
  * path. `null`, which every sandboxed frame sends, is never allowed.
@@ -12,33 +12,34 @@ import { shown } from '../base/options.ts';
 import { TransportRequest } from './request/request.ts';
 import type { Awaitable, HttpRequest } from './contracts.ts';
 
-/** Returns whether an origin is allowed; called only with well-formed origins. */
+/** Returns whether an origin is allowed. It is called only with well-formed origins. */
 export type OriginTest = (origin: string, req: HttpRequest) => Awaitable<boolean>;
-/** Value of an option for allowed origins: `'*'` for all, a list, or a function. */
+/** Allowed origins, as an option declares them: `'*'` for all, a list, or a function. */
 export type Origins = '*' | readonly string[] | OriginTest;
 
 const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/(?:[^\s/?#@*,\\"<>[\]]+|\[[0-9a-f:.]+\](?::\d+)?)$/;
 
 /**
- * An origin that no site has, because its name is reserved (RFC 2606). A test that allows it allows any site.
+ * Origin that no site can have, because its host name is reserved (RFC 2606). A function that allows it
+ * probably allows every site.
  */
 export const UNKNOWN_ORIGIN = 'https://svc-check.invalid';
 
-/** The origins that an option allows. */
+/** Decides which origins are allowed, for an option of the type {@link Origins}. */
 export class AllowedOrigins {
   readonly #list: ReadonlySet<string> | undefined;
   readonly #test: OriginTest | undefined;
   #isAsynchronous = false;
-  /** An unknown origin that the function allows. settle() sets it. */
+  /** Unknown origin that the asynchronous function allows, as found by settle(). */
   #settled: string | undefined;
 
-  /** @throws SvcError `E_CORS` for an entry that no browser sends, because it would never match */
+  /** @throws SvcError `E_CORS` when a list entry is not an origin in the form that browsers send */
   constructor(origins: Origins) {
     if (typeof origins === 'function') this.#test = origins;
     else if (origins !== '*') this.#list = readList(origins);
   }
 
-  /** The list of origins; undefined for `'*'` and functions. */
+  /** The allowed origins; undefined if the option is `'*'` or a function. */
   get list(): ReadonlySet<string> | undefined {
     return this.#list;
   }
@@ -48,21 +49,21 @@ export class AllowedOrigins {
     return this.#list === undefined && this.#test === undefined;
   }
 
-  /** Whether a function decides. */
+  /** Whether a function decides which origins are allowed. */
   get isFunction(): boolean {
     return this.#test !== undefined;
   }
 
-  /** Whether the function returns promises. Known after {@link strangerAmong} was called. */
+  /** Whether the function returns promises. False until {@link strangerAmong} has called it. */
   get isAsynchronous(): boolean {
     return this.#isAsynchronous;
   }
 
   /**
-   * Returns an unknown origin that the function allows by mistake; undefined if none is found. Tries an
-   * origin with a reserved name (RFC 2606), and variants of the host names in the function's code and in
-   * `text`. Always undefined for a list, and for a function that reads the request. For an asynchronous
-   * function, call {@link settle} first.
+   * Looks for an unknown origin that the function allows by mistake. It calls the function with an origin
+   * whose name is reserved (RFC 2606), and with variants of the host names in `text` and in the function's
+   * own code. Returns undefined if it finds none, for a list, and for a function that reads the request. For
+   * an asynchronous function, call {@link settle} first.
    */
   strangerAmong(text = ''): string | undefined {
     const test = this.#test;
@@ -71,20 +72,20 @@ export class AllowedOrigins {
   }
 
   /**
-   * Calls an asynchronous function with unknown origins, and waits for the results for at most `limitMs`.
-   * Never rejects.
+   * Looks for an unknown origin that an asynchronous function allows. Waits at most `limitMs` for the
+   * function. Never rejects.
    */
   async settle(text: string, limitMs: number): Promise<void> {
     const test = this.#test;
     this.#settled = this.strangerAmong(text);
     if (test === undefined || this.#settled !== undefined || !this.#isAsynchronous) return;
     const candidates = this.#candidates(test, text);
-    // the function gets no request, as in strangerAmong()
+    // the function gets no request, because there is none yet
     const asked = candidates.map(async (origin) => (await test(origin, undefined as never)) === true);
     const settled = await within(systemClock, limitMs, Promise.allSettled(asked), () => undefined);
     if (settled === undefined) return;
     this.#settled = candidates.find((_, index) => {
-      const answer = settled[index]!; // allSettled() has a result for each candidate
+      const answer = settled[index]!; // a result exists: allSettled() returns one for each candidate
       return answer.status === 'fulfilled' && answer.value;
     });
   }
@@ -95,11 +96,11 @@ export class AllowedOrigins {
 
   #isLetIn(test: OriginTest, origin: string): boolean {
     try {
-      // the request is undefined: a function that reads it throws, and is not checked
+      // the request is undefined: if the function reads it, it throws, and this origin counts as refused
       const isAllowed = test(origin, undefined as never);
       if (!isThenable(isAllowed)) return isAllowed === true;
       this.#isAsynchronous = true;
-      // settle() awaits the results later; until then a rejection must not end the process
+      // settle() awaits its own calls, so a rejection of this promise is ignored and does not end the process
       isAllowed.then(undefined, () => undefined);
       return false;
     } catch {
@@ -107,16 +108,16 @@ export class AllowedOrigins {
     }
   }
 
-  /** Whether `origin` is allowed. A malformed one is always refused. */
+  /** Returns whether `origin` is allowed. A malformed origin is always refused. */
   allows(origin: string, req: HttpRequest): Awaitable<boolean> {
     if (this.#list !== undefined) return this.#list.has(origin);
     return this.#test === undefined || (ORIGIN.test(origin) && this.#test(origin, req));
   }
 
   /**
-   * Whether a WebSocket handshake is allowed. Browsers always send an origin with it, and only this check
-   * protects a WebSocket from other sites. `allowsAbsent` accepts requests without an origin, which clients
-   * other than browsers send. Default false.
+   * Returns whether a WebSocket handshake is allowed. Browsers always send `Origin` with it, and no other
+   * check protects a WebSocket from pages of other sites. `allowsAbsent` accepts requests without `Origin`,
+   * which come from clients other than browsers. Default false.
    */
   admits(
     req: HttpRequest,
@@ -128,16 +129,16 @@ export class AllowedOrigins {
 }
 
 /**
- * The value of a request field by lower-case name; repeated values are joined with commas. Avoids parsing all
- * fields if possible.
+ * Returns the value of a request field by its lower-case name. Repeated values are joined by commas. If
+ * possible, it does not parse the other fields.
  */
 export function fieldOf(req: HttpRequest, name: string): string | undefined {
   return req instanceof TransportRequest ? req.field(name) : req.headers[name];
 }
 
 /**
- * Returns origins of other sites that a weak test may allow. They end with a host name in `code`, begin with
- * it, or are similar to it.
+ * Returns origins of other sites that an imprecise comparison may allow: they end with a host name that
+ * occurs in `code`, begin with it, or are similar to it.
  */
 function strangersOf(code: string): string[] {
   const found =
@@ -155,7 +156,7 @@ function strangersOf(code: string): string[] {
         `${name.replaceAll('.', 'x')}.invalid`,
         name.replace('.', 'x'),
       ]
-        // without hosts of the same site, which the function may allow
+        // hosts of the same site are not tried, because the function may allow them intentionally
         .filter((host) => !host.endsWith(`.${siteOf(name)}`))
         .map((host) => `https://${host}`),
     ),
@@ -164,7 +165,6 @@ function strangersOf(code: string): string[] {
 
 const MOST_NAMES = 5_000;
 
-/** Returns the last two labels of a host name. */
 function siteOf(name: string): string {
   return name.split('.').slice(-2).join('.');
 }
@@ -185,7 +185,7 @@ function issueOf(origin: string): string | undefined {
   if (origin.includes('*')) return `${named} has a wildcard, but whole origins are compared`;
   if (!ORIGIN.test(origin))
     return `${named} is not an origin: write scheme://host[:port] and nothing after it`;
-  // `URL` computes no origin for other schemes, such as those of apps
+  // `URL` has no origin for other schemes, such as those of mobile apps
   if (!/^https?:/.test(origin)) return undefined;
   const url = URL.parse(origin);
   return url?.origin === origin
@@ -194,27 +194,27 @@ function issueOf(origin: string): string | undefined {
 }
 
 /*
- * Whether a page of this application sent a request. Decides by fields that scripts cannot change:
- * `Sec-Fetch-Site`, else `Origin`. A request with neither field is accepted: its client is not a browser, or
- * is a very old one.
+ * Finds out whether a page of another site sent a request. `Sec-Fetch-Site`, or else `Origin`, shows it:
+ * scripts cannot change these fields. A request without both fields is accepted, because it does not come
+ * from a current browser.
  */
 
-/** Which pages count as the application's own. */
+/** Which pages count as pages of this application. */
 export interface OwnPages {
-  /** Additional origins, as browsers send them. */
+  /** Other origins whose pages also count, as browsers send them in `Origin`. */
   readonly trusted: ReadonlySet<string>;
-  /** Whether pages of other hosts of the same site count. */
+  /** Whether pages of other hosts of the same site count too. */
   readonly allowsSameSite: boolean;
   /**
-   * Whether trusted proxies report the scheme. If not, the client of a request without TLS may have used TLS
-   * up to a proxy.
+   * Whether trusted proxies report the scheme. Otherwise, a request without TLS may have come over TLS to a
+   * proxy.
    */
   readonly knowsScheme: boolean;
 }
 
 /**
- * Returns which field shows that a page of another origin has sent the request: `site` or `origin`. Undefined
- * if neither does.
+ * Returns the field that shows that a page of another origin sent the request: `site` for `Sec-Fetch-Site`,
+ * or `origin`. Returns undefined if the page is the application's own, or unknown.
  */
 export function foreignPage(
   req: HttpRequest,
@@ -230,13 +230,13 @@ export function foreignPage(
 }
 
 /**
- * Whether an origin is the application's own. If no trusted proxy reports the scheme, the https origin of the
- * host is accepted for a request without TLS as well.
+ * Whether an origin is the application's own. If no trusted proxy reports the scheme, requests without TLS
+ * may also come from the https origin of the same host.
  */
 export function isOwnOrigin(origin: string, req: HttpRequest, knowsScheme: boolean): boolean {
   const scheme = origin.slice(0, origin.indexOf(':'));
   if (scheme !== req.scheme && (knowsScheme || scheme !== 'https')) return false;
   const own = `${scheme}://${req.host}`;
-  // the second comparison is for a host in capitals, or with the default port
+  // the second comparison accepts a host in capitals, or one with the default port
   return origin === own || URL.parse(own)?.origin === origin;
 }

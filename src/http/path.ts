@@ -1,22 +1,22 @@
 /**
- * Path templates such as `"/u/{id:int}"`: parsed at registration, matched by router.ts, filled in by
- * fillTemplate().
+ * Path templates such as `"/u/{id:int}"`. They are parsed when a route is added. router.ts matches paths with
+ * them, and fillTemplate() builds URLs from them.
  *
  * Grammar:
  *   template = 1*( "/" segment )       segment = literal | "{" name [ ":" converter ] "}"
  *   converter = str (default) | int | float | uuid | path (the rest of the path; last segment only)
  *
- * Literals are written without escapes (`/café`), because paths are decoded before they are matched, once and
- * segment by segment. A segment that starts with ":" or "*" is refused, because it is a parameter in other
- * frameworks. With a backslash before it (`/\\:id` in source) it is literal.
+ * Literal segments are written without percent-escapes (`/café`), because a path is decoded before it is
+ * matched. A segment that begins with ":" or "*" is refused, because it would be a parameter in other
+ * frameworks. To match it literally, write a backslash before it (`/\\:id` in source).
  */
 import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
 
 interface ConverterTypes {
-  /** One segment, not empty. */
+  /** One segment that is not empty. Parameters without a converter have this one. */
   str: string;
-  /** Syntax `-?(0|[1-9]\d*)`, safe integers only: a number beyond ±(2^53-1) does not match (404). */
+  /** Syntax `-?(0|[1-9]\d*)`. A number beyond ±(2^53-1) does not match, which leads to 404. */
   int: number;
   /** Syntax `-?(0|[1-9]\d*)(\.\d+)?`; the number must be finite. */
   float: number;
@@ -25,10 +25,10 @@ interface ConverterTypes {
   /** The rest of the path, including slashes; not empty. */
   path: string;
 }
-/** The name of a converter. */
+/** Name of a converter, which determines which segments a parameter matches. */
 export type ConverterName = keyof ConverterTypes;
 
-/** Extracts `"id:int" | "name"` from `"/u/{id:int}/{name}"`. */
+/** Extracts the parameters `"id:int" | "name"` from a template such as `"/u/{id:int}/{name}"`. */
 type Placeholders<P extends string> = P extends `${string}{${infer Inner}}${infer Rest}`
   ? Inner | Placeholders<Rest>
   : never;
@@ -44,11 +44,14 @@ type Unreadable<K> = K extends `${string}:${infer C}`
     : `Unknown path converter "${C}": use str, int, float, uuid or path`
   : never;
 
-/** The typed parameters of a template; a general record if the template is not a literal type. */
+/**
+ * Parameters of a path template, each with the type of its converter. If `P` is not a literal type, any
+ * parameter is possible.
+ */
 export type PathParams<P extends string> = string extends P
   ? Readonly<Record<string, string | number>>
   : { readonly [K in Placeholders<P> as NameOf<K> & string]: ValueOf<K> };
-/** Converts a template of Express (`/:id`) to the syntax of this framework (`/{id}`). */
+/** Converts a path of Express (`/:id`) to a template of this framework (`/{id}`). */
 type Respelt<P extends string> = P extends `${infer Before}/:${infer Rest}`
   ? Rest extends `${infer Name}/${infer More}`
     ? `${Before}/{${Name}}${Respelt<`/${More}`>}`
@@ -57,7 +60,8 @@ type Respelt<P extends string> = P extends `${infer Before}/:${infer Rest}`
     ? `${Before}/{${Name extends '' ? 'path' : Name}:path}`
     : P;
 /**
- * `P` itself; if it has a mistake, a text about the mistake, which the compiler shows as the expected type.
+ * `P` itself if it is a valid template. Otherwise a text that describes the mistake: the compiler shows it as
+ * the expected type.
  */
 export type PathTemplate<P extends string> = P extends `${string}/${':' | '*'}${string}`
   ? `Write "${Respelt<P>}": parameters stand in braces`
@@ -66,22 +70,19 @@ export type PathTemplate<P extends string> = P extends `${string}/${':' | '*'}${
     : Unreadable<Placeholders<P>>;
 
 /**
- * How a converter matches and parses a segment. The more specific a converter is, the lower its `rank`; lower
- * ranks are tried first.
+ * How parameters with this converter match and parse a segment. Converters with a lower `rank` are tried
+ * first, because they match fewer segments.
  */
 export interface Converter {
   readonly name: ConverterName;
   readonly rank: number;
-  /** Whether the characters `start` to before `end` of the decoded path match. */
+  /** Returns whether the characters of the decoded path from `start` to before `end` match. */
   test(path: string, start: number, end: number): boolean;
-  /** Converts a segment that `test` has accepted to the value of the parameter. */
+  /** Converts a segment that `test` accepted into the value of the parameter. */
   read(segment: string): string | number;
 }
 
-/**
- * Creates a test for segments: they must match the pattern, and the number must be one that JavaScript can
- * represent.
- */
+/** Returns a test for segments. A segment must match `pattern`, and `isHeld` must accept it as a number. */
 function matching(
   pattern: RegExp,
   isHeld: (value: number) => boolean = () => true,
@@ -97,10 +98,10 @@ const isFloat = matching(/^-?(?:0|[1-9]\d*)(?:\.\d+)?$/, Number.isFinite);
 const isUuid = matching(/^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i);
 
 const same = (segment: string): string => segment;
-// "-0" gives -0, and adding 0 makes it 0
+// adding 0 turns -0 into 0
 const toNumber = (segment: string): number => Number(segment) + 0;
 
-/** Each converter by name. */
+/** All converters by their names. */
 export const CONVERTERS: Readonly<Record<ConverterName, Converter>> = {
   uuid: { name: 'uuid', rank: 0, test: isUuid, read: (segment) => segment.toLowerCase() },
   int: { name: 'int', rank: 1, test: isInt, read: toNumber },
@@ -109,45 +110,44 @@ export const CONVERTERS: Readonly<Record<ConverterName, Converter>> = {
   path: { name: 'path', rank: 4, test: (_path, start, end) => end > start, read: same },
 };
 
-/** A parameter of a template. */
+/** One parameter of a path template, such as `{id:int}`. */
 export interface PathParameter {
   readonly name: string;
   readonly converter: Converter;
 }
-/** A parsed template: literals and parameters alternate, `literals.length === parameters.length + 1`. */
+/** A parsed path template. Literals and parameters alternate: `literals.length === parameters.length + 1`. */
 export interface ParsedTemplate {
   readonly template: string;
-  /** The text before each parameter, and the text after the last one; only the last may be empty. */
+  /**
+   * The text before each parameter, then the text after the last parameter. Only this last text may be empty.
+   */
   readonly literals: readonly string[];
   readonly parameters: readonly PathParameter[];
 }
 
-/** Parameters as Express writes them: `/:id` or `/*`. */
+/** Start of a parameter in the syntax of Express: `/:id` or `/*`. */
 const FOREIGN = /\/[:*]/;
 
-/** Throws an error that shows how to write this template of Express in the syntax of this framework. */
+/** Throws an error that shows this Express path in the syntax of this framework. */
 function refuseForeign(template: string): never {
   const respelt = template
     .replace(/\/:(\w+)[^/]*/g, '/{$1}')
     .replace(/\/\*(\w*)$/, (_rest, name: string) => `/{${name === '' ? 'path' : name}:path}`)
     .replace(/\/\*(\w+)/g, '/{$1}');
   const proposal = FOREIGN.test(respelt) ? 'parameters stand in braces' : `write "${respelt}"`;
-  return refuse(
-    template,
-    `${proposal}; to begin a segment with ":" or "*" as text, write a backslash before it`,
-  );
+  return refuse(template, `${proposal}; write a backslash before ":" or "*" if it is literal text`);
 }
 
-/** Characters that a literal must not contain. */
+/** Characters that are not allowed in a literal segment. */
 const UNREADABLE = /[{}?#]|%[0-9a-f]{2}/i;
 const PARAMETER = /^\{([^{}]*)\}$/;
 
 /**
  * Parses a template.
  *
- * @throws SvcError `E_PATH_TEMPLATE` for a missing leading slash, a parameter that shares its segment, an
- * unknown converter, a name that is not an identifier or is used twice, `path` before the end, `?`, `#` or an
- * escape in a literal, a segment that starts with `:` or `*`
+ * @throws SvcError `E_PATH_TEMPLATE` for a missing leading slash, a parameter beside text in a segment, an
+ * unknown converter, a name that is not an identifier or is used twice, a `path` parameter before the end, a
+ * segment with `?`, `#` or an escape, or one that begins with `:` or `*`
  */
 export function parseTemplate(template: string): ParsedTemplate {
   if (typeof template !== 'string' || template[0] !== '/')
@@ -162,7 +162,7 @@ export function parseTemplate(template: string): ParsedTemplate {
     const parameter = PARAMETER.exec(segment)?.[1];
     if (parameter === undefined) {
       if (UNREADABLE.test(segment)) return refuseUnreadable(template, segment);
-      literal += segment.replace(/^\\(?=[:*])/, ''); // a backslash keeps ":" and "*" literal
+      literal += segment.replace(/^\\(?=[:*])/, ''); // the backslash before a literal ":" or "*" is removed
       continue;
     }
     if (parameters.at(-1)?.converter === CONVERTERS.path) return refuse(template, NOT_LAST);
@@ -182,7 +182,10 @@ function refuse(template: string, problem: string): never {
 function refuseUnreadable(template: string, segment: string): never {
   if (/[{}]/.test(segment))
     refuse(template, `the segment "${segment}" mixes a parameter with text, or lacks a brace`);
-  return refuse(template, `the segment "${segment}" has "?", "#" or an escape: write it decoded`);
+  return refuse(
+    template,
+    `the segment "${segment}" contains "?", "#" or a percent-escape: write other characters without escapes`,
+  );
 }
 
 const NOT_LAST = 'a path parameter takes the rest of the path, so it must be last';
@@ -193,7 +196,7 @@ function readParameter(text: string, template: string, before: readonly PathPara
   const name = colon === -1 ? text : text.slice(0, colon);
   const converter = colon === -1 ? 'str' : text.slice(colon + 1);
   if (!IDENTIFIER.test(name) || name === '__proto__')
-    return refuse(template, `"${name}" cannot name a parameter: use a JavaScript identifier`);
+    return refuse(template, `"${name}" is not a parameter name: use a JavaScript identifier`);
   if (before.some((other) => other.name === name))
     return refuse(template, `the parameter "${name}" occurs twice`);
   if (!Object.hasOwn(CONVERTERS, converter)) {
@@ -207,12 +210,12 @@ function readParameter(text: string, template: string, before: readonly PathPara
 }
 
 /**
- * Stands for an encoded slash (`%2F`) while routes are matched, so that `%2F` does not end a segment. It is a
- * lone surrogate, which percent-decoding never yields.
+ * Replaces an encoded slash (`%2F`) while a path is matched, so that it does not end a segment. It is a lone
+ * surrogate, because percent-decoding never yields one.
  */
 const INNER_SLASH = '\uD800';
 
-/** Decodes a path once, segment by segment; undefined if an escape is malformed (400). */
+/** Percent-decodes a path once. Returns undefined if an escape is malformed, which leads to 400. */
 export function decodePath(path: string): string | undefined {
   try {
     if (!/%2f/i.test(path)) return decodeURIComponent(path);
@@ -222,14 +225,14 @@ export function decodePath(path: string): string | undefined {
   }
 }
 
-/** Returns a captured segment with its encoded slashes as slashes. */
+/** Returns a matched segment in which encoded slashes are slashes again. */
 export function restoreSlashes(segment: string): string {
   return segment.includes(INNER_SLASH) ? segment.replaceAll(INNER_SLASH, '/') : segment;
 }
 
 /**
- * Encodes a URL for `Location`: spaces, non-ASCII and other unsafe characters are percent-encoded, existing
- * escapes stay.
+ * Encodes a URL for `Location`. Spaces, non-ASCII and other unsafe characters are percent-encoded; existing
+ * escapes stay unchanged.
  */
 export function encodeLocation(location: string): string {
   return location
@@ -241,7 +244,7 @@ type Written = { readonly segment: string } | { readonly problem: string };
 type Writer = (value: unknown) => Written;
 
 /**
- * Builds the path of a template from parameters, percent-encoded.
+ * Builds a path from a template and its parameters. Parameters are percent-encoded.
  *
  * @throws SvcError `E_URL_PARAM` for a missing, unknown or invalid parameter
  */
@@ -266,12 +269,12 @@ export function fillTemplate(
   return path;
 }
 
-/** Literal text of a template, encoded for a path. */
+/** Percent-encodes the literal text of a template for use in a path. */
 export function encodeLiteral(literal: string): string {
   return encodeURI(literal).replaceAll('?', '%3F').replaceAll('#', '%23');
 }
 
-/** Returns the segment that the converter parses as `value`, or the problem if there is none. */
+/** Returns the segment that the converter would parse as `value`. If there is none, returns the problem. */
 export function writeSegment({ name }: Converter, value: unknown): Written {
   return WRITERS[name](value);
 }
@@ -283,15 +286,14 @@ const WRITERS: Readonly<Record<ConverterName, Writer>> = {
   str: writeText,
   path(value) {
     const written = writeText(value);
-    // a slash at the start stays escaped: the path would begin with "//", and what follows would be a host
-    // (RFC 3986 §4.2)
+    // an encoded slash at the start stays encoded: after "//", the text would be a host (RFC 3986 §4.2)
     return 'segment' in written ? { segment: written.segment.replace(/(?!^)%2F/g, '/') } : written;
   },
 };
 
 /**
- * The segments `.` and `..`. Clients remove them when they parse a URL, and so request a different path (RFC
- * 3986 §5.2.4; the URL Standard treats `%2e` as a dot).
+ * The segments `.` and `..`. When clients parse a URL, they remove these segments, and so request another
+ * path (RFC 3986 §5.2.4). That includes `%2e` for a dot (URL Standard).
  */
 const DOT_SEGMENT = /(?:^|\/)\.\.?(?:\/|$)/;
 
@@ -314,14 +316,14 @@ function writeIf({ test }: Converter, needs: string): Writer {
   };
 }
 
-/** Formats a number without exponent: `1e-7` as `0.0000001`. */
+/** Formats a number without an exponent: `1e-7` as `0.0000001`. */
 function plainDecimal(value: number): string {
   const [mantissa, exponent] = String(value).split('e') as [string, string?];
   if (exponent === undefined) return mantissa;
-  // the result is not null: the pattern matches every mantissa that String() yields
+  // the match is not null: String() only yields mantissas that match
   const [, sign, whole, fraction = ''] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(mantissa)!;
   const shift = Number(exponent);
-  // an exponent is used from 1e21 on, so there are fewer digits than places
+  // String() uses a positive exponent only from 1e21 on, so the fraction has fewer digits than `shift`
   if (shift > 0) return sign + whole! + fraction.padEnd(shift, '0');
   return `${sign}0.${'0'.repeat(-shift - 1)}${whole}${fraction}`;
 }
@@ -330,16 +332,16 @@ type ParamsReader = (captures: readonly string[]) => Readonly<Record<string, unk
 
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
 const noParams: ParamsReader = () => NO_PARAMS;
-/** Readers by the names and converters of their parameters. */
+/** Functions of readerOf(), by the names and converters of the parameters. */
 const READERS = new Map<string, ParamsReader>();
 /**
- * Returns the reader for these parameters. Routes whose parameters have equal names and converters share a
- * reader, so their results have the same hidden class. With a constructor for each route, look-ups among 200
- * routes are slower (test/bench/parts.mjs --only=router).
+ * Returns a function that converts matched segments into an object of parameters. Routes with the same
+ * parameters share this function, so that their objects have one hidden class in V8. With a function for each
+ * route, look-ups among 200 routes are slower (test/bench/parts.mjs --only=router).
  */
 export function paramsReader(parameters: readonly PathParameter[]): ParamsReader {
   if (parameters.length === 0) return noParams;
-  // names are identifiers, which contain neither "/" nor ":", so the key is unambiguous
+  // the key is unambiguous, because names are identifiers and so contain neither "/" nor ":"
   const key = parameters.map(({ name, converter }) => `${name}:${converter.name}`).join('/');
   let reader = READERS.get(key);
   if (reader === undefined) READERS.set(key, (reader = readerOf(parameters)));
@@ -347,9 +349,9 @@ export function paramsReader(parameters: readonly PathParameter[]): ParamsReader
 }
 
 /**
- * Uses a constructor, because all objects that it makes have one hidden class. That takes 23 ns, and an
- * object literal with computed keys 93 (routes `param` of test/bench/http.ts). Its prototype is that of
- * Object, so the results are plain objects.
+ * Returns a function that creates the objects with a constructor, because then they all have one hidden
+ * class. That takes 23 ns, and an object literal with computed keys 93 ns (routes `param` of
+ * test/bench/http.ts). The constructor has the prototype of Object, so the results are plain objects.
  */
 function readerOf(parameters: readonly PathParameter[]): ParamsReader {
   const names = parameters.map((parameter) => parameter.name);
@@ -362,22 +364,20 @@ function readerOf(parameters: readonly PathParameter[]): ParamsReader {
   return (captures) => new Params(captures);
 }
 
-/* Local paths: redirect targets that cannot lead to another site, so a request may name them. */
-
-/**
- * Base address for parsing. Any origin would do: the check is only whether the parsed address has the same
- * origin.
+/*
+ * Local paths: targets for redirects that cannot lead to another site, even if a request contains the target.
  */
+
+/** Base URL for parsing a path. Any origin would do, because a local path never changes the origin. */
 const HERE = 'http://local.invalid';
 
 /**
- * Returns `value` if it is a path of this site, `/path?query#fragment`; else undefined. Use it for addresses
- * that clients send:
- *   new RedirectResponse(localPath(req.query.get('next')) ?? '/')
+ * Returns `value` if it is a path of this site, such as `/path?query#fragment`; otherwise undefined. Use it
+ * for redirect targets from a request, such as `localPath(req.query.get('next')) ?? '/'`.
  *
- * Refuses everything that a browser, or a proxy that decodes twice, could take for another host or a program:
- * `//evil.example`, `/\evil.example`, `https:evil.example`, `javascript:...`, tabs and line ends, also
- * escaped ones in the path.
+ * It refuses everything that a browser, or a proxy that decodes twice, could take for another host or for a
+ * script: `//evil.example`, `/\evil.example`, `https:evil.example`, `javascript:...`. It also refuses tabs
+ * and line ends, and their escapes in the path.
  */
 export function localPath(value: unknown): string | undefined {
   if (typeof value !== 'string' || !value.isWellFormed()) return undefined;

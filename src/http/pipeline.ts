@@ -1,10 +1,10 @@
 /**
- * The pipeline: compiles middleware and the handler into one function, and turns errors into responses at
- * each layer.
+ * The request pipeline: combines middleware and the handler into one function. At each layer, it converts
+ * exceptions into responses.
  *
- * The `next()` of a middleware calls handle() of the next inner middleware; the innermost `next()` calls the
- * handler. `next()` never fails: an exception becomes a response in the layer that throws it, so outer
- * middleware can still add its fields. Synchronous middleware costs no promise.
+ * The `next()` of a middleware calls the middleware inside it; the innermost `next()` calls the handler.
+ * `next()` never throws, because an exception becomes a response in the layer that throws it. So outer
+ * middleware can still add header fields to error responses. Synchronous middleware creates no promise.
  */
 import { ClientDisconnected, HTTPException, SvcError, errorAfter } from '../base/errors.ts';
 import { isThenable } from '../base/promises.ts';
@@ -20,18 +20,18 @@ import type { Logger } from '../observability/log.ts';
 import type { Counter } from '../observability/metrics.ts';
 import type { Finding } from '../base/findings.ts';
 
-/** Handles a request. Never throws, never rejects. */
+/** Handles a request in one middleware and everything inside it. Never throws, never rejects. */
 type Layer = (req: TransportRequest) => Awaitable<HttpResponse>;
 
-/** The innermost handler, or the whole chain around it. */
+/** Function that handles a request: the handler itself, or all middleware around the handler. */
 export type Core = (req: TransportRequest) => Answer;
 
-/** Middleware as a function. It may return every value that a handler may return. */
+/** Middleware as a function. Its result may be any value that a handler may return. */
 export type MiddlewareFunction = (req: HttpRequest, next: Next) => unknown;
 
-/** Turns an exception into a response. */
+/** Converts exceptions into responses, with the exception handlers of routers and of the application. */
 export class ErrorRenderer {
-  /** Exception handlers: those of the routers, the innermost first, then those of the application. */
+  /** Exception handlers in the order in which they are tried: inner routers, outer routers, application. */
   readonly #handlers: readonly ExceptionHandlers[];
   readonly #failures: FailureDeps;
 
@@ -41,27 +41,31 @@ export class ErrorRenderer {
   }
 
   /**
-   * Returns a renderer that tries these handlers first (those of routers, the innermost first), and then the
-   * handlers of this renderer.
+   * Returns a renderer that tries `handlers` before the handlers of this renderer. `handlers` are those of
+   * routers, the innermost first.
    */
   within(handlers: readonly ExceptionHandlers[]): ErrorRenderer {
     return new ErrorRenderer({ ...this.#failures, handlers: [...handlers, ...this.#handlers] });
   }
 
-  /** The handlers of routers and of the application, the innermost first. */
+  /** Exception handlers in the order in which they are tried: inner routers, outer routers, application. */
   get handlers(): readonly ExceptionHandlers[] {
     return this.#handlers;
   }
 
-  /** Whether there is an exception handler. If not, a 404 need not be thrown as an exception. */
+  /** Whether any exception handler exists. If not, a 404 need not be thrown. */
   get hasHandlers(): boolean {
     return this.#handlers.some(({ size }) => size > 0);
   }
 
-  /** The response for an error: the result of an exception handler, else a problem document. */
+  /**
+   * Returns the response to an error: the result of its exception handler, or else a problem document (RFC
+   * 9457).
+   */
   render(error: unknown, req: TransportRequest): Awaitable<HttpResponse> {
     if (req.expiry !== undefined && (isOf(error, req.expiry) || isDiscardedBody(error)))
-      // the time limit has stopped the handler; this response is not sent, because the client has one already
+      // This response is not sent: when the time limit stopped the handler, the client already received
+      // another one.
       return problem(req.expiry.status, req.id);
     const found = this.#find(error);
     if (found === undefined) return plainAnswer(error, req, this.#failures);
@@ -98,16 +102,21 @@ export class ErrorRenderer {
 
   #settled(reply: unknown, req: TransportRequest, plan: ReplyPlan): Awaitable<HttpResponse> {
     // undefined is probably a forgotten `return`; an empty response would hide the error
-    if (reply === undefined) throw new SvcError('E_REPLY', ['the exception handler returned nothing']);
+    if (reply === undefined) throw new SvcError('E_REPLY', ['the exception handler returned undefined']);
     return toResponse(reply, plan).settle(req);
   }
 
-  /** Calls `onFailedAfter` for an error of a clean-up or background task, which has been logged before. */
+  /**
+   * Reports an error of a clean-up or background task to `onFailedAfter`. The error must already be logged.
+   */
   failedAfter(error: unknown, requestId: string): void {
     this.#failures.onFailedAfter?.(error, requestId);
   }
 
-  /** Reports an exception that is thrown on an open WebSocket, when the response has been sent. */
+  /**
+   * Reports an exception on an open WebSocket. No response can be sent, because the handshake was the
+   * response.
+   */
   report(error: unknown, req: TransportRequest): void {
     reportFailure(error, req, this.#failures);
     this.#failures.onUnhandled?.(error, req.id);
@@ -115,7 +124,8 @@ export class ErrorRenderer {
 }
 
 /**
- * Whether an error is `reason`, or the AbortError that Node throws when a signal was aborted with `reason`.
+ * Returns whether an error is `reason` itself, or the AbortError that Node throws because a signal aborted
+ * with `reason`.
  */
 function isOf(error: unknown, reason: Error): boolean {
   return (
@@ -124,14 +134,16 @@ function isOf(error: unknown, reason: Error): boolean {
 }
 
 /**
- * Whether the error says that the body was discarded. That happens when a handler reads the body after its
- * time limit: the response has been sent by then.
+ * Returns whether an error says that the body was discarded. A handler gets this error if it reads the body
+ * after its time limit, because the response was already sent.
  */
 function isDiscardedBody(error: unknown): boolean {
   return error instanceof SvcError && error.code === 'E_BODY_DISCARDED';
 }
 
-/** Converts the result or exception of a handler or middleware to a response. Never throws, never rejects. */
+/**
+ * Converts the result or exception of a handler or middleware into a response. Never throws, never rejects.
+ */
 export class CoreEdge {
   readonly #plan: ReplyPlan;
   readonly #errors: ErrorRenderer;
@@ -142,7 +154,7 @@ export class CoreEdge {
   }
 
   answer(value: unknown, req: TransportRequest): Awaitable<HttpResponse> {
-    // tested first, because middleware nearly always returns a response
+    // checked first, because middleware nearly always returns a response
     const isResponse = value instanceof HttpResponse;
     if (
       !isResponse &&
@@ -162,8 +174,8 @@ export class CoreEdge {
   }
 
   #settle(pending: PromiseLike<unknown>, req: TransportRequest): Promise<HttpResponse> {
-    // then() with two functions is faster than an async function with try and catch: 4 % of a request through
-    // five middleware (test/bench/http.ts)
+    // then() with two functions is faster than an async function with try and catch, by 4 % of a request
+    // through five middleware (test/bench/http.ts)
     return Promise.resolve(pending).then(
       (value) => this.answer(value, req),
       (error: unknown) => this.fail(error, req),
@@ -171,7 +183,7 @@ export class CoreEdge {
   }
 }
 
-/** Wraps the innermost function of a pipeline: its results and exceptions become responses. */
+/** Returns a function that calls `run`, and converts its result or exception into a response. */
 export function guarded(run: (req: TransportRequest) => unknown, edge: CoreEdge): Layer {
   return (req) => {
     try {
@@ -182,14 +194,17 @@ export function guarded(run: (req: TransportRequest) => unknown, edge: CoreEdge)
   };
 }
 
-/** Returns one function that calls the middleware, the first one outermost, and inside them `core`. */
+/** Returns one function that calls all middleware, the first one outermost, and inside them `core`. */
 export function compose(layers: readonly Middleware[], core: Core, errors: ErrorRenderer): Core {
   return layers.length === 0
     ? core
     : layers.reduceRight((inner, middleware) => wrap(middleware, inner, errors), promising(core));
 }
 
-/** Replaces a LateAnswer by its promise, because middleware may call then() on the result. */
+/**
+ * Returns a function that returns the promise of a LateAnswer instead of the LateAnswer, because middleware
+ * may call then() on the result.
+ */
 function promising(core: Core): Layer {
   return (req) => {
     const answer = core(req);
@@ -197,25 +212,25 @@ function promising(core: Core): Layer {
   };
 }
 
-/** Value of `passed` from the call of next() until it returns: a second call is an error. */
+/** Value of `passed` while next() is running, so that a second call of next() is detected. */
 const ON_ITS_WAY = new HttpResponse();
 
 function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Layer {
   const edge = new CoreEdge({ ...DEFAULT_PLAN, middleware: nameOf(middleware) }, errors);
   return (req) => {
-    // undefined until next() is called. A second variable for that would add 8 % to the time of a middleware
-    // on Node 24, and 2 % on Node 26 (`mw5` of test/bench/http.ts)
+    // Undefined until next() is called. A second variable for that would make a middleware 8 % slower on Node
+    // 24, and 2 % on Node 26 (`mw5` of test/bench/http.ts).
     let passed: Awaitable<HttpResponse> | undefined;
     try {
       const value: unknown = middleware.handle(req, () => {
         if (passed !== undefined) throw new SvcError('E_NEXT_TWICE', [nameOf(middleware)]);
         passed = ON_ITS_WAY;
-        // the result is undefined if then() of a promise-like object resolves without a value
+        // undefined if middleware returned a promise-like object that resolves without a value
         const answer: Awaitable<HttpResponse> | undefined = inner(req);
         if (answer !== undefined) passed = answer;
         return answer;
       });
-      // the middleware returned the result of next() itself, which needs no conversion
+      // the middleware returned the result of next(), which is already a response
       if (passed !== undefined && value === passed) return passed;
       if (isPlainPromise(value))
         return value.then(
@@ -229,14 +244,17 @@ function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Laye
   };
 }
 
-/** Whether `Promise.resolve()` would return the value unchanged. If so, the call is not needed. */
+/**
+ * Returns whether `Promise.resolve()` would return the value unchanged, so that calling it is unnecessary.
+ */
 function isPlainPromise(value: unknown): value is Promise<unknown> {
   return value instanceof Promise && value.constructor === Promise;
 }
 
 /**
- * Converts middleware given as a function to an object; an object is returned as it is.
- * @throws SvcError `E_MIDDLEWARE`
+ * Returns middleware as an object with handle(): a function is wrapped, an object is returned unchanged.
+ * @throws SvcError `E_MIDDLEWARE` when the value is neither a function of at most two parameters nor an
+ * object with handle()
  */
 export function asMiddleware(given: Middleware | MiddlewareFunction): Middleware {
   if (typeof given === 'function') {
@@ -270,24 +288,27 @@ function nameOf(middleware: Middleware): string {
   return name === '' || name === 'Object' ? '(anonymous)' : `"${name}"`;
 }
 
-/** The functions that are called with unhandled errors, and whether responses show stacks. */
+/** Where errors without an exception handler are reported, and whether responses contain their stacks. */
 interface FailureDeps {
   readonly log: Logger;
   readonly errors: Counter;
-  /** Whether responses show stacks. */
+  /** Whether error responses with status 5xx contain stacks. */
   readonly debug: boolean;
-  /** Called with every unhandled error and the id of its request. A test client throws the error again. */
+  /**
+   * Called with each error that no exception handler handled, and the id of its request. A test client
+   * rethrows the error.
+   */
   readonly onUnhandled?: ((error: unknown, requestId: string) => void) | undefined;
   /**
-   * Called with every error of a clean-up or a background task. The id is empty if the task belongs to no
+   * Called with each error of a clean-up or a background task. `requestId` is empty if a task belongs to no
    * request.
    */
   readonly onFailedAfter?: ((error: unknown, requestId: string) => void) | undefined;
 }
 
 /**
- * Default rendering of an error. An HTTPException determines its response; every other error is a 500. Errors
- * from 500 on are logged.
+ * Returns the response to an error without an exception handler. An HTTPException determines the response;
+ * any other error leads to 500. Errors that lead to a status of 500 or more are logged.
  */
 function plainAnswer(error: unknown, req: TransportRequest, deps: FailureDeps): HttpResponse {
   if (error instanceof HTTPException && error.status < 500) return problemFor(error, req, deps);
@@ -304,7 +325,8 @@ function plainAnswer(error: unknown, req: TransportRequest, deps: FailureDeps): 
 }
 
 /**
- * Counts and logs an unhandled error. `status`: the status of the response; undefined on an open WebSocket.
+ * Counts and logs an error without an exception handler. `status` is the status of the response, or undefined
+ * on an open WebSocket.
  */
 function reportFailure(error: unknown, req: TransportRequest, deps: FailureDeps, status?: number): void {
   deps.errors.add(1);
@@ -330,8 +352,8 @@ function problemFor(
 }
 
 /**
- * Whether an error means that the client has left: ClientDisconnected, or the AbortError that Node throws for
- * a signal that was aborted with it.
+ * Returns whether an error means that the client has disconnected. It is ClientDisconnected, or the
+ * AbortError that Node throws because a signal aborted with ClientDisconnected.
  */
 function isDisconnect(error: unknown): boolean {
   return (
@@ -342,7 +364,7 @@ function isDisconnect(error: unknown): boolean {
 
 const MAX_CAUSES = 8;
 
-/** The stack of an error, followed by the stacks of its causes. */
+/** Returns the stack of an error, followed by the stacks of its causes. */
 function stackOf(error: unknown, depth = 0): string {
   if (!(error instanceof Error)) return `Thrown: ${typeof error}`;
   const stack = error.stack ?? `${error.name}: ${error.message}`;
@@ -352,18 +374,18 @@ function stackOf(error: unknown, depth = 0): string {
 }
 
 /*
- * Middleware that stores services of its application (keys, clock, log) can serve only one application. If a
- * second application compiled it, requests of the first one would be handled with the keys of the second.
+ * Middleware that keeps keys, clock or log of its application can serve only one application. If a second
+ * application compiled it, requests of the first one would be handled with the keys of the second.
  */
 
-/** Remembers which application a middleware belongs to. */
+/** Remembers to which application a middleware belongs. */
 export class OneApplication {
   #services: Services | undefined;
 
   /**
-   * Returns the problem that `compile()` must report if another application has compiled this middleware
-   * before; otherwise undefined. The first application may compile it again, for checks and test clients.
-   * `subject`: for example `middleware session`.
+   * Returns the finding that `compile()` must report if another application has already compiled this
+   * middleware; otherwise undefined. The same application may compile it again, for `svc check` and test
+   * clients. `subject` names the middleware in the finding, for example `middleware session`.
    */
   claim(subject: string, { services }: Pick<CompiledView, 'services'>): Omit<Finding, 'place'> | undefined {
     this.#services ??= services;
@@ -373,24 +395,29 @@ export class OneApplication {
       severity: 'error',
       subject,
       message:
-        'the middleware already belongs to another application, whose keys and settings would be replaced',
-      remedy: 'Create an instance for each application: call new in app.use()',
+        'the middleware already belongs to another application, and this one would replace its keys and settings',
+      remedy:
+        'Create a new instance of the middleware for each application: app.use(new SessionMiddleware())',
     };
   }
 }
 
 /*
- * Exception handlers: a thrown value goes to the handler of the nearest class in its prototype chain.
+ * Exception handlers: a thrown value is handled by the handler of its class, or else of the nearest
+ * superclass.
  */
 
-/** A class of errors, abstract or not. */
+/** Class of errors that an exception handler handles; it may be abstract. */
 export type ErrorClass<E> = abstract new (...args: never[]) => E;
-/** Turns an exception into a reply. Exceptions that it throws count as unhandled errors. */
+/**
+ * Turns an exception into a reply, such as `[body, status]`. If it throws, that error counts as an error
+ * without an exception handler.
+ */
 export type ExceptionHandler<E> = (error: E, req: HttpRequest) => Awaitable<unknown>;
 
 /**
- * An exception handler, how its replies are converted, and the responses that it declares for the API
- * document.
+ * An exception handler, how its result becomes a response, and the responses that its spec declares for the
+ * OpenAPI document.
  */
 interface HandledClass {
   readonly handler: ExceptionHandler<unknown>;
@@ -398,11 +425,11 @@ interface HandledClass {
   readonly declared: unknown;
 }
 
-/** Exception handlers by class. The search follows the prototype chain of an error, and caches the result. */
+/** Exception handlers by error class. find() also searches superclasses, and caches the result. */
 export class ExceptionHandlers {
   /**
-   * Handlers by the prototype of their class, so that the search works like `instanceof`, and does not read
-   * the property `constructor`.
+   * Handlers by the prototype of their class. So the search works like `instanceof`, and does not read the
+   * property `constructor`, which may be wrong.
    */
   readonly #byPrototype = new Map<unknown, HandledClass>();
   readonly #found = new WeakMap<object, HandledClass | null>();
@@ -411,7 +438,10 @@ export class ExceptionHandlers {
     return this.#byPrototype.size;
   }
 
-  /** Sets the handler of a class. Returns whether it had none before. @throws SvcError `E_EXCEPTION_HANDLER` */
+  /**
+   * Sets the handler of a class. Returns whether the class had none before.
+   * @throws SvcError `E_EXCEPTION_HANDLER` when `errorClass` is not a class, or `handler` is not a function
+   */
   add<E>(
     errorClass: ErrorClass<E>,
     handler: ExceptionHandler<E>,
@@ -424,20 +454,20 @@ export class ExceptionHandlers {
         isClass ? 'the handler is not a function' : `${shown(errorClass)} is not a class`,
       ]);
     const isNew = !this.#byPrototype.has(errorClass.prototype);
-    // the cast is safe: the handler is called only with instances of its class
+    // the cast is safe: the handler is only called with instances of its class
     const handled = { handler: handler as ExceptionHandler<unknown>, plan, declared };
     this.#byPrototype.set(errorClass.prototype, handled);
     return isNew;
   }
 
-  /** The handler for a thrown value; undefined if there is none, or the value is not an object. */
+  /** Returns the handler for a thrown value; undefined if there is none, or the value is not an object. */
   find(error: unknown): HandledClass | undefined {
     if (this.#byPrototype.size === 0 || typeof error !== 'object' || error === null) return undefined;
     const prototype = Object.getPrototypeOf(error) as object | null;
     return prototype === null ? undefined : this.findOf(prototype);
   }
 
-  /** The handler for instances of a class, given by its prototype. */
+  /** Returns the handler for instances of the class with this prototype. */
   findOf(prototype: object): HandledClass | undefined {
     let found = this.#found.get(prototype);
     if (found === undefined) this.#found.set(prototype, (found = this.#walk(prototype)));
@@ -448,7 +478,8 @@ export class ExceptionHandlers {
     for (let at: object | null = prototype; at !== null; at = Object.getPrototypeOf(at) as object | null) {
       const handler = this.#byPrototype.get(at);
       if (handler !== undefined) return handler;
-      // the default response to an HTTPException is more specific than a handler of Error
+      // HTTPException already determines its response, so a handler of its superclass Error does not handle
+      // it
       if (at === HTTPException.prototype) return null;
     }
     return null;

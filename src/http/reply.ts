@@ -1,5 +1,5 @@
 /**
- * Replies: converts a handler's return value to an HttpResponse.
+ * Converts the return value of a handler into an HttpResponse.
  *
  * Content type or status of the response, by the return value:
  *   HttpResponse, web Response          unchanged
@@ -25,7 +25,7 @@ import { bytesOf } from '../base/bytes.ts';
 import { SvcError } from '../base/errors.ts';
 import { formChunks } from './chunks.ts';
 
-/** A body with its status and fields. Made by {@link reply}. */
+/** A body with status and header fields, as a handler returns it. {@link reply} creates it. */
 export class Reply<T = unknown, S extends number = number> {
   readonly body: T;
   readonly status: S | undefined;
@@ -39,7 +39,11 @@ export class Reply<T = unknown, S extends number = number> {
   }
 }
 
-/** A reply with a status (200 ... 599) and fields; the body is treated as if it had been returned alone. @throws RangeError */
+/**
+ * Returns a body with a status (200 ... 599) and header fields, for a handler to return. The body is
+ * converted like a return value without status.
+ * @throws RangeError when the status is not an integer 200 ... 599
+ */
 export function reply<T, S extends number = number>(
   body: T,
   status?: S,
@@ -49,22 +53,19 @@ export function reply<T, S extends number = number>(
   return new Reply(body, status, headers);
 }
 
-/** How the return values of a route are converted. */
+/** How return values of a route, an exception handler or a middleware are converted. */
 export interface ReplyPlan {
-  /** Status of a reply that has none of its own. Undefined: 200, or 204 for an empty reply. */
+  /** Status of return values without a status. Undefined means 200, or 204 without a body. */
   readonly status: number | undefined;
-  /** Whether `[body, status]` is a reply with a status. If false, it is an ordinary array. */
+  /** Whether `[body, status]` means a body with its status. If false, it is an ordinary array. */
   readonly readsTuples: boolean;
-  /** Returns the JSON text of a body. Undefined if the route declares no response with this status. */
+  /** Returns a body as JSON. Returns undefined if the route declares no response with this status. */
   readonly encode: ((body: unknown, status: number) => string | undefined) | undefined;
-  /**
-   * Name of the middleware whose return value is converted, for error messages. A middleware must not return
-   * undefined.
-   */
+  /** Name of the middleware whose return value is converted, for the error if it returns undefined. */
   readonly middleware?: string;
 }
 
-/** The plan for results of exception handlers and middleware. */
+/** How results of exception handlers and middleware are converted. */
 export const DEFAULT_PLAN: ReplyPlan = Object.freeze({
   status: undefined,
   readsTuples: true,
@@ -74,7 +75,11 @@ export const DEFAULT_PLAN: ReplyPlan = Object.freeze({
 const JSON_ = new PreparedType(JSON_TYPE);
 const TEXT = new PreparedType(TEXT_TYPE);
 
-/** Converts a return value into a response. @throws SvcError `E_REPLY` for values that cannot be sent */
+/**
+ * Converts a return value into a response.
+ * @throws SvcError `E_REPLY` when the value cannot be sent, `E_MIDDLEWARE_RESULT` when a middleware returned
+ * undefined
+ */
 export function toResponse(value: unknown, plan: ReplyPlan): HttpResponse {
   if (plan.encode !== undefined) return declared(value, plan, plan.encode);
   if (typeof value === 'string') return new HttpResponse(value, TEXT.get(plan.status ?? 200));
@@ -95,8 +100,8 @@ export function toResponse(value: unknown, plan: ReplyPlan): HttpResponse {
 }
 
 /**
- * Converts a reply with the serializer that the route declares for the status. If the handler returns an
- * HttpResponse, it stays unchanged.
+ * Converts a return value with the serializer that the route declares for its status. An HttpResponse stays
+ * unchanged.
  */
 function declared(value: unknown, plan: ReplyPlan, encode: NonNullable<ReplyPlan['encode']>): HttpResponse {
   if (value instanceof HttpResponse) return value;
@@ -123,8 +128,8 @@ function json(value: unknown, plan: ReplyPlan): HttpResponse {
 }
 
 /**
- * Whether a value is `[body, status]` or `[body, status, headers]`. The status must be an integer 200 ...
- * 599; the body must not be a number.
+ * Returns whether an array means `[body, status]` or `[body, status, headers]`. The status must be an integer
+ * 200 ... 599. The body must not be a number, so that a list of numbers stays a list.
  */
 function isTuple(
   value: readonly unknown[],
@@ -146,9 +151,9 @@ function withStatus(
   plan: ReplyPlan,
 ): HttpResponse {
   const given = toResponse(body, { status: status ?? plan.status, readsTuples: false, encode: undefined });
-  // a response that the handler has made is copied, because the program may use it again
+  // a response that the handler returned is copied, because the program may send it again
   const response = given === body ? given.copy() : given;
-  // if the reply has no status, the response keeps its own
+  // without a status in the reply, the response keeps its status
   if (status !== undefined) response.status = status;
   setFields(response, headers);
   return response;
@@ -157,8 +162,9 @@ function withStatus(
 const BYTES = new PreparedType(BYTES_TYPE);
 
 /**
- * The response for bytes and web responses; undefined for objects of other classes.
- * @throws SvcError `E_REPLY` for objects whose JSON would be `{}`: returning them is a mistake
+ * Returns the response for bytes or a web Response; undefined for other objects.
+ * @throws SvcError `E_REPLY` for objects that the program cannot have meant to send, such as a Map, whose
+ * JSON is `{}`
  */
 function unusualReply(value: object, status: number): HttpResponse | undefined {
   const bytes = bytesOf(value);
@@ -183,8 +189,8 @@ function unusualReply(value: object, status: number): HttpResponse | undefined {
 }
 
 /**
- * Hop-by-hop fields (RFC 9110 §7.6.1): they concern the connection to the upstream server, not the connection
- * to the client.
+ * Hop-by-hop fields (RFC 9110 §7.6.1) are not passed on: they describe the connection to the other server,
+ * not the connection to the client.
  */
 const HOP_BY_HOP = new Set([
   'connection',
@@ -197,14 +203,14 @@ const HOP_BY_HOP = new Set([
 ]);
 
 /**
- * Media type of FormData that this process encodes. The boundary tells it from FormData that fetch() has
- * received.
+ * Media type of a form that this process itself encodes. Its boundary shows that the form does not come from
+ * a response of fetch().
  */
 const FORM = /^multipart\/form-data; boundary=-+formdata-undici-/;
 
 /**
- * Converts a web `Response`; its body is streamed. If fetch() has decoded the body, `Content-Encoding` and
- * `Content-Length` are omitted, because they describe the encoded body.
+ * Converts a web `Response` into a response with the body as a stream. If fetch() has decoded the body,
+ * `Content-Encoding` and `Content-Length` are omitted, because they describe the encoded body.
  */
 export function fromWeb(web: Response): HttpResponse {
   const { body, status } = web;
@@ -217,7 +223,7 @@ export function fromWeb(web: Response): HttpResponse {
             : body,
           { status },
         );
-  response.headers.delete('Content-Type'); // only the media type of the web response is sent, if it has one
+  response.headers.delete('Content-Type'); // only the media type of the web Response may be sent
   const isDecoded = web.type !== 'default' && web.headers.has('content-encoding');
   web.headers.forEach((value, name) => {
     if (HOP_BY_HOP.has(name) || (isDecoded && name === 'content-encoding')) return;

@@ -1,45 +1,46 @@
 /**
- * Request ids and trace contexts: how a request gets them, and in which fields they are sent.
+ * Request ids and trace contexts: where a request gets them from, and in which header fields they are sent.
  *
- * A well-formed `X-Request-Id` of the request is its id. Otherwise the id is 128 random bits in hex. Every
- * response, log line and problem document has it. An application makes ids in one way for all its requests;
- * http/middleware/request-id.ts configures it.
+ * The id of a request is its well-formed `X-Request-Id` field, or else 128 random bits in hex. It is part of
+ * every response, log line and problem document. An application creates the ids of all its requests in the
+ * same way; http/middleware/request-id.ts configures that.
  */
 import { randomFillSync } from 'node:crypto';
 import { findField } from './headers.ts';
 
 /** How requests get their ids. An option that is `undefined` has its default. */
 export interface RequestIDOptions {
-  /** Name of the field with the id, in requests and responses. Default `X-Request-Id`. */
+  /** Name of the header field for the id, in requests and responses. Default `X-Request-Id`. */
   readonly header?: string | undefined;
   /**
-   * Whether to use the id that a request brings: letters, digits and `._:+=@/-`, at most 128 characters.
-   * Default true, so that the logs of several services have the same id for a request. Set it to false if
-   * clients reach the server directly and ids in the logs must be unique.
+   * Whether to use the id that a request contains: letters, digits and `._:+=@/-`, at most 128 characters.
+   * Default true, so that the logs of several services show the same id for a request. Set false if ids in
+   * the logs must be unique, and clients reach the server directly.
    */
   readonly acceptIncoming?: boolean | undefined;
   /**
-   * Makes an id of the same syntax, synchronously. If it throws or returns an invalid id, that is logged
-   * once, and a random id is used. Default: 128 random bits as 32 hex digits.
+   * Returns a new id: at most 128 letters, digits and `._:+=@/-`. Must be synchronous. If it throws or
+   * returns an invalid id, the failure is logged once, and a random id is used. Default: 128 random bits as
+   * 32 hex digits.
    */
   readonly generate?: (() => string) | undefined;
 }
 
 /**
- * Syntax of an id. Only safe characters are allowed, because ids are written to header fields, logs and
- * problem bodies unchanged.
+ * Syntax of an id. Its characters are safe in header fields, logs and problem documents, where ids appear
+ * unchanged.
  */
 const VALID_ID = /^[A-Za-z0-9][A-Za-z0-9._:+=@/-]{0,127}$/;
 
-/** Gives requests their ids, as configured. @internal */
+/** Determines the ids of requests, by the options of RequestIDMiddleware. @internal */
 export class RequestIdentity {
-  /** Name of the header field with the id, spelled as it is sent. */
+  /** Name of the header field for the id, as it is sent. */
   readonly field: string;
-  /** Name of the header field with the id, in lower case. */
+  /** Name of the header field for the id, in lower case. */
   readonly name: string;
   readonly #acceptsIncoming: boolean;
   readonly #generate: (() => string) | undefined;
-  /** Called once if `generate` fails or returns an invalid id. */
+  /** Called the first time that `generate` throws or returns an invalid id. */
   onInvalid: ((error: unknown) => void) | undefined;
 
   constructor({ header = 'X-Request-Id', acceptIncoming = true, generate }: RequestIDOptions = {}) {
@@ -50,8 +51,8 @@ export class RequestIdentity {
   }
 
   /**
-   * Returns the id for a request with these fields. Never throws, because the response to an error needs the
-   * id as well.
+   * Returns the id of a request with these header fields. Never throws, because error responses contain the
+   * id too.
    */
   idOf(rawHeaders: readonly string[]): string {
     if (this.#acceptsIncoming) {
@@ -61,7 +62,7 @@ export class RequestIdentity {
     return this.#generate === undefined ? randomHex(ID_DIGITS) : this.#made(this.#generate);
   }
 
-  /** Makes a new id, for a request whose header fields were not read. */
+  /** Returns a new id, for a request whose header fields could not be read. */
   fresh(): string {
     return this.#generate === undefined ? randomHex(ID_DIGITS) : this.#made(this.#generate);
   }
@@ -72,7 +73,7 @@ export class RequestIdentity {
       if (typeof id === 'string' && VALID_ID.test(id)) return id;
       this.#complain(
         new TypeError(
-          'generate() must return 1 … 128 letters, digits and ._:+=@/-, the first a letter or digit',
+          'generate() must return 1 to 128 letters, digits and ._:+=@/-, beginning with a letter or digit',
         ),
       );
     } catch (error) {
@@ -87,49 +88,54 @@ export class RequestIdentity {
   }
 }
 
-/** The default identity, for applications without RequestIDMiddleware. @internal */
+/** Determines ids in applications without RequestIDMiddleware. @internal */
 export const USUAL_IDENTITY: RequestIdentity = new RequestIdentity();
 
 /*
- * W3C Trace Context, Level 1: the fields `traceparent` and `tracestate` of a request, and of the calls made
- * while it is handled.
+ * W3C Trace Context, Level 1: the fields `traceparent` and `tracestate`, of a request and of calls to other
+ * services during the request.
  *
  * Syntax:
- *   traceparent = version "-" trace-id "-" parent-id "-" flags      2, 32, 16 and 2 lower-case hex digits; ids not all 0
- *   tracestate  = 0 ... 32 members `key=value`, separated by commas     opaque: passed on as received, or dropped whole
+ *   traceparent = version "-" trace-id "-" parent-id "-" flags
+ *                 2, 32, 16 and 2 lower-case hex digits; no id is all zeros
+ *   tracestate  = 0 ... 32 members `key=value`, separated by commas
+ *                 passed on as received, or dropped if it is malformed
  *
- * A malformed or repeated `traceparent` starts a new trace and drops `tracestate` (Trace Context §3.3). No
- * `traceresponse` is sent: Level 1 does not define it, and clients have `X-Request-Id`. Clients choose trace
- * ids, so the framework only writes them to logs and events, and bases no decision on them.
+ * A malformed or repeated `traceparent` starts a new trace, and `tracestate` is dropped (Trace Context §3.3).
+ * Responses have no `traceresponse`, because Level 1 does not define it; they have `X-Request-Id`. Clients
+ * can choose any trace id, so trace ids are only logged, and no decision depends on them.
  */
 
-/** Position of a request in its trace. */
+/** Trace and span of one request. */
 export interface TraceContext {
-  /** 32 hex digits: the id of the caller's trace, else a new one. */
+  /** Id of the trace, 32 hex digits: from the caller, or new. */
   readonly traceId: string;
-  /** Id of the caller's span, 16 hex digits; undefined if the trace begins with this request. */
+  /** Id of the span of the caller, 16 hex digits; undefined if the trace starts with this request. */
   readonly parentId: string | undefined;
-  /** Id of the span of this request, 16 hex digits: new for each request. */
+  /** Id of the span of this request, 16 hex digits. It is always new. */
   readonly spanId: string;
-  /** Whether the caller may have recorded the trace. False for a new trace. */
+  /** Whether the caller may have recorded the trace; false for a new trace. */
   readonly isSampled: boolean;
-  /** `tracestate` to pass on; empty if absent or malformed. */
+  /** Value of `tracestate` to pass on; empty if the field is absent or malformed. */
   readonly state: string;
 }
 
-/** Syntax of `traceparent` in version 00, and of the part of later versions that is known. */
+/** Syntax of `traceparent` in version 00. Later versions begin in the same way. */
 const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/;
 const VERSION_0_CHARACTERS = 55;
 const NO_TRACE = '0'.repeat(32);
 const NO_SPAN = '0'.repeat(16);
 const SAMPLED = 1;
 const MAX_MEMBERS = 32;
-/** `key=value` or `tenant@system=value` (Trace Context §3.3.1.3); the value ends with no space. */
+/**
+ * Syntax of a `tracestate` member: `key=value` or `tenant@system=value` (Trace Context §3.3.1.3). The value
+ * does not end with a space.
+ */
 const MEMBER =
   /^((?:[a-z][a-z0-9_*/-]{0,255})|(?:[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13}))=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/;
 const OUTER_SPACE = /^[ \t]+|[ \t]+$/g;
 
-/** Parses both fields. A repeated field is given as one text, joined with commas. */
+/** Parses the two header fields. The values of a repeated field must be joined by commas. */
 export function readTraceContext(
   traceparent: string | undefined,
   tracestate: string | undefined,
@@ -141,21 +147,21 @@ export function readTraceContext(
     traceId: match[2]!,
     parentId: match[3]!,
     spanId: newSpanId(),
-    // all other flags are dropped, because only later versions define them (Trace Context §3.2.2.5)
+    // other flags are dropped, because only later versions define them (Trace Context §3.2.2.5)
     isSampled: (Number.parseInt(match[4]!, 16) & SAMPLED) !== 0,
     state: tracestate === undefined ? '' : readState(tracestate),
   };
 }
 
 /**
- * Returns the fields of a call to another service made while this request is handled: `traceparent`, and
- * `tracestate` if there is one. Each call needs its own span id, so call this function once per call.
- * `spanId` (16 hex digits) sets the id of a span that you record.
+ * Returns the header fields for one call to another service during a request: `traceparent`, and `tracestate`
+ * if the request had it. Call it once for each call to a service, because each needs its own span id.
+ * `spanId` (16 hex digits) is the id of a span that you record; the default is a random id.
  *
  * Example:
  *   await fetch(url, { headers: traceHeaders(req) });
  *
- * The receiver learns the trace id from the fields, so send them only to your own services.
+ * The other service learns the trace id, so send these fields only to your own services.
  */
 export function traceHeaders(
   { trace }: { readonly trace: TraceContext },
@@ -166,8 +172,8 @@ export function traceHeaders(
 }
 
 /**
- * Whether the version is valid: ff is not. Version 00 must end after its flags, later versions may continue
- * (Trace Context §3.2.4).
+ * Returns whether version and ids are valid. Version ff is not. In version 00, nothing may follow the flags;
+ * in later versions, more may follow (Trace Context §3.2.4).
  */
 function isValid(match: RegExpExecArray, length: number): boolean {
   const [, version, traceId, parentId] = match;
@@ -180,8 +186,8 @@ function isValid(match: RegExpExecArray, length: number): boolean {
 }
 
 /**
- * The members of `tracestate` in order, without empty ones. Empty text if one is malformed, a key repeats, or
- * there are too many.
+ * Returns the members of `tracestate` in order, without empty ones. Returns an empty text if a member is
+ * malformed, a key repeats, or there are more than 32.
  */
 function readState(field: string): string {
   const members: string[] = [];
@@ -197,7 +203,7 @@ function readState(field: string): string {
   return members.join(',');
 }
 
-/** 128 random bits. All zeros, which Trace Context §3.2.2.3 forbids, does not occur in practice. */
+/** Returns 128 random bits. Trace Context §3.2.2.3 forbids all zeros, but that does not occur in practice. */
 function newTraceId(): string {
   return randomHex(ID_DIGITS);
 }
@@ -210,8 +216,8 @@ function newSpanId(): string {
 const ID_DIGITS = 32,
   SPAN_DIGITS = 16;
 /**
- * Buffer for the random bytes of many ids. An id is a slice of their hex text, so the text stays in memory as
- * long as the id.
+ * Buffer for the random bytes of many ids. V8 keeps the whole hex text of this buffer in memory as long as
+ * any id from it, so the buffer is small.
  */
 const drawnBytes = Buffer.alloc(4_096);
 
@@ -219,7 +225,7 @@ let drawn = '';
 let used = 0;
 
 /**
- * Returns random hex digits. One block of random bytes serves many ids: calling `randomUUID()` for each id
+ * Returns random hex digits, from a block of random bytes that serves many ids. `randomUUID()` for each id
  * would take 5 % of the time of a short response (http-inject --steps=json).
  */
 function randomHex(digits: number): string {

@@ -1,9 +1,9 @@
 /**
- * Responses: status, header fields and body, until the server sends them. Has classes for common kinds of
- * bodies, their JSON encoding, and delayed responses.
+ * Responses: status, header fields and body, until the server sends them. Also: classes for common kinds of
+ * bodies, the encoding of JSON bodies, and responses that are only ready later.
  *
- * A body of JSON lines (`application/x-ndjson`) has one line for each value of a source. A line is sent as
- * soon as the source has yielded its value.
+ * An NDJSON body (`application/x-ndjson`) has one line for each value that its source yields. A line is sent
+ * as soon as its value is yielded.
  */
 import { Readable } from 'node:stream';
 import { FORGOTTEN_AWAIT, ignore, isThenable } from '../base/promises.ts';
@@ -22,37 +22,38 @@ import type { CookieOptions } from './cookies.ts';
 import type { Chunks, Primed, Chunk, ChunkIterator, ChunkStep } from './chunks.ts';
 import type { Awaitable } from '../cache/stores.ts';
 
-/** Body of a response: text, bytes, none, or chunks, which are pulled while the response is sent. */
+/** Body of a response: text, bytes, null for none, or a source of chunks that is read during the sending. */
 type ResponseBody = string | Uint8Array | null | Chunks;
 
-/** Options of every response class. An option that is `undefined` has its default. */
+/** Options of all response classes. An option that is `undefined` has its default. */
 export interface ResponseOptions {
   /** An integer 200 ... 599. Default 200. */
   readonly status?: number | undefined;
-  /** Header fields by name. The server sets Content-Length, Transfer-Encoding and Connection. */
+  /** Header fields by name. The server itself sets Content-Length, Transfer-Encoding and Connection. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Value of `Content-Type`. Default: that of the class. */
+  /** Value of `Content-Type`. Each class has a default. */
   readonly mediaType?: string | undefined;
 }
 
-/** The members of a request that its response uses. */
+/** The members of a request that its response reads. */
 export interface Answered {
   readonly method: string;
   readonly headers: HeaderView;
   /** Aborts when the client no longer waits for the response. */
   readonly signal?: AbortSignal | undefined;
-  /** Returns a field by its lower-case name. Present if the request has a faster way than `headers`. */
+  /** Returns a header field by its lower-case name, if that is faster than reading `headers`. */
   field?(name: string): string | undefined;
-  /** Runs `fn` when the response was sent, or will never be sent. */
+  /** Calls `fn` after the response was sent, or when it can no longer be sent. */
   afterwards?(fn: () => Promise<void>): void;
 }
 
-/** Status and checked fields that many responses share. @internal */
+/** A status and checked header fields that many responses share. @internal */
 export class Prepared {
   readonly status: number;
   readonly flat: readonly string[];
   /**
-   * Status line and fields as text, stored when they are sent first: see http/server/fast-path/internals.ts.
+   * Status line and header fields as text; created by the first response that is sent. See
+   * http/server/fast-path/internals.ts.
    */
   headText: string | undefined;
 
@@ -62,7 +63,7 @@ export class Prepared {
   }
 }
 
-/** Status and fields of responses with one media type, made once for each status. @internal */
+/** Status and Content-Type of responses with one media type; one object for each status. @internal */
 export class PreparedType {
   readonly #flat: readonly string[];
   readonly #byStatus = new Map<number, Prepared>();
@@ -81,24 +82,27 @@ export class PreparedType {
 const NO_FIELDS: readonly string[] = Object.freeze([]);
 const UNPREPARED = new Prepared(0, NO_FIELDS);
 
-/** A response. Middleware may change its status, fields and body until it is sent. */
+/** A response. Until it is sent, middleware may change its status, header fields and body. */
 export class HttpResponse {
   #body: ResponseBody;
-  /** Length in bytes of a body in chunks, or -1 if unknown. */
+  /** Length in bytes of a body that is a source of chunks; -1 if unknown. */
   contentLength = -1;
   #status: number;
-  /** Shared status and fields. They are used until `headers` is read. */
+  /** Shared status and header fields; in use until `headers` is first read. */
   readonly #prepared: Prepared;
   #headers: HeaderList | undefined;
-  /** `Set-Cookie` values that get `Secure` when the response is sent over TLS, or in production. */
+  /** `Set-Cookie` values to which `Secure` is added if the response is sent over TLS, or in production. */
   #securedLater: Set<string> | undefined;
   /**
-   * Whether the response was made for one request. If not, the program may return it for many requests, so
-   * each gets a copy.
+   * Whether the response was created for one request. Otherwise the program may return it for several
+   * requests, so each request gets a copy.
    */
   readonly #isForOne: boolean;
 
-  /** @throws SvcError `E_HEADER`; RangeError for a status outside 200 ... 599 */
+  /**
+   * @throws SvcError `E_HEADER` when a header field is malformed, `E_REPLY` when the body is a promise;
+   * RangeError when the status is not an integer 200 ... 599
+   */
   constructor(body: ResponseBody | ByteSource = null, options: ResponseOptions | Prepared = {}) {
     this.#body = typeof body === 'string' ? body : bodyOf(body);
     this.#isForOne = options instanceof Prepared;
@@ -114,7 +118,7 @@ export class HttpResponse {
     setFields(this, headers);
   }
 
-  /** The content. Buffers and other views of bytes become a `Uint8Array` when they are set. */
+  /** Body of the response. Buffers and other views of bytes are stored as a `Uint8Array`. */
   get body(): ResponseBody {
     return this.#body;
   }
@@ -122,12 +126,12 @@ export class HttpResponse {
     this.#body = bodyOf(body);
   }
 
-  /** The header fields, which may be changed. */
+  /** Header fields of the response. They may be changed. */
   get headers(): HeaderList {
     return (this.#headers ??= new HeaderList([...this.#prepared.flat]));
   }
 
-  /** Status, an integer 200 ... 599. @throws RangeError when set to another value */
+  /** Status of the response. @throws RangeError when set to a value other than an integer 200 ... 599 */
   get status(): number {
     return this.#status;
   }
@@ -136,9 +140,10 @@ export class HttpResponse {
   }
 
   /**
-   * Adds a cookie. It is HttpOnly and SameSite=Lax by default, and Secure as {@link CookieOptions.secure}
-   * says.
-   * @throws SvcError `E_COOKIE`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+   * Adds a cookie. By default, it is HttpOnly, SameSite=Lax, and Secure as described at {@link
+   * CookieOptions.secure}.
+   * @throws SvcError `E_COOKIE` when name, value or attributes are invalid, `E_OPTION_UNKNOWN` for an unknown
+   * option, `E_OPTION_RANGE` for an option of a wrong type
    */
   setCookie(name: string, value: string, options: CookieOptions = {}): this {
     const isDecided = options.secure !== undefined;
@@ -152,14 +157,14 @@ export class HttpResponse {
     return this;
   }
 
-  /** Removes a cookie from the client. Path and domain must equal those with which it was set. */
+  /** Removes a cookie from the browser. `path` and `domain` must be those with which the cookie was set. */
   deleteCookie(name: string, options: Pick<CookieOptions, 'path' | 'domain' | 'secure'> = {}): this {
     return this.setCookie(name, '', { ...options, maxAgeSeconds: 0 });
   }
 
   /**
-   * Prepares the response for one request, before middleware gets it. Opens files. Copies a response that the
-   * program may return again, so that middleware changes only the copy.
+   * Prepares the response for one request before middleware gets it, for example by opening a file. If the
+   * program may return this response again, it returns a copy, so that middleware changes only the copy.
    */
   settle(_request: Answered): HttpResponse | Promise<HttpResponse> {
     return this.#isForOne ? this : this.copy();
@@ -172,7 +177,7 @@ export class HttpResponse {
     return copy;
   }
 
-  /** Copies header fields and cookies to another response. @internal */
+  /** Copies header fields and cookies to another response, and returns that response. @internal */
   protected fill<T extends HttpResponse>(other: T): T {
     other.#headers = new HeaderList([...this.fields(false)], this.hasAsciiFields);
     other.contentLength = this.contentLength;
@@ -180,7 +185,7 @@ export class HttpResponse {
     return other;
   }
 
-  /** The response for logs: without cookies, and with the size of the body instead of the body. */
+  /** Returns the response for a log: without cookies, and with the size of the body instead of the body. */
   toJSON(): Readonly<Record<string, unknown>> {
     const { status, headers, body } = this;
     const size =
@@ -199,7 +204,7 @@ export class HttpResponse {
     sayNoPromise(this.prototype);
   }
 
-  /** The shared status and fields, if they were not changed. @internal */
+  /** Shared status and header fields; undefined once `headers` is read or `status` changed. @internal */
   get prepared(): Prepared | undefined {
     return this.#headers === undefined && this.#prepared.status === this.#status ? this.#prepared : undefined;
   }
@@ -209,14 +214,15 @@ export class HttpResponse {
     return this.#headers === undefined || this.#headers.isAscii;
   }
 
-  /** Whether there are cookies that get `Secure` when sent over TLS, or in production. @internal */
+  /** Whether any cookie gets `Secure` if the response is sent over TLS, or in production. @internal */
   get hasWaitingCookies(): boolean {
     return this.#securedLater !== undefined;
   }
 
   /**
-   * Header fields as they are sent. If `isSecure`, cookies whose `Secure` is not decided get it. Do not
-   * change the list. @internal
+   * Returns the header fields as they are sent. With `isSecure`, `Secure` is added to cookies that do not set
+   * this attribute themselves. The list must not be changed.
+   * @internal
    */
   fields(isSecure: boolean): readonly string[] {
     const flat = this.#headers === undefined ? this.#prepared.flat : this.#headers.flat;
@@ -227,25 +233,25 @@ export class HttpResponse {
 }
 
 /**
- * Defines `then` as undefined on the prototype. A promise reads `then` of its result, and without this
- * property the search would go through the whole prototype chain. The shorter search saves a tenth of the
- * time of a middleware (`mw5` of test/bench/http.ts).
+ * Defines the property `then` as undefined on the prototype. A promise reads `then` of its result to detect
+ * other promises. Without the property, this read searches the whole prototype chain. That takes a tenth of
+ * the time of a middleware (`mw5` of test/bench/http.ts).
  */
 function sayNoPromise(prototype: HttpResponse): void {
   Object.defineProperty(prototype, 'then', { value: undefined, writable: true, configurable: true });
 }
 
 /**
- * Converts the content of a response: bytes of any kind become a `Uint8Array`, other values stay.
- * @throws SvcError `E_REPLY` for a promise
+ * Returns a body as it is stored: bytes of any kind as a `Uint8Array`, other values unchanged.
+ * @throws SvcError `E_REPLY` when the body is a promise
  */
 function bodyOf(body: ResponseBody | ByteSource): ResponseBody {
   if (typeof body !== 'object' || body === null) return body;
   if (isThenable(body)) throw new SvcError('E_REPLY', [`the body ${FORGOTTEN_AWAIT}`]);
-  return bytesOf(body) ?? (body as Chunks); // the cast is safe: any other object must be a source of chunks
+  return bytesOf(body) ?? (body as Chunks); // the cast is safe: any other object is taken as a source
 }
 
-/** Sets header fields, if there are any. @throws SvcError `E_HEADER` */
+/** @throws SvcError `E_HEADER` when a field is malformed, or the server itself sets it */
 export function setFields(
   { headers }: HttpResponse,
   fields: Readonly<Record<string, string>> | undefined,
@@ -253,18 +259,18 @@ export function setFields(
   for (const [name, value] of Object.entries(fields ?? {})) headers.set(name, value);
 }
 
-/** The size of a response's body in bytes. If the body is in chunks or absent, it is `contentLength`. */
+/** Returns the size of a body in bytes. For a source of chunks or no body, it is `contentLength`. */
 export function lengthOf({ body, contentLength }: Pick<HttpResponse, 'body' | 'contentLength'>): number {
   if (typeof body === 'string') return Buffer.byteLength(body);
   return body instanceof Uint8Array ? body.length : contentLength;
 }
 
-/** Statuses of responses without content (RFC 9110 §6.4.1). */
+/** Returns whether responses with this status have no content (RFC 9110 §6.4.1). */
 export function hasNoContent(status: number): boolean {
   return status === 204 || status === 304 || status === 205;
 }
 
-/** Checks and returns the status of a final response. @throws RangeError */
+/** Returns the status if a final response can have it. @throws RangeError */
 export function checkedStatus(status: number): number {
   if (!Number.isInteger(status) || status < 200 || status > 599)
     throw new RangeError(`A response status must be an integer 200 … 599, found ${String(status)}`);
@@ -272,8 +278,8 @@ export function checkedStatus(status: number): number {
 }
 
 /**
- * Sends a value as `application/json`: dates in ISO 8601, bigints as decimal strings.
- * @throws SvcError `E_REPLY` for a cycle, or a value without a JSON form
+ * Sends a value as `application/json`. Dates are in ISO 8601, and bigints become decimal strings.
+ * @throws SvcError `E_REPLY` when the value contains a cycle or a promise, or has no JSON form
  */
 export class JSONResponse extends HttpResponse {
   constructor(body: unknown, options: ResponseOptions = {}) {
@@ -288,14 +294,17 @@ export class TextResponse extends HttpResponse {
   }
 }
 
-/** Sends HTML as `text/html; charset=utf-8`. Escape user input before. */
+/** Sends HTML as `text/html; charset=utf-8`. It does not escape anything, so escape user input before. */
 export class HTMLResponse extends HttpResponse {
   constructor(body: string, options: ResponseOptions = {}) {
     super(body, { ...options, mediaType: options.mediaType ?? HTML_TYPE });
   }
 }
 
-/** Redirects the client: 307, or `status` 301, 302, 303 or 308. The location is encoded if necessary. */
+/**
+ * Redirects the client with status 307, or with `status`: 301, 302, 303 or 308. Unsafe characters of the
+ * location are percent-encoded.
+ */
 export class RedirectResponse extends HttpResponse {
   constructor(location: string, options: ResponseOptions = {}) {
     const { status = 307 } = options;
@@ -310,35 +319,36 @@ export class RedirectResponse extends HttpResponse {
 
 /** Options of {@link StreamingResponse}. */
 export interface StreamingOptions extends ResponseOptions {
-  /** Size of the body in bytes, if known: sent as Content-Length, instead of chunked transfer coding. */
+  /** Size of the body in bytes, if known. It is sent as Content-Length, instead of chunked coding. */
   readonly contentLength?: number | undefined;
 }
 
-/** Checks that chunks or events can be pulled from a source. @throws SvcError `E_STREAM` @internal */
+/** @throws SvcError `E_STREAM` when the source is not an iterable, async iterable or stream @internal */
 export function checkedSource<T>(source: T): T & Chunks {
   if (!isChunks(source) || !(Symbol.asyncIterator in source || Symbol.iterator in source))
     throw new SvcError('E_STREAM', [`${shown(source)} is not an iterable, async iterable or stream`]);
-  // the stream may fail before it is read, and an "error" event without a listener would end the process. Its
-  // reader still gets the error
+  // The stream may fail before it is read. Without a listener, its "error" event would end the process. The
+  // reader still gets the error.
   if (source instanceof Readable) source.on('error', ignore);
-  return source as T & Chunks; // the cast is safe: each chunk is checked when it is pulled
+  return source as T & Chunks; // the cast is safe: each chunk is checked when it is read
 }
 
 /**
- * Sends a body in chunks, pulled only as fast as the client reads. Sources: iterables, async iterables, web
- * streams, Node's `Readable`. Default media type `application/octet-stream`.
+ * Sends a body in chunks, which are read only as fast as the client receives them. The source is an iterable,
+ * an async iterable, a web stream or a `Readable` of Node. The default media type is
+ * `application/octet-stream`.
  *
- * The first chunk is pulled before the response starts, so if the source fails by then, the response is a
- * 500. If it fails later, the connection is closed, and the client sees an incomplete response. The source is
- * ended (`return()`, `cancel()`, `destroy()`) when the client leaves, even while a chunk is awaited.
+ * The first chunk is read before the response starts. So if the source fails until then, the response is a
+ * 500. If it fails later, the connection is closed, so that the client sees an incomplete response. When the
+ * client disconnects, the source is ended at once by `return()`, `cancel()` or `destroy()`.
  */
 export class StreamingResponse extends HttpResponse {
-  /** @throws SvcError `E_STREAM` for a source that cannot be iterated, and for an invalid `contentLength` */
+  /** @throws SvcError `E_STREAM` when the source cannot be iterated, or `contentLength` is not an integer */
   constructor(chunks: Chunks | ReadableStream<string | ByteSource>, options: StreamingOptions = {}) {
     const { contentLength = -1, ...rest } = options;
     if (contentLength !== -1 && !(Number.isSafeInteger(contentLength) && contentLength >= 0))
       throw new SvcError('E_STREAM', [
-        `contentLength is ${shown(contentLength)}, a number of bytes is needed`,
+        `contentLength must be a number of bytes, found ${shown(contentLength)}`,
       ]);
     super(checkedSource(chunks), { ...rest, mediaType: options.mediaType ?? BYTES_TYPE });
     this.contentLength = contentLength;
@@ -360,7 +370,7 @@ export class StreamingResponse extends HttpResponse {
       !isChunks(body) ||
       request.signal?.aborted === true
     )
-      return answer; // no chunk of the source is needed
+      return answer; // the response has no body, or no client, so the source is not read
     const primed = prime(body, contentLength, request.signal);
     return primed instanceof Promise
       ? primed.then((ready) => withChunks(answer, ready, request))
@@ -379,23 +389,23 @@ export const TEXT_TYPE = 'text/plain; charset=utf-8';
 export const HTML_TYPE = 'text/html; charset=utf-8';
 export const BYTES_TYPE = 'application/octet-stream';
 
-/* Problems (RFC 9457): the bodies of responses from 400 on. All have the same members. */
+/* Problem documents (RFC 9457): the bodies of all responses with a status of 400 or more. */
 
 export const PROBLEM_TYPE = 'application/problem+json';
 const PROBLEM = new PreparedType(PROBLEM_TYPE);
 
-/** Members of a problem in addition to its status. */
+/** Members of a problem document apart from its status and title. */
 interface ProblemDetails {
   readonly detail?: string | undefined;
   readonly code?: string | undefined;
   readonly issues?: readonly Issue[] | undefined;
-  /** The stack, only if the setting `debug` is true. */
+  /** Stack of the error; only set if the setting `debug` is true. */
   readonly trace?: string | undefined;
 }
 
 /**
- * Creates a response with a problem. `requestId` must be a valid id, because it is written into the JSON text
- * unchanged. `prepared`: status and fields, with the media type of problems.
+ * Creates a problem document. `requestId` must be a valid id, because it is written into the JSON text
+ * unescaped. `prepared` may set further header fields; it must have the media type of problem documents.
  */
 export function problem(
   status: number,
@@ -413,7 +423,7 @@ export function problem(
   return new HttpResponse(`${text}}`, prepared);
 }
 
-/** Creates the problem response for an exception, including its headers. */
+/** Creates the problem document for an exception, with the header fields of the exception. */
 export function issueOf(error: HTTPException, requestId: string, trace?: string): HttpResponse {
   const { detail, code, issues } = error;
   const response = problem(error.status, requestId, { detail, code, issues, trace });
@@ -423,7 +433,7 @@ export function issueOf(error: HTTPException, requestId: string, trace?: string)
 
 const heads = new Map<number, string>();
 
-/** The start of the JSON text. It is the same for all problems with one status. */
+/** Returns the start of the JSON text, which all problem documents with this status share. */
 function head(status: number): string {
   let text = heads.get(status);
   if (text === undefined)
@@ -435,14 +445,14 @@ function head(status: number): string {
 }
 
 /*
- * JSON.stringify with two differences. Bigints become decimal strings. A value without a JSON form, a cycle
- * and a promise are refused with an error that names the place. A Map or a Set inside an object becomes `{}`,
- * as in JSON.stringify.
+ * JSON.stringify with two differences. Bigints become decimal strings. An error names the place of a cycle, a
+ * promise, or a value without a JSON form. A Map or Set inside an object becomes `{}`, as with
+ * JSON.stringify.
  */
 
 /**
- * Returns the JSON text of a value.
- * @throws SvcError `E_REPLY` with the place of a cycle, a promise, or another value without JSON
+ * @throws SvcError `E_REPLY` when the value contains a cycle or a promise, or has no JSON form; the message
+ * names the place
  */
 export function toJson(value: unknown): string {
   let text: string | undefined;
@@ -453,13 +463,13 @@ export function toJson(value: unknown): string {
     text = slowJson(value);
   }
   if (text === undefined) throw new SvcError('E_REPLY', [`${describe(value)} has no JSON form`]);
-  // JSON.stringify converts a promise to {}, so without {} there is none
+  // JSON.stringify writes a promise as {}, so only texts with {} need the search
   const place = text.includes('{}') ? promiseIn(value) : undefined;
   if (place !== undefined) throw new SvcError('E_REPLY', [`${place} ${FORGOTTEN_AWAIT}`]);
   return text;
 }
 
-/** Returns the place of a promise inside a JSON value; undefined if there is none. */
+/** Returns the path of a promise inside a value, such as `$.user.name`; undefined if there is none. */
 function promiseIn(value: unknown, path = '$'): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   if (isThenable(value)) return path;
@@ -482,7 +492,7 @@ function describe(value: unknown): string {
     : `a value of type ${typeof value}`;
 }
 
-/** Called when JSON.stringify has failed: converts bigints, and finds cycles. */
+/** Second attempt after JSON.stringify has failed: bigints become strings, and an error names a cycle. */
 function slowJson(value: unknown): string | undefined {
   try {
     return JSON.stringify(value, (_key, member: unknown) =>
@@ -494,7 +504,7 @@ function slowJson(value: unknown): string | undefined {
   }
 }
 
-/** Returns the place where a value contains itself, or is nested deeper than 512 levels. */
+/** Returns a problem with its place if a value contains itself, or is nested deeper than 512 levels. */
 function cycleIn(value: unknown, path: string, above: Set<object>): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   if (above.has(value)) return `a cycle at ${path}`;
@@ -508,32 +518,32 @@ function cycleIn(value: unknown, path: string, above: Set<object>): string | und
   return undefined;
 }
 
-/** A response, or an object that provides it later. */
+/** A response, a promise of one, or a {@link LateAnswer}. */
 export type Answer = Awaitable<HttpResponse> | LateAnswer;
 
 /**
- * A response that is made and sent as soon as the body of its request is complete. With a promise, it would
- * be sent only after Node has processed all received data, also that of other connections. It can be taken
- * only once, by giveTo() or by `await`.
+ * A response that is created and sent as soon as the body of its request is complete. With a promise, it
+ * would be sent only after Node has processed all data that it has received, including that of other
+ * connections. Its result can be taken only once, by giveTo() or `await`.
  */
 export class LateAnswer implements PromiseLike<HttpResponse> {
   #answer: HttpResponse | undefined;
   #taker: ((answer: HttpResponse) => void) | undefined;
 
-  /** Sets the response, or a promise of it that never rejects. Must be called once. */
+  /** Sets the response, or a promise of it that must not reject. Must be called exactly once. */
   protected settle(answer: Awaitable<HttpResponse>): void {
     if (!(answer instanceof HttpResponse)) return void answer.then((settled) => this.settle(settled));
     this.#answer = answer;
     this.#taker?.(answer);
   }
 
-  /** Passes the response to `taker`: at once if it is there, otherwise when it is set. */
+  /** Passes the response to `taker`, at once or when it is set. */
   giveTo(taker: (answer: HttpResponse) => void): void {
     if (this.#answer === undefined) this.#taker = taker;
     else taker(this.#answer);
   }
 
-  /** A promise of the response, which never rejects. */
+  /** Promise of the response. It never rejects. */
   get promise(): Promise<HttpResponse> {
     return new Promise((resolve) => this.giveTo(resolve));
   }
@@ -547,21 +557,21 @@ export class LateAnswer implements PromiseLike<HttpResponse> {
 }
 
 /**
- * Sends values as lines of JSON: dates in ISO 8601, bigints as decimal strings. If the first value has no
- * JSON form, or the source fails before it, the response is a 500. After a later failure, the connection is
- * closed.
+ * Sends values as lines of JSON. Dates are in ISO 8601, and bigints become decimal strings. If the first
+ * value has no JSON form, or the source fails before it, the response is a 500. After a later failure, the
+ * connection is closed.
  */
 export class NDJSONResponse extends StreamingResponse {
-  /** @throws SvcError `E_STREAM` for a source that cannot be iterated */
+  /** @throws SvcError `E_STREAM` when the source cannot be iterated */
   constructor(
     values: Iterable<unknown> | AsyncIterable<unknown> | ReadableStream<unknown>,
     options: ResponseOptions = {},
   ) {
-    const source = checkedSource(values) as Chunks; // the cast is safe: linesOf() converts each value to text
+    const source = checkedSource(values) as Chunks; // the cast is safe: linesOf() makes lines of text
     super(
       { [Symbol.asyncIterator]: () => linesOf(iterate(source)) as unknown as AsyncIterator<Chunk> },
       { ...options, mediaType: options.mediaType ?? 'application/x-ndjson' },
-    ); // the cast is safe: `for await` also accepts a step that is not a promise
+    ); // the cast is safe: `for await` also accepts a next() that does not return a promise
   }
 }
 

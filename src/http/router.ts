@@ -1,19 +1,21 @@
 /**
- * The router: finds the endpoint of a method and a path.
+ * The router: finds the route for a method and a path. In this file, the route is an endpoint of any type
+ * `T`.
  *
- * A template without parameters is found by comparison, if only a few have the length of the path, or in a
- * Map. All other templates are in a radix tree over characters. A node has literal text, children by their
- * first character, and, where a segment starts, one child for each converter in order of specificity.
- * Matching is depth first, in the order literal, uuid, int, float, str, path. The search goes back if no
- * child matches, and if a template has no endpoint for the method. The methods of such templates become
- * `Allow`.
+ * Templates without parameters are in a Map, and in lists by length. If only few have the length of the path,
+ * they are compared one by one. All other templates are in a radix tree. A node of the tree contains literal
+ * text. Its children differ in their first character; at the start of a segment, it can also have one child
+ * for each converter. The search is depth first, in the order literal, uuid, int, float, str, path. It goes
+ * back if no child matches, or if a matching template has no endpoint for the method. The methods of such
+ * templates become the field `Allow`.
  */
 import { CONVERTERS, decodePath, parseTemplate, restoreSlashes } from './path.ts';
 import type { Converter, ParsedTemplate } from './path.ts';
 
 /**
- * Result of a match: the endpoint with the captured segments; the methods of the path, if it has other
- * methods only; no match; or a malformed escape.
+ * Result of a search. `found`: the endpoint, and the segments of the path that are parameters.
+ * `wrong-method`: the path only has other methods. `none`: no route has the path. `malformed`: the path has a
+ * malformed escape.
  */
 export type Match<T> =
   | { readonly kind: 'found'; readonly endpoint: T; readonly captures: readonly string[] }
@@ -22,25 +24,25 @@ export type Match<T> =
   | { readonly kind: 'malformed' };
 
 type WrongMethod = Extract<Match<never>, { kind: 'wrong-method' }>;
-/** The methods of a path, complete after freeze(). */
+/** All methods of one path, with the result for other methods. Created by freeze(). */
 interface Methods {
   readonly methods: readonly string[];
   readonly missed: WrongMethod;
-  /** Index of the GET endpoint, which also serves HEAD, or -1. */
+  /** Index of the endpoint for GET, which also serves HEAD; -1 if there is none. */
   readonly get: number;
 }
 
 /**
- * Methods of one path with their endpoints, as lists: for a few entries they are faster and smaller than a
- * Map.
+ * The methods of one path and their endpoints. Two lists, because they are faster and smaller than a Map for
+ * a few entries.
  */
 interface Leaf<T> {
   methods: readonly string[];
   endpoints: readonly T[];
-  /** Prepared result for all other methods. Its list of methods is empty before freeze(). */
+  /** Result for all other methods. freeze() fills in its list of methods. */
   missed: WrongMethod;
 }
-/** A leaf of the static table, with one prepared match for each method. */
+/** Methods of a path without parameters, with one ready result for each. */
 interface StaticLeaf<T> extends Leaf<T> {
   readonly path: string;
   matches: readonly Match<T>[];
@@ -49,9 +51,9 @@ interface StaticLeaf<T> extends Leaf<T> {
 const EMPTY: readonly never[] = [];
 
 /**
- * Returns the list with one more item. A list that grows by push or spread reserves memory for 16 more items;
- * in a large table that was two thirds of the memory. Lists of one or two items are the most frequent ones.
- * They are made by literals, because concat() takes three times as long until V8 has compiled it
+ * Returns a copy of the list with one more item. A list that grows by push() or spread reserves memory for 16
+ * more items, which took two thirds of the memory of a large table. Lists with one or two items are the most
+ * frequent. Literals create them, because concat() takes three times as long until V8 has compiled it
  * (test/bench/parts.mjs --only=router).
  */
 function withLast<T>(list: readonly T[], item: T): readonly T[] {
@@ -59,22 +61,22 @@ function withLast<T>(list: readonly T[], item: T): readonly T[] {
 }
 
 /**
- * A node of the tree. Most nodes have at most one literal child, so it is a property of the node. In a large
- * table, reading it from a list would cause one more cache miss.
+ * A node of the radix tree. Most nodes have at most one literal child, which is therefore a property. In a
+ * large table, a list with one child would cause one more cache miss.
  */
 class Node<T> {
   text: string;
-  /** The literal child, if there is only one. */
+  /** The literal child, if there is exactly one. */
   only: Node<T> | null = null;
-  /**
-   * If there are several literal children: the code of the first character of each, in the order of
-   * `children`.
-   */
+  /** First characters of the literal children, if there are several, in the order of `children`. */
   codes: readonly number[] = EMPTY;
   children: readonly Node<T>[] = EMPTY;
-  /** Child of the most specific converter. The children of the others follow by `next`. */
+  /**
+   * Child of the converter that is tried first. The property `next` leads to the children of the other
+   * converters.
+   */
   parameter: Node<T> | null = null;
-  /** Converter of the segment before `text`; null if the node has no parameter before `text`. */
+  /** Converter of the parameter before `text`; null if `text` follows a literal. */
   readonly converter: Converter | null;
   next: Node<T> | null;
   leaf: Leaf<T> | null = null;
@@ -86,11 +88,9 @@ class Node<T> {
   }
 }
 
-/**
- * If at most this many static paths have one length, they are compared one by one; otherwise the Map is used.
- */
+/** If more static paths than this have the same length, the Map is used instead of comparisons. */
 const FEW = 4;
-/** Up to this length, texts are compared character by character. */
+/** Texts up to this length are compared character by character. */
 const SHORT = 12;
 const SLASH = 47,
   PERCENT = 37;
@@ -99,15 +99,15 @@ const NONE: Match<never> = Object.freeze({ kind: 'none' });
 const MALFORMED: Match<never> = Object.freeze({ kind: 'malformed' });
 const UNFINISHED: WrongMethod = Object.freeze({ kind: 'wrong-method', allow: '' });
 
-/** State of one match. It is not in the tree, so nothing needs to be reset after the match. */
+/** State of one search. It is not in the nodes, so nothing must be reset afterwards. */
 class Walk<T> {
   readonly path: string;
   readonly method: string;
-  /** Number of captured segments on the way to the endpoint. */
+  /** Number of segments that are parameters, on the way from the root to the endpoint. */
   depth = 0;
   /**
-   * Whether a tested segment contains an escape. If so, the path must be matched again after decoding,
-   * because another template may match.
+   * Whether a tested segment contains a percent-escape. If so, the path must be searched again after
+   * decoding, because another template may match.
    */
   isEscaped = false;
   missed: Leaf<T> | null = null;
@@ -124,34 +124,31 @@ class Walk<T> {
   }
 }
 
-/**
- * A routing table of endpoints `T`. Fill it with `add()`, then call `freeze()`; `match()` works after that.
- */
+/** Routing table with endpoints of type `T`. Fill it with add(), and call freeze() before match(). */
 export class RoutingTable<T> {
   readonly #static = new Map<string, StaticLeaf<T>>();
   /**
-   * Static paths by length. A path is compared with the few of its length, because a Map look-up takes
-   * longer. V8 must first hash a path that was just received, and Node 26 also internalizes it. A comparison
-   * takes 4 ns. A look-up that finds the path takes 16 ns on Node 24 and 37 on Node 26; one that finds
-   * nothing takes up to 58.
+   * Static paths by their length. A path is compared with the few of its length, because a Map look-up takes
+   * longer: V8 must first hash a received path, and Node 26 also internalizes it. A comparison takes 4 ns. A
+   * look-up takes 16 ns on Node 24 and 37 on Node 26 if the path is found, and up to 58 if not.
    */
   #byLength: (readonly StaticLeaf<T>[])[] = [];
   readonly #root = new Node<T>('');
-  /** Leaves of the tree; emptied by freeze(). */
+  /** Method lists of all nodes in the tree; emptied by freeze(). */
   #leaves: Leaf<T>[] = [];
   /**
-   * Lists of methods by a shorter list and the method to append. All leaves with equal methods share one
-   * list, so it stays in the processor's cache.
+   * Lists of methods, by the list without its last method, and that method. All paths with equal methods
+   * share one list, so that it stays in the processor's cache.
    */
   readonly #longer = new Map<readonly string[], Map<string, readonly string[]>>();
-  /** Whether a template contains an escape character. */
+  /** Whether a template contains "%". */
   #hasPercent = false;
 
-  /** Adds an endpoint. If there is one with equal method and path, it stays, and is returned. */
+  /** Adds an endpoint. If another one has the same method and path, that one stays and is returned. */
   add(method: string, template: string | ParsedTemplate, endpoint: T): T | undefined {
     const parsed = typeof template === 'string' ? parseTemplate(template) : template;
-    // templates with "%" are put into the tree, because look-ups in the Map use the raw path, in which "%" is
-    // escaped
+    // templates with "%" are put into the tree: static paths are compared with the raw path, in which a "%"
+    // is escaped
     const [literal] = parsed.literals as readonly [string];
     const hasPercent = parsed.template.includes('%');
     this.#hasPercent ||= hasPercent;
@@ -165,8 +162,8 @@ export class RoutingTable<T> {
   }
 
   /**
-   * Completes the table: lets HEAD use the GET endpoint (RFC 9110 §9.3.2), and stores the allowed methods of
-   * each leaf.
+   * Completes the table. HEAD uses the endpoint for GET (RFC 9110 §9.3.2), and `Allow` is determined for each
+   * path.
    */
   freeze(): void {
     const final = new Map<readonly string[], Methods>();
@@ -191,7 +188,7 @@ export class RoutingTable<T> {
     if (this.#hasPercent && path.includes('%')) return this.#matchEncoded(method, path);
     const walk = new Walk<T>(path, method);
     const endpoint = descend(this.#root, walk, 0, 0);
-    // the raw path has been tested completely and contains no "%", so decoding would change nothing
+    // true if the match used every segment, and none contains "%", so that decoding cannot change the result
     const isClear = (endpoint !== undefined || walk.missed !== null) && !walk.isEscaped;
     if (!isClear && path.includes('%')) return this.#matchEncoded(method, path);
     return endpoint === undefined
@@ -249,7 +246,7 @@ export class RoutingTable<T> {
   }
 }
 
-/** Result if no endpoint was found: the path has other methods only, or it has no route. */
+/** Returns the result if no endpoint was found: the path has only other methods, or no route has it. */
 function missed<T>(walk: Walk<T>, staticLeaf: StaticLeaf<T> | undefined): Match<T> {
   if (staticLeaf !== undefined) walk.miss(staticLeaf);
   if (walk.missed === null) return NONE;
@@ -261,16 +258,16 @@ function missed<T>(walk: Walk<T>, staticLeaf: StaticLeaf<T> | undefined): Match<
 }
 
 /**
- * Start and end of each captured segment, by depth. They are written again on each way down the tree, so they
- * need no reset. All matches share these two arrays, because a match is synchronous. Their initial length
- * avoids growing them for up to eight captures.
+ * Start and end of each matched parameter, by its position in the path. Each search overwrites them, so they
+ * need no reset. All searches share the two arrays, because a search is synchronous. Up to eight parameters,
+ * the arrays need not grow.
  */
 const STARTS = [0, 0, 0, 0, 0, 0, 0, 0];
 const STOPS = [0, 0, 0, 0, 0, 0, 0, 0];
 
 /**
- * Finds the endpoint below `node`, whose own text has matched up to `at`; `depth` segments are captured. As
- * long as only one child can match, it loops, and does not call itself.
+ * Finds the endpoint below `node`. The path has matched up to the index `at`, with `depth` parameters. While
+ * only one child can match, the function loops instead of calling itself.
  */
 function descend<T>(node: Node<T>, walk: Walk<T>, at: number, depth: number): T | undefined {
   const { path } = walk;
@@ -282,7 +279,7 @@ function descend<T>(node: Node<T>, walk: Walk<T>, at: number, depth: number): T 
       if (parameter.next !== null || parameter.converter === CONVERTERS.path)
         return follow(parameter, walk, at, depth);
       const end = endOfSegment(walk, at);
-      // the converter is not null: nodes in `parameter` have one
+      // not null: all nodes in `parameter` have a converter
       if (!parameter.converter!.test(path, at, end)) return undefined;
       STARTS[depth] = at;
       STOPS[depth++] = at = end;
@@ -298,14 +295,17 @@ function descend<T>(node: Node<T>, walk: Walk<T>, at: number, depth: number): T 
   return endpointOf(node.leaf, walk, depth);
 }
 
-/** The child that begins with this character, or the only child. */
+/**
+ * Returns the child that begins with this character. If there is only one child, returns it without
+ * comparing.
+ */
 function childOf<T>({ only, codes, children }: Node<T>, code: number): Node<T> | undefined {
   if (only !== null) return only;
   for (let index = 0; index < codes.length; index++) if (codes[index] === code) return children[index];
   return undefined;
 }
 
-/** The literal child whose text follows at `at`, or null. */
+/** Returns the literal child whose text is in the path at index `at`; null if there is none. */
 function literalAt<T>({ only, codes, children }: Node<T>, path: string, at: number): Node<T> | null {
   if (only !== null) return hasAt(path, only.text, at, 0) ? only : null;
   if (codes.length === 0) return null;
@@ -317,8 +317,8 @@ function literalAt<T>({ only, codes, children }: Node<T>, path: string, at: numb
 }
 
 /**
- * Whether `text` follows in the path at `at`; its characters before `from` are known to be equal. For short
- * texts, which most are, it takes two thirds of the time of startsWith().
+ * Returns whether `text` is in the path at index `at`. The characters of `text` before `from` are known to
+ * match. For short texts, which are the most frequent, this takes two thirds of the time of startsWith().
  */
 function hasAt(path: string, text: string, at: number, from: number): boolean {
   if (text.length > SHORT || path.length < at + text.length) return path.startsWith(text, at);
@@ -327,12 +327,12 @@ function hasAt(path: string, text: string, at: number, from: number): boolean {
   return true;
 }
 
-/** Tries the converters of a segment that begins at `at`, the most specific first. */
+/** Tries the converters for the segment at index `at`, in their order. */
 function follow<T>(first: Node<T>, walk: Walk<T>, at: number, depth: number): T | undefined {
   const { path } = walk;
   const end = endOfSegment(walk, at);
   for (let node: Node<T> | null = first; node !== null; node = node.next) {
-    const converter = node.converter!; // the converter is not null: nodes in `parameter` have one
+    const converter = node.converter!; // not null: all nodes in `parameter` have a converter
     const takesRest = converter === CONVERTERS.path;
     const stop = takesRest ? path.length : end;
     if (!converter.test(path, at, stop)) continue;
@@ -346,8 +346,8 @@ function follow<T>(first: Node<T>, walk: Walk<T>, at: number, depth: number): T 
 }
 
 /**
- * Index of the next slash, or the end of the path. Compares a dozen characters before it calls indexOf(): the
- * call takes as long as these comparisons, and most segments are shorter.
+ * Returns the index of the next slash, or the length of the path. It compares a dozen characters before it
+ * calls indexOf(). That call takes as long as these comparisons, and most segments are shorter.
  */
 function endOfSegment<T>(walk: Walk<T>, at: number): number {
   const { path } = walk;
@@ -374,8 +374,8 @@ function endpointOf<T>(leaf: Leaf<T> | null, walk: Walk<T>, depth: number): T | 
 }
 
 /**
- * The captured segments of a match. Made by array literals, which have their final size at once, so no array
- * has to grow.
+ * Returns the segments that are parameters. Array literals create the list with its final size, so that it
+ * need not grow.
  */
 function capturesOf<T>({ path, depth }: Walk<T>): string[] {
   if (depth === 1) return [captureAt(path, 0)];
@@ -394,8 +394,8 @@ function indexOfMethod({ methods }: Leaf<unknown>, method: string): number {
 }
 
 /**
- * Returns the node below `from` for the part of `text` from `at` on. Creates it if necessary. If an existing
- * node has only the start in common with the text, that node is split.
+ * Returns the node for `text` from index `at` on, below `from`, and creates it if necessary. An existing node
+ * that shares only the start of the text is split.
  */
 function literalOf<T>(from: Node<T>, text: string, at = 0): Node<T> {
   if (at === text.length) return from;
@@ -433,7 +433,7 @@ function adopt<T>(node: Node<T>, child: Node<T>): Node<T> {
   return child;
 }
 
-/** Returns the child for segments of this converter, and creates it if necessary. */
+/** Returns the child of a node for this converter, and creates it if necessary. */
 function parameterOf<T>(node: Node<T>, converter: Converter): Node<T> {
   let before: Node<T> | null = null;
   let after = node.parameter;
@@ -462,8 +462,8 @@ function finalOf(given: readonly string[]): Methods {
 const ORDER = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 
 /**
- * The value of `Allow`: each method once, the common ones first. OPTIONS is always included, because the
- * application responds to it.
+ * Returns the value of `Allow`: each method once, and common methods first. It always contains OPTIONS,
+ * because the application responds to it on every path.
  */
 export function allowOf(methods: Iterable<string>): string {
   const rank = (method: string): number => (ORDER.indexOf(method) + ORDER.length + 1) % (ORDER.length + 1);

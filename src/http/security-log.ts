@@ -1,19 +1,19 @@
 /**
- * The logger `svc_security` writes events of refused requests, for intrusion detection. The number of its
+ * Writes events about refused requests to the logger `svc_security`, for intrusion detection. The number of
  * lines is limited, however many requests are refused.
  *
- * For each event and client (IPv6: /64 network) at most one line is written a minute. The next line has the
- * number of lines that were omitted. 10,000 clients are remembered; all further clients share one line a
- * minute for each event.
+ * Each client has at most one line a minute for each event. A client is an IPv4 address or an IPv6 /64
+ * network. A line also contains the number of lines that were omitted since the last one. 10,000 clients are
+ * remembered; for each event, all others share one line a minute.
  */
 import { clientOf } from './request/proxy.ts';
 import type { Logger } from '../observability/log.ts';
 import type { HttpRequest, Services } from './contracts.ts';
 
 interface ReportRecord {
-  /** Until this time no further line is written. */
+  /** Time before which no further line is written, in milliseconds of the monotonic clock. */
   untilMs: number;
-  /** Number of lines omitted since the last one. */
+  /** Number of lines that were omitted since the last line. */
   suppressed: number;
 }
 
@@ -24,13 +24,13 @@ const IPV6_BITS = 64;
 
 const logs = new WeakMap<Services, SecurityLog>();
 
-/** Security log of an application. */
+/** Security log of one application. */
 export class SecurityLog {
   readonly #log: Logger;
   readonly #services: Services;
-  /** Records by event and client, in the order of `untilMs`. */
+  /** Records by event and client; the record with the earliest `untilMs` is first. */
   readonly #records = new Map<string, ReportRecord>();
-  /** Records of clients beyond the limit, by event name. */
+  /** Records that all further clients share, by event. */
   readonly #others = new Map<string, ReportRecord>();
 
   private constructor(services: Services) {
@@ -38,7 +38,7 @@ export class SecurityLog {
     this.#services = services;
   }
 
-  /** Returns the security log of an application: all callers share one. */
+  /** Returns the security log of the application with these services. All callers get the same one. */
   static of(services: Services): SecurityLog {
     let log = logs.get(services);
     if (log === undefined) logs.set(services, (log = new SecurityLog(services)));
@@ -46,8 +46,8 @@ export class SecurityLog {
   }
 
   /**
-   * Writes a line about a refused request, unless the client's last line for this event is less than a minute
-   * old. `fields` must not contain credentials.
+   * Writes a line about a refused request. Omits it if the last line about this event and client is less than
+   * a minute old. `fields` must not contain credentials.
    */
   refused(event: string, req: HttpRequest, fields: Readonly<Record<string, unknown>> = {}): void {
     const nowMs = this.#services.clock.monotonicMs();
@@ -69,7 +69,7 @@ export class SecurityLog {
     });
   }
 
-  /** Writes a line that does not concern one request. */
+  /** Writes a line that does not belong to a request, without any limit. */
   warn(event: string, fields: Readonly<Record<string, unknown>>): void {
     this.#log.warn(event, fields);
   }
@@ -77,7 +77,7 @@ export class SecurityLog {
   #recordOf(event: string, client: string, nowMs: number): ReportRecord {
     const key = `${event} ${client}`;
     const found = this.#records.get(key);
-    // a record whose minute is not over keeps its place in the order
+    // the record is not moved to the end, because its `untilMs` does not change now
     if (found !== undefined && nowMs < found.untilMs) return found;
     if (found === undefined && this.#records.size === MOST_CLIENTS) {
       // the cast is safe: the map is full, so it has a first entry
@@ -98,7 +98,6 @@ export class SecurityLog {
   }
 }
 
-/** Initial state of a client for which no line was written. */
 function fresh(): ReportRecord {
   return { untilMs: -Infinity, suppressed: 0 };
 }

@@ -1,46 +1,50 @@
 /**
- * State: typed values that one part of an application sets for other parts, for the whole application or for
- * one request.
+ * State of an application or request: values under typed keys, which plugins and middleware set for other
+ * code.
  *
- * Also: the scope of a dependency source, if `Depends()` does not name one.
+ * Also: the default scope of a dependency source, which applies if `Depends()` names no scope.
  */
 import { SvcError } from '../base/errors.ts';
 import type { Context, HttpRequest, Services, Session, StateKey, StateMap } from './contracts.ts';
 
-/** Creates a unique key: two keys with equal names are different. `name` appears in messages. */
+/** Creates a key for a state. Two keys with the same name are different keys. Messages contain the name. */
 export function stateKey<T>(name: string): StateKey<T> {
   const key = (context: Context): T => context.state.get(key as StateKey<T>);
-  // by defineProperty(), because the name of a function cannot be assigned
+  // defineProperty() is needed, because the name of a function is read-only
   return Object.defineProperty(key, 'name', { value: name }) as StateKey<T>;
 }
 
-/** Services of the application: clock, log, metrics, settings. `Depends(services)` passes them to a handler. */
+/**
+ * Key of the application's services: clock, log, metrics and settings. `Depends(services)` passes them to a
+ * handler.
+ */
 export const services: StateKey<Services> = stateKey('services');
 
-/** The session of a request, set by the session middleware and read by `req.session`. @internal */
+/** Key of the session, which the session middleware sets. `req.session` reads it. @internal */
 export const SESSION: StateKey<Session> = stateKey('session');
 
 /**
- * In the state of a request that the process makes itself, with the credentials of another request: that
- * other request. @internal
+ * Key of the request whose credentials another request uses. It is set in requests that the process itself
+ * makes, such as calls of MCP tools.
+ * @internal
  */
 export const CARRIER: StateKey<HttpRequest> = stateKey('carrier');
 
-/** The state of an application: values that were set, or that a function provides at each access. */
+/** State of an application. Each value was either set, or a function provides it at each access. */
 export class AppState implements StateMap {
   readonly #values = new Map<StateKey<unknown>, () => unknown>();
 
   get<T>(key: StateKey<T>): T {
     const read = this.#values.get(key);
     if (read === undefined) throw new SvcError('E_STATE_UNSET', [key.name]);
-    return read() as T; // the cast is safe: set() and provide() accept only values of the key's type
+    return read() as T; // the cast is safe: set() and provide() only accept values of the key's type
   }
 
   set<T>(key: StateKey<T>, value: T): void {
     this.#values.set(key, () => value);
   }
 
-  /** Makes `read` provide the value of the key at each access. */
+  /** Lets `read` provide the value of a key at each access. */
   provide<T>(key: StateKey<T>, read: () => T): void {
     this.#values.set(key, read);
   }
@@ -50,13 +54,13 @@ export class AppState implements StateMap {
   }
 }
 
-/** Stands for the absence of a key, because no caller can have it. */
+/** Marks that no first value is stored. No caller can have this key. */
 const NO_KEY: StateKey<unknown> = stateKey('none');
 
 /**
- * State of a request. Its own values override those of the application. The first value is stored without a
- * Map, because many requests have only one value. A Map would add 1.4 % to the time of a request through five
- * middleware that read it (`mw5` of test/bench/http.ts).
+ * State of a request. Its values override those of the application. The first value is stored without a Map,
+ * because many requests have only one. A Map would add 1.4 % to the time of a request through five middleware
+ * that read the state (`mw5` of test/bench/http.ts).
  */
 export class RequestState implements StateMap {
   readonly #app: StateMap;
@@ -69,7 +73,7 @@ export class RequestState implements StateMap {
   }
 
   get<T>(key: StateKey<T>): T {
-    if (key === this.#firstKey) return this.#first as T; // set() accepts only values of the key's type
+    if (key === this.#firstKey) return this.#first as T; // set() only accepts values of the key's type
     const others = this.#others;
     return others !== undefined && others.has(key) ? (others.get(key) as T) : this.#app.get(key);
   }
@@ -85,12 +89,12 @@ export class RequestState implements StateMap {
   }
 }
 
-/** How long the value of a dependency lives: see routing/di.ts. */
+/** Lifetime of the value of a dependency: see routing/di.ts. */
 export type Scope = 'request' | 'handler' | 'app';
 
 /**
- * Runs `work` with the value of a surrounding dependency, for example inside a transaction, and returns its
- * result.
+ * Runs `work` inside something that a dependency provides, for example in a transaction, and returns the
+ * result. `value` is the value of the dependency.
  */
 export type Surround = (value: unknown, work: () => unknown) => unknown;
 
@@ -98,9 +102,9 @@ const SCOPES = new WeakMap<object, Scope>();
 const SURROUNDS = new WeakMap<object, Surround>();
 
 /**
- * Gives a dependency source a scope of its own, and returns the source. With `surround`, the dependency runs
- * the handler and all functions that need the dependency. So it is resolved after all dependencies that do
- * not need it.
+ * Sets the default scope of a dependency source, and returns the source. If `surround` is given, it runs the
+ * handler and all functions that need this dependency. Such a dependency is resolved after all dependencies
+ * that do not need it.
  *
  * @internal
  */
@@ -110,12 +114,12 @@ export function withScope<F extends object>(source: F, scope: Scope, surround?: 
   return source;
 }
 
-/** Returns the `surround` function of a dependency source, if it has one. @internal */
+/** Returns the function `surround` of a dependency source; undefined if it has none. @internal */
 export function surroundOfSource(source: object): Surround | undefined {
   return SURROUNDS.get(source);
 }
 
-/** Returns the scope that a dependency source has of its own; undefined if it has none. @internal */
+/** Returns the default scope of a dependency source; undefined if it has none. @internal */
 export function scopeOfSource(source: object): Scope | undefined {
   return SCOPES.get(source);
 }

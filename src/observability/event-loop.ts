@@ -1,25 +1,26 @@
 /**
- * Event-loop delay: how late timers fire because other work keeps the process busy.
+ * Delay of the event loop: how late timers fire, because other work keeps the process busy.
  *
- * How it is measured:
- *   node:perf_hooks has a timer every 20 ms and records its intervals    interval - 20 ms = delay
+ * node:perf_hooks sets a timer every 20 ms, and records the actual intervals. An interval minus 20 ms is a
+ * delay.
  *
- * The delay is measured while the application listens. The metric and load shedding share one measurement.
+ * The delay is measured while the application listens. The metric `svc_event_loop_delay_seconds` and load
+ * shedding share one measurement.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { Metrics } from './metrics.ts';
 
 const RESOLUTION_MS = 20;
-/** Minimum time in milliseconds over which a mean is taken. */
+/** Minimum time in milliseconds between two calculations of the mean. */
 const WINDOW_MS = 250;
 const NS_PER_MS = 1e6;
 
 const delays = new WeakMap<Metrics, EventLoopDelay>();
 
-/** The parts of a node:perf_hooks histogram that this file uses. @internal */
+/** The members of a node:perf_hooks histogram that this file uses. @internal */
 export interface DelayMonitor {
   readonly count: number;
-  /** Nanoseconds; NaN without samples. */
+  /** Mean in nanoseconds; NaN if nothing was measured yet. */
   readonly mean: number;
   percentile(percentile: number): number;
   enable(): unknown;
@@ -27,12 +28,12 @@ export interface DelayMonitor {
   reset(): void;
 }
 
-/** Measures the delay of this process's event loop for one application. */
+/** Measures the event-loop delay of this process for one application. */
 export class EventLoopDelay {
   readonly #make: () => DelayMonitor;
   #monitor: DelayMonitor | undefined;
   #meanMs = 0;
-  /** Time of the last call of recentMs(), and the totals of the histogram at that time. */
+  /** When the mean was calculated last, and the totals of the histogram at that time. */
   #takenMs = -Infinity;
   #count = 0;
   #sumNs = 0;
@@ -41,21 +42,21 @@ export class EventLoopDelay {
     this.#make = make;
   }
 
-  /** Returns the measurement of the application that owns these metrics. */
+  /** Returns the measurement of the application with this registry of metrics. */
   static of(metrics: Metrics): EventLoopDelay {
     let delay = delays.get(metrics);
     if (delay === undefined) delays.set(metrics, (delay = new EventLoopDelay()));
     return delay;
   }
 
-  /** Starts measuring. Disposing the result stops the measurement for all users of it. */
+  /** Begins to measure. Disposing the result ends the measurement, also for other callers of watch(). */
   watch(): Disposable {
     this.#monitor ??= this.#make();
     this.#monitor.enable();
     return { [Symbol.dispose]: () => this.#end() };
   }
 
-  /** Returns the 99th percentile since the last call, in seconds; 0 while not measuring. */
+  /** Returns the 99th percentile of the delays since the last call, in seconds; 0 if nothing is measured. */
   takePercentile(): number {
     const monitor = this.#monitor;
     if (monitor === undefined || monitor.count === 0) return 0;
@@ -65,8 +66,8 @@ export class EventLoopDelay {
   }
 
   /**
-   * Returns the mean delay of the last quarter of a second, or of the time since the last call if that is
-   * longer, in milliseconds.
+   * Returns the mean delay in milliseconds. It is recalculated if the last calculation is at least a quarter
+   * of a second old.
    */
   recentMs(nowMs: number): number {
     if (nowMs - this.#takenMs >= WINDOW_MS) this.#take(nowMs);
@@ -78,7 +79,7 @@ export class EventLoopDelay {
     if (monitor === undefined) return;
     const { count } = monitor;
     const sumNs = count === 0 ? 0 : count * monitor.mean;
-    if (count < this.#count) this.#count = this.#sumNs = 0; // true after takePercentile() has reset the histogram
+    if (count < this.#count) this.#count = this.#sumNs = 0; // takePercentile() has reset the histogram
     if (count > this.#count)
       this.#meanMs = Math.max(0, (sumNs - this.#sumNs) / (count - this.#count) / NS_PER_MS - RESOLUTION_MS);
     this.#takenMs = nowMs;

@@ -1,11 +1,11 @@
 /**
- * Named loggers: each event becomes one line on standard error. Standard output is reserved for MCP.
+ * Named loggers, which write each event as one line to standard error. MCP needs standard output for itself.
  *
  * The two formats:
  *   {"time":"2026-01-31T09:30:00.000Z","level":"info","logger":"svc","event":"server_listening","port":8000}
  *   09:30:00.000 INFO  svc server_listening port=8000                                              on a terminal
  *
- * A call never throws and never waits. redact.ts decides which values may be logged.
+ * Logging never throws and never waits. redact.ts decides which values may appear in a log.
  */
 import { fstatSync, write, writeSync } from 'node:fs';
 import { isMainThread } from 'node:worker_threads';
@@ -17,43 +17,53 @@ import type { Clock } from '../base/clock.ts';
 import type { JsonEntry } from './redact.ts';
 
 /**
- * Writes the events of one part of a program. Event names are snake_case; fields are redacted by key and by
- * type.
+ * Writes the events of one part of a program. Event names are snake_case. Fields with secrets are redacted by
+ * their name and type.
  */
 export interface Logger {
-  /** Returns a logger with the name `name` (not `parent.name`) that adds `fields` to every event. */
+  /**
+   * Returns a logger whose name is `name`, without the name of this logger. It adds `fields` to every event.
+   */
   child(name: string, fields?: Record<string, unknown>): Logger;
-  /** Logs an event for developers. */
+  /** Logs an event that helps developers find mistakes. */
   debug(event: string, fields?: Record<string, unknown>): void;
-  /** Logs an event of normal operation. */
   info(event: string, fields?: Record<string, unknown>): void;
-  /** Logs an event that an operator should look at. */
+  /** Logs an event that an operator should examine. */
   warn(event: string, fields?: Record<string, unknown>): void;
-  /** `error`: the thrown value; it becomes the field `error`. */
+  /** Logs a failure. `error` is the thrown value, and becomes the field `error`. */
   error(event: string, error: unknown, fields?: Record<string, unknown>): void;
 }
 
-/** The least severe level that is written. `silent` means that no event is written. */
+/** Lowest level that is written. `silent` writes no events. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
 
-/** Options of a logger. */
+/** Options of {@link createLogger}. An option that is `undefined` has its default. */
 export interface LoggerOptions {
-  /** Name of the logger, which is the field `logger` of every event. Default `svc`. */
+  /** Name of the logger: the field `logger` of each event. Default `svc`. */
   readonly name?: string | undefined;
-  /** The least severe level that is written. Default `info`. */
+  /** Lowest level that is written. Default `info`. */
   readonly level?: LogLevel | undefined;
-  /** `auto`, the default: `human` when the sink is standard error and that is a terminal, else `json`. */
+  /**
+   * `json` or `human`, a form for terminals. Default `auto`: `human` if the lines go to a terminal, otherwise
+   * `json`.
+   */
   readonly format?: 'json' | 'human' | 'auto' | undefined;
-  /** Destination of lines. Default {@link stderrSink}. */
+  /** Function that receives each line. The default writes to standard error. */
   readonly sink?: LogSink | undefined;
   readonly clock?: Clock | undefined;
-  /** Fields that are added to every event. */
+  /** Fields of every event. */
   readonly fields?: Record<string, unknown> | undefined;
-  /** Colour in the human form. Default: on a terminal, unless NO_COLOR is set or TERM is `dumb`. */
+  /**
+   * Whether the form for terminals has colours. Default: if standard error is a terminal, unless NO_COLOR is
+   * set or TERM is `dumb`.
+   */
   readonly colour?: boolean | undefined;
 }
 
-/** Creates a logger. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+/**
+ * Creates a logger.
+ * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for a value that is not allowed
+ */
 export function createLogger(options: LoggerOptions = {}): Logger {
   const { name, level, format, sink, clock, fields, colour } = readOptions('createLogger', options, {
     name: text('svc'),
@@ -86,7 +96,7 @@ const WARN = 2;
 const ERROR = 3;
 
 interface LoggerDeps {
-  /** Minimum level as an index into LEVELS. */
+  /** Lowest level that is written, as an index into LEVELS. */
   readonly threshold: number;
   readonly sink: LogSink;
   readonly clock: Clock;
@@ -141,12 +151,12 @@ class EventLogger implements Logger {
       if (error !== undefined) fields = [...fields.filter(([key]) => key !== 'error'), error];
       sink(layout({ timeMs: clock.nowMs(), level, logger: this.#name, event: String(event), fields }));
     } catch {
-      // an error of the sink, the clock or a field must not reach the caller
+      // logging must not fail, so errors of the sink, the clock or a field are ignored
     }
   }
 }
 
-/** Merges two lists of fields. If both have a name, the value in `fields` is used. */
+/** Merges two lists of fields. If both contain a name, the value in `fields` wins. */
 function merged(bound: readonly JsonEntry[], fields: readonly JsonEntry[]): readonly JsonEntry[] {
   if (bound.length === 0) return fields;
   const isReplaced = ([key]: JsonEntry): boolean => fields.some(([other]) => other === key);
@@ -163,7 +173,10 @@ function jsonLine({ timeMs, level, logger, event, fields }: LogEvent): string {
   return `${line}}`;
 }
 
-/** Returns `,"name":`. A field with a reserved name, such as `time`, gets an underscore. */
+/**
+ * Returns the start of a JSON member: `,"name":`. Names that the logger itself uses, such as `time`, get an
+ * underscore.
+ */
 function memberStart(key: string): string {
   return `,${RESERVED.has(key) ? `"${key}_"` : safeText(key)}:`;
 }
@@ -172,8 +185,8 @@ let lastMs = Number.NaN;
 let lastTime = '';
 
 /**
- * Returns the time in RFC 3339, UTC. The last result is cached, because many events of a busy server have the
- * same millisecond.
+ * Returns the time in RFC 3339, in UTC. It keeps the last result, because a busy server logs many events in
+ * the same millisecond.
  */
 function isoTime(ms: number): string {
   if (ms !== lastMs) [lastMs, lastTime] = [ms, new Date(ms).toISOString()];
@@ -181,34 +194,39 @@ function isoTime(ms: number): string {
 }
 
 /*
- * Writes log lines to standard error without blocking the caller. A process has one queue.
+ * Queue that writes log lines to standard error without blocking the caller. There is one queue in a process.
  *
- * Path of a line:
- *   line -> queue (1 MiB) -> setImmediate -> batches of 16 KiB -> write(2)
- *            full: lines are dropped and counted        EAGAIN: again in 10 ms        closed pipe: later lines are dropped
+ * Lines wait in a queue of 1 MiB, and are written in batches of 16 KiB. When the queue is full, further lines
+ * are dropped and counted. After EAGAIN, a batch is written again in 10 ms. When the pipe is closed, all
+ * further lines are dropped.
  *
- * A pipe or socket is made non-blocking and written synchronously. A batch takes about 3 us, and no write is
- * pending at exit. A descriptor that can block (a file, a terminal, a pipe on Windows) is written by the
- * thread pool, one batch at a time. Processes that share a congested pipe can interleave parts of lines,
- * because write(2) guarantees no more.
+ * Pipes and sockets are non-blocking, and written synchronously. A batch takes about 3 µs, and nothing is
+ * left to write when the process exits. Other descriptors (files, terminals, pipes on Windows) can block, so
+ * the thread pool writes them, one batch at a time. If processes share a full pipe, their lines can mix,
+ * because write(2) guarantees nothing else.
  */
 
-/** Takes one line, without its line feed. Must not throw, and must not wait. */
+/** Receives each log line, without its line end. Must neither throw nor wait. */
 export type LogSink = (line: string) => void;
 
-/** Writes bytes to a file descriptor. The bytes before `offset` are already written. */
+/** Writes to a file descriptor. `offset` is the number of bytes that are already written. */
 interface LogDevice {
-  /** True when write(2) may block until a reader or a disk is ready. */
+  /** Whether write(2) may wait for a reader or a disk. */
   readonly canBlock: boolean;
-  /** Writes at once. Returns the number of bytes; throws an error with the `code` of errno. */
+  /**
+   * Writes synchronously. Returns the number of written bytes. Throws errors with a `code` such as EAGAIN.
+   */
   writeNow(bytes: Uint8Array, offset: number): number;
-  /** Writes in the thread pool, then calls back. */
+  /** Writes in the thread pool, and calls `done` afterwards. */
   write(
     bytes: Uint8Array,
     offset: number,
     done: (error: NodeJS.ErrnoException | null, written: number) => void,
   ): void;
-  /** Blocks the thread for `ms`. Used at exit, when the event loop does not run any more. */
+  /**
+   * Blocks this thread for `ms` milliseconds. Only used at the exit of the process, when timers no longer
+   * run.
+   */
   pause(ms: number): void;
 }
 
@@ -217,12 +235,12 @@ const BATCH_CHARACTERS = 16_384;
 const RETRY_MS = 10;
 const DISK_FULL_RETRY_MS = 1_000;
 const EXIT_PAUSE_MS = 5;
-/** Maximum number of pauses at exit, so that a slow reader delays the exit by at most half a second. */
+/** Maximum number of pauses at the exit of the process: a slow reader delays it by at most half a second. */
 const MAX_EXIT_PAUSES = 100;
 const TRY_LATER: ReadonlySet<string | undefined> = new Set(['EAGAIN', 'EWOULDBLOCK', 'EINTR']);
 const DISK_FULL: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
 
-/** Queue of lines for one device. */
+/** Queue of log lines for one file descriptor. */
 export class LineQueue {
   readonly #open: () => LogDevice;
   readonly #clock: Clock;
@@ -235,13 +253,13 @@ export class LineQueue {
   #offset = 0;
   #state: 'idle' | 'scheduled' | 'writing' | 'waiting' | 'exiting' | 'closed' = 'idle';
 
-  /** Calls `open` when the first line is written. */
+  /** `open` is called when the first line is written. */
   constructor(open: () => LogDevice, clock: Clock) {
     this.#open = open;
     this.#clock = clock;
   }
 
-  /** Queues a line; drops and counts it when the queue is full. */
+  /** Appends a line. If the queue is full, the line is dropped and counted. */
   push(line: string): void {
     if (this.#state === 'closed') return;
     if (this.#characters + line.length >= MAX_QUEUED_CHARACTERS) {
@@ -255,19 +273,19 @@ export class LineQueue {
   }
 
   /**
-   * Writes the queue before it returns. It stops after half a second, because a pipe that is not read must
-   * not block the process.
+   * Writes all queued lines before it returns. Gives up after half a second, so that a pipe without a reader
+   * does not block the process.
    */
   flush(): void {
     if (this.#state === 'closed') return;
-    // waits for the batch in the thread pool, which is written even if the process exits
+    // waits for the batch in the thread pool, which will be written even if the process exits
     if (this.#state === 'writing') this.#device!.pause(EXIT_PAUSE_MS);
     this.#writeOut();
   }
 
   /**
-   * Writes the queue as flush() does. Every later line is written at once, because the event loop runs no
-   * more.
+   * Writes all queued lines like flush(). Then it writes each new line at once, because the event loop no
+   * longer runs.
    */
   exit(): void {
     this.flush();
@@ -288,7 +306,7 @@ export class LineQueue {
       try {
         this.#advance(device.writeNow(this.#batch!, this.#offset));
       } catch (error) {
-        // the cast is safe: writeNow() throws only errors of system calls
+        // the cast is safe: writeNow() only throws errors of system calls
         this.#onFailure(error as NodeJS.ErrnoException);
         if (this.#state !== 'idle') return;
       }
@@ -297,7 +315,7 @@ export class LineQueue {
 
   #writeElsewhere(device: LogDevice): void {
     const [bytes, offset, lines] = [this.#batch!, this.#offset, this.#batchLines];
-    this.#batch = undefined; // cleared first, so that flush() does not write the batch twice
+    this.#batch = undefined; // cleared first, so that flush() does not write this batch again
     this.#state = 'writing';
     device.write(bytes, offset, (error, written) => {
       if (this.#state !== 'writing') return;
@@ -320,7 +338,7 @@ export class LineQueue {
       try {
         this.#advance(device.writeNow(this.#batch!, this.#offset));
       } catch (error) {
-        // the cast is safe: writeNow() throws only errors of system calls
+        // the cast is safe: writeNow() only throws errors of system calls
         const { code } = error as NodeJS.ErrnoException;
         if (!TRY_LATER.has(code)) return this.#onFailure(error as NodeJS.ErrnoException);
         if (pauses-- === 0) {
@@ -333,8 +351,8 @@ export class LineQueue {
   }
 
   /**
-   * Prepares the next batch, unless part of the current one is still unwritten. Returns whether there is a
-   * batch to write.
+   * Encodes the next batch, unless the last one is not written completely. Returns whether a batch can be
+   * written.
    */
   #nextBatch(): boolean {
     if (this.#batch !== undefined) return true;
@@ -352,7 +370,7 @@ export class LineQueue {
     return true;
   }
 
-  /** Returns a line that says how many lines were dropped. */
+  /** Returns a log line with the number of dropped lines; empty if none was dropped. */
   #takeDropped(): string {
     const line = JSON.stringify({
       time: new Date(this.#clock.nowMs()).toISOString(),
@@ -383,7 +401,7 @@ export class LineQueue {
         if (this.#state === 'waiting') this.#run();
       });
     } else {
-      // EPIPE, EBADF or EIO: the pipe or the terminal is closed, so the server continues without a log
+      // EPIPE, EBADF or EIO: the pipe or terminal is closed. The process continues without a log.
       this.#state = 'closed';
       this.#lines = [];
       this.#batch = undefined;
@@ -393,15 +411,18 @@ export class LineQueue {
 
 let queue: LineQueue | undefined;
 
-/** Default sink of loggers: standard error, with one queue for the process, flushed at exit. */
+/**
+ * Returns the default destination of log lines: standard error, through one queue for the process. The queue
+ * is written out at the exit.
+ */
 function stderrSink(): LogSink {
   const lines = (queue ??= openQueue());
   return (line) => lines.push(line);
 }
 
 /**
- * Writes every queued line before it returns. For programs that end with a signal: `process.exit()` already
- * flushes.
+ * Writes all queued log lines before it returns. Needed before a signal ends the process; `process.exit()`
+ * writes them by itself.
  */
 export function flush(): void {
   queue?.flush();
@@ -427,7 +448,7 @@ function isNonBlocking(): boolean {
   try {
     const kind = fstatSync(2);
     if (!kind.isFIFO() && !kind.isSocket()) return false;
-    // reading process.stderr opens it: Node then sets O_NONBLOCK on descriptor 2, and clears it at exit
+    // reading process.stderr opens it, so that Node sets O_NONBLOCK on descriptor 2 until the process exits
     return process.stderr.writable;
   } catch {
     return false;
@@ -436,7 +457,7 @@ function isNonBlocking(): boolean {
 
 type EventLevel = 'debug' | 'info' | 'warn' | 'error';
 
-/** An event with its fields encoded and redacted. */
+/** An event whose fields are already redacted and encoded. */
 interface LogEvent {
   readonly timeMs: number;
   readonly level: EventLevel;
@@ -453,7 +474,7 @@ const COLOURS: Readonly<Record<EventLevel, string>> = {
 };
 const PLAIN = '\x1b[0m';
 
-/** Formats an event for a terminal. */
+/** Formats an event for a terminal, possibly with colours. */
 function humanLine({ timeMs, level, logger, event, fields }: LogEvent, isColoured: boolean): string {
   const time = isoTime(timeMs).slice(11);
   const label = level.toUpperCase().padEnd(5);
@@ -484,9 +505,7 @@ function isErrorRecord(value: unknown): value is ErrorRecord {
   );
 }
 
-/**
- * Returns stack, remedy and causes of an error as indented lines, so that none of them looks like an event.
- */
+/** Returns stack, remedy and causes of an error as indented lines, so that they cannot look like events. */
 function errorLines(error: ErrorRecord, label: string): string {
   const remedy = typeof error.remedy === 'string' ? `\nRemedy: ${error.remedy}` : '';
   const text = `${label}: ${error.stack}${remedy}`
@@ -496,7 +515,7 @@ function errorLines(error: ErrorRecord, label: string): string {
   return isErrorRecord(error.cause) ? text + errorLines(error.cause, 'cause') : text;
 }
 
-/** Removes the quotes of a JSON text that cannot be confused with other syntax. */
+/** Removes the quotes of a JSON string that is a single word. */
 function unquoted(json: string): string {
   return /^"[\w.:/@+-]+"$/.test(json) ? json.slice(1, -1) : json;
 }

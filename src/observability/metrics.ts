@@ -1,39 +1,42 @@
 /**
- * Counters, gauges and histograms of one process. renderMetrics() writes them as text, also merged over
- * several processes.
+ * Counters, gauges and histograms of a process. renderMetrics() writes them as text, and mergeMetrics() adds
+ * up those of several processes.
  *
- * Where a number is stored:
- *   labels -> slot (nested Maps, at most 1,000 label sets) -> numbers in one Float64Array per metric
- *   counter    1 number a slot          histogram    one per bucket, one above all buckets, the sum
+ * Each metric stores its numbers in one Float64Array, and finds the offset of a series by its label values in
+ * nested Maps. A counter has one number for each series. A histogram has the counts of its buckets, the count
+ * above them, and the sum. A metric has at most 1,000 series.
  */
 import { SvcError } from '../base/errors.ts';
 import type { Logger } from './log.ts';
 
-/** A metric that only grows. */
+/** A metric whose values only increase. */
 export interface Counter {
   /**
-   * Adds `amount`, which is 0 or more, to the series with these label values. They have the order of the
-   * declared labels.
+   * Adds `amount`, which must be 0 or more, to the series with these label values. Label values are given in
+   * the order in which the labels were declared.
    */
   add(amount: number, ...labels: string[]): void;
 }
 
-/** Histogram: counts of values below each limit, with count and sum. */
+/** Counts values by size: in buckets with upper limits, with total count and sum. */
 export interface Histogram {
-  /** Counts `value` in the series with these label values. They have the order of the declared labels. */
+  /**
+   * Counts `value` in the series with these label values. Label values are given in the order in which the
+   * labels were declared.
+   */
   observe(value: number, ...labels: string[]): void;
 }
 
-/** Registry of metrics. Each metric is declared once, before it is used. */
+/** Registry of metrics. Each metric must be declared once before its use. */
 export interface Metrics {
-  /** Declares a counter, which only grows. */
+  /** Declares a counter, which can only increase. */
   counter(name: `svc_${string}`, help: string, labels?: readonly string[]): Counter;
   /**
-   * Declares a gauge. `read` is called for every scrape. The values of several processes are added, or the
-   * greatest one is used.
+   * Declares a gauge. `read` returns its value, and is called each time that the metrics are read. For
+   * several processes, the values are added, or, with `max`, the greatest is used.
    */
   gauge(name: `svc_${string}`, help: string, read: () => number, merge?: 'sum' | 'max'): void;
-  /** `buckets` are inclusive upper limits in ascending order; `+Inf` is added. */
+  /** Declares a histogram. `buckets` are inclusive upper limits in ascending order; `+Inf` is added. */
   histogram(
     name: `svc_${string}`,
     help: string,
@@ -42,12 +45,12 @@ export interface Metrics {
   ): Histogram;
 }
 
-/** One series of a counter. It is looked up once, so that a hot path need not search for it. */
+/** One series of a counter. It is looked up once, for code that counts very often. */
 export interface CounterSlot {
   add(amount: number): void;
 }
 
-/** One series of a histogram. It is looked up once, so that a hot path need not search for it. */
+/** One series of a histogram. It is looked up once, for code that counts very often. */
 export interface HistogramSlot {
   observe(value: number): void;
 }
@@ -60,14 +63,14 @@ const LABEL_NAME = /^(?!__)[a-z_][a-z0-9_]*$/;
 const OTHER = 'other';
 
 /**
- * Creates an empty registry. Logs one line for each metric that has more than 1,000 label sets or gets an
- * invalid number.
+ * Creates an empty registry. `log` gets one line for each metric that exceeds 1,000 label sets, or receives
+ * an invalid number.
  */
 export function createMetrics({ log }: { readonly log: Logger }): MetricsRegistry {
   return new MetricsRegistry(log);
 }
 
-/** The metrics of one process. */
+/** All metrics of one process. */
 export class MetricsRegistry implements Metrics {
   readonly #log: Logger;
   readonly #metrics = new Map<string, CounterMetric | GaugeMetric | HistogramMetric>();
@@ -77,20 +80,21 @@ export class MetricsRegistry implements Metrics {
   }
 
   /**
-   * Declares a counter.
-   * @throws SvcError `E_METRIC` for an invalid name, and for a name in use: otherwise two plugins would count
-   * in one metric
+   * @throws SvcError `E_METRIC` when the name is invalid or taken; otherwise two plugins could count in the
+   * same metric
    */
   counter(name: `svc_${string}`, help: string, labels: readonly string[] = []): CounterMetric {
     return this.#add(name, labels, [''], () => new CounterMetric(name, help, [...labels], this.#log));
   }
 
-  /** Declares a gauge. @throws SvcError `E_METRIC` */
+  /** @throws SvcError `E_METRIC` when the name is invalid or taken */
   gauge(name: `svc_${string}`, help: string, read: () => number, merge: 'sum' | 'max' = 'sum'): void {
     this.#add(name, [], [''], () => new GaugeMetric(name, help, read, merge, this.#log));
   }
 
-  /** Declares a histogram. @throws SvcError `E_METRIC` */
+  /**
+   * @throws SvcError `E_METRIC` when the name is invalid or taken, or the buckets are not in ascending order
+   */
   histogram(
     name: `svc_${string}`,
     help: string,
@@ -113,12 +117,12 @@ export class MetricsRegistry implements Metrics {
     );
   }
 
-  /** Returns every metric as Prometheus text. */
+  /** Returns all metrics in the Prometheus text format. */
   render(): string {
     return renderMetrics(this.snapshot());
   }
 
-  /** Returns every metric as plain data, for {@link mergeMetrics} in another process. */
+  /** Returns all metrics as plain data, for {@link mergeMetrics} in another process. */
   snapshot(): MetricSnapshot[] {
     return [...this.#metrics.values()].map((metric) => metric.snapshot());
   }
@@ -129,39 +133,43 @@ export class MetricsRegistry implements Metrics {
     suffixes: readonly string[],
     make: () => T,
   ): T {
-    if (!METRIC_NAME.test(name)) throw new SvcError('E_METRIC', [name, 'the name is not svc_[a-z0-9_]+']);
+    if (!METRIC_NAME.test(name))
+      throw new SvcError('E_METRIC', [name, 'the name does not match svc_[a-z0-9_]+']);
     const wrong = labels.find(
       (label, index) => !LABEL_NAME.test(label) || label === 'le' || labels.indexOf(label) !== index,
     );
     if (wrong !== undefined)
-      throw new SvcError('E_METRIC', [name, `the label "${wrong}" is invalid, reserved, or repeated`]);
+      throw new SvcError('E_METRIC', [name, `the label name "${wrong}" is invalid, reserved or repeated`]);
     for (const suffix of suffixes) {
       if (this.#metrics.has(name + suffix))
         throw new SvcError('E_METRIC', [name, `"${name}${suffix}" already exists`]);
     }
     const histogram = this.#metrics.get(name.replace(/_(?:bucket|sum|count)$/, ''));
     if (histogram instanceof HistogramMetric)
-      throw new SvcError('E_METRIC', [name, `the histogram "${histogram.name}" has a series with this name`]);
+      throw new SvcError('E_METRIC', [
+        name,
+        `the histogram "${histogram.name}" already uses this name for a series`,
+      ]);
     const metric = make();
     this.#metrics.set(name, metric);
     return metric;
   }
 }
 
-/** The series of one metric. The numbers of all series are stored side by side in one array. */
+/** All series of one metric. Their numbers are side by side in one array. */
 class SeriesTable {
   readonly labels: readonly string[];
   /**
-   * The numbers of all series. When the array is full, a larger one replaces it, so callers must not keep it.
+   * The numbers of all series. A larger array may replace this one at any time, so callers must not store it.
    */
   numbers: Float64Array;
   readonly #name: string;
   readonly #width: number;
   readonly #log: Logger;
-  /** Offsets by label values: Maps that are nested as deep as there are labels. */
+  /** Offsets of series by label values: nested Maps, one level for each label. */
   readonly #root: Branch | number;
   readonly #sets: (readonly string[])[] = [];
-  /** Offset of the series that counts all label sets beyond the limit. */
+  /** Offset of the series that counts everything beyond the maximum number of label sets. */
   #other: number | undefined;
 
   constructor(name: string, labels: readonly string[], width: number, log: Logger) {
@@ -173,7 +181,10 @@ class SeriesTable {
     this.#root = labels.length === 0 ? this.#append([]) : new Map();
   }
 
-  /** Returns the offset of a series in `numbers`. @throws SvcError `E_METRIC_LABELS` */
+  /**
+   * Returns the offset of a series in `numbers`, and creates the series if necessary.
+   * @throws SvcError `E_METRIC_LABELS` when the number of label values is wrong
+   */
   offset(labels: readonly string[]): number {
     return this.#find(labels) ?? this.#offsetOfNew(labels);
   }
@@ -195,13 +206,13 @@ class SeriesTable {
   #offsetOfNew(given: readonly unknown[]): number {
     if (given.length !== this.labels.length)
       throw new SvcError('E_METRIC_LABELS', [this.#name, this.labels, given.length]);
-    // callers in JavaScript may pass values of other types
+    // JavaScript code may pass other types than strings
     const labels = given.map((label) => String(label).slice(0, MAX_LABEL_CHARACTERS));
     const known = this.#find(labels);
     if (known !== undefined) return known;
     if (this.#sets.length >= MAX_LABEL_SETS) return this.#offsetOfOther();
     const offset = this.#append(labels);
-    // the cast is safe: a table without labels has found its only series above
+    // the cast is safe: #find() has already returned the only series of a table without labels
     let branch = this.#root as Branch;
     for (const label of labels.slice(0, -1)) {
       const next = (branch.get(label) as Branch | undefined) ?? (new Map() as Branch);
@@ -233,7 +244,7 @@ class SeriesTable {
 
 interface Branch extends Map<string, Branch | number> {}
 
-/** A counter of a {@link MetricsRegistry}, which can also return one of its series. */
+/** A counter of a {@link MetricsRegistry}. slot() returns one of its series. */
 export class CounterMetric implements Counter {
   readonly name: string;
   readonly #help: string;
@@ -251,7 +262,7 @@ export class CounterMetric implements Counter {
     this.#increase(this.#table.offset(labels), amount);
   }
 
-  /** Returns the series with these label values, so that a hot path need not search for it. */
+  /** Returns the series with these label values, for code that counts very often. */
   slot(...labels: string[]): CounterSlot {
     return { add: this.#increase.bind(this, this.#table.offset(labels)) };
   }
@@ -261,8 +272,8 @@ export class CounterMetric implements Counter {
   }
 
   /**
-   * Refuses values other than finite numbers >= 0, which would falsify the sum. The first refused value is
-   * logged.
+   * Adds a finite number that is 0 or more. Any other number would make the total wrong, so it is ignored,
+   * and the first one is logged.
    */
   #increase(offset: number, amount: number): void {
     if (amount >= 0 && amount < Infinity) this.#table.numbers[offset]! += amount;
@@ -298,8 +309,8 @@ class GaugeMetric {
   }
 
   /**
-   * Returns no series while `read` throws or returns an invalid number. A gap is better than a wrong number,
-   * and other metrics are still exported.
+   * Returns no series if `read` throws, or returns an invalid number. A missing value is better than a wrong
+   * one, and other metrics are still returned.
    */
   #series(): MetricSnapshot['series'] {
     try {
@@ -313,7 +324,7 @@ class GaugeMetric {
   }
 }
 
-/** A histogram of a {@link MetricsRegistry}. */
+/** A histogram of a {@link MetricsRegistry}. slot() returns one of its series. */
 class HistogramMetric implements Histogram {
   readonly name: string;
   readonly #help: string;
@@ -333,7 +344,7 @@ class HistogramMetric implements Histogram {
     this.#count(this.#table.offset(labels), value);
   }
 
-  /** Returns the series with these label values, so that a hot path need not search for it. */
+  /** Returns the series with these label values, for code that counts very often. */
   slot(...labels: string[]): HistogramSlot {
     return { observe: this.#count.bind(this, this.#table.offset(labels)) };
   }
@@ -347,7 +358,7 @@ class HistogramMetric implements Histogram {
     const limits = this.#limits;
     const { numbers } = this.#table;
     let bucket = 0;
-    // linear search, because binary search is not faster for about ten limits and mostly small values
+    // a linear search, because for about ten limits and mostly small values, a binary search is not faster
     while (bucket < limits.length && value > limits[bucket]!) bucket++;
     numbers[offset + bucket]! += 1;
     numbers[offset + limits.length + 1]! += value;
@@ -363,26 +374,29 @@ function refusal(name: string, log: Logger): (error?: unknown) => void {
   };
 }
 
-/* Snapshots of metrics: merged over several processes, and as text in the Prometheus format 0.0.4. */
+/* Snapshots of metrics: adds up those of several processes, and writes the Prometheus text format 0.0.4. */
 
-/** A metric at one moment, as plain JSON that can be sent between processes. */
+/** One metric at one moment, as plain data that can be sent to another process. */
 export interface MetricSnapshot {
   readonly kind: 'counter' | 'gauge' | 'histogram';
   readonly name: string;
   readonly help: string;
   readonly labels: readonly string[];
   readonly merge: 'sum' | 'max';
-  /** Upper bounds of a histogram's buckets; empty for other metrics. */
+  /** Upper limits of a histogram's buckets; empty for other metrics. */
   readonly buckets: readonly number[];
-  /** Label values and numbers: one number, or for a histogram the counts of its buckets, the total count, and the sum. */
+  /**
+   * Label values and numbers of each series. A histogram has the count of each bucket, the total count, and
+   * the sum; other metrics have one number.
+   */
   readonly series: readonly (readonly [labels: readonly string[], numbers: readonly number[]])[];
 }
 
-// -- over several processes --
+// -- adding up several processes --
 
 /**
- * Merges the metrics of several processes. Counters, histograms and most gauges are added; other gauges keep
- * the maximum. A metric that is declared differently than in the first list is omitted.
+ * Adds up the metrics of several processes. For gauges with `merge: 'max'`, the greatest value is used. If a
+ * metric is declared differently than in the first list that has it, it is omitted.
  */
 export function mergeMetrics(lists: Iterable<readonly MetricSnapshot[]>): MetricSnapshot[] {
   const merged = new Map<
@@ -420,7 +434,7 @@ function addSeries(
 
 // -- as text --
 
-/** Returns snapshots in the Prometheus text format 0.0.4 (`text/plain; version=0.0.4; charset=utf-8`). */
+/** Returns the metrics in the Prometheus text format 0.0.4 (`text/plain; version=0.0.4; charset=utf-8`). */
 export function renderMetrics(metrics: Iterable<MetricSnapshot>): string {
   let text = '';
   for (const metric of metrics) {
@@ -439,8 +453,8 @@ export function renderMetrics(metrics: Iterable<MetricSnapshot>): string {
 }
 
 /**
- * Returns cumulative counts. Each bucket is stored with its own count only, and the counts are added here,
- * because scrapes are rarer than observations.
+ * Returns the lines of a histogram's buckets. Prometheus expects cumulative counts. They are added up here,
+ * because metrics are read less often than they change.
  */
 function bucketLines({ name, buckets }: MetricSnapshot, labels: string, numbers: readonly number[]): string {
   const own = labels === '' ? '' : `${labels},`;
@@ -460,7 +474,10 @@ function escaped(character: string): string {
 
 const shared = new WeakMap<Metrics, Map<string, Counter>>();
 
-/** Returns the counter of this name. All parts of an application share it; the first call declares it. */
+/**
+ * Returns the counter with this name, and declares it on the first call. All parts of an application can
+ * share it.
+ */
 export function sharedCounter(
   metrics: Metrics,
   name: `svc_${string}`,

@@ -1,14 +1,14 @@
 /**
- * Redaction: converts any value to JSON text that contains no secrets and cannot be mistaken for a new log
- * line. Never throws; its time is bounded.
+ * Redaction for logs: converts any value to JSON text without secrets, which cannot look like a separate log
+ * line. Never throws, and takes limited time.
  *
  * How secrets are found:
  *   by key    password, authorization, cookie, ... token, ... secret                       "[redacted]"
  *   by type   bytes "[16 bytes]", keys "[key]", functions "[function f]", a URL without its password
  *   by form   Bearer ..., Basic ..., compact JWTs, svcrt_... refresh tokens, our signed values, Cookie: ..., ?code=...&access_token=... inside any string
  *
- * Limits: 6 levels, 100 members each, 1,000 values and 32 KiB of text per line, 4 KiB per string, 8 KiB per
- * stack.
+ * Limits: 6 levels of nesting, 100 members at each, 1,000 values and 32 KiB of text for a line, 4 KiB for a
+ * string, 8 KiB for a stack.
  */
 import { inspect, types } from 'node:util';
 import type { InspectOptions } from 'node:util';
@@ -16,30 +16,30 @@ import type { InspectOptions } from 'node:util';
 const MAX_VALUES = 1_000;
 const MAX_LINE_CHARACTERS = 32_768;
 
-/** Returns the loggable fields of an object in its order. Fields that are `undefined` are omitted. */
+/** Returns the members of an object as log fields, in order. Members that are `undefined` are omitted. */
 export function safeEntries(fields: object): JsonEntry[] {
   const budget: Budget = { values: MAX_VALUES, characters: MAX_LINE_CHARACTERS, ancestors: [] };
   try {
     return members(fields, 0, budget);
   } catch {
-    return [['fields', '"[unreadable]"']]; // a proxy whose ownKeys trap throws
+    return [['fields', '"[unreadable]"']]; // a proxy has thrown in its ownKeys trap
   }
 }
 
 /**
- * Returns the loggable form of a thrown value: an error as `{ name, code, message, remedy, stack, cause,
- * errors }`, else the value itself.
+ * Returns a thrown value as JSON for a log. An error becomes
+ * `{ name, code, message, remedy, stack, cause, errors }`; any other value stays a value.
  */
 export function safeError(error: unknown): string {
   return anyJson(error, 0, { values: MAX_VALUES, characters: MAX_LINE_CHARACTERS, ancestors: [] });
 }
 
-/** Returns the loggable value of a header field. */
+/** Returns the value of a header field for a log. */
 export function safeField(name: string, value: string): string {
   return isSecret(name, value) ? '[redacted]' : mask(value);
 }
 
-/** Makes inspect(), and so console.log(), show only the result of toJSON() for instances of a class. */
+/** Makes inspect(), and thereby console.log(), show only the result of toJSON() for instances of a class. */
 export function inspectAsJson(of: { readonly prototype: { toJSON(): unknown } }, name?: string): void {
   const value = function (this: { toJSON(): unknown }, _depth: number, options: InspectOptions): string {
     return `${name ?? this.constructor.name} ${inspect(this.toJSON(), options)}`;
@@ -47,7 +47,7 @@ export function inspectAsJson(of: { readonly prototype: { toJSON(): unknown } },
   Object.defineProperty(of.prototype, inspect.custom, { value, writable: true, configurable: true });
 }
 
-/** Replaces secrets that are recognizable by their form. */
+/** Masks secrets in a text that are recognizable by their form, such as bearer tokens. */
 export function mask(text: string): string {
   return text
     .replace(COOKIES, '$1 [redacted]')
@@ -60,19 +60,19 @@ export function mask(text: string): string {
 }
 
 /**
- * Matches only at the start of a word and before a dot. Without these conditions, a text of repeated `-eyJ`
- * would take quadratic time.
+ * Form of a JWT. It can only match at the start of a word, and before a dot. Without these conditions, a text
+ * of repeated `-eyJ` would take quadratic time.
  */
 const JWT = /(?<![\w-])(?=[\w-]+\.)([\w-]*?)\beyJ[\w-]{8,}(?:\.[\w-]*){1,4}/g;
 const CREDENTIALS = /\b(Bearer|Basic)[ \t]+[\w.~+/=-]{4,}/gi;
-/** Matches the values of `Cookie`, and of `Set-Cookie` with its attributes. */
+/** Form of a `Cookie` or `Set-Cookie` header field, with all its values. */
 const COOKIES = /\b((?:set-)?cookie:)[^\r\n"]+/gi;
 const REFRESH_TOKEN = /\bsvcrt_[\w.-]{4,}/g;
-/** Matches signed and sealed values of http/session/cookie.ts. */
+/** Form of signed and encrypted values that http/session/cookie.ts creates. */
 const SIGNED_VALUE = /\b[es]1\.[\w-]{1,64}\.\d{1,12}\.\d{1,12}\.[\w.-]+/g;
 /**
- * Matches the password in a URL. The length of the scheme is limited, because a text of dots and dashes would
- * otherwise take quadratic time.
+ * Form of a URL with a password. The length of the scheme is limited. Otherwise a text of dots and dashes
+ * would take quadratic time.
  */
 const URL_PASSWORD = /\b([a-z][a-z0-9+.-]{0,20}:\/\/[^\s/?#:@]*):[^\s/?#]*@/gi;
 const URL_PARAMETER =
@@ -87,14 +87,14 @@ function objectJson(value: object, depth: number, budget: Budget): string {
       return quote(`[function ${(value as AnyFunction).name.slice(0, MAX_KEY_CHARACTERS)}]`);
     return shownJson(value, depth, budget);
   } catch {
-    return '"[unreadable]"'; // a getter, proxy or toJSON() threw
+    return '"[unreadable]"'; // a getter, a proxy or toJSON() has thrown
   }
 }
 
 type AnyFunction = (...args: never[]) => unknown;
 
 function anyJson(value: unknown, depth: number, budget: Budget): string {
-  // the cast is safe: a value that scalarJson() does not write is an object or a function
+  // the cast is safe: scalarJson() returns undefined only for objects and functions
   return scalarJson(value, budget) ?? objectJson(value as object, depth, budget);
 }
 
@@ -113,8 +113,8 @@ function shownJson(value: object, depth: number, budget: Budget): string {
 }
 
 /**
- * Returns a placeholder for bytes, keys and promises, whose content is not logged; undefined for other
- * objects.
+ * Returns a placeholder for bytes, keys and promises, whose content is not logged. Returns undefined for
+ * other objects.
  */
 function opaque(value: object): string | undefined {
   if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) return `"[${value.byteLength} bytes]"`;
@@ -141,8 +141,8 @@ function instanceJson(value: Instance, depth: number, budget: Budget): string {
 }
 
 /**
- * Whether a value is a list of pairs: Headers, FormData and similar. The decision uses the tag, because a
- * reference to the class Headers would load all of fetch.
+ * Returns whether a value is a Headers, URLSearchParams or FormData object. It compares the tag instead of
+ * the class, because using the class Headers would load all of fetch.
  */
 function isPairs(value: object): value is Iterable<readonly [unknown, unknown]> {
   const tag = (value as { readonly [Symbol.toStringTag]?: unknown })[Symbol.toStringTag];
@@ -174,7 +174,7 @@ function listJson(list: readonly unknown[], length: number, depth: number, budge
   const parts: string[] = [];
   for (let index = 0; index < list.length && index < MAX_MEMBERS && budget.values > 0; index++) {
     const before: unknown = list[index - 1];
-    // rawHeaders of node:http is a flat list of names and values, so a value follows its name
+    // rawHeaders of node:http alternates names and values, so the value of a field follows its name
     const isSecret =
       typeof before === 'string' &&
       before.length < MAX_KEY_CHARACTERS &&
@@ -198,36 +198,39 @@ function recordJson(record: object, depth: number, budget: Budget): string {
     .join(',')}}`;
 }
 
-/** A field of a log line: its name, and its value as JSON text. */
+/** One field of a log line: its name, and its value as JSON. */
 export type JsonEntry = readonly [key: string, json: string];
 
 const MAX_MEMBERS = 100;
 const MAX_STRING_CHARACTERS = 4_096;
 const MAX_KEY_CHARACTERS = 128;
 const MAX_BIGINT = 2n ** 256n;
-/** Logged in place of a secret. */
+/** Placeholder for a secret. */
 const REDACTED = '"[redacted]"';
 
-/** Remaining limits for one line. */
+/** Number of values and characters that a log line may still contain. */
 interface Budget {
   values: number;
   characters: number;
-  /** Objects being written, outermost first, to detect cycles. */
+  /** Objects that are being written, the outermost first. They are needed to detect cycles. */
   readonly ancestors: object[];
 }
 
-/** Returns a string as a JSON literal without secrets, cut to 4 KiB. */
+/** Returns a string as a JSON string without secrets, at most 4 KiB long. */
 export function safeText(text: string): string {
   if (text.length <= MAX_STRING_CHARACTERS && !SPECIAL.test(text)) return `"${text}"`;
   return quote(cut(mask(text.slice(0, 2 * MAX_STRING_CHARACTERS)), text.length, MAX_STRING_CHARACTERS));
 }
 
-/** Control characters, line separators and bidirectional overrides, to be escaped as `\u001b`. */
+/**
+ * Escapes control characters, line separators and characters that change the direction of text, for example
+ * as `\u001b`.
+ */
 export function visible(text: string): string {
   return UNPRINTABLE.test(text) ? text.replace(UNPRINTABLES, escaped) : text;
 }
 
-/** Returns the JSON text of a scalar; undefined for objects, which objectJson() writes. */
+/** Returns a value as JSON. Returns undefined for objects and functions, which objectJson() writes. */
 function scalarJson(value: unknown, budget: Budget): string | undefined {
   if (--budget.values < 0) return '"[cut]"';
   switch (typeof value) {
@@ -247,7 +250,7 @@ function scalarJson(value: unknown, budget: Budget): string | undefined {
   return value === null ? 'null' : undefined;
 }
 
-/** Returns the members of an object that are not `undefined`. */
+/** Returns the members of an object as log fields, without those that are `undefined`. */
 function members(record: object, depth: number, budget: Budget): JsonEntry[] {
   const keys = Object.keys(record);
   const entries: JsonEntry[] = [];
@@ -269,10 +272,10 @@ function members(record: object, depth: number, budget: Budget): JsonEntry[] {
   return entries;
 }
 
-/** Stands for the value of a member whose getter throws. */
+/** Marks a member whose getter has thrown. */
 const THREW: unique symbol = Symbol('threw');
 
-/** Returns a member, or {@link THREW}. */
+/** Returns the value of a member; {@link THREW} if its getter throws. */
 function read(record: object, key: string): unknown {
   try {
     return (record as Readonly<Record<string, unknown>>)[key];
@@ -281,11 +284,11 @@ function read(record: object, key: string): unknown {
   }
 }
 
-// -- secrets by key --
+// -- secrets that are recognized by their name --
 
 type Secrecy = 'open' | 'secret' | 'plural' | 'random';
 
-/** Names of header fields whose values are withheld. */
+/** Names of header fields whose values are not logged. */
 const SECRET_HEADERS: ReadonlySet<string> = new Set([
   'authorization',
   'proxy-authorization',
@@ -294,24 +297,24 @@ const SECRET_HEADERS: ReadonlySet<string> = new Set([
   'x-api-key',
 ]);
 /**
- * Matches names of secrets in lower case without `-` and `_`, so that `client_secret`, `clientSecret` and
- * `X-Client-Secret` are equal.
+ * Names of secrets, in lower case and without `-` and `_`. So `client_secret`, `clientSecret` and
+ * `X-Client-Secret` all match.
  */
 const SECRET_NAME =
   /^(?:auth|jwt|otp|pin|sid|pwd|bearer|pepper|signature|sessionid|credentials?|connectionstring)$|(?:authorization|cookie|password|passwd|passphrase|secret|secretprevious|token|apikey|privatekey|secretkey|signingkey|codeverifier)$/;
-/** Matches plural names. `tokens: ['...']` is a secret; `maxTokens: 5` is a number, and not a secret. */
+/** Plural names. `tokens: ['...']` is secret, but `maxTokens: 5` is a number. */
 const SECRET_PLURAL = /(?:cookies|passwords|secrets|tokens|apikeys|privatekeys|secretkeys)$/;
 /**
- * Names that are secret only if their value looks random. In OAuth, `code`, `state` and `nonce` are random.
- * Elsewhere they are words or numbers: ECONNREFUSED, invalid_grant, 23505, half-open.
+ * Names of values that are secret only if they look random. In OAuth, `code`, `state` and `nonce` are random.
+ * Elsewhere they are words or numbers, such as ECONNREFUSED, invalid_grant, 23505 or half-open.
  */
 const RANDOM_NAME = /^(?:code|state|nonce)$/;
 const WORD = /^(?:[A-Z]+(?:_[A-Z0-9]+)*|[A-Z]{1,4}\d{1,4}|[0-9A-Z]{5}|\d{1,4}|[a-z]+(?:[_ -][a-z0-9]+)*)$/;
 const MAX_WORD_CHARACTERS = 40;
 const MOST_REMEMBERED = 1_000;
 /**
- * Cached decisions by name. The first entries are the field names that every program logs at its start, so
- * that no regular expression is compiled for them.
+ * Earlier results of secrecyOf(). The first entries are names that every program logs at its start. So the
+ * start compiles no regular expression for them.
  */
 const SECRECY = new Map<string, Secrecy>([
   ['url', 'open'],
@@ -319,8 +322,8 @@ const SECRECY = new Map<string, Secrecy>([
 ]);
 
 /**
- * Whether the value of this key is withheld. A boolean is not withheld, because `hasPassword: true` reveals
- * no password.
+ * Returns whether the value of this member must not be logged. A boolean may be logged, because
+ * `hasPassword: true` does not reveal the password.
  */
 function isSecret(key: string, value: unknown): boolean {
   const secrecy = secrecyOf(key);
@@ -345,25 +348,26 @@ function secrecyOf(key: string): Secrecy {
         : RANDOM_NAME.test(name)
           ? 'random'
           : 'open';
-    // limited, because the JSON of a client may have any number of names
+    // limited, because JSON from clients may contain any number of names
     if (SECRECY.size < MOST_REMEMBERED) SECRECY.set(key, secrecy);
   }
   return secrecy;
 }
 
-// -- secrets by form --
+// -- secrets that are recognized by their form --
 
 /**
- * Matches every text that must be masked or escaped, so that nearly every other string is searched only once.
- * A URL without `@` has no password. Letter classes replace the flag `i`, which would triple the time.
+ * Finds out in one pass whether a text contains anything that must be masked or escaped, which most texts do
+ * not. A URL without `@` has no password. Character classes replace the flag `i`, which would triple the
+ * time.
  */
 const SPECIAL =
   /[\x00-\x1f"\\\x7f-\uffff?&#]|eyJ|:\/\/[^\s/?#]*@|[bB][eE][aA][rR][eE][rR]|[bB][aA][sS][iI][cC]|[cC][oO][oO][kK][iI][eE]:|svcrt_|[es]1\.[\w-]/;
 
 /**
- * Returns a string as a JSON literal. Secrets are masked before the text is cut, because part of a secret
- * might not be recognized. The search takes time even if little of the string is kept. So the strings of a
- * line are searched up to twice the limit of the line.
+ * Returns a string as JSON, shortened to a limit. Secrets are masked first, because the first part of a
+ * secret might not be recognized. Masking takes time even for text that is then cut off. So, for each line,
+ * it is limited to twice the length of a line.
  */
 function spend(text: string, limit: number, budget: Budget): string {
   const most = Math.min(limit, Math.max(0, budget.characters));
@@ -382,14 +386,14 @@ function cut(masked: string, length: number, most: number): string {
   return masked.length <= most ? masked : `${masked.slice(0, most)}… (${length} characters)`;
 }
 
-// -- escaping of characters --
+// -- escaped characters --
 
 const UNPRINTABLE = /[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]/;
 const UNPRINTABLES = new RegExp(UNPRINTABLE, 'g');
 
 /**
- * Encodes a string as JSON. JSON.stringify escapes C0 characters and lone surrogates; other characters that
- * move the cursor or end a line are escaped here.
+ * Returns a string as JSON. JSON.stringify escapes C0 control characters and lone surrogates. Other
+ * characters that move the cursor or end a line are escaped here.
  */
 function quote(text: string): string {
   return visible(JSON.stringify(text));

@@ -1,25 +1,27 @@
 /**
- * Runs work between the events of a `TracingChannel` of node:diagnostics_channel, in their documented order:
+ * Runs a function, and publishes the events of a `TracingChannel` of node:diagnostics_channel in their
+ * documented order.
  *
  * Order of the events:
  *   start -> end                                           work that returned a value
  *   start -> error -> end                                  work that threw
  *   start -> end -> [error ->] asyncStart -> asyncEnd      work that returned a promise, after it has settled
  *
- * Values bound to `start` with `bindStore()` are visible inside the work and after its promises. An exception
- * of a subscriber does not reach the work: Node reports it as an uncaught exception.
+ * Values that subscribers bind to `start` with `bindStore()` are visible in the function, and in the
+ * continuations of its promises. An exception of a subscriber does not reach the function, because Node
+ * reports it as an uncaught exception.
  */
 import { isThenable } from '../base/promises.ts';
 import type { TracingChannel } from 'node:diagnostics_channel';
 
-/** An event, which gets the error of its work. */
+/** Event of a tracing channel. `error` is set if the traced function throws or rejects. */
 export interface Failable {
   error?: unknown;
 }
 
 /**
- * Runs `work`, and publishes the events of a tracing channel around it, each with `event` as its message.
- * Returns the result of `work`, or throws its error.
+ * Calls `work`, and publishes `event` on a tracing channel before and after it. Returns the result of `work`,
+ * or throws its error.
  */
 export function traced<E extends Failable, T>(
   channel: TracingChannel<unknown, object>,
@@ -29,7 +31,7 @@ export function traced<E extends Failable, T>(
   return channel.start.runStores(event, () => {
     try {
       const value = work();
-      // a promise is replaced by one with the same result, which settles after the events
+      // the returned promise has the same result, and settles after the events were published
       return isThenable(value) ? (settled(channel, event, value) as T) : value;
     } catch (error) {
       fail(channel, event, error);
@@ -58,7 +60,7 @@ function settled(
   );
 }
 
-/** Publishes the error event. */
+/** Publishes `event` with its error. */
 export function fail(channel: TracingChannel<unknown, object>, event: Failable, error: unknown): void {
   event.error = error;
   channel.error.publish(event);

@@ -1,5 +1,5 @@
 /**
- * Operations endpoints: `/healthz` (the process runs), `/readyz` (it can serve requests), `/metrics`
+ * The endpoints `/healthz` (the process runs), `/readyz` (the application can serve requests) and `/metrics`
  * (Prometheus text).
  *
  * Responses:
@@ -21,53 +21,55 @@ import type { CounterSlot, HistogramSlot, MetricsRegistry } from '../observabili
 import type { Awaitable, HttpRequest } from '../http/contracts.ts';
 import type { Tally, TransportRequest } from '../http/request/request.ts';
 
-/** Access to `/metrics`. */
+/** Access to `/metrics`, and its port. */
 interface MetricsAccess {
   /**
-   * A bearer token (16 characters or more), or a function that returns true to grant access. It replaces the
-   * rule that only private peers have access.
+   * A bearer token of at least 16 characters, or a function that returns true to grant access. Default: in
+   * production, only clients with loopback and private addresses have access.
    */
   readonly auth?: string | ((req: HttpRequest) => Awaitable<boolean>) | undefined;
-  /** Port on which only `/metrics` is served; the application's port then does not serve it. */
+  /**
+   * Port that serves only `/metrics`. If it is set, the port of the application does not serve `/metrics`.
+   */
   readonly port?: number | undefined;
-  /** Address of that port. Default `127.0.0.1`. */
+  /** Address on which that port listens. Default `127.0.0.1`. */
   readonly host?: string | undefined;
 }
 
 /** Access to `/docs` and `/openapi.json`, if they are served. */
 interface DocsAccess {
   /**
-   * A bearer token (16 characters or more), or a function that returns true to grant access; it may read the
-   * session. Default: everyone has access.
+   * A bearer token of at least 16 characters, or a function that returns true to grant access. The function
+   * may read the session. Default: everyone has access.
    */
   readonly auth?: string | ((req: HttpRequest) => Awaitable<boolean>) | undefined;
 }
 
-/** Value of {@link SvcOptions.ops}. */
+/** Access to the endpoints of operations and documentation: the type of {@link SvcOptions.ops}. */
 export interface OpsOptions {
   readonly metrics?: MetricsAccess | undefined;
   readonly docs?: DocsAccess | undefined;
 }
 
-/** Maximum time for a probe, in milliseconds. */
+/** Maximum time in milliseconds for one check of `/readyz`. */
 const PROBE_TIMEOUT_MS = 2_000;
-/** Upper limits of the histogram's buckets in seconds; +Inf is added. */
+/** Upper limits of the histogram of request durations, in seconds; +Inf is added. */
 const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 /**
- * Methods that have a label of their own. Other methods share one label, so that clients cannot create
- * series.
+ * Methods with a label value of their own. All others share one label value, because otherwise clients could
+ * create any number of series.
  */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
 type Probe = (signal: AbortSignal) => Awaitable<void>;
 
-/** State of probes and metrics, and the responses of their endpoints. */
+/** Responds to `/healthz`, `/readyz` and `/metrics`, and counts requests. */
 export class Operations {
-  /** True as soon as the shutdown has begun. */
+  /** Whether the shutdown has begun, so that `/readyz` responds with 503. */
   isStopping = false;
   readonly connections: ConnectionMeter;
   readonly access: { readonly port: number | undefined; readonly host: string };
-  /** Private, because the value may be a token, which a printed object must not show. */
+  /** Private, so that a printed object does not show the token. */
   readonly #auth: MetricsAccess['auth'];
   readonly #docsAuth: DocsAccess['auth'];
   readonly #env: () => Env;
@@ -79,15 +81,18 @@ export class Operations {
   readonly #durations: ReturnType<MetricsRegistry['histogram']>;
   readonly #series = new Map<string, Map<string, RouteSeries>>();
   /**
-   * Returns the metrics as text. A supervised worker replaces this function by one that includes all
-   * processes.
+   * Returns the metrics as text. A worker process replaces this function by one that returns the metrics of
+   * all workers.
    */
   renderMetrics: () => Awaitable<string>;
   inFlight: () => number = () => 0;
   #isDelayRegistered = false;
   #round: Promise<{ readonly isReady: boolean; readonly body: string }> | undefined;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /**
+   * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for a value that is not
+   * allowed
+   */
   constructor(deps: {
     env: () => Env;
     clock: () => Clock;
@@ -136,7 +141,7 @@ export class Operations {
     );
   }
 
-  /** Measures the delay of the event loop while the application listens. */
+  /** Begins to measure the delay of the event loop. Disposing the result ends the measurement. */
   watchEventLoop(): Disposable {
     const delay = EventLoopDelay.of(this.#metrics);
     if (!this.#isDelayRegistered) {
@@ -151,17 +156,17 @@ export class Operations {
     return delay.watch();
   }
 
-  /** The function in `ops.metrics.auth`, if it is one. */
+  /** The function in `ops.metrics.auth`; undefined if that option is a token or missing. */
   get guard(): ((...args: never[]) => unknown) | undefined {
     return typeof this.#auth === 'function' ? this.#auth : undefined;
   }
 
-  /** Adds a check to `/readyz`. */
+  /** Adds a check to `/readyz`. A check with the same name is replaced. */
   probe(name: string, probe: Probe): void {
     this.#probes.set(name, probe);
   }
 
-  /** Counts a response. Paths without a route share one series. */
+  /** Counts a response. All paths without a route share one series. */
   count(
     { method, match }: Pick<TransportRequest, 'method' | 'match'>,
     status: number,
@@ -196,7 +201,7 @@ export class Operations {
     return new HttpResponse('{"status":"ok"}', { mediaType: JSON_TYPE, headers: NOT_STORED });
   }
 
-  /** Responds to `/readyz`. Concurrent requests share one run of the probes. */
+  /** Responds to `/readyz`. Requests at the same time share the results of the checks. */
   async readiness(): Promise<HttpResponse> {
     const round = (this.#round ??= this.#probeAll().finally(() => {
       this.#round = undefined;
@@ -205,7 +210,10 @@ export class Operations {
     return new HttpResponse(body, { status: isReady ? 200 : 503, mediaType: JSON_TYPE, headers: NOT_STORED });
   }
 
-  /** Responds to `/metrics`. @throws Unauthorized, Forbidden */
+  /**
+   * Responds to `/metrics`.
+   * @throws Unauthorized when the bearer token is wrong or missing, Forbidden when the client has no access
+   */
   async metrics(req: HttpRequest): Promise<HttpResponse> {
     await this.#mayRead(req);
     return new HttpResponse(await this.renderMetrics(), {
@@ -214,13 +222,16 @@ export class Operations {
     });
   }
 
-  /** Responds to `/docs` and `/openapi.json`. @throws Unauthorized, Forbidden */
+  /**
+   * Responds to `/docs` and `/openapi.json`, with the response of `answer`.
+   * @throws Unauthorized when the bearer token is wrong or missing, Forbidden when the client has no access
+   */
   document(req: HttpRequest, answer: () => Awaitable<HttpResponse>): Awaitable<HttpResponse> {
     const auth = this.#docsAuth;
     return auth === undefined ? answer() : assertAuthorized(req, auth).then(answer);
   }
 
-  /** Whether everyone may read `/docs` and `/openapi.json`. */
+  /** Whether `/docs` and `/openapi.json` can be read without a token. */
   get hasPublicDocs(): boolean {
     return this.#docsAuth === undefined;
   }
@@ -252,7 +263,7 @@ export class Operations {
     try {
       await new Promise<void>((resolve, reject) => {
         const timer = clock.after(PROBE_TIMEOUT_MS, () => {
-          const late = new Error(`The probe took longer than ${PROBE_TIMEOUT_MS} ms`);
+          const late = new Error(`The readiness check took longer than ${PROBE_TIMEOUT_MS} ms`);
           abort.abort(late);
           reject(late);
         });
@@ -275,8 +286,8 @@ const AUTH = given<NonNullable<MetricsAccess['auth']>>(
 );
 
 /**
- * Checks whether a request has the token, or whether the function grants it access.
- * @throws Unauthorized, Forbidden
+ * Checks that a request contains the token, or that the function grants it access.
+ * @throws Unauthorized when the token is wrong or missing, Forbidden when the function does not return true
  */
 async function assertAuthorized(req: HttpRequest, auth: NonNullable<MetricsAccess['auth']>): Promise<void> {
   if (typeof auth !== 'string') {
@@ -290,12 +301,12 @@ async function assertAuthorized(req: HttpRequest, auth: NonNullable<MetricsAcces
 
 const NOT_STORED = { 'Cache-Control': 'no-store' };
 
-/** Counters for one method of one route. The series of a status is looked up once, not for each request. */
+/** Counters for one method of one route. The series for a status is looked up once and then reused. */
 class RouteSeries implements Tally {
   readonly #duration: HistogramSlot;
   readonly #slotOf: (status: number) => CounterSlot;
   readonly #byStatus = new Map<number, CounterSlot>();
-  /** The last counted status. The next response usually has the same status. */
+  /** Status of the last response, because the next one usually has the same status. */
   #status = 0;
   #slot: CounterSlot | undefined;
 
@@ -305,7 +316,7 @@ class RouteSeries implements Tally {
   }
 
   count(status: number, durationMs: number): void {
-    // `#slot` is defined: it was set together with `#status`
+    // defined, because it was set together with `#status`
     (this.#status === status ? this.#slot! : this.#slotFor(status)).add(1);
     this.#duration.observe(durationMs / 1_000);
   }
@@ -319,8 +330,8 @@ class RouteSeries implements Tally {
 }
 
 /**
- * Whether two secrets are equal. Compares digests in constant time, so that the time reveals neither length
- * nor content.
+ * Returns whether two secrets are equal. It compares digests in constant time, so that the time reveals
+ * neither length nor content.
  */
 function isSameSecret(given: string, expected: string): boolean {
   const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
@@ -328,8 +339,8 @@ function isSameSecret(given: string, expected: string): boolean {
 }
 
 /**
- * Fields that proxies add. A proxy on a private address that adds none of them counts as a private client; in
- * that case `ops.metrics.auth` or `port` protects the metrics.
+ * Header fields that proxies add. A proxy with a private address that adds none of them looks like a private
+ * client. Then `ops.metrics.auth` or `ops.metrics.port` must protect the metrics.
  */
 const PROXY_FIELDS = [
   'forwarded',
@@ -344,8 +355,8 @@ const PROXY_FIELDS = [
 ];
 
 /**
- * Whether a request comes directly from a private address. False for a request with fields of a proxy,
- * because its client may have any address.
+ * Returns whether a request comes directly from a private address. False if it has fields of a proxy, because
+ * the client behind the proxy may have any address.
  */
 function isPrivateRequest(req: HttpRequest): boolean {
   return isPrivatePeer(req.ip) && PROXY_FIELDS.every((name) => req.headers[name] === undefined);

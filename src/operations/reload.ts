@@ -1,14 +1,15 @@
 /**
- * Reload: the parent process owns the port, the child runs the application. When a file is saved, another
- * child replaces it.
+ * Reload during development: the parent process owns the port, and a child process runs the application. When
+ * a file is saved, the child is replaced.
  *
  * States of the parent:
- *   starting --ready---> serving --saved---> ending --gone---> starting           connections wait while no child serves
- *      |                                                       ^
- *      \--gone---> broken: 503 with the reason --saved----------/
+ *   starting   a child starts; connections wait until it is ready
+ *   serving    the child serves, until a file is saved
+ *   ending     the child exits, and the next one starts afterwards; connections wait
+ *   broken     the child has exited by itself; until a file is saved, the parent responds with 503
  *
- * The parent watches the files that the child has imported, except those in node_modules, and the file of
- * `--env-file`.
+ * The parent watches all files that the child has imported, except those in node_modules. It also watches the
+ * file of `--env-file`.
  */
 import { fork } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -27,18 +28,20 @@ import type { Logger } from '../observability/log.ts';
 import type { SupervisedServer } from './supervised.ts';
 import type { Address, Child, ProcessEnd, ToParent } from './supervision.ts';
 
-/** Options of a reloading parent. */
+/** Options of the parent process. */
 interface ReloadOptions {
-  /** Address where the parent serves the error page if the first child fails before it reports an address. */
+  /**
+   * Address on which the parent serves an error page if the first child fails before it reports an address.
+   */
   readonly place: ListenOptions;
-  /** File of environment variables (`--env-file`). Each child reads it again. */
+  /** File with environment variables (`--env-file`). Each new child reads it again. */
   readonly envFile?: string | undefined;
   readonly clock: Clock;
   readonly log: Logger;
   readonly handleSignals: boolean;
 }
 
-/** Time in milliseconds after which a child that has not exited is killed. */
+/** Time in milliseconds after which a stopped child is killed, if it has not exited. */
 const END_MS = 4_000;
 
 class Reloader {
@@ -53,7 +56,7 @@ class Reloader {
   #files = new Set<string>();
   #startedMs = 0;
   #beganMs = 0;
-  /** Error that the current child has reported. */
+  /** Error text that the current child reported before it exited. */
   #failure: string | undefined;
   #reason = '';
   #url: string | undefined;
@@ -79,14 +82,17 @@ class Reloader {
     return this.#over.promise;
   }
 
-  /** Starts a child. Returns the address as soon as the port is open. @throws SvcError `E_LISTEN` */
+  /**
+   * Starts a child. Resolves with the address as soon as the port is open.
+   * @throws SvcError `E_LISTEN` when the address cannot be opened
+   */
   start(): Promise<Address> {
     this.#beganMs = this.#options.clock.monotonicMs();
     this.#startChild();
     return this.#started.promise;
   }
 
-  /** Stops watching and listening, and lets the child drain. */
+  /** Stops watching and listening. The child finishes its requests, and exits. */
   stop(): Promise<void> {
     if (this.#state !== 'stopping') {
       const hasServed = this.#state !== 'starting';
@@ -99,7 +105,7 @@ class Reloader {
     return this.over;
   }
 
-  /** Ends the child at once. */
+  /** Kills the child without waiting for its requests. */
   kill(): void {
     this.#child?.kill('SIGKILL');
   }
@@ -133,7 +139,7 @@ class Reloader {
         return this.#handoff.onTaken(child, message.id);
       case 'leaving':
         return this.#restart();
-      default: // messages about metrics are ignored, because a single child has nothing to merge
+      default: // messages about metrics and rooms are ignored, because there is only one child
     }
   }
 
@@ -161,7 +167,7 @@ class Reloader {
       return address;
     } catch (error) {
       if (this.#url === undefined)
-        this.#started.reject(error as Error); // the cast is safe: listenOn() rejects only with an Error
+        this.#started.reject(error as Error); // the cast is safe: listenOn() only rejects with an Error
       else log.error('listen_failed', error);
       this.#failure = (error as Error).message;
       return undefined;
@@ -188,7 +194,7 @@ class Reloader {
   }
 
   #restart(): void {
-    if (this.#state === 'ending' || this.#state === 'stopping') return; // another child starts when the current one has exited
+    if (this.#state === 'ending' || this.#state === 'stopping') return; // the child is already exiting
     this.#beganMs = this.#options.clock.monotonicMs();
     if (this.#child === undefined) this.#startChild();
     else {
@@ -203,7 +209,7 @@ class Reloader {
     const { clock, log } = this.#options;
     this.#handoff.dismiss(child);
     child.send({ svc: 'drain', how: 'stop' });
-    // a child that has not served yet may not react to a message, so it also gets SIGTERM
+    // a child that does not serve yet may not read messages, so it also gets SIGTERM
     if (!hasServed) child.kill('SIGTERM');
     using _limit = clock.after(END_MS, () => {
       log.warn('child_killed', { pid: child.pid, after_ms: END_MS });
@@ -233,8 +239,8 @@ class Reloader {
 }
 
 /**
- * Runs this program as a child, and starts another child after every change.
- * @throws SvcError `E_LISTEN`, `E_WORKERS`
+ * Runs this program in a child process, and replaces the child after each change of a file.
+ * @throws SvcError `E_LISTEN` when the address cannot be opened, `E_WORKERS` when there is no script to run
  */
 export async function superviseReload(options: ReloadOptions): Promise<SupervisedServer> {
   const { log, handleSignals, envFile } = options;
@@ -264,7 +270,10 @@ export async function superviseReload(options: ReloadOptions): Promise<Supervise
   }
 }
 
-/** Returns the environment of this process without the variables that have the same value in the file. */
+/**
+ * Returns the environment variables of this process, except those that come from the file. Each child reads
+ * the file again.
+ */
 function environmentWithout(envFile: string | undefined): NodeJS.ProcessEnv {
   if (envFile === undefined) return { ...process.env };
   const given = parseEnv(readFileSync(envFile, 'utf8'));

@@ -1,7 +1,7 @@
 /**
- * Signals of the process. The first SIGTERM or SIGINT stops it gracefully, the second at once. SIGHUP reloads
- * the TLS files, or replaces the workers. If there is nothing to renew, or the terminal was closed, SIGHUP
- * stops the process, too.
+ * Signals of the process. The first SIGTERM or SIGINT stops it gracefully, a second one at once. SIGHUP
+ * reloads the TLS files, or replaces the workers. If neither is in use, or the terminal was closed, SIGHUP
+ * also stops the process.
  */
 import { constants } from 'node:os';
 import { isatty } from 'node:tty';
@@ -10,7 +10,7 @@ import type { Logger } from '../observability/log.ts';
 
 interface SignalActions {
   readonly log: Logger;
-  /** Called once: on the first SIGTERM or SIGINT, or on a SIGHUP that does not renew. */
+  /** Called once: on the first SIGTERM or SIGINT, or on a SIGHUP that stops the process. */
   end(): void;
   /** Called on the second signal, before the process exits. */
   readonly kill?: (() => void) | undefined;
@@ -18,13 +18,13 @@ interface SignalActions {
   readonly renew?: (() => void) | undefined;
 }
 
-/** Listeners for the signals of a process. Disposing removes them. */
+/** Listeners for the signals of the process. Disposing the object removes them. */
 interface SignalWatch extends Disposable {
-  /** Whether the process is about to exit. */
+  /** Whether a signal is stopping the process. */
   readonly isEnding: boolean;
 }
 
-/** Listens for signals. */
+/** Adds listeners for SIGTERM, SIGINT and SIGHUP. */
 export function onSignals({ log, end, kill, renew }: SignalActions): SignalWatch {
   const hadTerminal = isatty(0);
   let isEnding = false;
@@ -52,13 +52,13 @@ export function onSignals({ log, end, kill, renew }: SignalActions): SignalWatch
   };
 }
 
-/** How the process ends on a signal. */
+/** How a signal stops the process. */
 interface Ending {
   readonly clock: Clock;
   readonly log: Logger;
   /**
-   * Time in milliseconds after which the process exits with status 1, even if a hook hangs or a task never
-   * settles.
+   * Time in milliseconds after which the process exits with status 1, even if hooks or tasks are still
+   * running.
    */
   readonly deadlineMs: number;
   close(): Promise<void>;
@@ -67,8 +67,8 @@ interface Ending {
 }
 
 /**
- * Closes on the first SIGTERM or SIGINT, or on a SIGHUP without TLS files. Then exits with status 0. A second
- * signal exits at once.
+ * Stops the process on the first SIGTERM or SIGINT, or on a SIGHUP without `renew`. It calls `close`, and
+ * exits with status 0. A second signal exits at once.
  */
 export function endOnSignals({ clock, log, deadlineMs, close, renew }: Ending): SignalWatch {
   const end = (): void => {

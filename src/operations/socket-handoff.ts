@@ -1,14 +1,14 @@
 /**
- * Passes sockets to the processes of a supervised application: the parent accepts connections, and sends each
- * to a child that serves it.
+ * Passes connections to child processes: the parent accepts each connection, and sends it unread to a child
+ * that serves it.
  *
- * States of a connection:
- *   accept -> waiting (paused, unread) -> sent to the child with the fewest on their way -> took: our copy is closed
- *                     ^                                   |
- *                     \---- the child has died before ----/        a connection is unread until it is taken, so none is lost
+ * A connection first waits in the parent. Then it is sent to the child with the fewest unconfirmed
+ * connections. The child confirms it by the message `took`, and the parent closes its own handle of the
+ * socket. If the child exits before that, the connection waits again. It was not read yet, so it can go to
+ * another child.
  *
- * Without a child, connections wait at most 30 seconds. After that, or as soon as a reason is known, the
- * parent responds with 503, and closes TLS connections.
+ * Without a child, connections wait at most 30 seconds. Then the parent itself responds with 503; it closes
+ * TLS connections. If a child has failed to start, it does so at once.
  */
 import { createServer } from 'node:net';
 import { listenOn } from '../http/server/listen.ts';
@@ -23,27 +23,27 @@ import type { HttpResponse } from '../http/response.ts';
 import type { ListenOptions } from '../http/server/listen.ts';
 import type { Address, Child } from './supervision.ts';
 
-/** Maximum number of connections that wait for a child. */
+/** Maximum number of connections that wait for a child process. */
 const MOST_WAITING = 4_096;
 const WAIT_MS = 30_000;
 /**
- * Maximum number of connections that were sent to one child and not taken yet. A child that has this many is
- * busy, and gets no more.
+ * Maximum number of connections that a child has not confirmed yet. A child with this many is busy, and gets
+ * no more.
  */
 const MOST_ON_THEIR_WAY = 4;
-/** Time in milliseconds for sending the parent's own responses when it stops. */
+/** Time in milliseconds to complete the parent's own 503 responses before it stops. */
 const FAREWELL_MS = 1_000;
 
-/** A connection that no process has read from yet. */
+/** An accepted connection from which nothing was read yet. */
 interface Waiting {
   readonly socket: Socket;
   readonly limit: Disposable;
 }
 
-/** Creates the 503 response for the time without a child. */
+/** Creates the 503 response to requests while no child serves. */
 type UnavailablePage = (req: HttpRequest) => HttpResponse;
 
-/** One port, and the connections that were accepted on it. */
+/** A port, and the connections that were accepted on it. */
 export class SocketHandoff {
   readonly #clock: Clock;
   readonly #log: Logger;
@@ -52,20 +52,20 @@ export class SocketHandoff {
   #server: Server | undefined;
   #opened: { readonly key: string; readonly address: Promise<Address> } | undefined;
   /**
-   * Children that get connections, each with the connections that it has not taken yet. The child that got a
-   * connection longest ago is first, and is preferred among equally busy ones.
+   * Children that get connections, with the connections that they have not confirmed. The child whose last
+   * connection was sent first is first. Among equally busy children, it is preferred.
    */
   readonly #children = new Map<Child, Map<number, Socket>>();
-  /** Children that get no new connections, each with the connections that it has not taken yet. */
+  /** Children that get no further connections, with the connections that they have not confirmed. */
   readonly #leaving = new Map<Child, Map<number, Socket>>();
   readonly #waiting = new Set<Waiting>();
   #lastId = 0;
   #isUnavailable = false;
   #isShut = false;
-  /** Whether clients use TLS. The parent has no certificate, so it cannot respond to such clients. */
+  /** Whether the application serves TLS. The parent has no certificate, so it cannot send a response. */
   #isSecure = false;
 
-  /** `unavailablePage`: creates the 503 for connections that have waited too long. */
+  /** `unavailablePage` creates the 503 for connections that no child serves. */
   constructor({
     clock,
     log,
@@ -90,14 +90,14 @@ export class SocketHandoff {
     this.#own.keepsAlive = false;
   }
 
-  /** Number of connections that were not sent to a child yet. */
+  /** Number of connections that wait for a child. */
   get waiting(): number {
     return this.#waiting.size;
   }
 
   /**
-   * Listens on an address, and stops listening on an earlier, different one.
-   * @throws SvcError `E_LISTEN`
+   * Listens on an address. Stops listening on the address of an earlier call if it is different.
+   * @throws SvcError `E_LISTEN` when the address cannot be opened
    */
   open(place: ListenOptions, isSecure = false): Promise<Address> {
     const key = JSON.stringify([place, isSecure]);
@@ -124,31 +124,31 @@ export class SocketHandoff {
     return address;
   }
 
-  /** From now on, sends connections to this child, too. */
+  /** Begins to send connections to this child. */
   admit(child: Child): void {
     this.#children.set(child, new Map());
     this.#isUnavailable = false;
     this.#handOut();
   }
 
-  /** Stops sending connections to the child. Connections that were sent can still be taken. */
+  /** Stops sending connections to this child. It may still confirm connections that were already sent. */
   dismiss(child: Child): void {
     const sent = this.#children.get(child);
     if (sent === undefined) return;
     this.#children.delete(child);
     this.#leaving.set(child, sent);
-    if (this.#isShut) this.close(); // if no child is left, the waiting connections get a 503
+    if (this.#isShut) this.close(); // without other children, the waiting connections get a 503
   }
 
-  /** Called when the child has taken the connection, and will read it. */
+  /** Called when a child confirms that it will read a connection. */
   onTaken(child: Child, id: number): void {
     const sent = this.#children.get(child) ?? this.#leaving.get(child);
-    sent?.get(id)?.destroy(); // closes only the parent's copy of the handle; the child has its own
+    sent?.get(id)?.destroy(); // closes only the parent's handle of the socket; the child has its own
     sent?.delete(id);
     this.#handOut();
   }
 
-  /** Called when the child has exited. Connections that it had not taken wait for other children. */
+  /** Called when a child has exited. Connections that it did not confirm wait for another child. */
   onGone(child: Child): void {
     const sent = this.#children.get(child) ?? this.#leaving.get(child);
     this.#children.delete(child);
@@ -157,25 +157,25 @@ export class SocketHandoff {
     this.#handOut();
   }
 
-  /** Responds with 503 to waiting and new connections, until a child is admitted. */
+  /** Sends 503 to all waiting and new connections until a child serves again. */
   answerUnavailable(): void {
     this.#isUnavailable = true;
     for (const waiting of this.#waiting) this.#answer(waiting);
   }
 
-  /** Lets connections wait again, because a child is starting. */
+  /** Lets new connections wait again, because a child is starting. */
   expect(): void {
     this.#isUnavailable = false;
   }
 
-  /** Stops listening. Waiting connections are sent to children, or get a 503 if there are none. */
+  /** Stops listening. Waiting connections are still sent to children; without children, they get a 503. */
   close(): void {
     this.#isShut = true;
     this.#server?.close();
     if (this.#children.size === 0) this.answerUnavailable();
   }
 
-  /** Resolves when the parent's own responses are sent. */
+  /** Stops listening. Resolves when the parent's own 503 responses are sent. */
   async farewell(): Promise<void> {
     this.close();
     this.answerUnavailable();
@@ -183,7 +183,7 @@ export class SocketHandoff {
   }
 
   #onConnection(socket: Socket): void {
-    socket.on('error', () => socket.destroy()); // a client may disconnect while it waits
+    socket.on('error', () => socket.destroy()); // a client may disconnect while its connection waits
     this.#wait(socket);
     this.#handOut();
   }
@@ -215,9 +215,9 @@ export class SocketHandoff {
       if (child === undefined) return;
       this.#remove(waiting);
       const id = ++this.#lastId;
-      const sent = this.#children.get(child)!; // defined, because #freest() returns only keys of #children
+      const sent = this.#children.get(child)!; // defined, because #freest() only returns keys of #children
       sent.set(id, waiting.socket);
-      this.#children.delete(child); // moves the child to the end of the order
+      this.#children.delete(child); // adding the child again makes it the last one in the order
       this.#children.set(child, sent);
       child.send({ svc: 'socket', id }, waiting.socket);
     }

@@ -1,6 +1,6 @@
 /**
- * `run({ workers })` and `run({ reload })`: serves if this process is a child, and supervises children
- * otherwise.
+ * `run({ workers })` and `run({ reload })`: the first process supervises child processes, which serve the
+ * requests.
  */
 import { SvcError } from '../base/errors.ts';
 import { superviseReload } from './reload.ts';
@@ -11,7 +11,10 @@ import type { SupervisedServeOptions, SupervisedApplication, SupervisedServer } 
 
 type Supervision = { readonly workers: number | 'auto' } | { readonly reload: true };
 
-/** Serves as a child, or starts child processes that serve. @throws SvcError `E_LISTEN`, `E_WORKERS` */
+/**
+ * Serves requests if this process is a child; otherwise starts and supervises child processes.
+ * @throws SvcError `E_LISTEN` when the address cannot be opened, `E_WORKERS` when child processes cannot run
+ */
 export async function runSupervised(
   app: SupervisedApplication,
   supervision: Supervision,
@@ -25,6 +28,6 @@ export async function runSupervised(
   const outcome = await superviseWorkers({ count: countOf(supervision.workers), clock, log, handleSignals });
   if ('url' in outcome) return outcome;
   throw new SvcError('E_WORKERS', [
-    `the first process exited with status ${outcome.status} before it served`,
+    `the first worker exited with status ${outcome.status} before it served requests`,
   ]);
 }

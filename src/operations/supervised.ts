@@ -1,12 +1,15 @@
 /**
- * Child of a supervisor: starts the application, sends the address to the parent, and serves the connections
- * that the parent passes on.
+ * The child of a supervised application: starts the application, reports its address to the parent, and
+ * serves the connections that the parent sends.
  *
- * Steps, with the messages:
- *   startup() -> wants -> address -> serve() -> ready -> socket -> took -> ...          drain -> close() -> final -> exit
+ * Order of calls and messages:
+ *   startup(), sends `wants`, receives `address`, serve(), sends `ready`
+ *   for each connection: receives `socket`, sends `took`
+ *   at the end: receives `drain`, close(), sends `final`, exits
  *
- * The parent decides when the child ends: it sends SIGTERM. The child ignores SIGINT and SIGHUP, which
- * terminals send to all processes. A child without a parent drains and exits.
+ * The parent decides when the child stops: it sends the message `drain`, and SIGTERM to a child that is still
+ * starting. The child ignores SIGINT and SIGHUP, because a terminal sends them to parent and child. If the
+ * parent exits, the child finishes its requests and exits.
  */
 import cluster from 'node:cluster';
 import { constants } from 'node:os';
@@ -27,13 +30,16 @@ import type { ListenOptions } from '../http/server/listen.ts';
 import type { ServerTlsOptions } from '../http/server/options.ts';
 import type { Address, Leave, Role, ToChild } from './supervision.ts';
 
-/** A running server. */
+/** A server in a supervised process. */
 export interface SupervisedServer extends Address {
-  /** Drains, shuts the application down, and resolves when both are done. */
+  /**
+   * Stops new connections, waits for running requests, then shuts the application down. Resolves when the
+   * shutdown is complete.
+   */
   close(how?: Leave): Promise<void>;
 }
 
-/** The interface of an application that a supervisor needs; `Svc` implements it. */
+/** The members of an application that a supervised process uses. `Svc` implements them. */
 export interface SupervisedApplication {
   readonly clock: Clock;
   readonly log: Logger;
@@ -58,29 +64,29 @@ export interface SupervisedApplication {
   };
 }
 
-/** Address, drain time, and whether this process handles signals. */
+/** Options of `app.run()` for supervised processes. */
 export interface SupervisedServeOptions {
   readonly place: ListenOptions;
   readonly drainMs: number;
   readonly handleSignals: boolean;
-  /** TLS options; undefined without TLS. */
+  /** TLS options; undefined for plain HTTP. */
   readonly tls: ServerTlsOptions | undefined;
 }
 
 /**
- * Maximum drain time in milliseconds of a child that is replaced after a change. It is short, because the
- * next child starts only after this one has exited.
+ * Maximum time in milliseconds for the running requests of a child that is replaced after a change. It is
+ * short, because the next child starts only after this one has exited.
  */
 const RELOAD_DRAIN_MS = 2_000;
 /**
- * Time in milliseconds that a worker waits for the metrics of all workers. The parent stops collecting them
- * earlier, so its answer usually arrives in time.
+ * Time in milliseconds that a worker waits for the metrics of all workers. The parent waits less long for
+ * each worker, so its answer usually arrives in time.
  */
 const METRICS_WAIT_MS = 2_000;
-/** Time in milliseconds for sending the last message. */
+/** Time in milliseconds for sending the last message to the parent. */
 const LAST_WORDS_MS = 1_000;
 
-/** Serves as the child of a supervisor. */
+/** Serves requests in a child process whose parent passes connections to it. */
 export async function serveSupervised(
   app: SupervisedApplication,
   role: Role,
@@ -99,7 +105,7 @@ class SupervisedChild {
   readonly #asked = new Map<number, (metrics: readonly MetricSnapshot[] | undefined) => void>();
   #lastId = 0;
   #running: SupervisedServer | undefined;
-  /** Resolves when every connection that was reported as taken has been adopted. */
+  /** Resolves when the child serves every connection that it has confirmed to the parent. */
   #taking: Promise<void> = Promise.resolve();
   #ending: Promise<never> | undefined;
 
@@ -116,14 +122,14 @@ class SupervisedChild {
     const secure = await this.#app.serving.secure(tls);
     await this.#app.startup().catch((error: unknown) => {
       if (this.#ending === undefined) throw error;
-      return this.#ending; // the start has failed because the child is stopping
+      return this.#ending; // the start failed because the child is being stopped
     });
     if (this.#ending !== undefined) return this.#ending;
     const server = (this.#server = new HttpServer(this.#app.application(), secure));
-    // a reload child closes each connection after its response, because a request on an open connection would
-    // fail when the child is replaced
+    // With `reload`, each connection closes after its response. On an open connection, the next request would
+    // fail if this child is replaced meanwhile.
     server.keepsAlive = this.#role === 'worker';
-    // without this flag, node:cluster exits a worker at once when its parent is gone
+    // by default, node:cluster ends a worker at once when its parent has exited
     if (cluster.worker !== undefined) cluster.worker.exitedAfterDisconnect = true;
     attend(() => this.#onParentGone());
     onParentMessage((message, socket) => this.#onMessage(message, socket));
@@ -138,7 +144,7 @@ class SupervisedChild {
     if (this.#role === 'worker' && !this.#app.rooms.isConnected)
       this.#app.rooms.connect(new WorkerRoomBus(this.#app.log));
     if (this.#role === 'worker') this.#app.operations.renderMetrics = () => this.#renderAll();
-    // the child is stopping, so it must not report that it is ready
+    // the child is being stopped, so it must not report that it is ready
     if (this.#ending !== undefined) return this.#ending;
     void sendToParent({ svc: 'ready' });
     return { ...running, close: () => this.#leave() };
@@ -151,8 +157,8 @@ class SupervisedChild {
       case 'socket':
         return this.#onSocket(message.id, socket);
       case 'drain':
-        // waits until the connections that were reported as taken are adopted, because no other process would
-        // serve them
+        // first serves all connections that the child has confirmed, because no other process would serve
+        // them
         return void this.#taking.then(() => this.#end(message.how));
       case 'snapshot':
         return void sendToParent({ svc: 'snapshot', id: message.id, metrics: this.#app.metrics.snapshot() });
@@ -162,20 +168,20 @@ class SupervisedChild {
   }
 
   /**
-   * Takes a connection. It is not read before the parent knows that it was taken: the parent sends
-   * connections that were not taken to other children.
+   * Confirms a connection to the parent, then serves it. It is not read before, because the parent sends
+   * unconfirmed connections to other children.
    */
   #onSocket(id: number, socket: Socket | undefined): void {
     socket?.pause();
     this.#taking = sendToParent({ svc: 'took', id }).then(() => {
-      // undefined if the client closed the connection before the child received it
+      // undefined if the client closed the connection before it reached the child
       if (socket !== undefined) this.#server!.adopt(socket);
     });
   }
 
   /**
-   * Returns the metrics of all workers, summed by the parent; those of this process if the parent does not
-   * respond.
+   * Returns the metrics of all workers, which the parent adds up. If the parent does not answer, returns
+   * those of this process.
    */
   async #renderAll(): Promise<string> {
     const id = ++this.#lastId;
@@ -189,13 +195,13 @@ class SupervisedChild {
   }
 
   /**
-   * Reports to the parent that this child is leaving. The parent then sends it no more connections, and lets
-   * it drain.
+   * Reports to the parent that this child wants to stop. The parent then sends it no more connections, and
+   * answers with `drain`.
    */
   async #leave(): Promise<void> {
     if (process.connected) void sendToParent({ svc: 'leaving' });
     else this.#onParentGone();
-    await Promise.withResolvers<never>().promise; // waits forever, because the process ends after the parent's message `drain`
+    await Promise.withResolvers<never>().promise; // never resolves: the message `drain` ends the process
   }
 
   #leaveOnSignal(): void {
@@ -203,14 +209,14 @@ class SupervisedChild {
     process.on('SIGTERM', () => {
       if (isLeaving) process.exit(128 + constants.signals.SIGTERM);
       isLeaving = true;
-      // a child that does not serve yet has no connections, so it ends without a message to the parent
+      // a child that does not serve yet has no connections, so it stops without asking the parent
       void (this.#running === undefined ? this.#end('stop') : this.#leave());
     });
     process.on('SIGINT', () => {
-      /* ignored, because the terminal sends SIGINT to the parent as well */
+      /* ignored, because the terminal also sends SIGINT to the parent */
     });
     process.on('SIGHUP', () => {
-      /* ignored, because the terminal sends SIGHUP to the parent as well */
+      /* ignored, because the terminal also sends SIGHUP to the parent */
     });
   }
 
@@ -220,7 +226,7 @@ class SupervisedChild {
   }
 
   #end(how: Leave): Promise<never> {
-    // `stop` also closes the idle connections of a child that is retiring
+    // if the child is retiring, `stop` also closes its idle connections
     if (this.#ending !== undefined && how === 'stop') void this.#running?.close(how);
     return (this.#ending ??= this.#close(how)
       .then(

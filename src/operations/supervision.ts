@@ -1,12 +1,16 @@
 /**
- * Supervision: a parent process that owns the port, child processes that run the application, and the
- * messages between them.
+ * Messages between a supervising parent process, which owns the port, and its child processes, which run the
+ * application.
  *
- * Messages in their order:
- *   child -> parent    file* -> wants (address) -> [address] -> ready -> took* ... room*, snapshot, metrics, leaving -> final        or: failed
- *   parent -> child    address, socket*, room*, snapshot, metrics, drain
+ * Messages of a child:
+ *   at the start    `file` for each imported file, `wants` with the wanted address, `ready`; or `failed`
+ *   while serving   `took` for each connection, `room`, `snapshot`, `metrics`
+ *   at the end      `leaving`, `final`
  *
- * Messages are objects with the key `svc`. Other messages on the channel belong to the program.
+ * Messages of the parent:
+ *   `address` after `wants`, `socket` for each connection, `room`, `snapshot`, `metrics`, `drain` at the end
+ *
+ * Messages are objects with the key `svc`. Other messages between the processes belong to the program.
  */
 import { isMainThread } from 'node:worker_threads';
 import { programBeside } from '../base/package-root.ts';
@@ -16,7 +20,7 @@ import type { Env } from '../base/config.ts';
 import type { ListenOptions } from '../http/server/listen.ts';
 import type { MetricSnapshot } from '../observability/metrics.ts';
 
-/** Address where a server listens. */
+/** Address on which a server listens. */
 export interface Address {
   readonly host: string;
   readonly port: number;
@@ -24,12 +28,12 @@ export interface Address {
 }
 
 /**
- * How a child ends. `stop` finishes its requests. `retire` also lets idle connections close by themselves,
- * because other children serve.
+ * How a child ends. With `stop`, it finishes its requests and closes idle connections. With `retire`, clients
+ * can close idle connections themselves, because other children serve.
  */
 export type Leave = 'stop' | 'retire';
 
-/** Messages from the parent to a child. A `socket` message carries the handle of the socket. */
+/** Message from the parent to a child. With `socket`, the handle of a socket is sent. */
 export type ToChild =
   | { readonly svc: 'address'; readonly address: Address }
   | { readonly svc: 'socket'; readonly id: number }
@@ -38,7 +42,7 @@ export type ToChild =
   | { readonly svc: 'metrics'; readonly id: number; readonly metrics: readonly MetricSnapshot[] }
   | RoomMessage;
 
-/** Messages from a child to the parent. */
+/** Message from a child to the parent. */
 export type ToParent =
   | { readonly svc: 'file'; readonly path: string }
   | { readonly svc: 'failed'; readonly text: string }
@@ -57,7 +61,7 @@ export type ToParent =
   | { readonly svc: 'final'; readonly metrics: readonly MetricSnapshot[] }
   | RoomMessage;
 
-/** A message to a room of WebSockets, with bytes in base64. The parent forwards it to all other children. */
+/** Message to a WebSocket room, with its bytes in base64. The parent passes it on to all other children. */
 export interface RoomMessage {
   readonly svc: 'room';
   readonly room: string;
@@ -65,43 +69,43 @@ export interface RoomMessage {
   readonly isText: boolean;
 }
 
-/** Exit status or signal of a process. */
+/** Exit status of a process, or the signal that ended it. */
 export interface ProcessEnd {
   readonly status: number | null;
   readonly signal: NodeJS.Signals | null;
 }
 
-/** A child process, as the parent sees it. */
+/** A child process, as its parent uses it. */
 export interface Child {
   readonly pid: number;
-  /** Resolves when the process has exited and all its messages were received. */
+  /** Resolves when the process has exited, and all its messages have been received. */
   readonly ended: Promise<ProcessEnd>;
-  /** Whether messages can be sent. */
+  /** Whether the child can receive messages. */
   readonly isConnected: boolean;
   listen(onMessage: (message: ToParent) => void): void;
   /**
-   * Sends a message. Without effect after the child's exit, which `ended` reports. Calls `onSent` when the
+   * Sends a message. Does nothing if the child has exited; `ended` reports that. Calls `onSent` when the
    * message is written.
    */
   send(message: ToChild, socket?: Socket, onSent?: () => void): void;
   kill(signal: NodeJS.Signals): void;
 }
 
-/** A child process that was started with a channel. */
+/** A child process that node:child_process or node:cluster has started. */
 export class ChildLink implements Child {
   readonly #process: ChildProcess;
   readonly ended: Promise<ProcessEnd>;
 
   constructor(child: ChildProcess) {
     this.#process = child;
-    // "exit" may be emitted before the last messages are read; "disconnect" follows them
+    // "exit" may come before the last messages, but "disconnect" comes after them
     const isSilent = new Promise<void>((resolve) => {
       child.once('disconnect', resolve);
     });
     this.ended = new Promise((resolve) => {
       child.once('error', () => {
         if (child.pid === undefined) resolve({ status: null, signal: null });
-      }); // without this listener, a child that cannot be started would end this process
+      }); // without this listener, a child that cannot start would end this process
       child.once('exit', (status, signal) => {
         if (!child.connected) resolve({ status, signal });
         else void isSilent.then(() => resolve({ status, signal }));
@@ -120,11 +124,11 @@ export class ChildLink implements Child {
   listen(onMessage: (message: ToParent) => void): void {
     this.#process.on('message', (message) => {
       if (isOurs(message)) onMessage(message as ToParent);
-    }); // this package is at the other end of the channel, so the message has this type
+    }); // the cast is safe: the other side of the channel is this package
   }
 
   send(message: ToChild, socket?: Socket, onSent?: () => void): void {
-    // if the child has exited, "exit" reports it
+    // if the child has exited, `ended` reports it
     if (this.#process.connected) this.#process.send(message, socket, { keepOpen: true }, () => onSent?.());
   }
 
@@ -133,25 +137,27 @@ export class ChildLink implements Child {
   }
 }
 
-/** Role of a child: one of several workers, or the only child, which is restarted when a file changes. */
+/**
+ * Role of a child process: one of several workers, or the single child that is replaced when a file changes.
+ */
 export type Role = 'worker' | 'reload';
 
 const ROLE_VARIABLE = 'SVC_SUPERVISED';
 /**
- * Environment variable that marks children. {@link takeRole} removes it, so that their own child processes do
- * not inherit it.
+ * Returns the environment variable that gives a child its role. {@link takeRole} removes the variable, so
+ * that processes that the child starts do not inherit it.
  */
 export const roleEnvironment = (role: Role): Record<string, string> => ({ [ROLE_VARIABLE]: role });
 
-/** State of this process as a child of a supervisor. */
+/** Role of this process under a supervisor, and its reaction when the parent exits. */
 interface Childhood {
   role: Role | undefined;
   onOrphaned: () => void;
 }
 
 /**
- * A property of `process`, so that all copies of this package share it: a bundled program contains its own
- * copy.
+ * Key of a property of `process`, which all copies of this package share. A bundled program, for example,
+ * contains its own copy.
  */
 const CHILDHOOD: unique symbol = Symbol.for('svc.childhood');
 const own: Childhood = ((process as { [CHILDHOOD]?: Childhood })[CHILDHOOD] ??= {
@@ -160,7 +166,7 @@ const own: Childhood = ((process as { [CHILDHOOD]?: Childhood })[CHILDHOOD] ??= 
 });
 
 /**
- * Returns the role that the parent has given to this process; undefined without a supervising parent. Call it
+ * Returns the role that the parent gave to this process; undefined if no parent supervises it. Must be called
  * before any other module runs.
  */
 export function takeRole(): Role | undefined {
@@ -170,15 +176,15 @@ export function takeRole(): Role | undefined {
   if (!process.connected || (word !== 'worker' && word !== 'reload')) return undefined;
   own.role = word;
   process.once('disconnect', () => own.onOrphaned());
-  // unreferenced, so that the channel does not keep a program alive that waits for a promise that never
-  // settles: see settling() in cli/command.ts
+  // Unreferenced, so that the channel does not keep a program alive whose `await` never settles. See
+  // settling() in cli/command.ts.
   process.channel!.unref();
   return word;
 }
 
 /**
- * Sets the function that is called when the parent has exited. Without it, the process exits at once. From
- * now on, the channel to the parent keeps the process alive.
+ * Sets the function that is called when the parent exits; without it, this process exits at once. From now
+ * on, the channel to the parent keeps this process alive.
  */
 export function attend(onParentGone: () => void): void {
   own.onOrphaned = onParentGone;
@@ -186,17 +192,17 @@ export function attend(onParentGone: () => void): void {
   else onParentGone();
 }
 
-/** Role of this process; undefined if it has no supervisor. */
+/** Returns the role of this process; undefined if no parent supervises it. */
 export function ownRole(): Role | undefined {
   if (own.role === undefined && takeRole() === 'reload')
-    // a bundle runs without --import, so no earlier module has reported its file: see preload()
+    // a bundled program runs without --import, so no earlier module has reported its file: see preload()
     void sendToParent({ svc: 'file', path: process.argv[1]! });
   return own.role;
 }
 
 /**
- * Sends a message to the supervising parent, if there is one. Resolves when the message is written or has
- * failed.
+ * Sends a message to the supervising parent, if there is one. Resolves when the message is written, or cannot
+ * be written.
  */
 export function sendToParent(message: ToParent): Promise<void> {
   return new Promise((resolve) => {
@@ -205,11 +211,11 @@ export function sendToParent(message: ToParent): Promise<void> {
   });
 }
 
-/** Listens to the parent's messages. */
+/** Adds a listener for messages from the parent. */
 export function onParentMessage(onMessage: (message: ToChild, socket: Socket | undefined) => void): void {
   process.on('message', (message, handle) => {
     if (isOurs(message)) onMessage(message as ToChild, handle as Socket | undefined);
-  }); // the types are those of ChildLink; sockets are the only handles that a parent sends
+  }); // the casts are safe: ChildLink sends only these types, and sockets are its only handles
 }
 
 function isOurs(message: unknown): boolean {
@@ -217,8 +223,8 @@ function isOurs(message: unknown): boolean {
 }
 
 /**
- * Arguments for Node that give a child its role before it loads other modules. A bundle has no separate
- * module for this, so a child of it takes its role when it calls run().
+ * Returns arguments for Node that let a child take its role before other modules run. A bundled program has
+ * no separate file for that; its child takes the role in run().
  */
 export function preload(): string[] {
   const program = programBeside(import.meta.url, 'supervised-preload');

@@ -1,5 +1,5 @@
 /**
- * 503 responses of a supervisor while no child serves.
+ * 503 responses of the supervising parent while no child process serves.
  *
  * Formats:
  *   text/html for browsers, with the escaped reason        application/problem+json for clients that accept JSON
@@ -8,19 +8,19 @@ import { escapeHtml } from '../base/html.ts';
 import { HTML_TYPE, HttpResponse, problem } from '../http/response.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 
-/** Seconds after which a client may try again. */
+/** Seconds in the `Retry-After` field. */
 const RETRY_AFTER_SECONDS = 1;
 
-/** Reason for the 503. */
+/** Reason for the 503, as the response shows it. */
 interface Reason {
   readonly title: string;
-  /** Details, which may have several lines. Empty except during a reload. */
+  /** Details in one or several lines; empty except during a reload. */
   readonly text: string;
-  /** Advice for the reader of the page. */
+  /** Advice for the reader, below the details. */
   readonly hint: string;
 }
 
-/** Returns the response to a request that no child serves. */
+/** Returns the 503 response to a request while no child process serves. */
 export function unavailablePage(req: HttpRequest, { title, text, hint }: Reason): HttpResponse {
   const response = wantsJson(req.headers['accept'] ?? '')
     ? problem(503, req.id, { detail: text === '' ? title : `${title}: ${text}` })
@@ -34,7 +34,7 @@ export function unavailablePage(req: HttpRequest, { title, text, hint }: Reason)
   return response;
 }
 
-/** Whether a client accepts JSON and not HTML. Browsers accept both. */
+/** Returns whether a client accepts JSON but not HTML. Browsers accept HTML. */
 function wantsJson(accept: string): boolean {
   return /\bapplication\/(?:[\w.-]+\+)?json\b/i.test(accept) && !/\btext\/html\b/i.test(accept);
 }

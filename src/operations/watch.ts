@@ -1,9 +1,6 @@
 /**
- * Watches files by watching their directories: editors that save by renaming change the directory, and a
- * missing file may be created.
- *
- * Path of an event:
- *   event in a directory -> a watched file? -> 50 ms of silence -> changed
+ * Watches files through their directories. So it also notices editors that replace a file by renaming, and
+ * missing files that are created.
  */
 import { existsSync, statSync, watch } from 'node:fs';
 import { basename, dirname } from 'node:path';
@@ -12,19 +9,19 @@ import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../observability/log.ts';
 
 /**
- * Time in milliseconds without a further event after which a change is reported, because editors save a file
+ * A change is reported after this time in milliseconds without a further event, because editors save a file
  * in several steps.
  */
 const SILENCE_MS = 50;
 
 interface Directory {
   readonly watcher: FSWatcher;
-  /** Inode of the watched directory, to notice that another directory has replaced it. */
+  /** Inode of the directory, which shows whether another directory has replaced it. */
   readonly inode: number;
   readonly names: Set<string>;
 }
 
-/** Watches the files of a program. */
+/** Reports when one of the files of a program changes. */
 export class FileWatch {
   readonly #clock: Clock;
   readonly #log: Logger;
@@ -46,16 +43,16 @@ export class FileWatch {
     this.#onChange = onChange;
   }
 
-  /** Watched directories. Only tests read this. */
+  /** Watched directories, for tests. */
   get directories(): string[] {
     return [...this.#directories.keys()].sort();
   }
 
   /**
-   * Watches one more file. If its directory is missing, a new entry on the path to it counts as a change.
+   * Adds a file. If its directory is missing, the creation of a directory on the path counts as a change.
    *
-   * `sinceMs`: time at which the file was read. If the file was modified after that, it counts as changed,
-   * because the old content may have been read.
+   * `sinceMs` is when the program read the file. A file that was modified later counts as changed, because
+   * the program may have read the old content.
    */
   add(file: string, sinceMs: number): void {
     let path = file;
@@ -68,7 +65,7 @@ export class FileWatch {
       this.#onEvent(file);
   }
 
-  /** Watches only these files from now on. */
+  /** Removes all files except these. */
   keepOnly(files: Iterable<string>): void {
     const names = new Map<string, Set<string>>();
     for (const file of files) {

@@ -1,9 +1,9 @@
 /**
- * Sums the metrics of several workers: of running ones, and of those that have exited. Adds the number of
- * workers.
+ * Adds up the metrics of all workers, including those that have exited. Adds metrics about the workers
+ * themselves.
  *
- * If a counter falls, Prometheus assumes that the process has restarted. So the last reported counters and
- * histograms of an exited worker are kept; its gauges are dropped.
+ * If a counter decreases, Prometheus assumes a restart. So the last counters and histograms of an exited
+ * worker still count. Its gauges do not count.
  */
 import { createMetrics, mergeMetrics } from '../observability/metrics.ts';
 import type { Clock } from '../base/clock.ts';
@@ -11,22 +11,22 @@ import type { Logger } from '../observability/log.ts';
 import type { Counter, MetricSnapshot, MetricsRegistry } from '../observability/metrics.ts';
 import type { Child } from './supervision.ts';
 
-/** Time in milliseconds for a worker to report its metrics. */
+/** Time in milliseconds in which a worker must report its metrics. */
 const ANSWER_MS = 1_000;
 /**
- * Maximum number of label sets per metric that are kept for exited workers; others are added to the label set
- * `other`.
+ * Maximum number of label sets of a metric that are kept for exited workers. Further ones are counted under
+ * the label value `other`.
  */
 const MOST_SERIES = 1_000;
 
 type Snapshots = readonly MetricSnapshot[];
 
-/** Collects the metrics of all workers, and counts events of the workers themselves. */
+/** Collects the metrics of all workers, and counts restarts of workers. */
 export class WorkerMetrics {
   readonly #clock: Clock;
   readonly #own: MetricsRegistry;
   readonly #missed: Counter;
-  /** Number of workers started to replace one that had died. */
+  /** Number of workers that replaced a worker which had exited by itself. */
   readonly restarts: Counter;
   readonly #last = new Map<Child, Snapshots>();
   #ended: Snapshots = [];
@@ -59,7 +59,7 @@ export class WorkerMetrics {
     );
   }
 
-  /** Returns all metrics. Concurrent callers share one collection. */
+  /** Returns the metrics of all workers. Calls at the same time share the result. */
   collect(children: Iterable<Child>): Promise<Snapshots> {
     return (this.#round ??= this.#collect([...children]).finally(() => {
       this.#round = undefined;
@@ -67,7 +67,7 @@ export class WorkerMetrics {
   }
 
   async #collect(children: readonly Child[]): Promise<Snapshots> {
-    // read before the first wait, so that a worker that exits during the collection is not counted twice
+    // read before the first await: otherwise a worker that exits meanwhile would be counted twice
     const ended = this.#ended;
     const lists = await Promise.all(children.map((child) => this.#ask(child)));
     return mergeMetrics([...lists, ended, this.#own.snapshot()]);
@@ -86,18 +86,18 @@ export class WorkerMetrics {
     return countsOf(this.#last.get(child) ?? []);
   }
 
-  /** Stores the current metrics of a worker. */
+  /** Stores metrics that a worker has reported, and completes the request for them. */
   onSnapshot(child: Child, id: number, metrics: Snapshots): void {
     this.#last.set(child, metrics);
     this.#waiting.get(id)?.answer(metrics);
   }
 
-  /** Stores the last metrics of a worker that is about to exit. */
+  /** Stores the last metrics of a worker, which exits now. */
   onFinal(child: Child, metrics: Snapshots): void {
     this.#last.set(child, metrics);
   }
 
-  /** Adds the last metrics of a worker that has exited to the kept counts. */
+  /** Adds the last metrics of an exited worker to the metrics of all exited workers. */
   onGone(child: Child): void {
     const last = this.#last.get(child);
     this.#last.delete(child);
@@ -107,13 +107,14 @@ export class WorkerMetrics {
   }
 }
 
-/** Metrics without gauges, because a gauge describes only a running process. */
+/** Returns metrics without gauges, because a gauge only describes a running process. */
 function countsOf(metrics: Snapshots): MetricSnapshot[] {
   return metrics.filter(({ kind }) => kind !== 'gauge');
 }
 
 /**
- * Limits the number of label sets: workers that keep adding labels must not fill the memory of the parent.
+ * Limits the number of label sets, because workers that always add new labels would fill the memory of the
+ * parent.
  */
 function bounded(metrics: MetricSnapshot[]): MetricSnapshot[] {
   if (metrics.every(({ series }) => series.length <= MOST_SERIES)) return metrics;

@@ -1,20 +1,20 @@
 /**
- * WebSocket rooms across several workers: the parent forwards each message of a worker to all others.
+ * WebSocket rooms over several workers: the parent passes each message of a worker on to all other workers.
  *
- * A message is delivered at most once. It is dropped if a process does not read its messages fast enough, so
- * that a slow child does not fill the memory of the parent.
+ * A message arrives at most once. If a process does not read its messages fast enough, messages to it are
+ * dropped. So a slow worker does not fill the memory of the parent.
  */
 import { onParentMessage, sendToParent } from './supervision.ts';
 import { MemoryRoomBus } from '../cache/stores.ts';
 import type { Logger } from '../observability/log.ts';
 import type { RoomBus, RoomSubscriber } from '../cache/stores.ts';
 
-/** Maximum number of room messages between two processes that are not written yet. */
+/** Maximum number of room messages to one process that are not written yet. */
 export const MOST_ON_THE_WAY = 10_000;
-/** Maximum total size in bytes of the room messages that are not written yet. */
+/** Maximum total size in bytes of room messages to one process that are not written yet. */
 const MOST_BYTES = 16_777_216;
 
-/** Message bus of a worker. */
+/** Carries room messages between this worker and all others. */
 export class WorkerRoomBus implements RoomBus {
   readonly #local = new MemoryRoomBus();
   readonly #log: Logger;
@@ -56,7 +56,8 @@ export class WorkerRoomBus implements RoomBus {
     this.#log.warn('room_bus_overloaded', {
       problem:
         'messages to rooms reach only the sockets of this worker, because other workers do not read them fast enough',
-      remedy: 'Send fewer messages to rooms',
+      remedy:
+        'Send fewer or smaller messages to rooms, or set the option roomBus, for example to a RedisRoomBus',
     });
   }
 }

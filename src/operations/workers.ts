@@ -1,16 +1,16 @@
 /**
- * Several processes of one application: started, replaced when they die, renewed one by one, and stopped
- * together.
+ * Runs an application in several worker processes: starts them, restarts those that exit, replaces them one
+ * by one, and stops them together.
  *
- * States of a worker:
- *   starting -> ready -> draining -> gone
- *   The first worker starts alone, so an error that every worker would have is reported once.
+ * The first worker starts alone, so that an error which every worker would have is reported only once.
  *
- * Events:
- *   dies        replaced after 0.1 s, twice that after each further death, at most 30 s; reset after 10 s without a death
- *   SIGHUP      for each in turn: a new one becomes ready, then the old one retires. If the new one is not ready within 60 s, the old ones
- *               continue
- *   SIGTERM     all drain; this process ends with the last one. A second signal ends everything at once
+ * If a worker exits by itself, another one replaces it after 0.1 s. With each further exit this delay
+ * doubles, up to 30 s. After a worker has served for 10 s, the delay is 0.1 s again.
+ *
+ * SIGHUP replaces the workers one after another. Each old worker stops when its replacement serves. If a
+ * replacement does not serve within 60 s, the remaining old workers continue.
+ *
+ * SIGTERM stops all workers after their running requests, and then this process. A second signal kills them.
  */
 import cluster from 'node:cluster';
 import { availableParallelism } from 'node:os';
@@ -28,35 +28,35 @@ import type { Logger } from '../observability/log.ts';
 import type { SupervisedServer } from './supervised.ts';
 import type { Address, Child, Leave, ProcessEnd, RoomMessage, ToParent } from './supervision.ts';
 
-/** Options of worker supervision. */
+/** Options of {@link superviseWorkers}, and the function that starts a process. */
 interface WorkersOptions {
-  /** Number of workers: 1 to 1024. */
+  /** Number of worker processes, 1 to 1024. */
   readonly count: number;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Starts a process of the application. */
+  /** Starts a worker process. */
   readonly fork: () => Child;
-  /** Random number from 0 to 1 that spreads delays. */
+  /** Returns a random number from 0 to 1, by which delays vary. */
   readonly random?: (() => number) | undefined;
 }
 
 const FIRST_DELAY_MS = 100;
 const MOST_DELAY_MS = 30_000;
 /**
- * Time in milliseconds after which a serving worker counts as started successfully, so that its death starts
- * a new count of deaths.
+ * A worker that served for this time in milliseconds has started successfully. If it exits later, the count
+ * of consecutive failures begins again.
  */
 const STEADY_MS = 10_000;
-/** Number of successive deaths after which the supervisor stops, if no worker serves. */
+/** Number of consecutive failures after which the supervisor gives up, if no worker serves. */
 const MOST_DEATHS = 5;
-/** Time in milliseconds for the application's shutdown after the drain time. */
+/** Time in milliseconds for the shutdown of the application, after the time for its running requests. */
 const SHUTDOWN_MS = 10_000;
 const DEFAULT_DRAIN_MS = 30_000;
-/** Time in milliseconds for the end of a worker that is still starting. */
+/** Time in milliseconds that a worker has to exit while it is still starting. */
 const START_END_MS = 3_000;
 /**
- * Time in milliseconds for a new worker to become ready during a renewal: twice the limit for loading a
- * module. A hanging worker must not block later renewals.
+ * Time in milliseconds in which a replacement must begin to serve: twice the limit for loading a module.
+ * After that it is stopped, so that it does not block later replacements.
  */
 const RENEWAL_START_MS = 60_000;
 
@@ -66,13 +66,13 @@ interface Worker {
   state: 'starting' | 'ready' | 'draining';
   drainMs: number;
   readyAtMs: number;
-  /** Resolves to true when the worker serves, or to false when it has exited before that. */
+  /** Resolves with true when the worker serves, or with false if it exits before. */
   readonly settled: PromiseWithResolvers<boolean>;
-  /** Number of room messages sent to the worker and not yet written. */
+  /** Number of room messages to this worker that are not written yet. */
   onTheWay: number;
 }
 
-/** The workers of one application. */
+/** The worker processes of one application. */
 export class Workers {
   readonly #options: WorkersOptions;
   readonly #handoff: SocketHandoff;
@@ -101,23 +101,22 @@ export class Workers {
     this.#metrics = new WorkerMetrics({ clock, log, workers: () => this.#serving().length });
   }
 
-  /** Exit status; resolves when the last worker has exited for good. */
+  /** Resolves with the exit status when all workers have exited and none is restarted. */
   get over(): Promise<number> {
     return this.#over.promise;
   }
 
   /**
-   * Starts the first worker, and the others once it serves. Returns the address, or how the first worker has
-   * ended.
-   *
-   * @throws SvcError `E_LISTEN`
+   * Starts the first worker, and the others when it serves. Resolves with the address, or with how the first
+   * worker exited.
+   * @throws SvcError `E_LISTEN` when the address cannot be opened
    */
   start(): Promise<Address | ProcessEnd> {
     this.#fork();
     return this.#started.promise;
   }
 
-  /** Renews every worker, one after another. */
+  /** Replaces all workers, one after another. */
   renew(): void {
     this.#isRenewalDue = true;
     this.#rolling ??= this.#roll().finally(() => {
@@ -125,7 +124,10 @@ export class Workers {
     });
   }
 
-  /** Drains every worker. Resolves with the exit status when the last one has exited. */
+  /**
+   * Stops all workers after their running requests. Resolves with the exit status when the last one has
+   * exited.
+   */
   stop(): Promise<number> {
     if (!this.#stop.signal.aborted) {
       this.#stop.abort();
@@ -136,7 +138,7 @@ export class Workers {
     return this.over;
   }
 
-  /** Ends every worker at once. */
+  /** Kills all workers without waiting for their requests. */
   kill(): void {
     for (const { child } of this.#workers.values()) child.kill('SIGKILL');
   }
@@ -191,7 +193,9 @@ export class Workers {
     }
   }
 
-  /** Forwards a room message to all other serving workers, except those with too many unwritten messages. */
+  /**
+   * Passes a room message on to all other serving workers. Omits workers with too many unwritten messages.
+   */
   #passOn(from: Worker, message: RoomMessage): void {
     for (const worker of this.#workers.values()) {
       if (worker === from || worker.state === 'starting' || worker.onTheWay >= MOST_ON_THE_WAY) continue;
@@ -214,7 +218,7 @@ export class Workers {
       worker.child.send({ svc: 'address', address });
     } catch (error) {
       if (!this.#hasServed)
-        this.#started.reject(error as Error); // the cast is safe: listenOn() rejects only with an Error
+        this.#started.reject(error as Error); // the cast is safe: listenOn() only rejects with an Error
       else log.error('listen_failed', error, { worker: worker.id });
       worker.child.kill('SIGTERM');
     }
@@ -225,7 +229,7 @@ export class Workers {
     const { clock, log, count } = this.#options;
     worker.state = 'ready';
     worker.readyAtMs = clock.monotonicMs();
-    // `#place` is set, because a worker becomes ready only after it has received its address
+    // defined, because a worker gets its address before it becomes ready
     const { address, env } = this.#place!;
     if (!this.#hasServed) log.info('listening', { url: address.url, env, workers: count });
     log.info('worker_ready', { worker: worker.id, pid: worker.child.pid });
@@ -249,7 +253,7 @@ export class Workers {
       return void this.#fill(0);
     }
     if (!this.#hasServed && signal === null) {
-      // the first worker has failed by itself, so a restart would fail in the same way
+      // a restart would fail in the same way, because the first worker exited by itself
       this.#started.resolve({ status, signal });
       this.#stop.abort();
       this.#handoff.close();
@@ -275,11 +279,11 @@ export class Workers {
     return most * (0.5 + 0.5 * (this.#options.random ?? Math.random)());
   }
 
-  /** Starts workers until there are as many as configured. */
+  /** Starts workers until their number is that of the options. */
   async #fill(delayMs: number): Promise<void> {
     if (this.#isFilling) return;
     this.#isFilling = true;
-    // the sleep rejects if the supervisor is stopped during the delay
+    // sleep() rejects if stop() is called during the delay
     if (delayMs > 0) await this.#options.clock.sleep(delayMs, this.#stop.signal).catch(() => undefined);
     this.#isFilling = false;
     if (this.#stop.signal.aborted) return;
@@ -316,11 +320,11 @@ export class Workers {
     }
   }
 
-  /** Replaces the serving workers. Returns why it stopped early, or undefined. */
+  /** Replaces all serving workers. Returns the problem if a replacement failed; otherwise undefined. */
   async #replaceAll(): Promise<string | undefined> {
     for (const old of this.#serving()) {
       if (this.#stop.signal.aborted) return undefined;
-      // the worker has died meanwhile, so it needs no replacement
+      // this worker has exited meanwhile, so it was already replaced
       if (old.state !== 'ready' || !this.#workers.has(old.id)) continue;
       const problem = await this.#startOne();
       if (problem !== undefined) return problem;
@@ -329,7 +333,10 @@ export class Workers {
     return undefined;
   }
 
-  /** Starts a worker, and waits until it serves. Returns the reason if it does not, else undefined. */
+  /**
+   * Starts a worker, and waits until it serves. Returns the problem if it does not serve; otherwise
+   * undefined.
+   */
   async #startOne(): Promise<string | undefined> {
     const fresh = this.#fork();
     let isLate = false;
@@ -343,14 +350,17 @@ export class Workers {
     return `a new worker did not serve within ${RENEWAL_START_MS / 1_000} s and was ended`;
   }
 
-  /** Ends a worker: it gets no new connections; after its drain time it gets SIGKILL. */
+  /**
+   * Stops a worker. It gets no new connections, and is killed if its time for running requests and shutdown
+   * is over.
+   */
   async #end(worker: Worker, how: Leave): Promise<void> {
     const { clock, log } = this.#options;
     this.#handoff.dismiss(worker.child);
     const hasServed = worker.state !== 'starting';
     worker.state = 'draining';
     worker.child.send({ svc: 'drain', how });
-    // a worker that is starting may not react to a message yet, so it also gets SIGTERM
+    // a worker that is still starting may not read messages, so it also gets SIGTERM
     if (!hasServed) worker.child.kill('SIGTERM');
     using _limit = clock.after(hasServed ? worker.drainMs + SHUTDOWN_MS : START_END_MS, () => {
       log.warn('worker_killed', { worker: worker.id, pid: worker.child.pid });
@@ -374,9 +384,9 @@ const UNAVAILABLE = {
 let isTaken = false;
 
 /**
- * Runs this program in several processes.
- *
- * @throws SvcError `E_LISTEN`, `E_WORKERS`
+ * Runs this program in several worker processes, and supervises them.
+ * @throws SvcError `E_LISTEN` when the address cannot be opened, `E_WORKERS` when this process cannot
+ * supervise workers or the workers do not start
  */
 export async function superviseWorkers(
   options: Omit<WorkersOptions, 'fork'> & { readonly handleSignals: boolean },
@@ -397,7 +407,7 @@ export async function superviseWorkers(
   let isServing = false;
   const end = (): void =>
     void workers.stop().then((status) => {
-      // if the workers have served, the listener of `over` below ends the process
+      // once the workers have served, the listener of `over` below ends this process
       if (isServing) return;
       flush();
       process.exit(status);
@@ -430,7 +440,7 @@ export async function superviseWorkers(
   };
 }
 
-/** Number of workers; `auto` is one for each available core. */
+/** Returns the number of workers; `auto` means one for each available CPU core. */
 export function countOf(workers: number | 'auto'): number {
   return workers === 'auto' ? availableParallelism() : workers;
 }

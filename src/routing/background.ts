@@ -1,22 +1,24 @@
 /**
- * Background tasks: work after the response. The tasks of a request run one after another, after the
- * request's dependencies were cleaned up. If a task fails, the failure is logged and counted, and the next
- * task runs.
+ * Background tasks: functions that run after the response. The tasks of a request run one after another,
+ * after the clean-ups of its dependencies. A failed task is logged and counted, and the next task runs.
  */
 import { SvcError } from '../base/errors.ts';
 import { currentContext } from '../base/promises.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Counter, Metrics } from '../observability/metrics.ts';
 
-/** Maximum number of tasks of one request, and of waiting tasks of all requests together. */
+/** Maximum number of tasks of one request, and of all requests together that have not run yet. */
 const MAX_PER_REQUEST = 1_000;
 const MAX_WAITING = 10_000;
 
-/** Collects background tasks of a handler: `tasks: Depends(BackgroundTasks)` in its spec. */
+/** Dependency with which a handler adds background tasks: `tasks: Depends(BackgroundTasks)` in its spec. */
 export class BackgroundTasks {
   readonly #tasks: (() => unknown)[] = [];
   readonly #runner: BackgroundRunner;
-  /** Whether the tasks have run or were dropped. A task added later would never run, so add() refuses it. */
+  /**
+   * Whether the tasks have run, or the handler has failed. A task that is added later would never run, so
+   * add() throws.
+   */
   #isOver = false;
 
   /** @internal */
@@ -25,12 +27,11 @@ export class BackgroundTasks {
   }
 
   /**
-   * Runs `fn(...args)` after the response was sent and the dependencies are cleaned up, in the async context
-   * of this call (AsyncLocalStorage). The task does not run if the handler fails. The shutdown of the
-   * application waits for the task. A task may add further tasks.
-   *
-   * @throws SvcError `E_BACKGROUND_FULL` beyond 1,000 tasks of a request, or 10,000 waiting ones;
-   * `E_BACKGROUND_OVER` after the last task has run
+   * Adds a task: calls `fn(...args)` after the response was sent and the dependencies were cleaned up. It
+   * runs in the async context of this call (AsyncLocalStorage). It does not run if the handler fails. The
+   * shutdown of the application waits for it. Tasks may add further tasks.
+   * @throws SvcError `E_BACKGROUND_FULL` when the request has 1,000 tasks, or 10,000 tasks of all requests
+   * have not run yet; `E_BACKGROUND_OVER` after the last task has run, or the handler has failed
    */
   add<A extends readonly unknown[]>(fn: (...args: A) => unknown, ...args: A): this {
     if (this.#isOver) throw new SvcError('E_BACKGROUND_OVER', []);
@@ -42,7 +43,7 @@ export class BackgroundTasks {
     return this;
   }
 
-  /** Number of waiting tasks. */
+  /** Number of tasks that have not run yet. */
   get size(): number {
     return this.#tasks.length;
   }
@@ -52,14 +53,14 @@ export class BackgroundTasks {
     return this.#tasks.shift();
   }
 
-  /** Refuses further tasks. Returns the number of dropped ones. @internal */
+  /** Lets add() throw from now on. Returns how many tasks were removed without running. @internal */
   end(): number {
     this.#isOver = true;
     return this.#tasks.splice(0).length;
   }
 }
 
-/** Runs the tasks of an application's requests. */
+/** Runs the background tasks of all requests of an application. */
 export class BackgroundRunner {
   readonly #log: Logger;
   readonly #failures: Counter;
@@ -71,15 +72,15 @@ export class BackgroundRunner {
     metrics.gauge('svc_background_waiting', 'Background tasks that have not run yet', () => this.#waiting);
   }
 
-  /** Counts one more waiting task. @throws SvcError `E_BACKGROUND_FULL` */
+  /** Counts a task that was added. @throws SvcError `E_BACKGROUND_FULL` when 10,000 tasks have not run yet */
   reserve(): void {
     if (this.#waiting >= MAX_WAITING) throw new SvcError('E_BACKGROUND_FULL', [MAX_WAITING, false]);
     this.#waiting++;
   }
 
   /**
-   * Runs the tasks in order, including those that a running task adds. `onFailed` is called with every
-   * failure. Never rejects.
+   * Runs all tasks in order, including those that are added meanwhile. `onFailed` is called for each failed
+   * task. Never rejects.
    */
   async run(
     tasks: BackgroundTasks,
@@ -100,7 +101,7 @@ export class BackgroundRunner {
     tasks.end();
   }
 
-  /** Drops the tasks, because the handler that added them has failed. */
+  /** Removes all tasks without running them, because the handler that added them has failed. */
   drop(tasks: BackgroundTasks): void {
     this.#waiting -= tasks.end();
   }

@@ -1,11 +1,13 @@
 /**
- * A compiled route, and its call for one request. A route without inputs and dependencies consists of its
- * handler only. Any other route has steps (steps.ts), and makes a {@link RouteCall} for each request, in this
- * order:
- *   dependencies of the router and with security -> path, query, headers, cookies -> body -> other dependencies
- *   -> handler -> reply, through the serializer of its status -> clean-up of scope `handler` -> response
+ * Handles requests to one compiled route. For a route without inputs and dependencies, only the handler is
+ * called. For any other route, a {@link RouteCall} performs these steps for each request:
+ *   1. resolve dependencies of routers, and dependencies with security requirements
+ *   2. validate path, query, header fields and cookies, then the body
+ *   3. resolve all other dependencies
+ *   4. call the handler, and convert its result into a response
+ *   5. run the clean-ups of scope `handler`
  *
- * A step returns a promise only if it must wait for something.
+ * A step returns a promise only if it has to wait.
  */
 import { Resolution, calledInside } from './di-plan.ts';
 import { ValidationError } from '../schema/schema.ts';
@@ -39,13 +41,13 @@ import type { JsonTaker } from '../http/request/body.ts';
 import type { FlatRoute } from './route.ts';
 import type { RouteSpec } from './spec.ts';
 
-/** Returns the function that calls the route. All middleware surrounds this function. */
+/** Returns the function that handles requests to a route, inside all middleware. */
 function callsOf(plan: RoutePlan, edge: CoreEdge): Core {
   if (plan.body !== undefined && plan.size === 0) return (req) => new RouteCall(plan, req).answerBody(edge);
   return guarded((req) => new RouteCall(plan, req).start(), edge);
 }
 
-/** The call of a route for one request. */
+/** Handles one request to a route. */
 class RouteCall {
   readonly #plan: RoutePlan;
   readonly #req: TransportRequest;
@@ -63,9 +65,9 @@ class RouteCall {
         : new Resolution(this.#context, plan.size, req.event);
   }
 
-  /** Runs the steps. Returns the response, or a promise of it if a step must wait. */
+  /** Runs all steps. Returns the response, or a promise of it. */
   start(): unknown {
-    // without dependencies, a failure needs no clean-up, and so no call of #fail()
+    // without dependencies there is nothing to clean up, so #fail() need not be called
     if (this.#plan.size === 0) return this.#read(undefined);
     try {
       const answer = this.#resolveEarly();
@@ -76,8 +78,9 @@ class RouteCall {
   }
 
   /**
-   * Resolves the dependencies that come before the inputs of the route. Those with invalid inputs are
-   * skipped, so that the 401 of one dependency is sent rather than the 400 for the inputs of another.
+   * Resolves the dependencies of the router and those with security, before the inputs of the route are read.
+   * Dependencies with invalid inputs are omitted: the 401 of another dependency is more important than the
+   * 400 for these inputs.
    */
   #resolveEarly(): unknown {
     const { early } = this.#plan;
@@ -87,7 +90,7 @@ class RouteCall {
     return waiting === undefined ? this.#read(issues) : waiting.then(() => this.#read(issues));
   }
 
-  /** Returns the dependencies whose inputs are valid, and whose own dependencies have valid inputs. */
+  /** Returns the dependencies that have valid inputs, and that only need others with valid inputs. */
   #sound(dependencies: readonly PlannedDependency[]): PlannedDependency[] {
     const unsound = new Set<number>();
     return dependencies.filter(({ slot, inputs, needs }) => {
@@ -99,7 +102,7 @@ class RouteCall {
     });
   }
 
-  /** Reads all inputs, including the body, and reports all issues at once. */
+  /** Reads all inputs including the body. All invalid inputs are reported in one response. */
   #read(earlier: Issue[] | undefined): unknown {
     const { inputs, late, body, form } = this.#plan;
     const issues = this.#readOf(late, inputs, earlier);
@@ -107,13 +110,13 @@ class RouteCall {
     return issues === undefined ? this.#resolveLate() : this.#refuse(issues);
   }
 
-  /** Reads inputs, and adds their issues to `issues`. */
+  /** Reads inputs of the route and of dependencies. Adds an issue to `issues` for each invalid input. */
   #readOf(
     dependencies: readonly PlannedDependency[],
     own: readonly TextInputPlan[] | undefined,
     issues: Issue[] | undefined,
   ): Issue[] | undefined {
-    // the inputs become properties of the context
+    // the values of inputs become properties of the context
     const context = this.#context as unknown as Record<string, unknown>;
     if (own !== undefined) {
       for (const input of own) {
@@ -138,7 +141,7 @@ class RouteCall {
   }
 
   /**
-   * Handles a request of a route that has a body and no dependencies, as soon as the body is complete. Never
+   * Handles a request to a route with a body and no dependencies, as soon as the body is complete. Never
    * throws, never rejects.
    */
   answerBody(edge: CoreEdge): Answer {
@@ -160,7 +163,7 @@ class RouteCall {
     }
   }
 
-  /** Returns the response for a received body. Never throws, never rejects. */
+  /** Returns the response for a complete body. Never throws, never rejects. */
   answerTo(
     value: unknown,
     isPlainJson: boolean,
@@ -171,13 +174,16 @@ class RouteCall {
       return edge.answer(
         this.#validated('body', this.#plan.body!.parseJson(value, 'body', isPlainJson), issues),
         this.#req,
-      ); // `body` is defined, because this method is called only for routes with a body
+      ); // defined, because only routes with a body call this method
     } catch (error) {
       return edge.fail(error, this.#req);
     }
   }
 
-  /** Reads the JSON body through a promise, which preserves the caller's AsyncLocalStorage. */
+  /**
+   * Reads the JSON body through a promise, because that preserves the AsyncLocalStorage context of the
+   * caller.
+   */
   #received(): Promise<readonly [value: unknown, isPlainJson: boolean]> {
     return this.#req.readJson(this.#plan.bodyOptions, (...received) => received);
   }
@@ -206,7 +212,7 @@ class RouteCall {
   }
 
   #handle(): unknown {
-    // `expiry` is set if the time limit of the request has passed while a step waited
+    // set if the time limit was exceeded while an earlier step waited
     if (this.#req.expiry !== undefined) throw this.#req.expiry;
     const context = this.#context as unknown as Record<string, unknown>;
     const { around, names } = this.#plan;
@@ -216,12 +222,12 @@ class RouteCall {
     const { event } = this.#req;
     const value = event === undefined ? handler(context) : observeHandler(event, handler, context);
     if (this.#plan.size === 0 || (!this.#resolution.hasCleanups && this.#resolution.tasks === undefined))
-      return value; // the pipeline converts the value to a response
+      return value; // CoreEdge converts the value to a response
     return isThenable(value) ? value.then((settled) => this.#finish(settled)) : this.#finish(value);
   }
 
   /**
-   * Converts the reply before the clean-up of scope `handler`, so that the error for an invalid reply is
+   * Converts the return value before the clean-ups of scope `handler`. So the error of an invalid reply is
    * thrown into the generators of that scope, and a transaction is rolled back.
    */
   #finish(value: unknown): Awaitable<HttpResponse> {
@@ -230,7 +236,7 @@ class RouteCall {
   }
 
   #leave(response: HttpResponse): Awaitable<HttpResponse> {
-    // the client already has an error response, because the time limit has passed
+    // the time limit was exceeded, so the client has already received an error response
     if (this.#req.expiry !== undefined) return abandon(response, this.#req.expiry);
     if (!this.#resolution.needsCleanup('handler')) {
       this.#leaveLater();
@@ -244,8 +250,8 @@ class RouteCall {
   }
 
   /**
-   * Throws the error of a request into the generators of its dependencies. A generator of scope `handler` may
-   * replace the error.
+   * Throws the error into the generators of the resolved dependencies. A generator of scope `handler` may
+   * throw another error instead.
    */
   #fail(error: unknown): unknown {
     this.#failure = { error };
@@ -256,13 +262,13 @@ class RouteCall {
     return this.#resolution.cleanUp('handler', this.#failure, ignore).then((failure) => {
       this.#failure = failure;
       this.#leaveLater();
-      throw failure!.error; // `failure` is defined: cleanUp() was called with a failure, so it returns one
+      throw failure!.error; // defined, because cleanUp() returns a failure if it is called with one
     });
   }
 
   /**
-   * Registers the clean-up of scope `request`, which runs after the response. After a successful handler,
-   * background tasks follow.
+   * Registers the clean-ups of scope `request`, which run after the response. Then the background tasks run,
+   * if the handler was successful.
    */
   #leaveLater(): void {
     const resolution = this.#resolution;
@@ -285,8 +291,8 @@ class RouteCall {
   }
 
   /**
-   * Refuses a request with 400 and all issues. Throws the error instead if an exception handler, a generator
-   * or a background task may need it.
+   * Refuses the request with a 400 that contains all issues. If an exception handler, a generator or a
+   * background task may need the error, it is thrown instead.
    */
   #refuse(issues: readonly Issue[]): HttpResponse {
     const { hasCleanups, tasks } = this.#resolution;
@@ -299,7 +305,7 @@ class RouteCall {
   }
 }
 
-/** A response that is made when the JSON body of its request has been parsed. */
+/** Response that is created as soon as the JSON body of the request is parsed. */
 class BodyAnswer extends LateAnswer implements JsonTaker {
   readonly #call: RouteCall;
   readonly #issues: Issue[] | undefined;
@@ -323,19 +329,20 @@ class BodyAnswer extends LateAnswer implements JsonTaker {
   }
 }
 
-/** The Resolution of all routes without dependencies. They can share it, because nothing is stored in it. */
+/** Shared by all routes without dependencies, because it never stores anything. */
 let nothingResolved: Resolution | undefined;
 
 /**
- * Discards the body of a response that will not be sent, so that the source of the body ends. @throws `error`
+ * Discards the body of a response that will not be sent, so that the source of the body is closed.
+ * @throws `error`
  */
 async function abandon(response: HttpResponse, error: unknown): Promise<never> {
-  // the caller gets `error`, so an error of the source is ignored
+  // `error` is thrown, so an error of the source is ignored
   if (isChunks(response.body)) await discard(response.body).catch(() => undefined);
   throw error;
 }
 
-/** Context of a handler or a dependency. Each member is read from the request when it is used. */
+/** Context of a handler or dependency. Its members are read from the request when they are used. */
 class RequestContext implements Context {
   readonly req: HttpRequest;
 
@@ -354,23 +361,23 @@ class RequestContext implements Context {
   }
 }
 
-/** Inputs of a route in addition to its path, for documents and for callers such as MCP. */
+/** All inputs of a route except its path, for the OpenAPI document and for MCP. */
 export interface RouteInputs {
-  /** Query, headers and cookies of the route and of all its dependencies. */
+  /** Query, header fields and cookies of the route and of all its dependencies. */
   readonly texts: readonly TextInputPlan[];
   readonly body: CompiledType | undefined;
   readonly form: SchemaPlan | undefined;
 }
 
-/** A route that can be added to the routing table. */
+/** A compiled route for the routing table, with its inputs. */
 export interface RoutedEndpoint {
   readonly endpoint: Endpoint;
   readonly inputs: RouteInputs;
 }
 
 /**
- * Compiles one method of a route. The dependency graph reports mistakes in its dependencies as findings.
- * @throws SvcError for mistakes in its schemas
+ * Compiles a route for one of its methods. Mistakes in its dependencies are reported as findings.
+ * @throws SvcError when a schema of the route has a mistake
  */
 export function compileRoute(route: FlatRoute, method: string, deps: RouteDeps): RoutedEndpoint {
   const subject = `${method} ${route.template.template}`;
@@ -407,9 +414,7 @@ function endpointOf(
   } satisfies Endpoint & { run: Core };
 }
 
-/**
- * All routes without inputs share these objects, because an application may have thousands of such routes.
- */
+/** Shared by all routes without inputs, because an application may have thousands of them. */
 const NO_SECURITY: readonly SecurityRequirement[] = Object.freeze([]);
 const NO_INPUTS: RouteInputs = Object.freeze({ texts: Object.freeze([]), body: undefined, form: undefined });
 const NO_META: Readonly<Record<string, unknown>> = Object.freeze({});
@@ -430,7 +435,7 @@ function planRoute(route: FlatRoute, subject: string, steps: Steps, deps: RouteD
   };
 }
 
-/** Returns the security requirements of the dependencies, followed by those of the route's spec. */
+/** Returns the security requirements of the dependencies, then those in the spec of the route. */
 function withOwn(
   security: readonly SecurityRequirement[],
   { security: own }: RouteSpec,
@@ -439,7 +444,7 @@ function withOwn(
 }
 
 function handlerOf({ handler }: FlatRoute): RoutePlan['handler'] {
-  // the cast is safe: the compiled context has the members of the handler's type
+  // the cast is safe: the context has the members that the handler's type requires
   return handler as RoutePlan['handler'];
 }
 
@@ -447,7 +452,7 @@ function edgeOf(reply: ReplyPlan, deps: RouteDeps): CoreEdge {
   return reply === DEFAULT_PLAN ? deps.usualEdge : new CoreEdge(reply, deps.errors);
 }
 
-/** Returns how the replies of a route are converted to text. */
+/** Returns how return values of the handler become responses. */
 function replyPlan(spec: RouteSpec, subject: string): ReplyPlan {
   const { response, status, tuple } = spec;
   if (response !== undefined) return replyPlanOf(response, spec, subject);
@@ -457,14 +462,14 @@ function replyPlan(spec: RouteSpec, subject: string): ReplyPlan {
 }
 
 /**
- * Returns the function that calls a route without inputs and dependencies. It does the work of
- * {@link guarded} itself: an application may have thousands of such routes, and so each needs only one
- * function.
+ * Returns the function that handles requests to a route without inputs and dependencies. It also does the
+ * work of {@link guarded}, so that each such route needs only one function. An application may have thousands
+ * of them.
  */
 function plainCore(handler: RoutePlan['handler'], edge: CoreEdge): Core {
   return (req) => {
     try {
-      // `expiry` is set if the time limit of the request has passed while middleware waited
+      // set if the time limit was exceeded while middleware waited
       if (req.expiry !== undefined) throw req.expiry;
       const context = new RequestContext(req);
       return edge.answer(
@@ -477,7 +482,7 @@ function plainCore(handler: RoutePlan['handler'], edge: CoreEdge): Core {
   };
 }
 
-/** Returns the route as middleware and rules see it. */
+/** Returns the description of a route that middleware and rules read. */
 function recordOf(
   { spec, template, declared }: FlatRoute,
   method: string,

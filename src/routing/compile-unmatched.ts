@@ -14,24 +14,24 @@ import type { Core, ErrorRenderer } from '../http/pipeline.ts';
 import type { Endpoint, TransportRequest } from '../http/request/request.ts';
 import type { RoutingTable } from '../http/router.ts';
 
-/** Dependencies for building the responses to requests without a matching route. */
+/** Functions and texts for responses to requests without a matching route. */
 interface UnmatchedDeps {
   readonly errors: ErrorRenderer;
-  /** All methods of the application's routes, as the value of `Allow`. */
+  /** Value of `Allow` with the methods of all routes. */
   readonly allMethods: string;
   suggest(path: string): string | undefined;
   /**
-   * Header fields of 405 responses by the value of `Allow`: one entry for each set of methods that a path
-   * has.
+   * Status and header fields of 405 responses, by the value of `Allow`. They are reused, because few
+   * different values occur.
    */
   readonly refusals: Map<string, Prepared>;
-  /** Responds to preflights; see {@link preflightsOf}. */
+  /** Returns the function that responds to a preflight of CORS; see {@link preflightsOf}. */
   readonly preflight: ((req: TransportRequest) => Core | undefined) | undefined;
 }
 
 /**
- * Responds to a request without a matching route: with 404, with 405, with the allowed methods for OPTIONS,
- * or with 400 for an invalid path.
+ * Responds to a request without a matching route: 404, 405, 204 with the allowed methods for OPTIONS, or 400
+ * for an invalid path.
  */
 export function unmatched(
   req: TransportRequest,
@@ -57,13 +57,13 @@ function options(allow: string): HttpResponse {
 }
 
 /**
- * Responds to a preflight (Fetch Standard §3.3.2) for a route with its own CORS middleware. A preflight has
- * the method OPTIONS, so it never reaches that route. Returns undefined if no route has CORS middleware of
- * its own. CORS middleware of the application responds before this function is called.
+ * Returns a function that responds to a preflight (Fetch Standard §3.3.2) for a route with CORS middleware of
+ * its own. Such a preflight never reaches the route, because its method is OPTIONS. Returns undefined if no
+ * route has CORS middleware. CORS middleware of the application has responded before.
  *
- * Browsers cache the response to a preflight for the address and any method (Fetch Standard §4.9), so the
- * cached response would also apply to other routes of the address. Therefore it may be cached only if those
- * other routes have the same middleware.
+ * Browsers cache the response to a preflight for the URL and all its methods (Fetch Standard §4.9). So it
+ * would also apply to other routes with the same path. It may only be cached if all these routes have the
+ * same CORS middleware.
  */
 export function preflightsOf(
   details: readonly { readonly route: CompiledRoute; readonly declared: Pick<FlatRoute, 'use' | 'socket'> }[],
@@ -113,15 +113,15 @@ function isSame(layers: readonly Middleware[] | undefined, others: readonly Midd
   return layers?.length === others.length && others.every((other, index) => layers[index] === other);
 }
 
-/** Marks the response to a preflight so that browsers do not cache it. */
+/** Makes browsers not cache the response to a preflight. */
 function forOnce(response: HttpResponse): HttpResponse {
   if (response.headers.has('access-control-max-age')) response.headers.set('Access-Control-Max-Age', '0');
   return response;
 }
 
 /**
- * Refuses a request. Throws an exception only if the application has a handler for it; otherwise the response
- * is returned.
+ * Returns the response that refuses a request. If the application has exception handlers, the response comes
+ * from them.
  */
 function refuse(
   Exception: typeof NotFound,
@@ -133,14 +133,14 @@ function refuse(
   return errors.hasHandlers ? errors.render(new Exception(detail), req) : problem(status, req.id, { detail });
 }
 
-/** Refuses the method of a request with 405 and `Allow`. */
+/** Returns a 405 with `Allow`. */
 function refuseMethod(
   allow: string,
   req: TransportRequest,
   errors: ErrorRenderer,
   refusals: Map<string, Prepared>,
 ): Awaitable<HttpResponse> {
-  const detail = `This path allows only ${allow}`;
+  const detail = `This path only allows the methods ${allow}`;
   if (errors.hasHandlers) {
     const answer = errors.render(new MethodNotAllowed(detail, { headers: { Allow: allow } }), req);
     return isThenable(answer)
@@ -153,15 +153,18 @@ function refuseMethod(
   return problem(405, req.id, { detail }, prepared);
 }
 
-/** Adds `Allow` to every 405 (RFC 9110 §15.5.6). */
+/**
+ * Adds `Allow` to the response if it is a 405 (RFC 9110 §15.5.6), because an exception handler may have
+ * omitted it.
+ */
 function withAllow(response: HttpResponse, allow: string): HttpResponse {
   if (response.status === 405 && !response.headers.has('Allow')) response.headers.set('Allow', allow);
   return response;
 }
 
 /**
- * Returns the function that suggests a similar path for the detail of a 404. It is not used in production,
- * where the detail would disclose paths of the application.
+ * Returns a function that suggests the path of a similar route for the detail of a 404. Production does not
+ * use it, because it would disclose paths of the application.
  */
 export function suggester(routes: readonly CompiledRoute[]): (path: string) => string | undefined {
   const templates = [...new Set(routes.map((route) => route.template))].slice(0, 1_000);

@@ -1,6 +1,6 @@
 /**
- * Compiles declarations: enters routes into the routing table, composes middleware, and reports
- * contradictions between declarations as findings.
+ * Compiles the declarations of an application: fills the routing table, combines middleware, and reports
+ * contradictions between declarations as findings of `svc check`.
  */
 import { preflightsOf, suggester, unmatched } from './compile-unmatched.ts';
 import { compileRoute } from './call.ts';
@@ -41,87 +41,91 @@ import type { DeclaredSocket, SocketHub, SocketOpener } from './websocket.ts';
 interface Declarations {
   readonly routes: Routes;
   /**
-   * The framework's own routes. A route of the application with one of their paths is never reached, and the
-   * compilation reports it.
+   * Routes of the framework, such as `/healthz`. A route of the application with the same method and path is
+   * reported as an error.
    */
   readonly operations?: Routes | undefined;
-  /** State that all WebSockets of the application share. */
+  /** Rooms and metrics that all WebSockets of the application share. */
   readonly sockets: SocketHub;
-  /** Routes that only the application itself can call: no transport reaches them. */
+  /** MCP tools, prompts and resources as routes. Only the application itself can call them. */
   readonly tools?: Routes | undefined;
   readonly middleware: readonly Middleware[];
-  /** Returns the place where the program has added a middleware. */
+  /** Returns where the program added a middleware. */
   placeOfMiddleware(middleware: Middleware): Place | undefined;
-  /** Plugins in dependency order. */
+  /** Plugins in the order in which they start. */
   readonly plugins: readonly Plugin[];
-  /** Findings that were reported before the compilation. */
+  /** Findings from before the compilation. */
   readonly findings: readonly Finding[];
   readonly services: Services;
   readonly errors: ErrorRenderer;
   readonly tasks: BackgroundRunner;
   readonly state: StateMap;
-  /** Whether a JSON body requires a Content-Type, unless the route decides. */
+  /** Whether a JSON body must have a Content-Type, unless the route sets this option itself. */
   readonly strictContentType: boolean;
-  /** Replacements of dependencies: the original function or class, and its replacement. */
+  /** Replaced dependencies: maps each original function or class to its replacement. */
   readonly overrides: ReadonlyMap<unknown, DependencySource>;
   config(key: string): unknown;
 }
 
-/** A compiled route with its declaration, for the rules of `svc check`. */
+/** A compiled route together with its declaration. The rules of `svc check` read both. */
 export interface RouteDetail {
   readonly route: CompiledRoute;
-  /** The declaration; all methods of one declaration share it. */
+  /** The declaration of the route, which the routes of its other methods share. */
   readonly declared: FlatRoute;
   readonly isOperation: boolean;
   readonly inputs: RouteInputs;
 }
 
-/** All declarations, compiled as far as possible. */
+/** View of an application, whose valid declarations are compiled even if others have mistakes. */
 export interface CompilationView extends CompiledView {
-  /** Details of `routes`, in the same order. */
+  /** Declarations and inputs of `routes`, in the same order. */
   readonly details: readonly RouteDetail[];
-  /** Routes that only the application itself can call. */
+  /** MCP tools, prompts and resources that are functions. */
   readonly tools: readonly RouteDetail[];
-  /** Exception handlers of the application. */
+  /** Exception handlers of the application, without those of routers. */
   readonly handlers: readonly ExceptionHandlers[];
 }
 
-/** Result of the compilation: its findings, and the application if none of them is an error. */
+/** Result of a compilation: its findings, and the application if no finding is an error. */
 export interface Compilation {
   readonly view: CompilationView;
-  /** All findings. An error among them prevents serving. */
+  /** All findings. If one of them is an error, serve() throws. */
   readonly findings: readonly Finding[];
   /**
    * Returns the compiled application.
-   * @throws SvcError `E_COMPILE` with every finding, if one of them is an error
+   * @throws SvcError `E_COMPILE` with all findings, if one of them is an error
    */
   serve(): CompiledApplication;
 }
 
-/** The compiled application. */
+/** The functions of a compiled application that servers and test clients call. */
 export interface CompiledApplication {
-  /** Every route, one for each method; the method of a WebSocket is `WEBSOCKET`. */
+  /** All routes, one for each method. The method of a WebSocket is `WEBSOCKET`. */
   readonly routes: readonly CompiledRoute[];
   readonly view: CompilationView;
-  /** Matches and handles a request. Never throws, never rejects. */
+  /** Matches a request to a route, and handles it. Never throws, never rejects. */
   readonly handle: Core;
   /**
-   * Handles a request for a WebSocket. `SwitchingProtocols` opens the socket; any other response refuses it.
+   * Handles a WebSocket handshake. The response `SwitchingProtocols` opens the WebSocket; any other response
+   * refuses it.
    */
   readonly upgrade: Core;
   /** Returns the route for a method and path; undefined if there is none. */
   routeAt(method: string, path: string): CompiledRoute | undefined;
-  /** Whether a WebSocket can be opened at a path. */
+  /** Whether a path belongs to a WebSocket route. */
   hasSocketAt(path: string): boolean;
-  /** Matches and handles a call of an internal route. */
+  /** Matches a call of an MCP tool, prompt or resource to its function, and handles it. */
   readonly handleTool: Core;
-  /** Resolves dependencies of scope `app`. Returns the function that cleans them up, which never rejects. */
+  /**
+   * Resolves the dependencies of scope `app`. Returns a function that runs their clean-ups, and never
+   * rejects.
+   */
   start(): Promise<() => Promise<void>>;
 }
 
 /**
- * Compiles as much as possible, and reports every contradiction between declarations as a finding. Never
- * throws for a contradiction.
+ * Compiles every declaration that has no mistake, and reports contradictions between declarations as
+ * findings. Does not throw for them.
  */
 export function compileApplication(declarations: Declarations): Compilation {
   const { middleware, plugins, services, errors, config, tasks, state, overrides } = declarations;
@@ -173,7 +177,7 @@ export function compileApplication(declarations: Declarations): Compilation {
   const whole =
     tools.length === 0 ? view : { ...view, routes: [...routes, ...tools.map((detail) => detail.route)] };
   for (const layer of middleware) askMiddleware(layer, whole, declarations.placeOfMiddleware(layer), report);
-  // routes without middleware of their own share the list of their router, so each list is checked once
+  // routes without `use` share the list of their router, so each list is only checked once
   const lists = new Map(
     [...details, ...tools].map(({ declared }) => [declared.use, declared.declared.place]),
   );
@@ -214,7 +218,7 @@ export function compileApplication(declarations: Declarations): Compilation {
   };
 }
 
-/** Matches a request, then runs the middleware around its route. */
+/** Returns a function that finds the route of a request, and then runs the middleware around it. */
 function matched(table: RoutingTable<Endpoint>, run: Core, method?: string): Core {
   return (req) => {
     req.match = table.match(method ?? req.method, req.path);
@@ -224,7 +228,10 @@ function matched(table: RoutingTable<Endpoint>, run: Core, method?: string): Cor
   };
 }
 
-/** Reports the findings of a middleware's compile(). An exception of compile() becomes a finding, too. */
+/**
+ * Calls compile() of a middleware, and reports its findings. If it throws, the exception becomes a finding
+ * too.
+ */
 function askMiddleware(
   layer: Middleware,
   view: CompilationView,
@@ -240,14 +247,13 @@ function askMiddleware(
       severity: 'error',
       subject: `middleware ${layer.kind ?? layer.constructor.name}`,
       place,
-      message: `the compile() of the middleware threw ${thrown(error)}`,
-      remedy:
-        error instanceof SvcError ? error.remedy : 'Fix the middleware: compile() must return its findings',
+      message: `compile() of the middleware threw ${thrown(error)}`,
+      remedy: error instanceof SvcError ? error.remedy : 'Correct the middleware: compile() must not throw',
     });
   }
 }
 
-/** Formats a thrown value in one line. */
+/** Returns a thrown value as text of one line. */
 export function thrown(error: unknown): string {
   if (error instanceof SvcError) return error.message;
   return error instanceof Error
@@ -257,7 +263,7 @@ export function thrown(error: unknown): string {
       : `a value of type ${typeof error}`;
 }
 
-/** Context of dependencies with scope `app`, which have no request. */
+/** Context of dependencies with scope `app`: it has no request. */
 class StartContext implements Context {
   readonly state: StateMap;
 
@@ -273,7 +279,7 @@ class StartContext implements Context {
   }
 }
 
-/** Compiles all routes that are not WebSockets, and enters each of their methods into the table. */
+/** Compiles all routes except WebSockets, and adds each of their methods to the table. */
 function enter(
   flat: readonly FlatRoute[],
   isOperation: boolean,
@@ -282,7 +288,7 @@ function enter(
 ): RouteDetail[] {
   const details: RouteDetail[] = [];
   const routes = flat.filter((route) => route.socket === undefined);
-  // static files are entered last: a route of the application with the same path is preferred
+  // static files come last, so that a route with the same path takes precedence
   for (const declared of [
     ...routes.filter((route) => route.mount === undefined),
     ...routes.filter((route) => route.mount !== undefined),
@@ -307,12 +313,12 @@ function enter(
   return details;
 }
 
-/** Method of all WebSocket routes in the routing table for WebSockets. */
+/** Method of WebSocket routes in their routing table. */
 const SOCKET = 'WEBSOCKET';
 
 /**
- * Enters WebSockets into a routing table of their own. In the main table, their paths respond with 426 to an
- * ordinary GET request, unless another route handles it.
+ * Adds WebSocket routes to a routing table of their own. In the main table, a GET request to their path gets
+ * 426, unless another route has this path.
  */
 function enterSockets(
   flat: readonly FlatRoute[],
@@ -366,12 +372,12 @@ function compiledSocket(
   });
 }
 
-/** Whether a route is the path of a static folder itself, which another route may handle instead. */
+/** Returns whether a route is the path of a static folder itself. Another route may also have this path. */
 function isFolderOfMount({ mount, template }: FlatRoute): boolean {
   return mount !== undefined && template.parameters.at(-1)?.converter !== CONVERTERS.path;
 }
 
-/** Compiles one route. Mistakes in its schemas and dependencies become findings. */
+/** Compiles one route. Mistakes in its schemas and dependencies are reported as findings. */
 function compiled(
   route: FlatRoute,
   method: string,
@@ -393,30 +399,30 @@ function compiled(
     };
   } catch (error) {
     deps.report({
-      // an error without a rule may come from a getter of the spec, for example from one that refers to a
-      // later declaration
+      // An error without a rule may come from a getter in the spec. Such a getter may use a value that is
+      // defined later in the program.
       rule: (error instanceof SvcError ? faultOf(error.code).rule : undefined) ?? 'SVC107',
       severity: 'error',
       subject: `${method} ${route.template.template}`,
       place: route.declared.place,
-      message: error instanceof SvcError ? error.message : `reading the declaration threw ${thrown(error)}`,
+      message: error instanceof SvcError ? error.message : `compiling the route threw ${thrown(error)}`,
       remedy:
         error instanceof SvcError
           ? error.remedy
-          : 'Correct spec, schemas and dependencies of the route; a getter must not use a value that is defined after the application compiles',
+          : 'Correct the spec, schemas and dependencies of the route; their getters can only use values that exist when the application compiles',
     });
     return undefined;
   }
 }
 
-/** Returns `deps` with `errors` as the renderer of errors. */
+/** Returns `deps` for routes whose errors are converted by `errors`. */
 function within(deps: RouteDeps, errors: ErrorRenderer): RouteDeps {
   return errors === deps.errors ? deps : { ...deps, errors, usualEdge: new CoreEdge(DEFAULT_PLAN, errors) };
 }
 
 /**
- * Returns the middleware of a route. The first one is its time limit, unless a timeout middleware enforces
- * that limit.
+ * Returns the middleware of a route. The time limit of the route is the first one, unless a timeout
+ * middleware enforces it.
  */
 function around(
   { use, spec: { timeoutMs } }: FlatRoute,
@@ -441,14 +447,15 @@ function reportDuplicateNames(flat: readonly FlatRoute[], report: (finding: Find
         severity: 'error',
         subject: `${route.methods.join(', ')} ${route.template.template}`,
         place: route.declared.place,
-        message: `the name "${name}" belongs to ${earlier.template.template} already`,
+        message: `the name "${name}" is already the name of the route ${earlier.template.template}`,
         remedy: 'Give each route a unique name, because urlFor() finds a route by its name',
       });
   }
 }
 
 /**
- * Returns the function inside of all middleware: it calls the matched endpoint, or responds if there is none.
+ * Returns the function inside all middleware of the application. It calls the matched route, or responds
+ * without one.
  */
 function core(
   details: readonly RouteDetail[],
@@ -464,7 +471,7 @@ function core(
     ),
   );
   const suggest = env === 'production' ? () => undefined : suggester(routes);
-  // made only if a route has CORS middleware of its own
+  // created only if a route has CORS middleware of its own
   const hasPreflights = details.some(({ declared: { use } }) => use.some(({ kind }) => kind === 'cors'));
   const parts = {
     errors,
@@ -479,24 +486,27 @@ function core(
   };
 }
 
-/** Further remedies for a route that has the path of an endpoint of the framework, by this path. */
+/** Additional remedy for a route that has the path of a framework's route, by this path. */
 const OTHER_WAYS: Readonly<Record<string, string>> = {
   '/metrics': ', or the metrics a port of their own: ops: { metrics: { port } }',
   '/docs': ', or switch the page off with enableDocs: false',
   '/openapi.json': ', or switch the document off with enableDocs: false',
 };
 
-/** Finding: the path of a route belongs to an endpoint of the framework. */
+/** Returns the finding that a route has the path of a framework's route. */
 function hidden(route: CompiledRoute): Finding {
   return mistakeOf(
     route,
     'SVC102',
-    `the route can never be reached: ${route.template} belongs to the operations endpoints`,
+    `the route can never be reached: ${route.template} is a route of the framework`,
     `Give the route another path${OTHER_WAYS[route.template] ?? ''}`,
   );
 }
 
-/** Finding: a static folder and a route have equal paths, so that one of the two is never reached. */
+/**
+ * Returns the finding that a static folder and a route have the same path, so that one of them is never
+ * reached.
+ */
 function mounted(route: CompiledRoute, { template, place }: CompiledRoute): Finding {
   return mistakeOf(
     route,
@@ -506,7 +516,7 @@ function mounted(route: CompiledRoute, { template, place }: CompiledRoute): Find
   );
 }
 
-/** Finding: two routes match the same requests. */
+/** Returns the finding that two routes match the same requests. */
 function duplicate(route: CompiledRoute, first: CompiledRoute): Finding {
   return mistakeOf(
     route,

@@ -1,7 +1,7 @@
 /**
- * Plans the dependencies of a route: each comes after those that it needs. A cycle is a mistake, and so is a
- * dependency that needs one of a shorter scope. The second part of the file resolves the dependencies for one
- * request.
+ * Determines the order of a route's dependencies: each one comes after those that it needs. A cycle is a
+ * mistake; so is a dependency that needs one with a shorter scope. The second part of this file resolves the
+ * dependencies for each request.
  */
 import { errorAfter, SvcError } from '../base/errors.ts';
 import { BackgroundTasks } from './background.ts';
@@ -17,7 +17,7 @@ import type { Context, HttpRequest, SecurityRequirement, StateMap } from '../htt
 import type { RequestEvent } from '../http/request/event.ts';
 import type { Surround } from '../http/state.ts';
 
-/** The plan of one route while it is made. */
+/** The dependencies of one route, while their order is being determined. */
 interface Ordering {
   readonly planned: PlannedDependency[];
   readonly slots: Map<DependencySource, number>;
@@ -31,14 +31,17 @@ interface PlannerDeps {
   readonly report: (finding: Finding) => void;
 }
 
-/** Dependencies from the one that the route names to the current one. Each needs the next. */
+/** Dependencies on the way from the route to the current one. Each one needs the next. */
 type Path = readonly { readonly source: DependencySource; readonly label: string; readonly scope: Scope }[];
 
 const NOWHERE: Declared = Object.freeze({ place: Object.freeze({ file: '<unknown>', line: 0, column: 0 }) });
 
 const RANK: Readonly<Record<Scope, number>> = { handler: 0, request: 1, app: 2 };
 
-/** The dependencies of one application: plans them, reports mistakes, and keeps those of scope `app`. */
+/**
+ * The dependencies of one application. It determines their order, reports mistakes, and stores the values of
+ * scope `app`.
+ */
 export class DependencyGraph {
   readonly #app: Ordering = { planned: [], slots: new Map(), subject: 'the application', declared: NOWHERE };
   #values: readonly unknown[] = [];
@@ -52,12 +55,12 @@ export class DependencyGraph {
     this.#report = deps.report;
   }
 
-  /** Starts an empty plan for a route. */
+  /** Returns an empty list for the dependencies of a route. */
   order(subject: string, declared: Declared): Ordering {
     return { planned: [], slots: new Map(), subject, declared };
   }
 
-  /** Resolves dependencies of scope `app`. Returns a function that cleans them up. */
+  /** Resolves the dependencies of scope `app`. Returns a function that runs their clean-ups. */
   async start(
     context: Context,
   ): Promise<(onError: (error: unknown, label: string) => void) => Promise<unknown>> {
@@ -65,7 +68,7 @@ export class DependencyGraph {
     try {
       await resolution.resolve(this.#app.planned);
     } catch (error) {
-      // errors of the clean-up are ignored, because the first failure is thrown
+      // errors of the clean-ups are ignored, because the first error is thrown
       await resolution.cleanUp('app', { error }, ignore);
       throw error;
     }
@@ -73,7 +76,10 @@ export class DependencyGraph {
     return (onError) => resolution.cleanUp('app', undefined, onError);
   }
 
-  /** Adds a dependency, and those it needs, to a plan. Returns its slot; -1 if a mistake was reported. */
+  /**
+   * Adds a dependency, and before it those that it needs. Returns its slot (the index of its value), or -1 if
+   * a mistake was reported.
+   */
   plan(ordering: Ordering, dependency: Dependency<unknown>, above: Path = []): number {
     const source = this.#overrides.get(dependency.source) ?? dependency.source;
     const { scope } = dependency;
@@ -142,7 +148,7 @@ export class DependencyGraph {
   }
 
   #planShared(ordering: Ordering, dependency: Dependency<unknown>, label: string, above: Path): number {
-    // subject and place of this route, so that findings name the first route that uses the dependency
+    // findings about this dependency name the first route that uses it
     const shared = { ...this.#app, subject: ordering.subject, declared: ordering.declared };
     const slot = this.plan(
       shared,
@@ -215,7 +221,8 @@ const PROVIDER_KEYS: ReadonlySet<string> = new Set<keyof ProviderSpec>([
 const CONTEXT_KEYS: ReadonlySet<string> = new Set<ContextKey>(['req', 'signal', 'state', 'params']);
 
 /**
- * Returns the function that calls a source. It is chosen here, so that nothing is decided for each request.
+ * Returns the function that calls a source. All decisions are made here, so that none is made for each
+ * request.
  */
 function callerOf(
   source: DependencySource,
@@ -243,17 +250,14 @@ function callerOf(
   };
 }
 
-/**
- * Whether a source is a class, which must be called with `new`. Only the source text of a function shows
- * whether it is a class.
- */
+/** Returns whether a source is a class, which must be called with `new`. Only its source text shows that. */
 function isClass(source: unknown): boolean {
   return typeof source === 'function' && /^class\b/.test(Function.prototype.toString.call(source));
 }
 
 /**
- * Returns the context of a provided function: the context of the request, with the function's own
- * dependencies as members.
+ * Returns the context for a function of provide(). Its members are those of the request's context, and the
+ * dependencies of the function.
  */
 function contextOf(context: Context, names: readonly string[], values: readonly unknown[]): object {
   const own = new ProvidedContext(context) as unknown as Record<string, unknown>;
@@ -281,33 +285,37 @@ class ProvidedContext implements Context {
   }
 }
 
-/* Resolves the dependencies of one request, independent ones in parallel. Cleans them up in reverse order. */
+/*
+ * Resolves the dependencies of a request. Those that do not need each other are resolved in parallel. Their
+ * clean-ups run in reverse order.
+ */
 
-/** A dependency in the plan of one route. */
+/** A dependency of a route, with everything that is needed to resolve it. */
 export interface PlannedDependency {
-  /** Index of the dependency's value in the values of a request. */
+  /** Index of its value in {@link Resolution.values}. */
   readonly slot: number;
   readonly label: string;
   readonly scope: Scope;
   readonly inputs: readonly TextInputPlan[];
   readonly security: readonly SecurityRequirement[];
-  /** Slots of the dependencies that it needs. */
+  /** Indexes in {@link Resolution.values} of the dependencies that this one needs. */
   readonly needs: readonly number[];
-  /** Calls the source; for scope `app`, returns the value that all requests share. */
+  /** Calls the source. For scope `app`, returns the value that was resolved at the start. */
   readonly call: (request: Resolution) => unknown;
-  /** Whether the source may return a generator, which is advanced to its first `yield`. */
+  /** Whether the source may return a generator. Its first `yield` gives the value. */
   readonly mayYield: boolean;
-  /** Set if the dependency runs the functions that need it, as a transaction does: see {@link surrounded}. */
+  /**
+   * Set if this dependency runs the functions that need it, as a transaction does: see {@link surrounded}.
+   */
   readonly surround: Surround | undefined;
-  /** Whether other dependencies need this one, so that they must wait until it is resolved. */
+  /** Whether other dependencies need this one, and so must wait for it. */
   isNeeded: boolean;
 }
 
 /**
- * Moves the dependencies that surround others (such as a transaction), and those that need them, behind all
- * others. So a transaction begins only after everything that does not need it is resolved. A surrounding
- * dependency runs the functions that need it, the handler among them. `inside` contains the slots of all
- * moved dependencies.
+ * Moves dependencies with `surround`, such as a transaction, to the end, together with those that need them.
+ * So a transaction begins only when everything that does not need it is resolved. Such a dependency runs the
+ * handler and all functions that need it. `inside` contains the `slot` of each moved dependency.
  */
 export function surrounded(planned: readonly PlannedDependency[]): {
   readonly order: readonly PlannedDependency[];
@@ -315,7 +323,7 @@ export function surrounded(planned: readonly PlannedDependency[]): {
 } {
   const around: PlannedDependency[][] = [];
   for (const { needs } of planned) {
-    // both are defined: a plan lists the needs of a dependency before the dependency itself
+    // both exist, because a dependency comes after all that it needs
     const outer = needs.flatMap((slot) => [...around[slot]!, planned[slot]!]);
     around.push([...new Set(outer)].filter(({ surround }) => surround !== undefined));
   }
@@ -337,8 +345,8 @@ export function surrounded(planned: readonly PlannedDependency[]): {
 }
 
 /**
- * Runs each step of a generator inside the surrounding dependencies. The call of a generator function runs
- * none of its code, so it is not enough to surround that call.
+ * Runs each step of a generator inside the surrounding dependencies. The call of a generator function is not
+ * enough, because it runs none of the code of the generator.
  */
 function steppedInside<G extends Generator | AsyncGenerator>(
   generator: G,
@@ -352,7 +360,7 @@ function steppedInside<G extends Generator | AsyncGenerator>(
   });
 }
 
-/** Returns a function that runs `call` inside the surrounding dependencies of `around`. */
+/** Returns a function that runs `call` inside all surrounding dependencies in `around`. */
 export function calledInside<T>(
   around: readonly PlannedDependency[],
   { values }: Resolution,
@@ -361,30 +369,32 @@ export function calledInside<T>(
   return around.reduce(
     (inner, { slot, surround }) =>
       (context) =>
-        // `surround` is defined, because `around` lists only dependencies that surround others
+        // defined, because `around` only contains dependencies with `surround`
         surround!(values[slot], () => inner(context)),
     call,
   );
 }
 
-/** The error that ended a request early. It is in an object, because `undefined` can be thrown, too. */
+/**
+ * The error that ended a request early. It is wrapped in an object, because `undefined` can be thrown too.
+ */
 interface Failure {
   readonly error: unknown;
 }
 
-/** The state of the dependencies of one request while they are resolved. */
+/** Resolves the dependencies of one request, and runs their clean-ups. */
 export class Resolution {
   readonly context: Context;
-  /** Diagnostics event of the request; undefined without subscribers. */
+  /** Diagnostics event of the request; undefined if the channels have no subscribers. */
   readonly #event: RequestEvent | undefined;
   readonly values: unknown[];
-  /** Validated inputs by slot. */
+  /** Validated inputs of the dependencies, by the same index as `values`. */
   readonly inputs: (Readonly<Record<string, unknown>> | undefined)[];
   tasks: BackgroundTasks | undefined;
-  /** Promises, by slot, of running dependencies that others need. They never reject. */
+  /** Promises of running dependencies that others need, by the same index as `values`. They never reject. */
   #waiting: (Promise<void> | undefined)[] | undefined;
   #pending = 0;
-  /** The failure of the dependency with the lowest slot, so far. */
+  /** Failure of a dependency. If there are several, that of the first dependency in the order. */
   #failed: (Failure & { readonly slot: number }) | undefined;
   #settle: PromiseWithResolvers<void> | undefined;
   #cleanups: Partial<Record<Scope, Cleanup[]>> | undefined;
@@ -401,10 +411,10 @@ export class Resolution {
   }
 
   /**
-   * Resolves dependencies in order. Each one starts as soon as those that it needs are resolved, so
-   * independent dependencies run in parallel. Returns a promise only if a dependency returns one. After a
-   * failure, no further dependency starts. Running ones are awaited, so that all can be cleaned up; then the
-   * first failure in order is thrown.
+   * Resolves dependencies in the given order. Each one starts when those that it needs are resolved, so
+   * others run in parallel. Returns a promise only if it has to wait. After a failure, no further dependency
+   * starts, but running ones are awaited, so that all can be cleaned up. Then the error of the first failed
+   * dependency in the order is thrown.
    */
   resolve(planned: readonly PlannedDependency[]): Promise<void> | undefined {
     for (const dependency of planned) {
@@ -422,8 +432,9 @@ export class Resolution {
   }
 
   /**
-   * Finishes the generators of a scope, in reverse order. `failure`, the error that ended the request, is
-   * thrown into them. An exception of one generator is thrown into the next, and is returned at the end.
+   * Runs the generators of a scope to their end, the last one first. `failure`, the error that ended the
+   * request, is thrown into them. If a generator throws another error, this error is thrown into the
+   * remaining ones, and is returned.
    */
   async cleanUp(
     scope: Scope,
@@ -446,7 +457,7 @@ export class Resolution {
     return current;
   }
 
-  /** Whether a scope has generators to finish. */
+  /** Whether generators of a scope must still run to their end. */
   needsCleanup(scope: Scope): boolean {
     const cleanups = this.#cleanups?.[scope];
     return cleanups !== undefined && cleanups.length > 0;
@@ -467,8 +478,8 @@ export class Resolution {
   }
 
   /**
-   * Calls a dependency. Publishes diagnostics messages, unless its scope is `app`, because such a dependency
-   * was resolved before.
+   * Calls a dependency, and publishes its diagnostics messages. A dependency of scope `app` has none, because
+   * it was resolved at the start.
    */
   #enter(dependency: PlannedDependency): unknown {
     const { scope, label } = dependency;
@@ -509,8 +520,8 @@ export class Resolution {
   }
 
   /**
-   * Waits by two callbacks and a counter. An async function for each dependency, with allSettled(), would
-   * take three times as long (test/bench/dependencies.ts).
+   * Waits with two callbacks and a counter. An async function per dependency, with allSettled(), would take
+   * three times as long (test/bench/dependencies.ts).
    */
   #await({ slot, isNeeded }: PlannedDependency, value: PromiseLike<unknown>): void {
     this.#pending++;
@@ -540,7 +551,7 @@ export class Resolution {
   }
 }
 
-/** A generator that has yielded its value, and must be finished. */
+/** A generator that has yielded the value of its dependency, and must still run to its end. */
 class Cleanup {
   readonly #generator: Generator | AsyncGenerator;
   readonly dependency: PlannedDependency;
@@ -550,7 +561,7 @@ class Cleanup {
     this.dependency = dependency;
   }
 
-  /** Finishes the generator. Returns a promise only if there is something to await. */
+  /** Runs the generator to its end. Returns a promise only if it has to wait. */
   leave(failure: Failure | undefined): Promise<void> | undefined {
     const step = failure === undefined ? this.#generator.next() : this.#generator.throw(failure.error);
     if (isThenable(step)) return step.then((left) => (left.done === true ? undefined : this.#close()));

@@ -1,20 +1,20 @@
 /**
- * Dependencies: declared as data in this file; planned when the application compiles, then resolved and
- * cleaned up for each request (both in di-plan.ts). Text inputs (query, headers, cookies) are compiled here.
+ * Dependencies of handlers. This file declares them as data. When the application compiles, di-plan.ts
+ * determines their order; for each request, it resolves them and cleans them up. This file also compiles text
+ * inputs: query, header fields and cookies.
  *
- * Two ways to declare one:
- *   Depends(source)        a function, generator, class, state key, or the result of provide()
- *   provide(spec, fn)      a function with inputs and dependencies of its own, validated and resolved before it runs
+ * Depends(source) declares a dependency. Its source is a function, a generator function, a class, a state
+ * key, or the result of provide(spec, fn). In that case, `fn` itself has inputs and dependencies.
  *
  * Scopes:
- *   scope    resolved           cleaned up
- *   request  per request        after the response has been sent; a generator gets the error that ended the request early
- *   handler  per request        before the first byte: a commit that fails becomes the response
- *   app      once, at start-up  once, at shutdown
+ *   request   resolved for each request, and cleaned up after the response was sent
+ *   handler   resolved for each request, and cleaned up before the response is sent: an error in a clean-up,
+ *             such as a failed commit, replaces the response
+ *   app       resolved once at the start, and cleaned up at the shutdown
  *
- * A dependency must not need one of a shorter scope. If Depends() names no scope, the source decides: its own
- * scope; else `handler` if it needs a dependency of that scope; else `request`. A source is resolved once for
- * each request, unless `cache` is false.
+ * A dependency must not need one with a shorter scope. If Depends() names no scope, the default scope of the
+ * source applies. If there is none, it is `handler` if the source needs a dependency of that scope, and
+ * otherwise `request`. A source is resolved once for each request, unless `cache` is false.
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, oneOf, readOptions, shown } from '../base/options.ts';
@@ -26,13 +26,15 @@ import type { Result, SchemaClass, SchemaPlan } from '../schema/schema.ts';
 
 export type { Scope } from '../http/state.ts';
 
-/** A dependency source: a function of the request's context, or a class. */
+/**
+ * Argument of {@link Depends}: a function that gets the request's context, or a class whose constructor does.
+ */
 export type DependencySource =
   ((context: Context) => unknown) | (new (context: Context) => unknown) | typeof BackgroundTasks;
 
 /**
- * Type of a source's value: an instance of a class, the yielded value of a generator, or the result of a
- * promise.
+ * Type of the value of a dependency: the instance of a class, the yielded value of a generator, or the result
+ * of a promise.
  */
 export type Provided<F> = F extends abstract new (...args: never[]) => infer I
   ? I
@@ -42,17 +44,17 @@ export type Provided<F> = F extends abstract new (...args: never[]) => infer I
       : Awaited<R>
     : never;
 
-/** A dependency in a spec. Made by {@link Depends} only. */
+/** A dependency in a spec. Only {@link Depends} creates it. */
 export class Dependency<out T> {
-  /** Not set at run time: carries the type of the value for the compiler. */
+  /** Carries the type of the value for the compiler; never set at run time. */
   declare readonly value?: T;
   /** @internal */
   readonly source: DependencySource;
   /** @internal */
   readonly isCached: boolean;
-  /** Scope given to Depends(), if any. */
+  /** Scope that was passed to Depends(), if any. */
   readonly #scope: Scope | undefined;
-  /** Private, so that TypeScript does not accept objects of another class as dependencies. */
+  /** Private member, so that TypeScript accepts only objects of this class as dependencies. */
   readonly #isDependency = true;
 
   /** @internal */
@@ -63,14 +65,18 @@ export class Dependency<out T> {
   }
 
   /**
-   * Scope of the value. Read it when the application compiles: a provided function may refer to later
-   * declarations. @internal
+   * Scope of the value. Only read it when the application compiles, because the spec of a provided function
+   * may refer to later declarations.
+   * @internal
    */
   get scope(): Scope {
     return this.#scopeWithin(new Set());
   }
 
-  /** `seen`: the sources that lead to this one, to find cycles. */
+  /**
+   * Returns the scope. `seen` contains the sources on the way to this one, because sources may need each
+   * other in a cycle.
+   */
   #scopeWithin(seen: Set<DependencySource>): Scope {
     const known = this.#scope ?? scopeOfSource(this.source);
     if (known !== undefined || seen.has(this.source)) return known ?? 'request';
@@ -89,18 +95,18 @@ export class Dependency<out T> {
 
 /** Options of {@link Depends}. */
 export interface DependsOptions {
-  /** Resolves the source once for each request, and shares the value. Default true. */
+  /** Whether all users of the source in a request share one value. Default true. */
   readonly cache?: boolean | undefined;
   /**
-   * Scope of the value. Default: the source's own scope (a transaction has `handler`); else `handler` if the
-   * source needs a dependency of that scope; else `request`.
+   * Lifetime of the value. Default: the default scope of the source, such as `handler` for a transaction.
+   * Without one, it is `handler` if the source needs a dependency of that scope, and otherwise `request`.
    */
   readonly scope?: Scope | undefined;
 }
 
 /**
- * Declares a dependency: the handler gets the value of `source`.
- * @throws SvcError `E_DEPENDS` for an invalid source
+ * Declares a dependency in a spec: the handler receives the value of `source`.
+ * @throws SvcError `E_DEPENDS` when the source is not a function or a class
  */
 export function Depends<F extends DependencySource>(
   source: F,
@@ -114,34 +120,34 @@ export function Depends<F extends DependencySource>(
   return new Dependency(source, cache, scope === '' ? undefined : scope);
 }
 
-/** Input fields by name, as `Field()` declares them, or a schema class. */
+/** A schema class, or an object whose members are declared by `Field()`. */
 export type InputShape = object;
-/** Type of the values that an {@link InputShape} describes. */
+/** Type of the values of an {@link InputShape}. */
 export type InputOf<S> = S extends SchemaClass<infer T> ? T : { readonly [K in keyof S]: S[K] };
 
-/** Text inputs of a route or dependency: query, header fields and cookies, in addition to path and body. */
+/** Text inputs of a route or dependency: query, header fields and cookies. */
 export interface TextInputs {
   readonly query?: InputShape | undefined;
-  /** Header fields: `userAgent` reads `User-Agent`; an alias gives another field name. */
+  /** Header fields. The member `userAgent` reads `User-Agent`; an alias names another header field. */
   readonly headers?: InputShape | undefined;
   readonly cookies?: InputShape | undefined;
 }
 
-/** Inputs and dependencies of a {@link provide}d function. Every key that is not an input is a dependency. */
+/** Spec of a function for {@link provide}. Every key that is not listed here is a dependency. */
 export interface ProviderSpec extends TextInputs {
-  /** Security requirement that the dependency enforces, for documents and checks. */
+  /** Security requirement that this dependency enforces, for the OpenAPI document and `svc check`. */
   readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
   /**
-   * Names of required secret settings, for example `['authSecret']`: an application that lacks one does not
-   * start.
+   * Names of settings with secrets that this dependency needs, for example `['authSecret']`. Without them,
+   * the application does not start.
    */
   readonly secrets?: readonly string[] | undefined;
 }
-/** Members of every context. Dependencies of a provided function cannot have these names. */
+/** Members that every context has. A dependency of a provided function cannot have these names. */
 export type ContextKey = 'req' | 'signal' | 'state' | 'params';
 type ProviderKey = keyof ProviderSpec | ContextKey;
 
-/** `S`, in which each key that is neither an input nor a dependency has an error text as its type. */
+/** `S`, or error texts as the types of keys that are neither an input nor a dependency. */
 type CheckedProvider<S> = {
   readonly [K in keyof S]: K extends keyof ProviderSpec
     ? ProviderSpec[K]
@@ -163,8 +169,8 @@ const PROVIDERS = new WeakMap<
 >();
 
 /**
- * Creates a dependency function with inputs and dependencies of its own. The spec is read when the
- * application compiles, so that a getter in it may refer to later declarations.
+ * Returns a dependency function that has inputs and dependencies itself. The spec is read when the
+ * application compiles, so a getter in it may refer to later declarations.
  */
 export function provide<const S extends object, R>(
   spec: S & CheckedProvider<S>,
@@ -173,7 +179,7 @@ export function provide<const S extends object, R>(
   const provider = (_context: Context): R => {
     throw new SvcError('E_DEPENDS', [
       fn.name || 'this function',
-      'a function made by provide() must not be called directly',
+      'the result of provide() must be passed to Depends(), and not be called',
     ]);
   };
   Object.defineProperty(provider, 'name', { value: fn.name });
@@ -181,7 +187,7 @@ export function provide<const S extends object, R>(
   return provider;
 }
 
-/** A source with its inputs and dependencies. */
+/** Name, function and spec of a dependency source. */
 export interface ReadSource {
   readonly label: string;
   readonly spec: Readonly<Record<string, unknown>>;
@@ -190,16 +196,16 @@ export interface ReadSource {
   readonly security: readonly SecurityRequirement[];
 }
 
-/** A dependency as rules of `svc check` see it. */
+/** A dependency, as the rules of `svc check` read it. */
 interface DependencyView {
   readonly label: string;
   readonly secrets: readonly string[];
-  /** Security requirements of this dependency, without those of its own dependencies. */
+  /** Security requirements that this dependency itself enforces. */
   readonly security: readonly SecurityRequirement[];
   readonly needs: readonly Dependency<unknown>[];
 }
 
-/** Returns the name, secrets, security requirements and dependencies of a dependency. */
+/** Returns the view of a dependency for the rules of `svc check`. */
 export function viewOfDependency({ source }: Dependency<unknown>): DependencyView {
   const { label, spec, security } = readSource(source);
   return {
@@ -209,22 +215,22 @@ export function viewOfDependency({ source }: Dependency<unknown>): DependencyVie
     needs: Object.keys(spec)
       .map((key) => spec[key])
       .filter(Dependency.is),
-  }; // the type of provide() allows only texts in `secrets`
+  }; // the cast is safe: provide() only allows a list of texts in `secrets`
 }
 
-/** Returns the function of a dependency, for rules that inspect its code. */
+/** Returns the function of a dependency, whose code some rules of `svc check` read. */
 export function functionOf({ source }: Dependency<unknown>): (...args: never[]) => unknown {
   return readSource(source).run;
 }
 
 /**
- * Reads a source. If `source` is a replacement (as in a test client), `declared` is the replaced source. A
- * replacement keeps the security requirements of that source, so that it is resolved at the same step, before
- * the body is read.
+ * Reads name, function and spec of a source. If a test client has replaced the source, `declared` is the
+ * original. The replacement keeps its security requirements, so that it is still resolved before the body is
+ * read.
  */
 export function readSource(source: DependencySource, declared: DependencySource = source): ReadSource {
   const provider = PROVIDERS.get(source);
-  // the type of provide() allows one requirement or a list
+  // the cast is safe: provide() only allows one requirement or a list
   const security = [PROVIDERS.get(declared)?.spec['security'] ?? []].flat() as SecurityRequirement[];
   const run = provider?.fn ?? (source as (context: never) => unknown);
   return {
@@ -236,13 +242,13 @@ export function readSource(source: DependencySource, declared: DependencySource 
   };
 }
 
-/** The inputs of one location (query, headers or cookies), of a route or dependency. */
+/** Compiled inputs of a route or dependency from one place: query, header fields or cookies. */
 export class TextInputPlan {
-  /** Name of the property in the context. */
+  /** Name of the member of the context that contains the values. */
   readonly key: keyof TextInputs;
   readonly from: 'query' | 'header' | 'cookie';
   readonly plan: SchemaPlan;
-  /** Header names by member names: `user-agent` for `userAgent`. */
+  /** Names of header fields by the names of members: `user-agent` for `userAgent`. */
   readonly #fieldNames: ReadonlyMap<string, string>;
   readonly #lists: ReadonlySet<string>;
 
@@ -259,12 +265,12 @@ export class TextInputPlan {
     this.#lists = new Set(plan.fields.filter((field) => field.isList).map((field) => field.wireName));
   }
 
-  /** Returns the name that clients use for a member: the name of the header, or the member's own. */
+  /** Returns the name that clients use for an input: for header inputs, the name of the header field. */
   nameOf(wireName: string): string {
     return this.#fieldNames.get(wireName) ?? wireName;
   }
 
-  /** Reads and validates the inputs of a request. */
+  /** Reads these inputs from a request, and validates them. */
   read(req: HttpRequest): Result<unknown> {
     if (this.from === 'query') return this.plan.parseText(req.query, 'query');
     if (this.from === 'cookie') return this.plan.parseText(req.cookies, 'cookie');
@@ -289,14 +295,17 @@ export class TextInputPlan {
   }
 }
 
-/** Returns the header name of a member: its alias, or for example `user-agent` for `userAgent`. */
+/**
+ * Returns the header field of a member: its alias, or its name in another form, such as `user-agent` for
+ * `userAgent`.
+ */
 function fieldNameOf(name: string, wireName: string): string {
   return (
     name === wireName ? name.replace(/([a-z0-9])([A-Z])/g, '$1-$2').replaceAll('_', '-') : wireName
   ).toLowerCase();
 }
 
-/** Returns the items of a comma-separated list, without empty ones (RFC 9110 §5.6.1.2). */
+/** Returns the non-empty items of a comma-separated list (RFC 9110 §5.6.1.2). */
 function itemsOf(value: string): string[] {
   return value
     .split(',')
@@ -310,15 +319,16 @@ const SOURCES = [
   ['cookies', 'cookie'],
 ] as const;
 
-/** Compiles the text inputs of a spec. */
+/** Compiles the text inputs in a spec. */
 export function readTextInputs(spec: Readonly<Record<string, unknown>>): TextInputPlan[] {
   return SOURCES.flatMap(([key, from]) => {
     const shape = spec[key];
-    return shape === undefined ? [] : [new TextInputPlan(key, from, planOfShape(shape as InputShape, key))]; // the type of the spec allows only shapes
+    // the cast is safe: the type of `spec` only allows shapes
+    return shape === undefined ? [] : [new TextInputPlan(key, from, planOfShape(shape as InputShape, key))];
   });
 }
 
-/** Returns the plan of a schema class, or of an object of fields. */
+/** Returns the compiled schema of a class, or of an object of fields. */
 export function planOfShape(shape: InputShape, owner: string): SchemaPlan {
   return isSchemaClass(shape) ? planOf(shape) : fieldsOf(shape, owner);
 }

@@ -1,6 +1,6 @@
 /**
- * Plugins: ordered by their requirements, registered through a `Host`, started in that order and stopped in
- * reverse.
+ * Determines the order of plugins by their requirements, starts them in this order, and stops them in reverse
+ * order.
  */
 import type { Finding, Place } from '../base/findings.ts';
 import type { Logger } from '../observability/log.ts';
@@ -8,16 +8,16 @@ import type { Plugin } from '../http/contracts.ts';
 
 export type { Host, Plugin, RouterLike } from '../http/contracts.ts';
 
-/** A plugin and where it was registered. */
+/** A plugin, and where the program registered it. */
 export interface RegisteredPlugin {
   readonly plugin: Plugin;
   readonly place: Place;
 }
 
 /**
- * Sorts plugins: each comes after those it requires. Among independent plugins, those with `startsFirst` come
- * first, then the order of registration decides. A repeated name, a missing requirement and a cycle become
- * findings. The message names the plugins that lead to the mistake.
+ * Sorts plugins, so that each one comes after those that it requires. Otherwise, plugins with `startsFirst`
+ * come first, and then the order of registration applies. A repeated name, a missing plugin and a cycle are
+ * reported as findings that name the plugins involved.
  */
 export function sortPlugins(
   registered: readonly RegisteredPlugin[],
@@ -82,8 +82,8 @@ export function sortPlugins(
 }
 
 /**
- * Starts plugins in order. If one fails, the plugins that have started are shut down in reverse, and its
- * error is thrown.
+ * Starts plugins in order. If one fails, those that have started are stopped in reverse order, and the error
+ * is thrown.
  */
 export async function startPlugins(
   plugins: readonly Plugin[],
@@ -103,7 +103,7 @@ export async function startPlugins(
   }
 }
 
-/** Stops plugins in reverse. If one fails, its error is logged, and the others are still stopped. */
+/** Stops plugins in reverse order. If one fails, its error is logged, and the others are still stopped. */
 export async function stopPlugins(plugins: readonly Plugin[], log: Logger): Promise<void> {
   for (const plugin of plugins.toReversed()) {
     try {

@@ -1,7 +1,4 @@
-/**
- * Converts the replies of routes and exception handlers to text if a schema declares them: each status has a
- * serializer.
- */
+/** Converts return values of handlers into JSON by the schema that `response` declares for their status. */
 import { SvcError } from '../base/errors.ts';
 import { FORGOTTEN_AWAIT, isThenable } from '../base/promises.ts';
 import { FieldType, compileSerializer } from '../schema/schema.ts';
@@ -14,7 +11,7 @@ import type { Serializer, TypeSource } from '../schema/schema.ts';
 import type { RouteSpec } from './spec.ts';
 import type { ErrorClass, ExceptionHandler } from '../http/pipeline.ts';
 
-/** Compiles `response` to serializers. @throws SvcError for mistakes in its schemas */
+/** Compiles the schemas in `response`, one for each status. @throws SvcError when a schema has a mistake */
 export function replyPlanOf(
   response: NonNullable<RouteSpec['response']>,
   { status, tuple }: Pick<RouteSpec, 'status' | 'tuple'>,
@@ -34,7 +31,10 @@ export function replyPlanOf(
   const serializerFor = (of: number): Serializer | undefined => {
     const found = byStatus.get(of) ?? (isOfErrors || of < 300 ? usual : undefined);
     if (found === undefined && of < 400)
-      throw new SvcError('E_RESPONSE_MISMATCH', [subject, `the status ${of} is not declared`]);
+      throw new SvcError('E_RESPONSE_MISMATCH', [
+        subject,
+        `the option "response" declares no type for the status ${of}`,
+      ]);
     return found;
   };
   return {
@@ -52,8 +52,8 @@ export function replyPlanOf(
 }
 
 /**
- * Describes an issue of a reply in words. If the value at its place, or a value around it, is a promise, the
- * text names that promise, because a forgotten `await` is the cause.
+ * Describes why a return value does not match. If the value, or one that contains it, is a promise, the text
+ * says so, because the program has probably forgotten an `await`.
  */
 function inWords({ loc, message }: Issue, body: unknown): string {
   const at = (length: number): string => loc.slice(0, length).join('.') || 'the value';
@@ -66,7 +66,7 @@ function inWords({ loc, message }: Issue, body: unknown): string {
   return `${at(loc.length)} ${message}`;
 }
 
-/** Whether a type is a list, or a list that may be null. */
+/** Returns whether a type is a list or tuple, possibly as part of a union or nullable type. */
 function isListType(source: TypeSource): boolean {
   if (!(source instanceof FieldType)) return false;
   const { shape } = source;
@@ -80,22 +80,24 @@ function isListType(source: TypeSource): boolean {
 }
 
 /*
- * Exception handlers may declare their replies, as routes do: `app.exceptionHandler(NotFound, { response:
- * Problem }, handler)`.
+ * Exception handlers may declare their replies like routes:
+ * `app.exceptionHandler(NotFound, { response: Problem }, handler)`.
  */
 
-/** The replies of an exception handler. */
+/** Spec of an exception handler: the replies that it returns. */
 export interface ExceptionSpec {
-  /** Type of all replies, or types by status. A reply that does not match is a 500, and is not sent. */
+  /**
+   * Type of all replies, or an object of types by status. If a reply does not match, a 500 is sent instead.
+   */
   readonly response: TypeSource | Readonly<Record<number, TypeSource>>;
-  /** Status of a reply without a status of its own: 200 ... 599. Default 200. */
+  /** Status of return values without a status: 200 ... 599. Default 200. */
   readonly status?: number | undefined;
 }
-/** The arguments after the class: a handler, or a spec and a handler. */
+/** Arguments of exceptionHandler() after the class: a handler, or a spec and a handler. */
 export type ExceptionArguments<E> =
   readonly [handler: ExceptionHandler<E>] | readonly [spec: ExceptionSpec, handler: ExceptionHandler<E>];
 
-/** An exception handler with its checked spec. */
+/** An exception handler, its spec, and how its return values become responses. */
 interface ReadHandler<E> {
   readonly handler: ExceptionHandler<E>;
   readonly plan: ReplyPlan;
@@ -104,7 +106,8 @@ interface ReadHandler<E> {
 
 /**
  * Checks the arguments of exceptionHandler().
- * @throws SvcError `E_EXCEPTION_HANDLER`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, and for mistakes in schemas
+ * @throws SvcError `E_EXCEPTION_HANDLER` when there is no handler function, `E_OPTION_UNKNOWN` or
+ * `E_OPTION_RANGE` for an invalid option, and others when a schema has a mistake
  */
 export function readExceptionHandler<E>(
   errorClass: ErrorClass<E>,

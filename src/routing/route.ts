@@ -1,4 +1,7 @@
-/** Declared routes: a `Router` collects them with their options, and lists them flat for the compilation. */
+/**
+ * Routers collect the declarations of routes. For the compilation, they list all routes with their full
+ * paths.
+ */
 import { SvcError } from '../base/errors.ts';
 import { Dependency } from './di.ts';
 import { declaredHere } from '../base/findings.ts';
@@ -29,7 +32,7 @@ import type {
   WebSocketRouter,
 } from './websocket.ts';
 
-/** `S`, in which each key that is neither an option nor a dependency has an error text as its type. */
+/** `S`, or error texts as the types of keys that are neither an option nor a dependency. */
 export type CheckedSpec<S> = {
   readonly [K in keyof S]: K extends keyof RouteSpec
     ? K extends 'body' | 'response'
@@ -42,32 +45,35 @@ export type CheckedSpec<S> = {
         : `"${K & string}" is neither a route option nor Depends(…): put your own data into meta`;
 };
 
-/** `A`. If `T` is a class that is not a schema, an error text instead. */
+/** `A`, or an error text as its type if `T` is a class that does not extend Schema. */
 type CheckedClass<T, A> = T extends new (data: never) => object
   ? T extends TypeSource
     ? A
     : 'a class that does not extend Schema has no fields to read: write class … extends Schema'
   : A;
 
-/** Values of a spec's dependencies, without reserved names. */
+/** Values of the dependencies in a spec, by name. */
 export type Injected<S, Taken = never> = {
   readonly [K in Exclude<keyof S, ReservedKey | Taken>]: S[K] extends Dependency<infer T> ? T : never;
 };
-/** The validated inputs of a spec. */
+/** Validated inputs that a spec declares. */
 type Inputs<S> = {
   readonly [K in keyof S & ('body' | 'form' | 'query' | 'headers' | 'cookies')]: K extends 'body'
     ? Infer<S[K]>
     : InputOf<S[K]>;
 };
 
-/** Context of a handler: path parameters, the inputs and dependencies of its spec, and the dependencies of its router. */
+/**
+ * Context of a handler: path parameters, the inputs and dependencies of its spec, and the dependencies of its
+ * routers.
+ */
 export type HandlerContext<P extends string, S = object, D = object> = Context & {
   readonly params: PathParams<P>;
 } & Inputs<S> &
   Injected<S> &
   Injected<D, keyof S>;
 
-/** Handler of one route. */
+/** Handler function of a route. */
 export type Handler<P extends string, S = object, D = object, R = unknown> = (
   context: HandlerContext<P, S, D>,
 ) => R | Promise<R>;
@@ -75,43 +81,46 @@ export type Handler<P extends string, S = object, D = object, R = unknown> = (
 /** Options of a router. */
 export interface RouterOptions<D = Dependencies, B extends string = string> {
   /**
-   * Path in front of every path of this router: `''`, or `/...` without a slash at the end. Its parameters
-   * are members of `params`.
+   * Path before the path of each route of this router: `''`, or `/...` without a slash at the end. It may
+   * contain parameters.
    */
   readonly prefix?: PathTemplate<B> | undefined;
-  /** Tags that are added to every route. */
+  /** Tags that are added to each route, for the OpenAPI document. */
   readonly tags?: readonly string[] | undefined;
-  /** Dependencies of every route. They are resolved before the inputs of the route, even if its handler does not use them. */
+  /**
+   * Dependencies of each route, even if a handler does not use them. They are resolved before the inputs of
+   * the route are read.
+   */
   readonly deps?: D | undefined;
 }
 
 interface DeclaredRoute {
   readonly methods: readonly string[];
   readonly path: string;
-  /** The parsed path of the route; undefined if it is empty: the path of the route is then the prefix. */
+  /** The parsed path of the route; undefined for an empty path, which means the path of the router. */
   readonly own: ParsedTemplate | undefined;
   readonly spec: RouteSpec;
   readonly deps: Dependencies;
   readonly handler: (context: never) => unknown;
   readonly declared: Declared;
-  /** The static files to which the route belongs. */
+  /** The static folder to which the route belongs. */
   readonly mount?: StaticMount | undefined;
-  /** The WebSocket of the route. */
+  /** The WebSocket to which the route belongs. */
   readonly socket?: DeclaredSocket | undefined;
 }
 
-/** A declared route together with prefixes, tags and dependencies of the routers around it. */
+/** A declared route, with everything that its routers add. */
 export interface FlatRoute extends DeclaredRoute {
   readonly template: ParsedTemplate;
   readonly tags: readonly string[];
   /**
-   * Dependencies of routers by name, the outermost first. If several have the same name, the handler gets the
-   * last one.
+   * Dependencies of the routers by name, the outer ones first. If a name occurs several times, the handler
+   * gets the last one.
    */
   readonly routerDeps: readonly (readonly [name: string, dependency: Dependency<unknown>])[];
-  /** Middleware around the route: that of the outermost router first, that of the spec last. */
+  /** Middleware around the route: first that of outer routers, last that of its spec. */
   readonly use: readonly Middleware[];
-  /** Exception handlers of the routers around the route, the innermost first. */
+  /** Exception handlers of the routers around the route, the inner ones first. */
   readonly handlers: readonly ExceptionHandlers[];
 }
 
@@ -122,7 +131,8 @@ interface Mount {
 }
 
 /**
- * Returns the middleware of a route: that of outer routers, that for its deprecation, and that of its spec.
+ * Returns the middleware of a route: that of its routers, the one that announces its deprecation, and that of
+ * its spec.
  */
 function layersOf(outer: readonly Middleware[], { use = [], deprecated }: RouteSpec): readonly Middleware[] {
   const layers = use.map(asMiddleware);
@@ -131,7 +141,7 @@ function layersOf(outer: readonly Middleware[], { use = [], deprecated }: RouteS
     : [...outer, ...layers];
 }
 
-/** Prefixes, tags, dependencies and middleware that outer routers add to a route. */
+/** Additions of outer routers to a route: prefix, tags, dependencies, middleware and exception handlers. */
 interface Surroundings {
   readonly prefix: string;
   readonly tags: readonly string[];
@@ -140,22 +150,20 @@ interface Surroundings {
   readonly handlers: readonly ExceptionHandlers[];
   readonly within: readonly Routes[];
 }
-/** Name of the path parameter that holds the path of a static file. */
+/** Name of the path parameter that contains the path of a static file. */
 const MOUNT_PARAMETER = 'file';
 
 const NOTHING_AROUND: Surroundings = { prefix: '', tags: [], deps: [], use: [], handlers: [], within: [] };
 /**
- * Empty spec. All routes without options share it, because an application may have thousands of such routes.
+ * Empty spec and dependencies, which all routes without a spec share, because an application may have
+ * thousands of them.
  */
 const NOTHING_ASKED: { readonly spec: RouteSpec; readonly deps: Dependencies } = Object.freeze({
   spec: Object.freeze({}),
   deps: Object.freeze({}),
 });
 
-/**
- * Base class of all routers. It has no type parameters, so that a router may include routers with any
- * dependencies.
- */
+/** Base class of all routers. It has no type parameters, so that each router can include any other one. */
 export class Routes {
   readonly #prefix: string;
   readonly #tags: readonly string[];
@@ -180,9 +188,10 @@ export class Routes {
   }
 
   /**
-   * Adds middleware around every route of this router and of its inner routers, including routes that are registered later.
-   * Middleware of outer routers surrounds that of inner ones; the middleware that is added first is the outermost. @throws
-   * SvcError `E_MIDDLEWARE`
+   * Adds middleware around all routes of this router and its inner routers, including routes that are added
+   * later. The middleware of outer routers is outside that of inner ones. Within a router, the middleware
+   * that was added first is the outermost.
+   * @throws SvcError `E_MIDDLEWARE` when the value is neither a function nor an object with handle()
    */
   use(middleware: Middleware | MiddlewareFunction): this {
     this.assertNotFrozen('middleware');
@@ -191,13 +200,17 @@ export class Routes {
   }
 
   /**
-   * Handles exceptions of this class and its subclasses, thrown by routes and middleware of this router. Handlers of inner
-   * routers take precedence; within a router, the handler of the most specific class.
-   *
-   * @throws SvcError `E_EXCEPTION_HANDLER`, also if the class has a handler in this router
+   * Adds a function that turns errors of this class, and of its subclasses, into responses. It handles errors
+   * of routes and middleware of this router. Handlers of inner routers take precedence. Within a router, the
+   * handler of the most specific class is called.
+   * @throws SvcError `E_EXCEPTION_HANDLER` when the arguments are invalid, or this router already has a
+   * handler for this class
    */
   exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this;
-  /** `response` declares the replies of the handler: they are checked like replies of routes, and documented. */
+  /**
+   * Adds an exception handler with a spec. Its `response` declares the replies, which are checked and
+   * documented like those of routes.
+   */
   exceptionHandler<E>(errorClass: ErrorClass<E>, spec: ExceptionSpec, handler: ExceptionHandler<E>): this;
   exceptionHandler<E>(errorClass: ErrorClass<E>, ...rest: ExceptionArguments<E>): this {
     this.assertNotFrozen('an exception handler');
@@ -209,7 +222,7 @@ export class Routes {
     return this;
   }
 
-  /** Adds the routes of another router, present and future, to this one, below `prefix`. */
+  /** Adds all routes of another router below `prefix`, including routes that are added to it later. */
   includeRouter(router: Routes, prefix = ''): this {
     this.assertNotFrozen('a router');
     if (!(router instanceof Routes))
@@ -219,10 +232,10 @@ export class Routes {
   }
 
   /**
-   * Returns the path of a named route of this router or of an inner one, with encoded parameters. Called on the application, it
-   * returns the whole path.
-   *
-   * @throws SvcError `E_URL_NAME` with the most similar name, `E_URL_PARAM`
+   * Returns the path of the route with this name, in this router or an inner one. Parameters are
+   * percent-encoded. Only `app.urlFor()` returns the full path.
+   * @throws SvcError `E_URL_NAME` when no route has this name, `E_URL_PARAM` when a parameter is missing,
+   * unknown or invalid
    */
   urlFor(name: string, params: Readonly<Record<string, unknown>> = {}): string {
     const found = this.#findNamed(name);
@@ -232,7 +245,9 @@ export class Routes {
   }
 
   /**
-   * Returns all routes with their whole paths, in order of declaration. Conflicts become findings. @internal
+   * Returns all routes with their full paths, in the order of declaration. Contradictions are reported as
+   * findings.
+   * @internal
    */
   flatten(report: (finding: Finding) => void, around: Surroundings = NOTHING_AROUND): FlatRoute[] {
     const prefix = around.prefix + this.#prefix;
@@ -263,7 +278,7 @@ export class Routes {
           subject: `includeRouter(${mount.prefix || "''"})`,
           place: mount.declared.place,
           message: 'a router is included in itself',
-          remedy: 'Include each router below routers that do not lead back to it',
+          remedy: 'Remove one of the includeRouter() calls, so that no router contains itself',
         });
         continue;
       }
@@ -275,13 +290,13 @@ export class Routes {
         handlers,
         within: [...around.within, this],
       });
-      // one by one, because thousands of arguments of push() could overflow the stack
+      // one call each, because too many arguments of a call would overflow the stack
       for (const route of mounted) flat.push(route);
     }
     return flat;
   }
 
-  /** Refuses further declarations, also in included routers. @internal */
+  /** Lets further declarations throw, also in included routers. @internal */
   freeze(): void {
     if (this.#isFrozen) return;
     this.#isFrozen = true;
@@ -289,8 +304,9 @@ export class Routes {
   }
 
   /**
-   * Adds a route. `by`: the method that the program has called; the place of the route is the line of that
-   * call. @internal
+   * Adds a route. `by` is the method that the program has called. The location of that call is the place of
+   * the route in findings.
+   * @internal
    */
   protected addRoute(
     methods: readonly string[],
@@ -320,10 +336,10 @@ export class Routes {
   }
 
   /**
-   * Serves the files of a directory to GET and HEAD: `app.mountStatic('/static', 'public')`. A relative path is resolved against
-   * the working directory. Routes of the application with a matching path take precedence.
-   *
-   * @throws SvcError `E_PATH_TEMPLATE`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`; a missing directory is a finding
+   * Serves the files of a directory for GET and HEAD: `app.mountStatic('/static', 'public')`. A relative path
+   * starts at the working directory. Other routes with a matching path take precedence.
+   * @throws SvcError `E_PATH_TEMPLATE` when the path is invalid, `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for
+   * an invalid option. A missing directory is reported when the application compiles.
    */
   mountStatic(urlPath: string, directory: string | URL, options: StaticOptions = {}): this {
     const prefix = urlPath === '/' ? '' : checkedPrefix(urlPath);
@@ -373,13 +389,14 @@ export class Routes {
     return socket;
   }
 
-  /** @throws SvcError `E_APP_FROZEN` after the compilation @internal */
+  /** @throws SvcError `E_APP_FROZEN` when the application is already compiled @internal */
   protected assertNotFrozen(what: string): void {
     if (this.#isFrozen) throw new SvcError('E_APP_FROZEN', [what]);
   }
 
   /**
-   * Returns the template of a named route. The templates are cached as soon as no more routes can be added.
+   * Returns the path template of the route with this name. When no more routes can be added, the templates
+   * are kept.
    */
   #findNamed(name: string): ParsedTemplate | undefined {
     if (!this.#isFrozen) return this.#templates().get(name);
@@ -395,15 +412,20 @@ export class Routes {
   }
 }
 
-/** Type of a path with the prefix of its router; only the path if the prefix is not a literal type. */
+/** Type of a path below the prefix of a router. If the prefix is not a literal type, it is only the path. */
 type Below<B extends string, P extends string> = string extends B ? P : `${B}${P}`;
 
-/** Collects routes. An application is a router; further routers are made for parts of it, and included. */
+/**
+ * Collects routes. The application itself is a router. includeRouter() adds the routes of other routers.
+ */
 export class Router<
   const D extends Dependencies = Record<never, never>,
   const B extends string = '',
 > extends Routes {
-  /** @throws SvcError `E_PATH_TEMPLATE` for an invalid prefix, `E_ROUTE_SPEC` for an invalid dependency */
+  /**
+   * @throws SvcError `E_PATH_TEMPLATE` when the prefix is invalid, `E_ROUTE_SPEC` when a value in `deps` is
+   * not a dependency
+   */
   constructor(options: RouterOptions<D, B> = {}) {
     super(options);
   }
@@ -463,7 +485,7 @@ export class Router<
     return this.addRoute(DELETE, path, rest, undefined, remove);
   }
 
-  /** Adds a route for several methods, each in capitals. */
+  /** Adds a route for several methods, which are written in capitals. */
   route<const P extends string>(
     path: PathTemplate<P>,
     methods: readonly string[],
@@ -480,8 +502,9 @@ export class Router<
   }
 
   /**
-   * Adds a WebSocket route (RFC 6455). Returns a router to which handlers of events are added. Alternatively, one handler
-   * function is called for each socket. An ordinary request gets 426, unless a GET route has the path.
+   * Adds a WebSocket route (RFC 6455). Returns a router to which handlers of events are added. Alternatively,
+   * the last argument is a handler that is called once for each WebSocket. An ordinary request gets 426,
+   * unless a route for GET has the same path.
    */
   websocket<const P extends string>(
     path: PathTemplate<P>,
@@ -503,8 +526,8 @@ export class Router<
 }
 
 /**
- * Methods that declare routes. In a captured stack, the frame below such a method is the place of the
- * declaration.
+ * Methods that add routes. declaredHere() uses them to find the place of a declaration: the stack frame below
+ * such a method.
  */
 const { get, post, put, patch, delete: remove, route } = Router.prototype;
 const only = (method: string): readonly string[] => Object.freeze([method]);
@@ -516,8 +539,9 @@ const GET = only('GET'),
 const VERBS: ReadonlySet<readonly string[]> = new Set([GET, POST, PUT, PATCH, DELETE]);
 
 /**
- * Checks the methods of a route. The lists of the common methods are not copied, because thousands of routes
- * may share them. @throws SvcError `E_ROUTE_METHOD`
+ * Checks the methods of a route. The lists of single methods are returned without a copy, so that thousands
+ * of routes can share them.
+ * @throws SvcError `E_ROUTE_METHOD` when the list is empty, or a method is not a token in capitals
  */
 function readMethods(methods: readonly string[]): readonly string[] {
   if (VERBS.has(methods)) return methods;
@@ -532,12 +556,12 @@ function subjectOf(methods: readonly string[], path: string): string {
   return `${methods.join(', ')} ${path}`;
 }
 
-/** Placeholder: the handler of a WebSocket route is made when the application compiles. */
+/** Placeholder for the handler of a WebSocket route, which is created when the application compiles. */
 function notCalled(): undefined {
   return undefined;
 }
 
-/** Parses prefix and path as one template, so that a parameter that is in both is refused. */
+/** Parses prefix and path together, so that a parameter that occurs in both is reported. */
 function readWhole(
   path: string,
   route: DeclaredRoute,

@@ -1,6 +1,4 @@
-/**
- * Specs of routes: their options and dependencies, and how both are separated and checked.
- */
+/** Specs of routes: an object with options and dependencies, which this file separates and checks. */
 import { readDeprecation } from '../schema/deprecation.ts';
 import { Dependency } from './di.ts';
 import { SvcError } from '../base/errors.ts';
@@ -30,146 +28,151 @@ import type { MiddlewareFunction } from '../http/pipeline.ts';
 import type { Reply } from '../http/reply.ts';
 import type { HttpResponse } from '../http/response.ts';
 
-/** Marks a finding of `svc check` as intended. */
+/** Declares that a finding of `svc check` is intended. */
 export interface Allowance {
   readonly rule: Finding['rule'];
   readonly reason: string;
-  /** A date (`2027-01-31`) after which the finding is an error again. */
+  /** Date such as `2027-01-31`. After it, `svc check` reports the finding as an error again. */
   readonly until?: string | undefined;
 }
 
-/** Description of a route for MCP clients. It replaces name, summary and description of the spec. */
+/** Description of a route for MCP clients, which replaces name, summary and description in the spec. */
 export interface ToolDescription {
   /**
-   * Name of the tool: 1 ... 128 characters of `A-Z a-z 0-9 _ - .`. Default: the name of the route, else its
-   * method and path.
+   * Name of the tool: 1 ... 128 characters of `A-Z a-z 0-9 _ - .`. Default: the name of the route, or else
+   * its method and path.
    */
   readonly name?: string | undefined;
-  /** Title for people. Default: `summary`. */
+  /** Title for users. Default: `summary`. */
   readonly title?: string | undefined;
-  /** Description for models: effect and use. Default: `description`, else `summary`. */
+  /**
+   * Description for models: what the tool does, and when to use it. Default: `description`, or else
+   * `summary`.
+   */
   readonly description?: string | undefined;
-  /** Hints for clients. Default: derived from the method. */
+  /** Hints about effects for clients. Default: derived from the method. */
   readonly annotations?: ToolHints | undefined;
 }
 
-/** Effects of a call. By these hints, clients decide whether to ask their user before the call. */
+/** Hints about the effects of a call. Clients use them to decide whether to ask the user before the call. */
 export interface ToolHints {
-  /** The call changes nothing. Default: true for GET. */
+  /** Whether the call changes nothing. Default: true for GET. */
   readonly readOnlyHint?: boolean | undefined;
-  /** The call may overwrite or delete data. Default: false for GET. */
+  /** Whether the call may overwrite or delete data. Default: false for GET. */
   readonly destructiveHint?: boolean | undefined;
-  /** Repeating the call has no further effect. Default: true for GET, PUT and DELETE. */
+  /** Whether a repeated call has no further effect. Default: true for GET, PUT and DELETE. */
   readonly idempotentHint?: boolean | undefined;
-  /** The call has effects beyond this application. Default: unspecified. */
+  /** Whether the call has effects outside this application. Default: not specified. */
   readonly openWorldHint?: boolean | undefined;
 }
 
-/** Options of every route, including WebSocket routes. */
+/** Options of all routes, including WebSocket routes. */
 export interface SharedSpec extends TextInputs {
-  /** Name for `urlFor`, unique in an application. */
+  /** Name of the route for `urlFor`; must be unique in an application. */
   readonly name?: string | undefined;
   readonly summary?: string | undefined;
   readonly description?: string | undefined;
   readonly tags?: readonly string[] | undefined;
   readonly deprecated?: boolean | undefined;
-  /** Marks a route as intentionally public; the text gives the reason. */
+  /** Declares that the route needs no authentication. A text gives the reason. */
   readonly public?: boolean | string | undefined;
-  /** Data of the application for middleware and rules, readable as `req.route.meta`. */
+  /** Data of the program, for middleware and rules, which read it from `req.route.meta`. */
   readonly meta?: Readonly<Record<string, unknown>> | undefined;
-  /** Security requirements of the route, if no dependency declares them. */
+  /** Security requirements of the route. Only needed if no dependency declares them. */
   readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
-  /**
-   * Limit of the calls of one client, in place of the limit of the rate-limit middleware; false: unlimited.
-   */
+  /** Rate limit per client, which replaces that of the rate-limit middleware; false means unlimited. */
   readonly rateLimit?: RouteRateLimit | false | undefined;
   /**
-   * Maximum time for the response (for a WebSocket: for the handshake), 1 ... 86_400_000 ms; false:
-   * unlimited. Replaces the limit of the timeout middleware, and works without it. After this time, the
-   * response is 503.
+   * Maximum time until the response (for a WebSocket: until the handshake), 1 ... 86_400_000 ms; false means
+   * unlimited. After this time, the response is 503. The option replaces the limit of the timeout middleware,
+   * and also works without it.
    */
   readonly timeoutMs?: number | false | undefined;
-  /** Middleware around this route only, inside of the application's middleware. */
+  /** Middleware around this route only, inside that of the application and of its routers. */
   readonly use?: readonly (Middleware | MiddlewareFunction)[] | undefined;
 }
 
-/** A request that the application sends to another server, for documents. */
+/** Description of a request that the application sends to another server, for the OpenAPI document. */
 export interface SentRequest extends Pick<TextInputs, 'query' | 'headers'> {
   /** Method of the request. Default `POST`. */
   readonly method?: SentMethod | undefined;
   readonly summary?: string | undefined;
   readonly description?: string | undefined;
   readonly deprecated?: boolean | undefined;
-  /** Type of the JSON body, given as for replies. */
+  /** Type of the JSON body: a schema class, or a type such as `list(Item)`. */
   readonly body?: TypeSource | undefined;
   /**
-   * Type of the reply with status 200, or an object of types by status. Default: any reply with a status 2xx.
+   * Type of the response with status 200, or an object of types by status. Default: any response with status
+   * 2xx.
    */
   readonly response?: TypeSource | Readonly<Record<number, TypeSource>> | undefined;
 }
 
 /**
- * A request that the application sends because of a request that it has received, for documents (OpenAPI 3.1
- * §4.8.18).
+ * Description of a request that the application sends because it has received another one, for the OpenAPI
+ * document (OpenAPI 3.1 §4.8.18).
  */
 export interface Callback extends SentRequest {
-  /** Address with runtime expressions in braces: `{$request.body#/notifyUrl}`, `{$request.query.url}/done`. */
+  /**
+   * URL, with runtime expressions of OpenAPI in braces: `{$request.body#/notifyUrl}`,
+   * `{$request.query.url}/done`.
+   */
   readonly url: string;
 }
 
-/** Spec of a route. Every key that is not an option is a dependency, with the name that the handler uses. */
+/**
+ * Spec of a route. Every key that is not an option is a dependency, which the handler receives under this
+ * name.
+ */
 export interface RouteSpec extends Omit<SharedSpec, 'deprecated'> {
   /** Type of the JSON body: a schema class, or a type such as `list(Item)`. */
   readonly body?: TypeSource | undefined;
-  /** Fields of a form body. */
+  /** Fields of the form in the body: an object of `Field()` members, or a schema class. */
   readonly form?: InputShape | undefined;
   /**
-   * Type of the reply, or an object of types by status. A reply that does not match is a 500, and is not
-   * sent.
+   * Type of the replies, or an object of types by status. If a reply does not match, a 500 is sent instead.
    */
   readonly response?: TypeSource | Readonly<Record<number, TypeSource>> | undefined;
-  /** Examples of replies by status and name, for documents: `{ 200: { small: { ... } } }`. */
+  /** Examples of replies by status and name, for the OpenAPI document: `{ 200: { small: { ... } } }`. */
   readonly examples?: Readonly<Record<number, Readonly<Record<string, unknown>>>> | undefined;
-  /** Status of a reply without a status of its own: 200 ... 599. Default 200, or 204 for an empty reply. */
+  /** Status of return values without a status: 200 ... 599. Default 200, or 204 without a body. */
   readonly status?: number | undefined;
-  /** Requests that the application sends because of a call, by name, for documents. */
+  /** Requests that the application sends because of a call, by name, for the OpenAPI document. */
   readonly callbacks?: Readonly<Record<string, Callback>> | undefined;
   /**
-   * Whether clients should no longer call the route: documents say so. If dates are given, replies say so as
-   * well (RFC 9745, RFC 8594).
+   * Whether clients should stop using the route; the OpenAPI document says so. With dates, the header fields
+   * of responses say so too (RFC 9745, RFC 8594).
    */
   readonly deprecated?: boolean | Deprecation | undefined;
-  /** Whether the route is a tool for MCP clients, or its description for them. Default true. */
+  /** Whether MCP clients can call the route as a tool, or its description for them. Default true. */
   readonly mcp?: boolean | ToolDescription | undefined;
   readonly allow?: readonly Allowance[] | undefined;
   /**
-   * If false, an array `[body, status]` is an ordinary list, not a reply with a status. Needed for lists of
-   * two items whose second may be an integer 200 ... 599. Default true.
+   * Whether `[body, status]` means a body with its status. Set false if the route returns lists of two items
+   * whose second item may be an integer 200 ... 599. Default true.
    */
   readonly tuple?: boolean | undefined;
   /**
-   * Maximum size of a request body in bytes, which replaces the setting `maxBodyBytes`, even if it is larger.
+   * Maximum size of a request body in bytes. It replaces the setting `maxBodyBytes`, even by a larger limit.
    * Default: that setting, and 10,000,000 for JSON, text and forms.
    */
   readonly maxBodyBytes?: number | undefined;
-  /**
-   * Refuses a body without `Content-Type` with 415; replaces the setting `strictContentType`. Default true.
-   */
+  /** Whether a body without `Content-Type` is refused with 415. Default: the setting `strictContentType`. */
   readonly strictContentType?: boolean | undefined;
   /**
-   * Maximum time for receiving the whole request, 10 ... 86_400_000 ms, which replaces the setting
-   * `requestTimeoutMs`. For large uploads. After this time, the response is 408.
+   * Maximum time for receiving the whole request, 10 ... 86_400_000 ms, for example for large uploads. It
+   * replaces the setting `requestTimeoutMs`. After this time, the response is 408.
    */
   readonly requestTimeoutMs?: number | undefined;
 }
 
-/** Names that dependencies must not use: parts of the context, and future options. */
+/** Names that dependencies cannot have: options, members of the context, and names for future options. */
 export type ReservedKey =
   keyof RouteSpec | 'params' | 'req' | 'signal' | 'state' | 'message' | 'protocols' | 'origins';
-/** Dependencies by the names that the handler uses. */
+/** Dependencies by the name under which the handler receives them. */
 export type Dependencies = Readonly<Record<string, Dependency<unknown>>>;
 
-/** Definitions of the options that every route has: default and valid values, by name. */
+/** Definitions of the options that all routes have, for readOptions(). */
 export const SHARED_SPEC: { readonly [K in keyof SharedSpec]-?: OptionKind<SharedSpec[K]> } = {
   query: given<InputShape>(),
   headers: given<InputShape>(),
@@ -202,7 +205,7 @@ export const SHARED_SPEC: { readonly [K in keyof SharedSpec]-?: OptionKind<Share
 const SENT_METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
 type SentMethod = (typeof SENT_METHODS)[number];
 
-/** Definitions of the options of a request that the application sends, by name. */
+/** Definitions of the options of {@link SentRequest}, for readOptions(). */
 const SENT: { readonly [K in keyof SentRequest]-?: OptionKind<SentRequest[K]> } = {
   method: given<SentMethod>(SENT_METHODS.join(', '), (value) => SENT_METHODS.some((each) => each === value)),
   summary: text(),
@@ -221,12 +224,12 @@ const CALLBACK = {
   ),
 };
 
-/** Definition of an option that holds requests that the application sends, by name. */
+/** Definition of an option that contains descriptions of sent requests, by name. */
 export const SENT_REQUESTS: OptionKind<
   Readonly<Record<string, Readonly<Record<string, unknown>>>> | undefined
 > = given('an object: requests by name', (value) => isRecord(value) && Object.values(value).every(isRecord));
 
-/** Definitions of the options of a route: default and valid values, by name. */
+/** Definitions of the options of a route, for readOptions(). */
 const SPEC = {
   ...SHARED_SPEC,
   deprecated: given<boolean | Deprecation>(
@@ -264,8 +267,9 @@ const RESERVED: ReadonlySet<string> = new Set<ReservedKey>([
 ]);
 
 /**
- * Separates options and dependencies of a spec, and checks both.
- * @throws SvcError `E_ROUTE_SPEC`, `E_OPTION_RANGE`
+ * Separates the options of a spec from its dependencies, and checks both.
+ * @throws SvcError `E_ROUTE_HANDLER` when the spec is not an object, `E_ROUTE_SPEC` when a key is neither an
+ * option nor a dependency, `E_OPTION_RANGE` when an option is invalid
  */
 export function readSpec(subject: string, spec: unknown): { spec: RouteSpec; deps: Dependencies } {
   if (typeof spec !== 'object' || spec === null) throw new SvcError('E_ROUTE_HANDLER', [subject]);
@@ -285,7 +289,7 @@ export function readSpec(subject: string, spec: unknown): { spec: RouteSpec; dep
 
 /**
  * Checks the description of a request that the application sends.
- * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for a value that is not allowed
  */
 export function readSentRequest(owner: string, sent: Readonly<Record<string, unknown>>): SentRequest {
   return readGiven(owner, sent, SENT);
@@ -306,11 +310,14 @@ function readCallbacks(
   );
 }
 
-/** Syntax of tool names. */
+/** Syntax of the name of an MCP tool. */
 const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 const HINT = bool();
 
-/** Checks the description of a tool. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+/**
+ * Checks the description of a route for MCP clients.
+ * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for a value that is not allowed
+ */
 function readTool(subject: string, tool: ToolDescription): ToolDescription {
   const { annotations, ...rest } = readOptions(`mcp of ${subject}`, tool, {
     name: given<string>(
@@ -335,7 +342,7 @@ function readTool(subject: string, tool: ToolDescription): ToolDescription {
 
 type Table = Readonly<Record<string, unknown>>;
 
-/** Separates the members of a spec: options have a definition in `kinds`, and all others are dependencies. */
+/** Separates the members of a spec into options, which `kinds` defines, and dependencies. */
 export function apart(spec: object, kinds: Table): readonly [options: Table, dependencies: Table] {
   const { options = [], others = [] } = Object.groupBy(Object.entries(spec), ([key]) =>
     Object.hasOwn(kinds, key) ? 'options' : 'others',
@@ -344,8 +351,9 @@ export function apart(spec: object, kinds: Table): readonly [options: Table, dep
 }
 
 /**
- * Checks the dependencies of a spec or a router, by name. `kinds` has the names of the options, from which
- * the error suggests the most similar one. @throws SvcError `E_ROUTE_SPEC`
+ * Checks the dependencies in a spec or a router. If a value is not a dependency, the error suggests the
+ * option in `kinds` with the most similar name.
+ * @throws SvcError `E_ROUTE_SPEC` when a name is reserved, or a value is not a dependency
  */
 export function readDependencies(
   subject: string,
@@ -378,10 +386,10 @@ const ERROR_STATUSES = [
   400, 401, 402, 403, 404, 405, 406, 409, 410, 411, 412, 413, 415, 416, 417, 421, 422, 423, 424, 425, 426,
   428, 429, 431, 451, 500, 501, 502, 503, 504, 507,
 ] as const;
-/** Statuses of errors, which `response` need not declare. */
+/** Statuses of error responses. A handler may return them even if `response` does not declare them. */
 export type ErrorStatus = (typeof ERROR_STATUSES)[number];
 /**
- * The tuple `[body, status, headers]` without the methods of arrays: otherwise the compiler would compare
+ * The tuple `[body, status, headers]` without the methods of an array. With them, the compiler would compare
  * members of a body with methods of the same name.
  */
 interface StatusTuple<T, S extends number> {
@@ -392,16 +400,19 @@ interface StatusTuple<T, S extends number> {
 }
 type Answer<T, S extends number = number> = Reply<T, S> | StatusTuple<T, S>;
 /**
- * Replies that every route may return in addition to its `response`: an empty reply with 204, and responses
- * that a handler has made itself.
+ * Replies that any handler may return besides those that `response` declares: an empty reply with 204, and
+ * response objects.
  */
 type OtherReply = Reply<null, 204> | StatusTuple<null, 204> | HttpResponse | Response;
-/** Replies of a route whose `response` is a list: an array is always the body, never a body with a status. */
+/**
+ * Replies of a route whose `response` is a list. An array always means the body, and never a body with its
+ * status.
+ */
 type ListReply<T> =
   Wire<T> | T | Reply<Wire<T>> | Reply<unknown, ErrorStatus> | Reply<null, 204> | HttpResponse | Response;
 /**
- * Type of a handler's return value if its spec has a `response`. The body of an error may have any type if
- * `response` does not declare the status of the error.
+ * Type of a handler's result if its spec has `response`. If `response` does not declare the status of an
+ * error, the body of that error may have any type.
  */
 export type ReplyOf<R> =
   R extends FieldType<readonly unknown[], object>
@@ -411,15 +422,21 @@ export type ReplyOf<R> =
           ? Wire<Infer<R>> | Infer<R> | Answer<Wire<Infer<R>>> | Answer<unknown, ErrorStatus>
           : | { [K in keyof R & number]: Wire<Infer<R[K]>> | Answer<Wire<Infer<R[K]>>, K> }[keyof R & number]
             | Answer<unknown, Exclude<ErrorStatus, keyof R>>);
-/** Type of a handler's return value: everything that http/reply.ts converts, or the type of `response`. */
+/**
+ * Type of a handler's result: the type that `response` declares, or else anything that http/reply.ts can
+ * convert.
+ */
 export type HandlerResult<S> = S extends { readonly response: infer R extends object } ? ReplyOf<R> : unknown;
 
-/** Whether `response` is one type, not an object of types by status. */
+/** Returns whether `response` is a single type, and not an object of types by status. */
 export function isTypeSource(response: NonNullable<RouteSpec['response']>): response is TypeSource {
   return typeof response === 'function' || response instanceof FieldType;
 }
 
-/** Returns the types of `response` by status. @throws SvcError `E_ROUTE_SPEC` for a key that is not a status */
+/**
+ * Returns the types of `response` by status.
+ * @throws SvcError `E_ROUTE_SPEC` when a key is not a status (200-599)
+ */
 export function typesByStatus(
   response: Readonly<Record<number, TypeSource>>,
   subject: string,

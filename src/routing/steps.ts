@@ -1,6 +1,6 @@
 /**
- * Steps before the handler of a route: dependencies in order, inputs, body or form. They are planned when the
- * application compiles, which also reports mistakes in the schemas.
+ * Steps before the handler of a route: early dependencies, text inputs, body or form, late dependencies.
+ * Their order is determined when the application compiles, which also reports mistakes in schemas.
  */
 import { planOfShape, readTextInputs } from './di.ts';
 import { surrounded } from './di-plan.ts';
@@ -21,30 +21,30 @@ import type { FileKeeper } from '../http/request/form.ts';
 import type { CoreEdge, ErrorRenderer } from '../http/pipeline.ts';
 import type { ReplyPlan } from '../http/reply.ts';
 
-/** Objects that all routes of an application share when they are compiled. */
+/** Objects that the compilation of all routes shares. */
 export interface RouteDeps {
   readonly errors: ErrorRenderer;
   readonly graph: DependencyGraph;
   readonly tasks: BackgroundRunner;
   readonly log: Logger;
   readonly report: (finding: Finding) => void;
-  /** The middleware around every route. */
+  /** Middleware of the application, which surrounds every route. */
   readonly middleware: readonly Middleware[];
   readonly services: Services;
-  /** Whether a JSON body requires a Content-Type, unless the route decides. */
+  /** Whether a JSON body must have a Content-Type, unless the route sets this option itself. */
   readonly strictContentType: boolean;
-  /** Converts replies of routes without `response`. */
+  /** Converts results of handlers whose route has no `response`. */
   readonly usualEdge: CoreEdge;
 }
 
-/** The compiled steps of one route, and what the call of its handler needs. */
+/** The compiled steps of a route, and all else that is needed to call its handler. */
 export interface RoutePlan extends Steps {
   readonly deps: RouteDeps;
   readonly handler: (context: object) => unknown;
   readonly bodyOptions: JsonBodyOptions;
   /**
-   * Whether code of the application runs before the body is read. Such code may have entered an
-   * AsyncLocalStorage, which must be preserved.
+   * Whether code of the program runs before the body is read. It may have entered an AsyncLocalStorage
+   * context, which must be preserved.
    */
   readonly isSurrounded: boolean;
   readonly reply: ReplyPlan;
@@ -52,27 +52,30 @@ export interface RoutePlan extends Steps {
 
 /** Compiled steps. */
 export interface Steps {
-  /** Whether the route has no inputs and no dependencies. */
+  /** Whether the route has neither inputs nor dependencies. */
   readonly isPlain: boolean;
   readonly early: readonly PlannedDependency[];
   readonly late: readonly PlannedDependency[];
-  /** Dependencies that run the handler, such as a transaction. */
+  /** Dependencies that run the handler inside themselves, such as a transaction. */
   readonly around: readonly PlannedDependency[];
   readonly size: number;
   readonly inputs: readonly TextInputPlan[];
   readonly body: CompiledType | undefined;
   readonly form: SchemaPlan | undefined;
-  /** Returns the size limit of the files of a form field; undefined for a field that keeps no file. */
+  /**
+   * Returns how many bytes of a file in this form field are stored; undefined if the form declares no such
+   * file.
+   */
   readonly keeper: FileKeeper | undefined;
-  /** Dependencies that appear in the handler's context, by name and slot. */
+  /** Dependencies that the handler receives: name, and index of its value in `Resolution.values`. */
   readonly names: readonly (readonly [name: string, slot: number])[];
-  /** Security requirements of the route and its dependencies. */
+  /** Security requirements of the dependencies of the route. */
   readonly security: readonly SecurityRequirement[];
 }
 
 /**
- * Plans the steps of a route. The dependency graph reports mistakes in its dependencies as findings.
- * @throws SvcError for mistakes in its schemas
+ * Determines the steps of a route. Mistakes in its dependencies are reported as findings.
+ * @throws SvcError when a schema of the route has a mistake
  */
 export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): Steps {
   const { spec } = route;
@@ -122,14 +125,17 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
   };
 }
 
-/** Compiled schemas of a request that the application sends. */
+/** Compiled schemas of a {@link SentRequest}. */
 interface SentPlan {
   readonly texts: readonly TextInputPlan[];
   readonly body: CompiledType | undefined;
   readonly replies: readonly (readonly [status: number, type: CompiledType])[];
 }
 
-/** Compiles the schemas of a request that the application sends. @throws SvcError for mistakes in them */
+/**
+ * Compiles the schemas of a request that the application sends.
+ * @throws SvcError when a schema has a mistake
+ */
 export function planSent({ query, headers, body, response = {} }: SentRequest, subject: string): SentPlan {
   const replies = typesByStatus(isTypeSource(response) ? { 200: response } : response, subject);
   return {
@@ -142,7 +148,7 @@ export function planSent({ query, headers, body, response = {} }: SentRequest, s
   };
 }
 
-/** Refuses required fields of types that text inputs cannot have. @throws SvcError `E_ROUTE_SPEC` */
+/** @throws SvcError `E_ROUTE_SPEC` when a required field has a type that text cannot express */
 function assertText(subject: string, key: string, plan: SchemaPlan): void {
   for (const field of plan.fields) {
     const problem = textIssue(field.node, key === 'form');
@@ -152,8 +158,8 @@ function assertText(subject: string, key: string, plan: SchemaPlan): void {
 }
 
 /**
- * Returns the schemas of a body.
- * @throws SvcError `E_ROUTE_SPEC` if it contains a file, which JSON cannot express
+ * Returns all object schemas within a body.
+ * @throws SvcError `E_ROUTE_SPEC` when the body contains a file, which JSON cannot express
  */
 function assertJson(subject: string, body: TypeNode): ReadonlySet<ObjectPlan> {
   const plans = plansWithin(body);
@@ -179,8 +185,8 @@ function keeperOf(form: SchemaPlan): FileKeeper {
 }
 
 /**
- * Reports patterns that can backtrack exponentially or polynomially. Until such a pattern is changed, it is
- * tested on short texts only.
+ * Reports regular expressions that may take exponential or polynomial time. They are only tested on short
+ * texts.
  */
 function reportPatterns(
   plans: Iterable<ObjectPlan>,
@@ -189,7 +195,7 @@ function reportPatterns(
   report: (finding: Finding) => void,
 ): void {
   for (const of of plans) {
-    // the cast is safe: only a plan made from a plain object of fields has no class, and it is a SchemaPlan
+    // the cast is safe: a plan without a class comes from an object of fields, so it is a SchemaPlan
     const { name, hazards } = of.schema === undefined ? (of as SchemaPlan) : planOf(of.schema);
     for (const { field, message } of hazards) {
       report({
@@ -197,18 +203,18 @@ function reportPatterns(
         severity: 'warning',
         subject,
         place: declared.place,
-        message: `the pattern of "${field}" in ${name} can take very long: ${message}`,
+        message: `the regular expression of the field "${field}" in ${name} can take very long: ${message}`,
         remedy:
-          'Write the pattern without nested repetitions; until then the pattern is tested on short texts only, and longer texts are refused',
+          'Write the regular expression without nested repetitions; until then, it is only tested on short texts, and longer texts are refused',
       });
     }
   }
 }
 
 /**
- * Returns the slots that are resolved before the body is read: dependencies of routers, dependencies with
- * security, and those that these need. A transaction of a router, and the dependencies that need it, are
- * resolved later: a slow client must not keep the transaction open.
+ * Returns the `slot` of each dependency that is resolved before the body is read: those of routers, those
+ * with security, and all that they need. A transaction of a router, and the dependencies that need it, come
+ * later. Otherwise a slow client could keep the transaction open.
  */
 function earlySlots(
   planned: readonly PlannedDependency[],

@@ -1,15 +1,18 @@
 /**
- * WebSocket routes: declared with a spec, compiled into a route with the response 101.
+ * WebSocket routes: a spec declares them, and the compilation turns them into routes that respond with 101.
  *
  * Two forms:
  *   app.websocket('/chat/{room}', spec).onOpen(...).onMessage(...).onClose(...)
  *   app.websocket('/echo', async (socket) => { for await (const message of socket) socket.send(message); });
  *
- * Order of the steps:
- *   middleware -> handshake (400, 426), origin (403) -> dependencies and inputs as for any route (401, 403, 400) -> 101 -> handlers
+ * Order of the steps, with the statuses of their refusals:
+ *   1. run the middleware
+ *   2. check the handshake (400, 426) and the origin (403)
+ *   3. resolve dependencies and validate inputs, as for any route (401, 403, 400)
+ *   4. respond with 101, and call the handlers
  *
- * Dependencies of scope `handler` are cleaned up before the 101 is sent, those of scope `request` when the
- * socket has closed.
+ * Dependencies of scope `handler` are cleaned up before the 101 is sent. Those of scope `request` are cleaned
+ * up when the WebSocket has closed.
  */
 import { BadRequest, HTTPException, SvcError } from '../base/errors.ts';
 import { given, int, isBoolean, isObject, oneOf, readOptions } from '../base/options.ts';
@@ -49,66 +52,69 @@ import type { OptionKind } from '../base/options.ts';
 import type { Allowance, Dependencies, SharedSpec } from './spec.ts';
 
 /**
- * Spec of a WebSocket route. Every key that is not an option is a dependency, with the name that the handlers
- * use.
+ * Spec of a WebSocket route. Every key that is not an option is a dependency, which the handlers receive
+ * under this name.
  */
 export interface WebSocketSpec extends SharedSpec {
-  /** Type of the messages, which are JSON texts: a schema class, or a type such as `list(Item)`. Default: raw strings and bytes. */
+  /**
+   * Type of the messages of clients, which must be JSON: a schema class, or a type such as `list(Item)`.
+   * Default: strings and bytes without validation.
+   */
   readonly message?: TypeSource | undefined;
   /**
-   * Supported subprotocols. The first one of the client's list that is also in this list is used; if there is
-   * none, the socket has no subprotocol.
+   * Subprotocols that the route supports. The first one that the client offers and that is in this list is
+   * used. If there is none, the WebSocket has no subprotocol.
    */
   readonly protocols?: readonly string[] | undefined;
   /**
-   * Origins whose pages may open the socket, in addition to the application's own: a list, a function, or
-   * `'*'` for all. Default: those that the CORSMiddleware allows with credentials.
+   * Origins whose pages may open the WebSocket, besides that of the application: a list, a function, or `'*'`
+   * for all. Default: the origins that CORSMiddleware allows with credentials.
    */
   readonly origins?: Origins | undefined;
-  /** Accepts requests without an Origin, which come from clients that are not browsers. Default false. */
+  /** Accepts handshakes without an Origin field, which do not come from browsers. Default false. */
   readonly allowMissingOrigin?: boolean | undefined;
   /**
-   * Maximum size of a message in bytes after inflation, 1 ... 1_073_741_824. Default 1_048_576. A larger
-   * message closes the socket with 1009.
+   * Maximum size of a message in bytes, after decompression, 1 ... 1_073_741_824. Default 1_048_576. A larger
+   * message closes the WebSocket with 1009.
    */
   readonly maxMessageBytes?: number | undefined;
   /**
-   * Maximum number of bytes that wait for a client that reads too slowly, 65_536 ... 1_073_741_824. Default
-   * 1_048_576.
+   * Maximum number of bytes that may wait for a client which reads too slowly, 65_536 ... 1_073_741_824.
+   * Default 1_048_576.
    */
   readonly maxBufferedBytes?: number | undefined;
   /**
-   * Policy when the limit `maxBufferedBytes` is reached: `disconnect` closes the socket (1008), `drop-oldest`
-   * drops the oldest messages, `wait` lets `send()` throw. Default `disconnect`.
+   * Behaviour when `maxBufferedBytes` is reached. `disconnect` (default) closes the WebSocket with 1008,
+   * `drop-oldest` drops the oldest messages, and `wait` makes `send()` throw.
    */
   readonly slowConsumer?: SlowConsumerPolicy | undefined;
   /**
-   * Interval of pings to a silent client, 100 ... 3_600_000 ms; false: no pings. If no pong arrives before
-   * the next ping, the connection is closed. Default 30_000.
+   * Time without data from the client after which a ping is sent, 100 ... 3_600_000 ms; false means no pings.
+   * If the pong does not arrive within the same time, the connection is closed. Default 30_000.
    */
   readonly heartbeatMs?: number | false | undefined;
   /**
-   * Time without a message after which the socket closes with 1000, 100 ... 86_400_000 ms; false: unlimited.
-   * Default false.
+   * Time without a message after which the WebSocket closes with 1000, 100 ... 86_400_000 ms; false means
+   * unlimited. Default false.
    */
   readonly idleTimeoutMs?: number | false | undefined;
   /**
-   * Time for a client to respond to a close frame, and for handlers to reply to messages that the client sent
-   * before it closed, 10 ... 60_000 ms. Default 5_000.
+   * Time in which the client must answer a close frame, 10 ... 60_000 ms. Handlers also have this time to
+   * reply to messages that arrived before the client closed. Default 5_000.
    */
   readonly closeTimeoutMs?: number | undefined;
-  /** Maximum number of rooms that one socket may join, 1 ... 100_000. Default 1_000. */
+  /** Maximum number of rooms that a WebSocket may join, 1 ... 100_000. Default 1_000. */
   readonly maxRooms?: number | undefined;
   /** Compresses messages if the client supports it (RFC 7692). Default false. */
   readonly compression?: boolean | WebSocketCompression | undefined;
   readonly allow?: readonly Allowance[] | undefined;
 }
 
-/** Names that dependencies must not use. */
+/** Names that dependencies of a WebSocket route cannot have. */
 type ReservedSocketKey =
   keyof WebSocketSpec | 'params' | 'req' | 'signal' | 'state' | 'body' | 'form' | 'response' | 'status';
 
-/** `S`, in which each key that is neither an option nor a dependency has an error text as its type. */
+/** `S`, or error texts as the types of keys that are neither an option nor a dependency. */
 export type CheckedSocketSpec<S> = {
   readonly [K in keyof S]: K extends keyof WebSocketSpec
     ? WebSocketSpec[K]
@@ -126,7 +132,7 @@ type SocketInputs<S> = { readonly [K in keyof S & ('query' | 'headers' | 'cookie
 
 /**
  * Context of the handlers: path parameters, the inputs and dependencies of the spec, and the dependencies of
- * its router.
+ * the routers.
  */
 export type SocketContext<P extends string, S = object, D = object> = Context & {
   readonly params: PathParams<P>;
@@ -134,66 +140,75 @@ export type SocketContext<P extends string, S = object, D = object> = Context & 
   SocketInjected<S> &
   SocketInjected<D, keyof S>;
 
-/** Type of a message: the type in the option `message`, or else strings and bytes. */
+/** Type of a message: that of the option `message`, or else strings and bytes. */
 export type MessageOf<S> = S extends { readonly message: infer T extends TypeSource }
   ? Infer<T>
   : string | Uint8Array;
 
 /**
- * A WebSocket, for its handlers. `for await (const message of socket)` reads its messages, and ends with the
- * socket. If code leaves the loop, the socket stays open: the code may send, close the socket, or iterate
- * again.
+ * A WebSocket, as its handlers use it. `for await (const message of socket)` iterates over its messages, and
+ * ends when the WebSocket closes. Leaving the loop does not close the WebSocket: it can still send, be
+ * closed, or be iterated again.
  */
 export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
-  /** The negotiated subprotocol; empty if there is none. */
+  /** Chosen subprotocol; empty if there is none. */
   readonly protocol: string;
   /**
-   * Whether messages can be sent: neither side has closed the socket. If the client closes it after sending
-   * messages, `isOpen` stays true while handlers of those messages run, at most for `closeTimeoutMs`. Their
-   * replies are sent before the close frame.
+   * Whether messages can be sent. When the client closes the WebSocket, handlers of its last messages may
+   * still run. Meanwhile, at most for `closeTimeoutMs`, `isOpen` stays true, and their replies are sent
+   * before the close frame.
    */
   readonly isOpen: boolean;
-  /** Number of sent bytes that the system has not accepted yet. */
+  /** Number of bytes of sent messages that the operating system has not accepted yet. */
   readonly bufferedAmount: number;
   /**
-   * Sends a string as a text message, bytes as a binary one; bytes must not change afterwards. Returns false
-   * if the message is dropped: the socket is closed, or closes because of this message. @throws SvcError
-   * `E_WEBSOCKET_DATA`; `E_WEBSOCKET_FULL` with the policy `wait`, if the queue is full
+   * Sends a string as a text message, or bytes as a binary message. The bytes must not be changed afterwards.
+   * Returns false if the message is dropped, because the WebSocket is closed, or closes because of this
+   * message.
+   * @throws SvcError `E_WEBSOCKET_DATA` when the data is neither a string nor bytes; `E_WEBSOCKET_FULL` when
+   * `maxBufferedBytes` is reached, and `slowConsumer` is `wait`
    */
   send(data: string | Uint8Array): boolean;
   /**
    * Sends a value as JSON. Returns the result of {@link send}.
-   * @throws SvcError `E_REPLY` for a value without a JSON form
+   * @throws SvcError `E_REPLY` when the value has no JSON form
    */
   sendJson(value: unknown): boolean;
-  /** Resolves when more messages can be sent without filling the queue, or the socket has closed. */
+  /** Resolves when more messages can be sent within `maxBufferedBytes`, or the WebSocket has closed. */
   drain(): Promise<void>;
-  /** Pings the peer. Resolves with the round-trip time in milliseconds, or undefined if the socket closed first. */
+  /**
+   * Sends a ping. Resolves with the time until the pong in milliseconds, or with undefined if the WebSocket
+   * closes first.
+   */
   ping(): Promise<number | undefined>;
-  /** Closes after sent messages. Default code 1000; `reason` is cut to 123 bytes. @throws SvcError `E_WEBSOCKET_CLOSE` for a code that must not be sent */
+  /**
+   * Closes the WebSocket after all sent messages. Default code 1000; `reason` is shortened to 123 bytes.
+   * @throws SvcError `E_WEBSOCKET_CLOSE` when a close frame cannot have this code
+   */
   close(code?: number, reason?: string): void;
   /**
-   * Joins a room. From now on, messages to the room are sent to this socket. @throws SvcError `E_ROOM` beyond
-   * `maxRooms`
+   * Joins a room, so that this WebSocket receives messages to the room.
+   * @throws SvcError `E_ROOM` when the WebSocket is already in `maxRooms` rooms, or the name is invalid
    */
   join(room: string): void;
-  /** Leaves a room. A socket that is not in the room is unchanged. */
+  /** Leaves a room. Does nothing if the WebSocket is not in it. */
   leave(room: string): void;
-  /** Sends to every member of a room except this socket, in every process. */
+  /** Sends a message to all other WebSockets in a room, in all processes. */
   broadcast(room: string, data: string | Uint8Array): void;
-  /** Sends a value as JSON to every member of a room except this socket. */
+  /** Sends a value as JSON to all other WebSockets in a room, in all processes. */
   broadcastJson(room: string, value: unknown): void;
 }
 
 /**
- * Handles a socket from its opening to its end. When it returns, the socket closes with 1000; when it throws,
- * with 1008 for an exception meant for clients, else 1011.
+ * Handler that is called once for each WebSocket. When it returns, the WebSocket closes with 1000. When it
+ * throws an HTTPException with a status below 500, the WebSocket closes with 1007 for status 400, 1003 for
+ * 415, and 1008 for others. Any other error closes it with 1011.
  */
 export type SocketHandler<C, M = string | Uint8Array> = (socket: Socket<M>, context: C) => Awaitable<unknown>;
 
 /**
- * Handlers of socket events. Only one runs at a time: the next message waits until the previous handler has
- * settled.
+ * Handlers for the events of a WebSocket. They run one after another: a message waits until the handler of
+ * the previous event has settled.
  */
 interface Callbacks<C, M> {
   open?: (socket: Socket<M>, context: C) => Awaitable<unknown>;
@@ -202,9 +217,12 @@ interface Callbacks<C, M> {
   error?: (socket: Socket<M>, error: unknown, context: C) => Awaitable<unknown>;
 }
 
-/** Collects the handlers of a WebSocket route. `C`: type of their context, `M`: type of a message. */
+/**
+ * Collects the handlers of a WebSocket route. `C` is the type of their context, `M` the type of a message.
+ */
 export class WebSocketRouter<C = Context, M = string | Uint8Array> {
-  // the type of this member does not contain C, so that a router with another context type is assignable
+  // The type of this member does not contain C. So a router is assignable even if its context has another
+  // type.
   readonly #callbacks: Callbacks<never, M> = {};
   readonly #subject: string;
   #isFrozen = false;
@@ -214,34 +232,37 @@ export class WebSocketRouter<C = Context, M = string | Uint8Array> {
     this.#subject = subject;
   }
 
-  /** Sets the handler that is called before the first message. */
+  /** Sets the handler that is called when the WebSocket has opened, before the first message. */
   onOpen(fn: NonNullable<Callbacks<C, M>['open']>): this {
     return this.#set('open', fn);
   }
 
   /**
-   * Sets the handler that is called for each message, in order: the next call waits until the previous one
-   * has settled.
+   * Sets the handler that is called for each message in order. A call waits until the previous one has
+   * settled.
    */
   onMessage(fn: NonNullable<Callbacks<C, M>['message']>): this {
     return this.#set('message', fn);
   }
 
-  /** Sets the handler that is called once, after the last message. Code 1006 means a lost connection. */
+  /**
+   * Sets the handler that is called once, after the last message. The close code 1006 means that the
+   * connection was lost.
+   */
   onClose(fn: NonNullable<Callbacks<C, M>['close']>): this {
     return this.#set('close', fn);
   }
 
   /**
-   * Sets the handler for exceptions of the other handlers, and for messages that do not match
-   * (`ValidationError`); the socket stays open. Without this handler the socket closes: with 1007 for such
-   * messages, 1008 for exceptions meant for clients, else 1011.
+   * Sets the handler for errors of the other handlers, and for messages that do not match their type
+   * (`ValidationError`). The WebSocket stays open. Without this handler, it closes with the code that
+   * {@link SocketHandler} describes.
    */
   onError(fn: NonNullable<Callbacks<C, M>['error']>): this {
     return this.#set('error', fn);
   }
 
-  /** Returns the handlers. After that, no more can be added. @internal */
+  /** Returns the handlers. From then on, setting another one throws. @internal */
   take(): Callbacks<never, M> {
     this.#isFrozen = true;
     return this.#callbacks;
@@ -261,7 +282,7 @@ export class WebSocketRouter<C = Context, M = string | Uint8Array> {
   }
 }
 
-/** State that all sockets of an application share. */
+/** Rooms and metrics that all WebSockets of an application share. */
 export interface SocketHub {
   readonly rooms: Rooms;
   readonly meter: WebSocketMeter;
@@ -273,7 +294,7 @@ const time = (fallback: number, most: number): OptionKind<number | false> => ({
   accepts: (value) => value === false || int(100, 100, most).accepts(value),
 });
 
-/** Definitions of the options of a WebSocket route: default and valid values, by name. */
+/** Definitions of the options of a WebSocket route, for readOptions(). */
 const SPEC: Readonly<Record<keyof WebSocketSpec, OptionKind<unknown>>> = {
   ...SHARED_SPEC,
   message: given<TypeSource>(),
@@ -300,7 +321,7 @@ const SPEC: Readonly<Record<keyof WebSocketSpec, OptionKind<unknown>>> = {
   allow: given<readonly Allowance[]>('a list of { rule, reason }', Array.isArray),
 };
 
-/** Checked options of a WebSocket route. */
+/** Options of a WebSocket route, with defaults filled in. */
 interface SocketOptions extends WebSocketSpec {
   readonly allowMissingOrigin: boolean;
   readonly maxMessageBytes: number;
@@ -323,7 +344,7 @@ const RESERVED: ReadonlySet<string> = new Set<ReservedSocketKey>([
   'status',
 ]);
 
-/** A declared WebSocket route. @internal */
+/** A WebSocket route as the program has declared it. @internal */
 export class DeclaredSocket {
   readonly subject: string;
   readonly options: SocketOptions;
@@ -332,14 +353,17 @@ export class DeclaredSocket {
   readonly guard: HandshakeGuard;
   readonly #handler: SocketHandler<never, never> | undefined;
 
-  /** @throws SvcError `E_ROUTE_SPEC`, `E_ROUTE_HANDLER`, `E_OPTION_RANGE`, `E_CORS` */
+  /**
+   * @throws SvcError `E_ROUTE_SPEC` when a key is neither an option nor a dependency, `E_ROUTE_HANDLER` when
+   * the spec is not an object, `E_OPTION_RANGE` when an option is invalid, `E_CORS` when an origin is invalid
+   */
   constructor(path: string, rest: readonly unknown[]) {
     this.subject = `WEBSOCKET ${path}`;
     const handler = typeof rest.at(-1) === 'function' ? rest.at(-1) : undefined;
     const [spec = {}] = handler === undefined ? rest : rest.slice(0, -1);
     if (!isObject(spec)) throw new SvcError('E_ROUTE_HANDLER', [this.subject]);
     const [options, given] = apart(spec, SPEC);
-    // the cast is safe: the definitions in SPEC have the types of the options
+    // the cast is safe: readOptions() checks each option by its definition in SPEC
     this.options = readOptions(this.subject, options, SPEC) as SocketOptions;
     this.deps = readDependencies(this.subject, given, RESERVED, 'an option of a WebSocket', SPEC);
     this.router = new WebSocketRouter(this.subject);
@@ -347,12 +371,12 @@ export class DeclaredSocket {
     this.guard = new HandshakeGuard(this.subject, this.options);
   }
 
-  /** The handlers that were added. Once they have been read, no more can be added. */
+  /** All handlers of the route. After the first read, no more can be added. */
   get handlers(): readonly ((...args: never[]) => unknown)[] {
     return [this.#handler ?? [], Object.values(this.router.take())].flat();
   }
 
-  /** Creates the opener of the route's sockets for one application. */
+  /** Creates the object that opens the WebSockets of this route, for one application. */
   compile(hub: SocketHub, services: Services, onUnhandled: SharedSocketDeps['onUnhandled']): SocketOpener {
     return new SocketOpener(this.guard, {
       ...this.options,
@@ -371,7 +395,7 @@ export class DeclaredSocket {
   #listener(): SocketListener<WebSocketConnection> {
     const decode = decoder(this.options.message, this.subject);
     const handler = this.#handler as
-      // the cast is safe: the overloads of websocket() allow only this type
+      // the cast is safe: the overloads of websocket() only allow such a handler
       ((socket: WebSocketConnection, context: unknown) => Awaitable<unknown>) | undefined;
     if (handler !== undefined) {
       return {
@@ -383,7 +407,7 @@ export class DeclaredSocket {
         },
       };
     }
-    // the cast is safe: onOpen() and the other methods allow only these types
+    // the cast is safe: onOpen() and the other methods only allow such handlers
     const { open, message, close, error } = this.router.take() as Callbacks<unknown, unknown>;
     return {
       decode,
@@ -396,8 +420,9 @@ export class DeclaredSocket {
 }
 
 /**
- * Opens the sockets of one route. `load()` imports the code for open sockets, which applications without
- * WebSockets do not need. @internal
+ * Opens the WebSockets of one route. load() imports the code for open WebSockets, so that applications
+ * without WebSockets do not load it.
+ * @internal
  */
 export class SocketOpener {
   readonly #guard: HandshakeGuard;
@@ -409,22 +434,22 @@ export class SocketOpener {
     this.#deps = deps;
   }
 
-  /** Imports the code for open sockets. Called at each start, before the first handshake. */
+  /** Imports the code for open WebSockets. Called at each start, before the first handshake. */
   async load(): Promise<void> {
     if (this.#open !== undefined) return;
     const { WebSocketConnection } = await import('../http/websocket/websocket.ts');
     this.#open = (stream, deps) => new WebSocketConnection(stream, this.#deps, deps);
   }
 
-  /** Returns a 101 response, which opens the socket when it is sent. */
+  /** Returns the 101 response. The WebSocket opens when it is sent. */
   accept(context: Context): HttpResponse {
     return new SwitchingProtocols(this.#guard.takeAgreement(context.req), this.#open!, context);
   }
 }
 
 /**
- * Middleware of a WebSocket route. It checks the handshake before the dependencies of the route are resolved,
- * so that an ordinary request does not resolve them.
+ * Middleware of a WebSocket route. It checks the handshake first, so that the dependencies of the route are
+ * not resolved for an ordinary request.
  */
 class HandshakeGuard implements Middleware {
   readonly compression: SharedSocketDeps['compression'];
@@ -448,7 +473,10 @@ class HandshakeGuard implements Middleware {
     this.origin.compile(view);
   }
 
-  /** Returns a promise only if it must wait, because promises of many simultaneous handshakes cost memory. */
+  /**
+   * Returns a promise only if it has to wait, because many handshakes at the same time would need memory for
+   * their promises.
+   */
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const handshake = readHandshake(req);
     const deflate =
@@ -464,18 +492,18 @@ class HandshakeGuard implements Middleware {
     return admission === undefined ? next() : admission.then(next);
   }
 
-  /** Returns the agreement that handle() has negotiated, and forgets it. */
+  /** Removes and returns the agreement that handle() has negotiated for this request. */
   takeAgreement(req: HttpRequest): Agreement {
-    // defined: handle() has stored an agreement for every request that it passes on
+    // defined, because handle() stores an agreement before it calls next()
     const agreement = this.#agreements.get(req)!;
-    this.#agreements.delete(req); // deleted, because an open socket keeps its request, and so the entry, in memory
+    this.#agreements.delete(req); // the entry must not stay in memory as long as the WebSocket
     return agreement;
   }
 }
 
 /**
- * Creates the decoder of messages. If it throws, the socket closes with 1003 or 1007, unless onError handles
- * the exception.
+ * Returns a function that decodes and validates messages. If it throws, the WebSocket closes with 1003 or
+ * 1007, unless onError() handles the error.
  */
 function decoder(message: TypeSource | undefined, subject: string): (data: string | Buffer) => unknown {
   if (message === undefined) return (data) => data;

@@ -1,6 +1,5 @@
 /**
- * A cookie jar for a test client: keeps cookies as a browser does (RFC 6265 §5; name prefixes by RFC
- * 6265bis).
+ * The cookies of a test client, stored and sent as by a browser (RFC 6265 §5; name prefixes by RFC 6265bis).
  */
 
 interface KeptCookie {
@@ -10,11 +9,11 @@ interface KeptCookie {
   readonly isHostOnly: boolean;
   readonly path: string;
   readonly isSecure: boolean;
-  /** Time of expiry in milliseconds since the epoch. */
+  /** When the cookie expires, in milliseconds since 1970. */
   readonly expiresMs: number;
 }
 
-/** Stores cookies by name, domain and path. */
+/** Stores cookies by name, domain and path, as a browser does. */
 export class CookieJar {
   readonly #kept = new Map<string, KeptCookie>();
   readonly #nowMs: () => number;
@@ -23,17 +22,17 @@ export class CookieJar {
     this.#nowMs = nowMs;
   }
 
-  /** Raw value of a cookie, for any path. */
+  /** Returns the value of a cookie with any path, without decoding it; undefined if there is none. */
   get(name: string): string | undefined {
     return [...this.#alive()].find((cookie) => cookie.name === name)?.value;
   }
 
-  /** Sets a cookie for every path of `localhost`, or of `domain`. */
+  /** Sets a cookie that is sent for every path of `domain`. */
   set(name: string, value: string, domain = 'localhost'): void {
     this.#keep({ name, value, domain, isHostOnly: true, path: '/', isSecure: false, expiresMs: Infinity });
   }
 
-  /** Removes a cookie, for every path. */
+  /** Removes all cookies with this name, for every path. */
   delete(name: string): void {
     for (const [key, cookie] of this.#kept) if (cookie.name === name) this.#kept.delete(key);
   }
@@ -43,7 +42,7 @@ export class CookieJar {
     this.#kept.clear();
   }
 
-  /** Names of all cookies. */
+  /** Returns the names of all cookies. */
   names(): string[] {
     return [...this.#alive()].map((cookie) => cookie.name);
   }
@@ -65,7 +64,7 @@ export class CookieJar {
     const isSecure = attributes.has('secure');
     if (isSecure && !isTrustworthy(url)) return;
     const path = attributes.get('path');
-    // both prefixes require a secure origin (RFC 6265bis §4.1.3)
+    // both prefixes require TLS or a host on this machine (RFC 6265bis §4.1.3)
     if (/^__(?:Secure|Host)-/i.test(name) && !isSecure) return;
     if (/^__Host-/i.test(name) && (path !== '/' || domain !== '')) return;
     this.#keep({
@@ -79,7 +78,7 @@ export class CookieJar {
     });
   }
 
-  /** The `Cookie` field for a request; empty if no cookie matches. */
+  /** Returns the value of the `Cookie` field for a request to `url`; empty if no cookie matches. */
   headerFor(url: URL): string {
     return [...this.#alive()]
       .filter((cookie) => {
@@ -118,7 +117,7 @@ function domainMatches(host: string, domain: string): boolean {
   return host === domain || (host.endsWith(`.${domain}`) && !/^[\d.]+$/.test(host));
 }
 
-/** Whether a path matches the path of a cookie (RFC 6265 §5.1.4). */
+/** Returns whether a request path is at or below the path of a cookie (RFC 6265 §5.1.4). */
 function pathMatches(path: string, prefix: string): boolean {
   return (
     path === prefix || (path.startsWith(prefix) && (prefix.endsWith('/') || path[prefix.length] === '/'))
@@ -134,7 +133,10 @@ function isLocal(url: URL): boolean {
   return url.hostname === 'localhost' || url.hostname === '127.0.0.1' || url.hostname === '[::1]';
 }
 
-/** Whether browsers keep and send `Secure` cookies for a URL: over TLS, and for hosts on this machine. */
+/**
+ * Returns whether browsers accept and send `Secure` cookies for a URL: over TLS, and for hosts on this
+ * machine.
+ */
 function isTrustworthy(url: URL): boolean {
   return url.protocol === 'https:' || isLocal(url);
 }

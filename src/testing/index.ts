@@ -1,6 +1,6 @@
 /**
- * `svc/testing`: a client that sends requests to an application without a socket, and a clock that tests can
- * move.
+ * `svc/testing`: a client that calls an application without a network connection, and a clock that tests
+ * control.
  *
  * Example:
  *   await using client = new TestClient(app);
@@ -44,33 +44,35 @@ export type { TestWebSocketOptions } from './websocket.ts';
 /** Options of {@link TestClient}. An option that is `undefined` has its default. */
 export interface TestClientOptions {
   /**
-   * Clock of the application. Can be set only before the application is compiled. Default: the clock that the
-   * application has.
+   * Clock of the application. It can only be set before the application is compiled. Default: the clock of
+   * the application.
    */
   readonly clock?: Clock | undefined;
   /**
-   * Environment of the application. Can be set only before the application is compiled. Default `test`,
-   * unless its configuration sets one.
+   * Environment of the application. It can only be set before the application is compiled. Default: `test`,
+   * unless the configuration of the application sets `env`.
    */
   readonly env?: Env | undefined;
-  /** URL to which paths are added. Default `http://localhost`; with `listen`, the address of the socket. */
+  /**
+   * URL at which relative paths start. Default `http://localhost`; with `listen`, the address of the server.
+   */
   readonly baseUrl?: string | undefined;
   /** Header fields of every request. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Sends requests over a real socket, to a free port of 127.0.0.1. Default false. */
+  /** Sends requests over a real network connection, to a free port of 127.0.0.1. Default false. */
   readonly listen?: boolean | undefined;
   /**
-   * Whether a call rejects with an unhandled error of the application, instead of returning a 500. Default
-   * true.
+   * Whether a call rejects when no exception handler handles an error of the application; otherwise it
+   * returns a 500. Default true.
    *
-   * The error of a WebSocket handler rejects `receive()`, `close()` and `closed` of the
-   * {@link TestWebSocket}, else `close()` of the client. The error of a background task or a clean-up rejects
-   * the call, or `close()` of the client if the call has already returned the response.
+   * If a WebSocket handler throws, `receive()`, `close()` and `closed` of the {@link TestWebSocket} reject,
+   * or else `close()` of the client. If a background task or clean-up throws, the call rejects. If the call
+   * has already returned the response, `close()` of the client rejects.
    */
   readonly raiseErrors?: boolean | undefined;
   /**
-   * Replacements of dependencies for this client: the original function or class, and its replacement. The
-   * application itself is unchanged.
+   * Replaced dependencies: pairs of the original function or class, and its replacement. They only apply to
+   * this client.
    */
   readonly overrides?:
     readonly (readonly [source: unknown, replacement: (context: Context) => unknown])[] | undefined;
@@ -79,35 +81,35 @@ export interface TestClientOptions {
 /** Body of a request, as for a web `Request`. */
 export type WebBody = NonNullable<ConstructorParameters<typeof Response>[0]> | null;
 
-/** Options of a request. Only one of `json`, `form` and `body` can be given. */
+/** Options of a request. At most one of `json`, `form` and `body` can be set. */
 export interface TestRequest {
-  /** Header fields of this request. They override those of the client with the same name. */
+  /** Header fields of this request. They replace fields of the client with the same name. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Query parameters, added to those in the path. */
+  /** Query parameters, which are added to those in the path. */
   readonly query?:
     Readonly<Record<string, string | number | boolean | readonly (string | number | boolean)[]>> | undefined;
-  /** Value to send as `application/json`. */
+  /** Value that is sent as `application/json`. */
   readonly json?: unknown;
-  /** Form to send as `application/x-www-form-urlencoded`; FormData is sent as `multipart/form-data`. */
+  /** Form that is sent as `application/x-www-form-urlencoded`. FormData is sent as `multipart/form-data`. */
   readonly form?: Readonly<Record<string, string | readonly string[]>> | FormData | undefined;
   readonly body?: WebBody | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Time in milliseconds for running requests to finish when a client with `listen` closes. */
+/** Time in milliseconds that running requests have to end when a client with `listen` closes. */
 const CLOSE_DEADLINE_MS = 5_000;
-/** Time in milliseconds for WebSocket handlers to finish when a client without `listen` closes. */
+/** Time in milliseconds that WebSocket handlers have to end when a client without `listen` closes. */
 const LAST_WORDS_MS = 1_000;
 
-/** Number of open clients by application. The last client that closes shuts the application down. */
+/** Number of open clients of each application. The last one to close shuts the application down. */
 const clientsOf = new WeakMap<Svc, number>();
 
 /**
- * A client of one application. Its first request starts the application. Redirects are not followed; cookies
- * are kept.
+ * A client of one application. Its first request starts the application. It stores cookies, but does not
+ * follow redirects.
  */
 export class TestClient implements AsyncDisposable {
-  /** Cookies that the application has set, which are sent with requests. */
+  /** Cookies that the application has set. They are sent with each request. */
   readonly cookies: CookieJar;
   readonly #app: Svc;
   readonly #headers: Readonly<Record<string, string>>;
@@ -116,13 +118,13 @@ export class TestClient implements AsyncDisposable {
   readonly #overrides: ReadonlyMap<unknown, (context: Context) => unknown>;
   readonly #errors = new Map<string, unknown>();
   /**
-   * Ids of requests whose background task or clean-up has failed. The id of clean-ups of scope `app` is
-   * empty.
+   * Ids of requests of which a background task or clean-up has failed. For the clean-ups of scope `app`, the
+   * id is empty.
    */
   readonly #failedAfter = new Set<string>();
   /**
-   * Server sides of WebSockets without a real socket. Each promise resolves when no handler of the WebSocket
-   * runs.
+   * Server sides of WebSockets without a network connection. Each promise resolves when all handlers of its
+   * WebSocket have ended.
    */
   readonly #sockets = new Map<WebSocketConnection, Promise<void>>();
   readonly #opened: TestWebSocket[] = [];
@@ -130,12 +132,12 @@ export class TestClient implements AsyncDisposable {
   #server: HttpServer | undefined;
   #ready: Promise<ServedApplication> | undefined;
   #closing: Promise<void> | undefined;
-  /** Cleans up this client's dependencies of scope `app`. */
+  /** Runs the clean-ups of this client's dependencies of scope `app`. */
   #leave: (() => Promise<void>) | undefined;
 
   /**
-   * @throws SvcError `E_APP_FROZEN` if the application is compiled, and the options set another clock or
-   * environment
+   * @throws SvcError `E_APP_FROZEN` when the application is already compiled, and the options set another
+   * clock or environment
    */
   constructor(app: Svc, options: TestClientOptions = {}) {
     const read = readOptions('TestClient', options, {
@@ -163,7 +165,7 @@ export class TestClient implements AsyncDisposable {
     clientsOf.set(app, (clientsOf.get(app) ?? 0) + 1);
   }
 
-  /** URL to which paths are added. With `listen` it is known after the first request. */
+  /** URL at which relative paths start. With `listen`, it is known after the first request. */
   get baseUrl(): string {
     return this.#baseUrl;
   }
@@ -198,11 +200,11 @@ export class TestClient implements AsyncDisposable {
   }
 
   /**
-   * Sends a request, and returns the response.
-   * @throws the error of the handler, unless `raiseErrors` is false
+   * Sends a request. Resolves with the response.
+   * @throws the error of the application that no exception handler handles, unless `raiseErrors` is false
    */
   async request(method: string, path: string, request: TestRequest = {}): Promise<Response> {
-    if (this.#closing !== undefined) throw new Error('The test client is closed: make a new one');
+    if (this.#closing !== undefined) throw new Error('The test client is closed: create a new one');
     const served = await (this.#ready ??= this.#start());
     const url = new URL(path, this.#baseUrl);
     for (const [name, values] of Object.entries(request.query ?? {})) {
@@ -226,13 +228,12 @@ export class TestClient implements AsyncDisposable {
   }
 
   /**
-   * Opens a WebSocket. Its Origin is that of the application, unless `headers` has another.
-   * @throws WebSocketRefused for a response that is not 101; the error of the application, unless
-   * `raiseErrors`
-   *   is false
+   * Opens a WebSocket. Its Origin field is that of the application, unless `headers` sets another one.
+   * @throws WebSocketRefused when the response is not 101. The error of the application that no exception
+   * handler handles, unless `raiseErrors` is false.
    */
   async websocket(path: string, options: TestWebSocketOptions = {}): Promise<TestWebSocket> {
-    if (this.#closing !== undefined) throw new Error('The test client is closed: make a new one');
+    if (this.#closing !== undefined) throw new Error('The test client is closed: create a new one');
     const read = readOptions('websocket()', options, {
       headers: given<Readonly<Record<string, string>>>('an object', isObject),
       protocols: given<readonly string[]>('a list of strings', Array.isArray),
@@ -265,7 +266,8 @@ export class TestClient implements AsyncDisposable {
   }
 
   /**
-   * Returns the header fields of a request. Fields of the client override `base`, and `own` overrides both.
+   * Returns the header fields of a request. Fields of the client replace those in `base`, and fields in `own`
+   * replace both.
    */
   #fieldsFor(
     url: URL,
@@ -290,10 +292,10 @@ export class TestClient implements AsyncDisposable {
   }
 
   /**
-   * Stops listening, and shuts the application down if no other client uses it. Further calls have no effect.
-   * @throws the error of a WebSocket handler, a background task or a clean-up, if no other call has thrown
-   * it;
-   *   several errors as AggregateError
+   * Closes the client. If no other client uses the application, the application is shut down. Further calls
+   * do nothing.
+   * @throws errors of WebSocket handlers, background tasks or clean-ups that no other call has thrown.
+   * Several errors are thrown as one AggregateError.
    */
   close(): Promise<void> {
     return (this.#closing ??= this.#close());
@@ -304,7 +306,7 @@ export class TestClient implements AsyncDisposable {
   }
 
   async #close(): Promise<void> {
-    // an error of the start is ignored here, because the caller of the request gets it
+    // the call that has started the application already rejects with the error of the start
     await this.#ready?.catch(ignore);
     for (const socket of this.#sockets.keys()) socket.close(CLOSE.goingAway, 'the server stops');
     await this.#lastWords();
@@ -318,7 +320,7 @@ export class TestClient implements AsyncDisposable {
     if (late.length > 0) throw late.length === 1 ? late[0] : new AggregateError(late);
   }
 
-  /** Resolves when no WebSocket handler runs any more, or when the time for handlers to finish is over. */
+  /** Resolves when all WebSocket handlers have ended, at the latest after LAST_WORDS_MS. */
   async #lastWords(): Promise<void> {
     if (this.#sockets.size === 0) return;
     const limit = new AbortController();
@@ -354,7 +356,7 @@ export class TestClient implements AsyncDisposable {
     if (taken !== undefined) throw taken.error;
   }
 
-  /** Returns the error of the request whose response has these header fields, and forgets it. */
+  /** Removes and returns the error of the request to which a response with these header fields belongs. */
   readonly #takeError: ErrorSource = (headers) => {
     const id = headers.get(this.#app.defaults.identity.field) ?? '';
     if (!this.#errors.has(id)) return undefined;
@@ -364,7 +366,7 @@ export class TestClient implements AsyncDisposable {
   };
 }
 
-/** Opens a WebSocket over a real socket. */
+/** Opens a WebSocket over a real network connection. */
 function openSocket(url: URL, headers: Headers, takeError: ErrorSource): Promise<Response | TestWebSocket> {
   return new Promise((resolve, reject) => {
     const outgoing = http.request(url, { headers: Object.fromEntries(headers), agent: false });

@@ -1,6 +1,6 @@
 /**
- * Client side of a WebSocket in a test. It sends messages at once, and keeps received messages until the test
- * reads them.
+ * The client side of a WebSocket in a test. It sends messages at once, and stores received messages until the
+ * test reads them.
  *
  * Example:
  *   await using socket = await client.websocket('/chat');
@@ -17,32 +17,32 @@ import { toJson } from '../http/response.ts';
 import type { Duplex } from 'node:stream';
 import type { WebSocketClose } from '../http/websocket/closing.ts';
 
-/** Options of a handshake, in addition to the client's headers and cookies. */
+/** Options of a WebSocket handshake. */
 export interface TestWebSocketOptions {
   /**
-   * Header fields of the handshake. They override those of the client with the same name. `origin: ''` omits
-   * the Origin, which by default is that of the application.
+   * Header fields of the handshake. They replace fields of the client with the same name. The default of
+   * `origin` is the origin of the application; `origin: ''` omits the field.
    */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Subprotocols to offer. */
+  /** Subprotocols that the handshake offers. */
   readonly protocols?: readonly string[] | undefined;
-  /** Offers compression. Default false. */
+  /** Whether the handshake offers compression. Default false. */
   readonly compression?: boolean | undefined;
 }
 
-/** Thrown if the response to the handshake is not 101. */
+/** Error of a handshake whose response is not 101. */
 export class WebSocketRefused extends Error {
   readonly response: Response;
 
   constructor(response: Response) {
-    super(`The WebSocket was refused with ${response.status}`);
+    super(`The WebSocket handshake was refused with status ${response.status}`);
     this.name = 'WebSocketRefused';
     this.response = response;
   }
 }
 
 /**
- * Returns the error of the handlers of the WebSocket whose response has these header fields, and forgets it.
+ * Removes and returns the error of the WebSocket whose 101 response has these header fields.
  * @internal
  */
 export type ErrorSource = (headers: Headers) => HandlerError | undefined;
@@ -51,17 +51,17 @@ interface HandlerError {
   readonly error: unknown;
 }
 
-/** Client side of a WebSocket. */
+/** The client side of a WebSocket, which {@link TestClient.websocket} opens. */
 export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncDisposable {
-  /** Header fields of the response. */
+  /** Header fields of the 101 response. */
   readonly headers: Headers;
   readonly #closed: PromiseWithResolvers<WebSocketClose> = Promise.withResolvers();
   readonly #takeError: ErrorSource;
-  /** The error that a handler of the application has thrown, if any. */
+  /** Error that a handler of the application has thrown. */
   #failure: HandlerError | undefined;
-  /** Whether the test awaits `closed`, which rejects with the error of a handler. */
+  /** Whether the test has read `closed`, which rejects with the error of a handler. */
   #isAwaited = false;
-  /** Whether the test has received the error of a handler. */
+  /** Whether a call has already rejected with the error of a handler. */
   #isRaised = false;
   readonly #stream: Duplex;
   readonly #reader: FrameReader;
@@ -102,7 +102,7 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
         onViolation: (code, reason) => this.#over({ code, reason, wasClean: false }),
       },
     );
-    // a copy, because without a real socket the server may reuse the chunk
+    // copied, because without a network connection the server may reuse the bytes
     stream.on('data', (chunk: Buffer) => this.#reader.push(Buffer.from(chunk)));
     stream
       .on('error', () => undefined)
@@ -111,20 +111,21 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
     if (head !== undefined && head.length > 0) this.#reader.push(head);
   }
 
-  /** The negotiated subprotocol; empty if there is none. */
+  /** Chosen subprotocol; empty if there is none. */
   get protocol(): string {
     return this.headers.get('sec-websocket-protocol') ?? '';
   }
 
-  /** Resolves when the connection has ended. Rejects with the error of a handler. */
+  /** Resolves when the connection has ended. Rejects with the error of a handler, if there is one. */
   get closed(): Promise<WebSocketClose> {
     this.#isAwaited = true;
     this.#isRaised ||= this.#failure !== undefined;
-    // a new promise, so that an unhandled rejection is reported only if the test asks for the promise
+    // a new promise each time, so that a rejection without a handler is only reported if the test reads
+    // `closed`
     return this.#closed.promise.then((close) => close);
   }
 
-  /** Sends text as a text message, bytes as a binary one. */
+  /** Sends a string as a text message, or bytes as a binary message. */
   send(data: string | Uint8Array): void {
     const bytes = Buffer.from(data as string);
     const deflated = this.#deflater?.deflate(bytes);
@@ -132,7 +133,7 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
     this.#write(opcode, deflated ?? bytes, deflated !== undefined);
   }
 
-  /** Sends a value as JSON text. */
+  /** Sends a value as a JSON text message. */
   sendJson(value: unknown): void {
     this.send(toJson(value));
   }
@@ -143,8 +144,8 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
   }
 
   /**
-   * Returns the next message. If the WebSocket closes before, rejects with the error of a handler, or else
-   * with an error that names the close code.
+   * Resolves with the next message. If the WebSocket closes first, rejects with the error of a handler, or
+   * else with an error that names the close code.
    */
   receive(): Promise<string | Uint8Array> {
     const message = this.#messages.shift();
@@ -155,12 +156,12 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
     return waiter.promise;
   }
 
-  /** Returns the next message, parsed as JSON. */
+  /** Resolves with the next message, parsed as JSON. */
   async receiveJson(): Promise<unknown> {
     return JSON.parse(String(await this.receive())) as unknown;
   }
 
-  /** Closes the socket, and returns how the connection ended. Rejects as {@link closed} does. */
+  /** Closes the WebSocket. Resolves with how the connection ended. Rejects like {@link closed}. */
   close(code?: number, reason = ''): Promise<WebSocketClose> {
     if (!this.#hasSaidClose && this.#close === undefined)
       this.#write(OPCODE.close, code === undefined ? Buffer.alloc(0) : closePayload(code, reason));
@@ -168,12 +169,12 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
     return this.closed;
   }
 
-  /** Ends the connection without a close frame. */
+  /** Ends the connection at once, without a close frame. */
   terminate(): void {
     this.#stream.destroy();
   }
 
-  /** Stops or resumes reading. */
+  /** Stops reading from the connection, as a slow client does. */
   pause(): void {
     this.#stream.pause();
   }
@@ -201,7 +202,7 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
     });
   }
 
-  /** @throws the error of a handler, unless the test got it. @internal */
+  /** @throws the error of a handler, unless a call has already rejected with it @internal */
   rethrow(): void {
     this.#failure ??= this.#takeError(this.headers);
     if (this.#failure === undefined || this.#isRaised) return;
@@ -209,7 +210,7 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
     throw this.#failure.error;
   }
 
-  /** Returns the error for a call after the WebSocket has closed. */
+  /** Returns the error for a call on a closed WebSocket. */
   #raise(close: WebSocketClose): unknown {
     this.#failure ??= this.#takeError(this.headers);
     if (this.#failure === undefined) return closedError(close);

@@ -401,7 +401,13 @@ async function bare(): Promise<Server> {
     const allow = 'GET, HEAD, OPTIONS';
     if (path !== '/json') problem(res, 404, 'Not Found', {});
     else
-      problem(res, 405, 'Method Not Allowed', { detail: `This path allows only ${allow}` }, { Allow: allow });
+      problem(
+        res,
+        405,
+        'Method Not Allowed',
+        { detail: `This path only allows the methods ${allow}` },
+        { Allow: allow },
+      );
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
   return server;

@@ -1,19 +1,19 @@
 /**
- * Content codings of request bodies (RFC 9110 §8.4): decoded while the body is read, if the application
- * enables it.
+ * Content codings of request bodies (RFC 9110 §8.4). If the application enables them, bodies are decoded
+ * while they are read.
  *
- * A few bytes can decode to very many (a decompression bomb). So the output is limited in two ways: by the
- * limit of the body, and by a ratio to the size of the input. Nested codings are refused.
+ * Few bytes can decode to very many (a decompression bomb). So the decoded size is limited twice: by the
+ * limit of the body, and in proportion to the size of the coded body. A body with several codings is refused.
  */
-// a namespace import, because named imports do not link on Node.js 20, and then the message that it is too
-// old could not be shown
+// A namespace import, because Node.js 20 cannot link some of these names. Then the program could not even
+// report that this Node.js is too old.
 import * as zlib from 'node:zlib';
 import { BadRequest, ClientDisconnected, HTTPException, PayloadTooLarge } from '../../base/errors.ts';
 import { writable } from '../chunks.ts';
 import type { Transform } from 'node:stream';
 import type { BodyReader } from './body-stream.ts';
 
-/** Content codings that request bodies may have. */
+/** Content codings that are decoded in request bodies. */
 export type BodyCoding = 'gzip' | 'deflate' | 'br' | 'zstd';
 
 interface DecoderOptions {
@@ -27,13 +27,16 @@ type Whole = (
   options: DecoderOptions,
   done: (error: Error | null, decoded: Buffer) => void,
 ) => void;
-/** Result of a zlib function with the option `info: true`, for which Node's types have no type. */
+/** Result of a zlib function with the option `info: true`. The types of Node do not declare it. */
 interface Decoded {
   readonly buffer: Buffer;
   readonly engine: { readonly bytesWritten: number };
 }
 
-/** Decoder functions by coding. `deflate` is the zlib format (RFC 9110 §8.4.1.2), not raw deflate. */
+/**
+ * Functions of node:zlib for each coding. `deflate` means the zlib format (RFC 9110 §8.4.1.2), not raw
+ * deflate.
+ */
 const DECODERS: Readonly<
   Record<BodyCoding, { readonly whole: Whole; readonly stream: (options: DecoderOptions) => Decoder }>
 > = {
@@ -44,26 +47,28 @@ const DECODERS: Readonly<
 };
 const ACCEPTED = Object.keys(DECODERS).join(', ');
 
-/** Maximum ratio of decoded to coded bytes. Bodies up to `FREE_BYTES` may exceed it. */
+/**
+ * Maximum ratio of the decoded to the coded size. Bodies that decode to at most `FREE_BYTES` may exceed it.
+ */
 const MAX_RATIO = 100;
 const FREE_BYTES = 1_048_576;
-/** Limit of a decoded body if the caller sets none, in bytes. */
+/** Maximum decoded size in bytes if the caller sets no limit. */
 const MAX_WHOLE_BYTES = 10_000_000;
 /**
- * Options that refuse bytes after the coded body. They are not set for gzip, because several gzip members may
- * follow each other (RFC 1952 §2.2), and Node decodes all of them. If the bytes after them begin with a zero,
- * Node ignores the bytes; decodeWhole() detects that by the number of bytes consumed. Of several zstd frames
- * (RFC 8878 §3.1), Node 24 decodes only the first, so further frames are refused.
+ * Returns options that refuse bytes after the coded body. For gzip, such bytes are allowed: several members
+ * may follow each other (RFC 1952 §2.2), and Node decodes them all. If the bytes after them begin with a
+ * zero, Node ignores them. decodeWhole() finds that out by the number of consumed bytes. Several zstd frames
+ * (RFC 8878 §3.1) are refused, because Node 24 decodes only the first.
  */
 function strictness(coding: BodyCoding): DecoderOptions {
   return { rejectGarbageAfterEnd: coding !== 'gzip' };
 }
 
 /**
- * Parses a Content-Encoding field; undefined if the body has no coding. `isWanted`: whether codings are
- * enabled.
- *
- * @throws HTTPException 415 with `Accept-Encoding`, which names the supported codings (RFC 9110 §15.5.16)
+ * Returns the coding that a Content-Encoding field names; undefined if the body has no coding. `isWanted`:
+ * whether the application decodes request bodies.
+ * @throws HTTPException 415 when the coding is not decoded; its `Accept-Encoding` names the supported codings
+ * (RFC 9110 §15.5.16)
  */
 export function bodyCodingOf(field: string, isWanted: boolean): BodyCoding | undefined {
   const name = field.trim().toLowerCase();
@@ -73,14 +78,15 @@ export function bodyCodingOf(field: string, isWanted: boolean): BodyCoding | und
   throw new HTTPException(
     415,
     isWanted
-      ? `The request body may be coded with one of ${ACCEPTED}`
-      : 'The request body must not have a content coding',
+      ? `The Content-Encoding of the request body must be one of ${ACCEPTED}`
+      : 'The request body must not have a Content-Encoding',
     { headers: { 'Accept-Encoding': isWanted ? ACCEPTED : 'identity' } },
   );
 }
 
 /**
- * Decodes a whole body of at most `maxBytes`. Fails with PayloadTooLarge, or BadRequest for malformed data.
+ * Decodes a whole body, and passes at most `maxBytes` to `reader`. The reader gets PayloadTooLarge for a
+ * larger body, or BadRequest for malformed data.
  */
 export function decodeWhole(
   bytes: Uint8Array,
@@ -94,7 +100,7 @@ export function decodeWhole(
     bytes,
     { ...strictness(coding), info: true, maxOutputLength: Math.max(1, limit) },
     (error, decoded) => {
-      // the cast is safe: with the option `info` the result is an object
+      // the cast is safe: with the option `info`, zlib passes such an object
       const result = decoded as unknown as Decoded;
       if (error === null && result.engine.bytesWritten < bytes.length)
         return reader.onBody(undefined, malformed(coding));
@@ -112,7 +118,10 @@ export function decodeWhole(
   );
 }
 
-/** Decodes a body while it arrives. Throws the errors of {@link decodeWhole}, and errors of `coded`. */
+/**
+ * Yields the decoded chunks of a body while it arrives. Throws the errors that {@link decodeWhole} passes to
+ * its reader, and the errors of `coded`.
+ */
 export async function* decodedChunks(
   coded: AsyncIterable<Uint8Array>,
   coding: BodyCoding,
@@ -137,7 +146,7 @@ export async function* decodedChunks(
 
 /**
  * Writes all chunks to the decoder, and waits whenever its buffer is full. Never rejects: an error destroys
- * the decoder, and so reaches its reader.
+ * the decoder, which passes the error to its reader.
  */
 async function feed(
   coded: AsyncIterable<Uint8Array>,
@@ -161,7 +170,7 @@ function mostOf(received: number): number {
 }
 
 function decodedTooLarge(): PayloadTooLarge {
-  return new PayloadTooLarge('The request body is too large after decoding its content coding');
+  return new PayloadTooLarge('The request body is too large after decoding');
 }
 
 function malformed(coding: BodyCoding): BadRequest {

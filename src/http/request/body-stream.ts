@@ -1,27 +1,25 @@
-/**
- * Request bodies: collects the chunks of a stream into bytes, and enforces the size limit while they arrive.
- */
+/** Collects the chunks of a request body into bytes, and checks the size limit with each chunk. */
 import { ByteQueue } from '../../base/bytes.ts';
 import { ClientDisconnected, PayloadTooLarge, SvcError, withoutStack } from '../../base/errors.ts';
 import type { Readable } from 'node:stream';
 
 const EMPTY: Uint8Array = Buffer.alloc(0);
-/** From this number of chunks on, small chunks are copied together into chunks of `GATHER_BYTES`. */
+/** A body of more chunks than this copies its small chunks together into chunks of `GATHER_BYTES`. */
 const FEW_PARTS = 8;
 const SMALL_BYTES = 4_096;
 const GATHER_BYTES = 16_384;
 
-/** Key of the property under which a source holds the collector of its body. */
+/** Property of a body's source that contains the collector of the body. */
 const COLLECTOR: unique symbol = Symbol('collector');
 
-/** A 413 error with the limit in its detail. */
+/** Returns a 413 error that names the limit. */
 export function tooLarge(maxBytes: number): PayloadTooLarge {
   return withoutStack(() => new PayloadTooLarge(`The request body is larger than ${maxBytes} bytes`));
 }
 
 /**
- * Returns why a body can no longer be read: its sender has left, or it was discarded after the response.
- * Undefined if it can be read.
+ * Returns why a body can no longer be read: its client has disconnected, or the body was discarded after the
+ * response. Returns undefined if it can be read.
  */
 function lossOf(source: BodySource): Error | undefined {
   const { destroyed, complete } = source;
@@ -30,19 +28,18 @@ function lossOf(source: BodySource): Error | undefined {
   return destroyed && !source.readableEnded ? new ClientDisconnected() : undefined;
 }
 
-/** Receives the whole body, or the error that ended it. */
+/** Gets a whole body, or the error because of which it could not be read. */
 export interface BodyReader {
   onBody(bytes: Uint8Array | undefined, error: unknown): void;
 }
 
 /**
- * Reads the whole body. `declared` is its Content-Length, or -1. Takes a callback instead of returning a
- * promise, so that a caller needs only one promise, that of its own result.
+ * Reads a whole body. `declared` is its Content-Length, or -1. The result goes to `reader` instead of a
+ * promise. So the caller needs no second promise for the value that it derives from the body.
  *
- * Fails with PayloadTooLarge: at once if `declared` is too large, else at the first byte beyond the limit.
- * Fails with ClientDisconnected if the sender left before the end, and with E_BODY_DISCARDED if the response
- * was sent before the body was read. Memory is reserved only for bytes that have arrived, whatever `declared`
- * is.
+ * The error is PayloadTooLarge if `declared` is too large, or with the first byte beyond the limit. It is
+ * ClientDisconnected if the client disconnected before the end, and E_BODY_DISCARDED if the response was sent
+ * before the body was read. Memory is only reserved for received bytes, whatever `declared` is.
  */
 export function collect(source: BodySource, declared: number, maxBytes: number, reader: BodyReader): void {
   if (declared > maxBytes) return reader.onBody(undefined, tooLarge(maxBytes));
@@ -53,18 +50,18 @@ export function collect(source: BodySource, declared: number, maxBytes: number, 
   const collector = new Collector(source, maxBytes, reader);
   if (source.handTo?.(collector) === true) return;
   source[COLLECTOR] = collector;
-  // the listeners stay until the request ends, because removing them would take longer
+  // the listeners are not removed after the body, because removing them would take longer than keeping them
   source.on('data', onData).on('end', onEnd).on('close', onClose);
-  source.read(0); // from now on the stream passes chunks to onData() at once, and does not buffer them
+  source.read(0); // starts the flow of chunks to onData(), which are then not buffered
 }
 
 /*
- * All bodies have the same three functions as listeners. With them and read(0), a small POST takes 5 % less
- * time than with three closures for each body (http-inject --steps=post with SVC_NODE_INTERNALS=off).
+ * All bodies share these three listeners. That way, with read(0), a small POST takes 5 % less time than with
+ * three closures per body (http-inject --steps=post with SVC_NODE_INTERNALS=off).
  */
 
 function onData(this: BodySource, chunk: Buffer): void {
-  this[COLLECTOR]!.take(chunk); // the collector is defined: collect() has set it
+  this[COLLECTOR]!.take(chunk); // defined: collect() has set the collector
 }
 
 function onEnd(this: BodySource): void {
@@ -75,17 +72,17 @@ function onClose(this: BodySource): void {
   this[COLLECTOR]!.lose();
 }
 
-/** Collects the chunks of one body. */
+/** Collects the chunks of one body in memory, and passes the body to its reader. */
 class Collector implements BodyTaker {
   readonly #source: BodySource;
   readonly #maxBytes: number;
-  /** Undefined after it was called. */
+  /** Reader of the body; undefined after it was called. */
   #reader: BodyReader | undefined;
   #first: Buffer | undefined;
-  /** Created with the second chunk, because most bodies have only one chunk. */
+  /** All chunks and filled buffers. Undefined for a single chunk, because most bodies have only one. */
   #parts: Buffer[] | undefined;
   #length = 0;
-  /** Buffer that collects small chunks. */
+  /** Buffer into which small chunks are copied. */
   #gathered: Buffer | undefined;
   #gatheredLength = 0;
 
@@ -108,11 +105,11 @@ class Collector implements BodyTaker {
   }
 
   /**
-   * Adds a chunk. Small chunks are copied into one buffer. A Buffer object takes about a hundred bytes, so
-   * one-byte chunks would take a hundred times the memory of their content.
+   * Adds a chunk. Small chunks are copied into one buffer, because each Buffer object takes about a hundred
+   * bytes. Otherwise a body in chunks of one byte would take a hundred times its size.
    */
   #add(chunk: Buffer): void {
-    const parts = (this.#parts ??= [this.#first!]); // `#first` is defined: take() has set it before
+    const parts = (this.#parts ??= [this.#first!]); // defined: take() sets `#first` earlier
     if (chunk.length >= SMALL_BYTES || parts.length < FEW_PARTS) {
       this.#closeGathered(parts);
       parts.push(chunk);
@@ -137,11 +134,11 @@ class Collector implements BodyTaker {
   }
 
   lose(): void {
-    if (this.#reader === undefined) return; // the body was complete: "close" comes after "end" as well
+    if (this.#reader === undefined) return; // the body was already complete: "close" also follows "end"
     this.#report(undefined, new ClientDisconnected());
   }
 
-  /** Fails with 413. The server discards the chunks that still arrive. */
+  /** Passes a 413 error to the reader. The server discards the chunks that still arrive. */
   #refuse(): void {
     this.#first = this.#parts = this.#gathered = undefined;
     this.#source.takeBack?.();
@@ -157,8 +154,9 @@ class Collector implements BodyTaker {
 }
 
 /**
- * Yields the chunks of a body: first those of `ahead`, which have been read before, then the others as they
- * arrive. Throws the errors of {@link collect}. If the loop ends early, the rest stays unread.
+ * Yields the chunks of a body: first those in `ahead`, which were already read, then others as they arrive.
+ * Throws the errors that {@link collect} passes to its reader. If the caller stops early, the remaining body
+ * stays unread.
  */
 export async function* chunksOf(
   source: BodySource,
@@ -189,8 +187,8 @@ export async function* chunksOf(
 }
 
 /**
- * Reads the start of a body, and returns its chunks. Calls `isEnough` with each chunk, until it returns true
- * or throws, or the body ends. Then the source is paused. To read the whole body later, pass the result to
+ * Reads the start of a body, and returns its chunks. Calls `isEnough` with each chunk until it returns true
+ * or throws, or the body ends, and then pauses the source. To read the whole body later, pass the chunks to
  * {@link chunksOf}.
  */
 export function readAhead(
@@ -201,7 +199,7 @@ export function readAhead(
   if (loss !== undefined) return Promise.reject(loss);
   if (source.readableEnded) return Promise.resolve([]);
   source.onFirstRead?.();
-  const ahead = new ByteQueue(); // a ByteQueue, because it copies small chunks together
+  const ahead = new ByteQueue();
   return new Promise((resolve, reject) => {
     const leave = (): void => void source.off('data', onData).off('end', onEnd).off('close', onClose);
     const onEnd = (): void => {
@@ -234,36 +232,37 @@ function chunksIn(queue: ByteQueue): readonly Uint8Array[] {
   return chunks;
 }
 
-/** Joins all chunks. As in {@link collect}, small ones are copied together when they arrive. */
+/** Joins all chunks to one. Small chunks are copied together as they arrive. */
 export async function joined(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   const all = new ByteQueue();
   for await (const chunk of chunks) all.push(chunk);
-  return all.take(all.length)!; // take() returns bytes, because the queue has exactly that many
+  return all.take(all.length)!; // take() returns bytes, because the queue contains exactly that number
 }
 
-/** Source of a body: the IncomingMessage of node:http, or of http/server/memory.ts. */
+/** Stream of a request body: the IncomingMessage of node:http, or that of http/server/memory.ts. */
 export interface BodySource extends Readable {
   readonly rawHeaders: readonly string[];
   [COLLECTOR]?: Collector;
-  /** Whether the message was received completely. */
+  /** Whether the request was received completely. */
   readonly complete: boolean;
-  /** Whether the body was discarded because its response was sent before it was read. */
+  /** Whether the server discarded the body, because the response was sent before the body was read. */
   readonly isLetGo?: boolean;
   /** Called before the body is read for the first time. */
   readonly onFirstRead?: (() => void) | undefined;
   /**
-   * Passes the body directly to `taker`, bypassing the stream. Returns false if it must be read as a stream.
+   * Passes the body directly to `taker` instead of the stream. Returns false if the body must be read as a
+   * stream.
    */
   handTo?(taker: BodyTaker): boolean;
-  /** Undoes {@link handTo}: later bytes are read from the stream again. */
+  /** Ends the effect of {@link handTo}: bytes that arrive later go to the stream again. */
   takeBack?(): void;
 }
 
-/** Receives a body chunk by chunk. */
+/** Gets the chunks of a body directly from the connection. */
 export interface BodyTaker {
   take(chunk: Buffer): void;
   /** Called when the body is complete. */
   end(): void;
-  /** Called when the sender leaves before the body is complete. */
+  /** Called when the client disconnects before the body is complete. */
   lose(): void;
 }

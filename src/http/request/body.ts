@@ -1,8 +1,8 @@
 /**
- * The body of a request: received once, and readable as bytes, text, JSON, form or stream. The object is
- * created on demand, because most requests have no body.
+ * The body of a request. It is received once, and can be read as bytes, text, JSON, form or stream. The
+ * object is created when the body is first used, because most requests have none.
  */
-// imported, because reading the global `Buffer`, a getter, takes longer
+// imported, because reading the global `Buffer` calls a getter, which takes longer
 import { Buffer, isUtf8 } from 'node:buffer';
 import { BadRequest, HTTPException, SvcError } from '../../base/errors.ts';
 import { isObject, shown } from '../../base/options.ts';
@@ -18,72 +18,75 @@ import type { Awaitable, BodyOptions, FormFields, FormOptions, FormPart } from '
 import type { FileKeeper, ResolvedFormOptions } from './form.ts';
 import type { MultiMap } from './query.ts';
 
-/** Settings of the application for bodies. */
+/** Settings of the application for the bodies of requests. */
 export interface BodyDefaults {
-  /** Maximum size in bytes on routes that set no limit. A call cannot exceed it either. */
+  /**
+   * Maximum size of a body in bytes, if its route sets none. The option `maxBytes` of a reading method cannot
+   * raise it.
+   */
   readonly maxBodyBytes: number;
-  /** Whether bodies with a content coding are decoded. If false, they are refused. */
+  /** Whether bodies with a Content-Encoding are decoded. If false, they are refused with 415. */
   readonly decompressBodies?: boolean | undefined;
-  /** Folder for temporary files of forms. Default: the system's folder. */
+  /** Folder for the temporary files of forms. Default: the system's folder. */
   readonly uploadDirectory?: string | undefined;
 }
 
-/** The members of a request that its body uses. */
+/** The members of a request that its body calls. */
 interface BodyOwner {
-  /** Maximum size in bytes that the route sets, instead of the application's. */
+  /** Maximum size of a body in bytes that the route sets; undefined for the limit of the application. */
   readonly maxBodyBytes: number | undefined;
   field(name: string): string | undefined;
-  /** Runs `fn` when the request has ended. */
+  /** Calls `fn` after the response was sent, or the request ended without one. */
   afterwards(fn: () => Awaitable<void>): void;
 }
 
 /** Options for reading a JSON body. */
 export interface JsonBodyOptions extends BodyOptions {
-  /** Whether a body without a Content-Type is refused with 415. */
+  /** Whether a body without a Content-Type is refused with 415 instead of being parsed. */
   readonly needsType?: boolean | undefined;
 }
 
-/** Receives the value of a JSON body, or the error. Its methods must not throw. */
+/** Gets the value of a JSON body, or an error. The methods must not throw. */
 export interface JsonTaker {
   /**
-   * `isPlainJson`: whether the text contains no escape `\u`. If so, no string has a lone surrogate, so the
-   * validator need not search for one.
+   * `isPlainJson` is true if the JSON text has no escape `\u`. Then no string has a lone surrogate, and the
+   * schema need not look for one.
    */
   received(value: unknown, isPlainJson: boolean): void;
   failed(error: unknown): void;
 }
 
 /**
- * Maximum nesting of a JSON body without a schema. Real data has much less; a nesting at which JSON.stringify
- * and other recursive functions overflow the stack is much deeper.
+ * Maximum nesting of a JSON body that has no schema. Real data is nested far less, and functions such as
+ * JSON.stringify overflow the stack only at far more.
  */
 const MAX_DEPTH = 1_000;
 const DEFAULT_MAX_BYTES = 10_000_000;
 /** Default maximum size of a form in bytes. */
 const DEFAULT_FORM_BYTES = 10_000_000;
-/** The character to which decoders convert invalid UTF-8. */
+/** The character into which decoders convert bytes that are not UTF-8. */
 const REPLACEMENT = '\ufffd';
 
 /** The body of one request. */
 export class RequestBody implements BodyReader {
   readonly #owner: BodyOwner;
   readonly #incoming: BodySource;
-  /** Fields of the request's head that describe the body. */
+  /** Header fields of the request that describe the body. */
   readonly #fields: BodyHead;
   readonly #defaults: BodyDefaults;
-  /** Readers that wait for the body. */
+  /** Callers that wait until the body was received. */
   #first: LimitedReader | undefined;
   #others: LimitedReader[] | undefined;
-  /** Whether the body was received or has failed, and the result. */
+  /** Whether the body was received or has failed. The result is in `#bytes` or `#error`. */
   #isRead = false;
   #bytes: Uint8Array | undefined;
   #error: unknown;
   #isStreamed = false;
-  /** Whether a middleware has read the whole body. If so, the handler can still read it in every way. */
+  /** Whether a middleware has read the whole body. The handler can then still read it with any method. */
   #isWhole = false;
   #form: Promise<FormFields> | undefined;
   #leading: Promise<MultiMap> | undefined;
-  /** Chunks that were already read, from the start of the body. */
+  /** Chunks from the start of the body that leadingFields() or a middleware has already read. */
   #ahead: readonly Uint8Array[] | undefined;
 
   constructor(owner: BodyOwner, incoming: BodySource, defaults: BodyDefaults) {
@@ -98,8 +101,8 @@ export class RequestBody implements BodyReader {
   }
 
   /**
-   * Returns the whole body to a middleware. Afterwards the handler can still read it in every way, also as a
-   * stream.
+   * Returns the whole body to a middleware. Afterwards, the handler can still read it with any method,
+   * including stream().
    */
   async whole(options: BodyOptions): Promise<Uint8Array> {
     const bytes = await this.bytes(options);
@@ -115,7 +118,7 @@ export class RequestBody implements BodyReader {
   #chunks(what: string, maxBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
     if (this.#isStreamed || (this.#first !== undefined && !this.#isWhole))
       throw new SvcError('E_BODY_CONSUMED', [what]);
-    // if a middleware has read the body, its chunks are decoded already
+    // after wholeBody() of a middleware, the chunks are already decoded
     const coding = this.#isWhole ? undefined : this.#coding();
     this.#isStreamed = true;
     const chunks = chunksOf(this.#incoming, this.#fields.length, maxBytes, this.#ahead);
@@ -123,8 +126,8 @@ export class RequestBody implements BodyReader {
   }
 
   /**
-   * Coding of the body; undefined if it has none.
-   * @throws HTTPException 415 for a coding that is not decoded
+   * Returns the content coding of the body; undefined if it has none.
+   * @throws HTTPException 415 when the coding is not supported, or the application does not decode bodies
    */
   #coding(): BodyCoding | undefined {
     const { coding } = this.#fields;
@@ -135,7 +138,10 @@ export class RequestBody implements BodyReader {
     return this.#read('text()', options, DEFAULT_MAX_BYTES, decodeUtf8);
   }
 
-  /** Returns the JSON value, for callers without a schema. Refuses a body that is nested too deeply. */
+  /**
+   * Parses the body as JSON for callers without a schema. A body that is nested too deeply is refused,
+   * because no schema limits its nesting.
+   */
   value(options: BodyOptions): Promise<unknown> {
     return this.json(options, (value) => {
       if (this.#bytes!.length > 2 * MAX_DEPTH && isObject(value) && isDeeper(value, MAX_DEPTH))
@@ -144,7 +150,7 @@ export class RequestBody implements BodyReader {
     });
   }
 
-  /** Parses the body as JSON, and resolves with the result of `use` for the value. */
+  /** Parses the body as JSON, and resolves with the result of `use`, which gets the value. */
   json<T>(
     options: JsonBodyOptions,
     use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>,
@@ -173,7 +179,7 @@ export class RequestBody implements BodyReader {
     this.#readFor(new JsonReader(taker, lacksType), 'json()', options, DEFAULT_MAX_BYTES);
   }
 
-  /** Reads a form. If `keeper` is given, only the files are kept for which it returns a size. */
+  /** Reads a form. With `keeper`, only those files are stored for which it returns a number of bytes. */
   form(options: FormOptions, keeper?: FileKeeper): Promise<FormFields> {
     if (this.#form !== undefined) return this.#form;
     return handled(this.#startForm(options, keeper));
@@ -238,8 +244,9 @@ export class RequestBody implements BodyReader {
   }
 
   /**
-   * Returns the limit of a call in bytes: its own `maxBytes`, else the route's limit, else `fallback`. It is
-   * never above the limit of the route, or without one, of the application.
+   * Returns the limit in bytes for a reading method: its option `maxBytes`, or else the limit of the route,
+   * or else `fallback`. The result never exceeds the limit of the route, or, if the route has none, of the
+   * application.
    */
   #limit(options: BodyOptions, fallback: number): number {
     const { maxBodyBytes: ofRoute } = this.#owner;
@@ -254,7 +261,7 @@ export class RequestBody implements BodyReader {
     return Math.min(maxBytes, ofRoute ?? this.#defaults.maxBodyBytes);
   }
 
-  /** Reads the body, and resolves with the result of `use` for its bytes. */
+  /** Reads the body, and resolves with the result of `use`, which gets the bytes. */
   #read<T>(what: string, options: BodyOptions, fallback: number, use: (bytes: Uint8Array) => T): Promise<T> {
     return handled(
       new Promise((resolve, reject) =>
@@ -263,7 +270,7 @@ export class RequestBody implements BodyReader {
     );
   }
 
-  /** Passes the body to a reader. The body is received once, for all readers. */
+  /** Passes the body to a reader. All readers share one body, which is received only once. */
   #readFor(reader: LimitedReader, what: string, options: BodyOptions, fallback: number): void {
     try {
       if (this.#isStreamed) throw new SvcError('E_BODY_CONSUMED', [what]);
@@ -276,7 +283,10 @@ export class RequestBody implements BodyReader {
     }
   }
 
-  /** Starts to receive the body. @throws HTTPException 415 */
+  /**
+   * Begins to receive the body for the first of its readers.
+   * @throws HTTPException 415 when the coding of the body is not decoded
+   */
   #start(first: LimitedReader, maxBytes: number): void {
     const coding = this.#fields.coding === undefined ? undefined : this.#coding();
     this.#first = first;
@@ -295,17 +305,16 @@ export class RequestBody implements BodyReader {
       );
   }
 
-  /** Called when the body is complete, or has failed. */
   onBody(bytes: Uint8Array | undefined, error: unknown): void {
     this.#isRead = true;
     this.#bytes = bytes;
     this.#error = error;
-    this.#first!.onBody(bytes, error); // called first, because it was the first to read the body
+    this.#first!.onBody(bytes, error); // in the order in which the readers asked for the body
     if (this.#others !== undefined) for (const reader of this.#others) reader.onBody(bytes, error);
   }
 }
 
-/** Fields of the request's head that describe its body, found in one pass. */
+/** Header fields of a request that describe its body. One pass over all fields finds them. */
 interface BodyHead {
   readonly type: string | undefined;
   readonly coding: string | undefined;
@@ -321,10 +330,10 @@ function bodyHeadOf(rawHeaders: readonly string[]): BodyHead {
     const name = rawHeaders[index]!;
     const value = rawHeaders[index + 1]!;
     switch (
-      name.length // the length is compared first, because few other names have one of these lengths
+      name.length // names of most other fields have another length, so most comparisons are avoided
     ) {
       case 12:
-        // first the exact comparison, because nearly all clients write the name in this way
+        // nearly all clients write the name in this form, so it is compared first
         if (type === undefined && (name === 'Content-Type' || isNamed(name, 'content-type'))) type = value;
         break;
       case 14:
@@ -338,11 +347,11 @@ function bodyHeadOf(rawHeaders: readonly string[]): BodyHead {
   return { type, coding, length };
 }
 
-/** A caller that waits for the body, with a limit of its own. */
+/** Caller that waits for a body, and has its own limit for the size. */
 abstract class LimitedReader implements BodyReader {
   /**
-   * Maximum size in bytes, set before onBody() is called. The body may be longer, because another reader with
-   * a higher limit may have started to receive it.
+   * Maximum size in bytes; set before onBody() is called. The body may be larger, because a reader with a
+   * higher limit may have started to receive it.
    */
   declare maxBytes: number;
 
@@ -352,12 +361,12 @@ abstract class LimitedReader implements BodyReader {
     else this.received(bytes);
   }
 
-  /** Called with the body. Must not throw. */
+  /** Called with the body, if it is within the limit. Must not throw. */
   protected abstract received(bytes: Uint8Array): void;
   protected abstract failed(error: unknown): void;
 }
 
-/** Resolves a promise with a value derived from the body. */
+/** Resolves a promise with a value that `use` derives from the body. */
 class PromiseReader<T> extends LimitedReader {
   readonly #use: (bytes: Uint8Array) => T;
   readonly #resolve: (result: T) => void;
@@ -387,8 +396,8 @@ class PromiseReader<T> extends LimitedReader {
 class JsonReader extends LimitedReader {
   readonly #taker: JsonTaker;
   /**
-   * Whether the request lacks a Content-Type although one is required. If so, a body that is not empty is
-   * 415, which may be known only when the body was read.
+   * Whether the required Content-Type is missing. Then a body that is not empty leads to 415. Without a
+   * Content-Length, only reading shows whether the body is empty.
    */
   readonly #lacksType: boolean;
 
@@ -420,7 +429,7 @@ function same<T>(value: T): T {
   return value;
 }
 
-/** @throws BadRequest for invalid JSON */
+/** @throws BadRequest when the text is not valid JSON */
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
@@ -431,8 +440,8 @@ function parseJson(text: string): unknown {
 }
 
 /**
- * Whether arrays and objects are nested deeper than the limit. Takes a tenth of the time of parsing, because
- * it makes a call only for members that are arrays or objects.
+ * Returns whether arrays and objects are nested deeper than `levels`. It takes a tenth of the time of
+ * parsing, because it calls itself only for members that are arrays or objects.
  */
 function isDeeper(value: object, levels: number): boolean {
   if (levels === 0) return true;
@@ -449,7 +458,7 @@ function isDeeper(value: object, levels: number): boolean {
 }
 
 function notJson(): HTTPException {
-  return new HTTPException(415, 'The request body must be application/json, and say so in Content-Type');
+  return new HTTPException(415, 'The request body must be JSON, with Content-Type: application/json');
 }
 
 function isJsonType(declared: string): boolean {
@@ -457,15 +466,15 @@ function isJsonType(declared: string): boolean {
   return value === 'application/json' || /^application\/[\w!#$&^.+-]+\+json$/.test(value);
 }
 
-/** Decodes UTF-8, and removes a byte order mark. @throws BadRequest for invalid UTF-8 */
+/** Decodes UTF-8 without its byte order mark. @throws BadRequest when the bytes are not valid UTF-8 */
 function decodeUtf8(bytes: Uint8Array): string {
   const hasMark = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
   const buffer = Buffer.isBuffer(bytes)
     ? bytes
     : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const text = buffer.toString('utf8', hasMark ? 3 : 0);
-  // invalid bytes are decoded to the replacement character. The search takes no time for the strings that V8
-  // stores with one byte a character, as most are
+  // toString() decodes invalid bytes to U+FFFD. Searching for it takes no time in most strings, which V8
+  // stores with one byte per character: they cannot contain U+FFFD.
   if (text.includes(REPLACEMENT) && !isUtf8(bytes))
     throw new BadRequest('The request body is not valid UTF-8', { code: 'utf8' });
   return text;

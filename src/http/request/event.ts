@@ -11,9 +11,9 @@
  *   tracing:svc:request:asyncStart   the response is decided: `status`, `durationMs`
  *   tracing:svc:request:asyncEnd     the response was sent, or the client left: `isDelivered`
  *
- * Every request with a `start` message has all other messages in this order, `error` only after an error. All
- * have the same event object. Requests that are refused before their route is searched, for example without a
- * Host, have no messages.
+ * A request with a `start` message also has all other messages, in this order; `error` only after an error.
+ * They all carry the same event object. A request that is refused before its route is searched, for example
+ * without a Host field, has no messages.
  */
 import { tracingChannel, type TracingChannel } from 'node:diagnostics_channel';
 import { ClientDisconnected } from '../../base/errors.ts';
@@ -26,35 +26,38 @@ import type { HttpResponse } from '../response.ts';
 import type { TraceContext } from '../request-id.ts';
 import type { ChunkIterator, ChunkStep, Chunks } from '../chunks.ts';
 
-/** Channels of requests. @internal */
+/** Diagnostics channels whose events are requests. @internal */
 export const requests: TracingChannel<unknown, object> = tracingChannel('svc:request');
-/** Channels of handlers. @internal */
+/** Diagnostics channels whose events are calls of handlers. @internal */
 export const handlers: TracingChannel<unknown, object> = tracingChannel('svc:handler');
-/** Channels of dependencies. @internal */
+/** Diagnostics channels whose events are resolved dependencies. @internal */
 export const dependencies: TracingChannel<unknown, object> = tracingChannel('svc:dependency');
 
-/** Maximum length of a user agent in events and logs, in characters. @internal */
+/** Maximum number of characters of a user agent in events and logs. @internal */
 export const MAX_AGENT_CHARACTERS = 256;
 
 /**
- * A request, in the events of `svc:request`. Contains no query, no header fields except the user agent, and
- * no body.
+ * Event of the `svc:request` channels: one request. It has no query, no body, and no header field except the
+ * user agent.
  */
 export class RequestEvent implements Failable {
-  /** The unhandled error, or the error that interrupted the response. */
+  /** The error that no exception handler handled, or that interrupted the response. */
   error?: unknown;
-  /** Status of the response; 0 before `asyncStart`. */
+  /** Status of the response; 0 before the message `asyncStart`. */
   status = 0;
-  /** Time from the request head to the decision about its response, in milliseconds; 0 before `asyncStart`. */
+  /**
+   * Time in milliseconds from the head of the request to the decision about the response; 0 before
+   * `asyncStart`.
+   */
   durationMs = 0;
   /**
-   * Size of the response body in bytes; undefined before `asyncStart`. For a body of unknown length, the
-   * number of bytes sent so far.
+   * Size of the response body in bytes; undefined before `asyncStart`. If the length of the body is not known
+   * in advance, it is the number of bytes sent so far.
    */
   bytes: number | undefined = undefined;
-  /** Whether the whole response was sent; undefined before `asyncEnd`. */
+  /** Whether the response was sent completely; undefined before `asyncEnd`. */
   isDelivered: boolean | undefined = undefined;
-  /** Whether `start` was published. If not, no other message is published. @internal */
+  /** Whether `start` was published. If not, no further message of the request is published. @internal */
   hasBegun = false;
   readonly #req: HttpRequest;
 
@@ -66,11 +69,11 @@ export class RequestEvent implements Failable {
   get method(): string {
     return this.#req.method;
   }
-  /** Template of the request's route; undefined if no route matched. */
+  /** Path template of the matched route; undefined if no route matched. */
   get route(): string | undefined {
     return this.#req.route?.template;
   }
-  /** Request target as sent, without the query; values that look like secrets are masked. */
+  /** Path as received, without the query. Values that look like secrets are masked. */
   get path(): string {
     return mask(this.#req.path);
   }
@@ -89,12 +92,11 @@ export class RequestEvent implements Failable {
   get trace(): TraceContext {
     return this.#req.trace;
   }
-  /** The first 256 characters of `User-Agent`. */
+  /** The first 256 characters of the `User-Agent` field. */
   get userAgent(): string | undefined {
     return this.#req.headers['user-agent']?.slice(0, MAX_AGENT_CHARACTERS);
   }
 
-  /** Returns the method, route, path, ids, status and duration. */
   toJSON(): Readonly<Record<string, unknown>> {
     const { method, route, path, requestId, status, durationMs } = this;
     return { method, route, path, requestId, trace: this.trace, status, durationMs };
@@ -105,26 +107,26 @@ export class RequestEvent implements Failable {
   }
 }
 
-/** A handler, in the events of `svc:handler`. */
+/** Event of the `svc:handler` channels: one call of a handler. */
 export interface HandlerEvent extends Failable {
   readonly request: RequestEvent;
-  /** Name of the handler's function; empty if it has none. */
+  /** Name of the handler function; empty for an anonymous function. */
   readonly name: string;
 }
 
 /**
- * A dependency that is resolved for a request, in the events of `svc:dependency`. Covers the time until the
- * value is known, not the clean-up.
+ * Event of the `svc:dependency` channels: one dependency that is resolved for a request. It covers the time
+ * until the value is known, not the clean-up.
  */
 export interface DependencyEvent extends Failable {
   readonly request: RequestEvent;
-  /** Name of the dependency's function, class or state key. */
+  /** Name of the dependency's function, class or state key; empty if it has none. */
   readonly name: string;
   readonly scope: 'request' | 'handler';
 }
 
 /**
- * Runs the synchronous part of a request between the messages `start` and `end`. `answer` never throws.
+ * Calls `answer`, and publishes `start` before and `end` after its synchronous part. `answer` never throws.
  * @internal
  */
 export function beginRequest<R extends HttpRequest & { event: RequestEvent | undefined }, T>(
@@ -140,7 +142,7 @@ export function beginRequest<R extends HttpRequest & { event: RequestEvent | und
   });
 }
 
-/** Publishes `asyncStart`: the response is decided. @internal */
+/** Publishes `asyncStart`, because the response is decided and about to be sent. @internal */
 export function answerRequest(event: RequestEvent, response: HttpResponse, durationMs: number): void {
   event.status = response.status;
   event.durationMs = durationMs;
@@ -150,36 +152,40 @@ export function answerRequest(event: RequestEvent, response: HttpResponse, durat
   if (event.hasBegun) requests.asyncStart.publish(event);
 }
 
-/** Counts the body's bytes while they are sent. */
+/** Adds up the bytes of the body while it is sent. Returns the initial number of bytes, 0. */
 function countBytes(event: RequestEvent, response: HttpResponse): number {
   const { body } = response;
   if (isChunks(body))
     response.body = new CountedChunks(body, (bytes) => {
       event.bytes! += bytes;
-    }); // `bytes` is defined: the caller has set it to the result of this function, 0
+    }); // `bytes` is defined when the first chunk is sent: the caller sets it to the result of this function
   return 0;
 }
 
-/** Publishes `asyncEnd`. `outcome` is undefined if the response was sent, else the error. @internal */
+/**
+ * Publishes `asyncEnd`. `outcome` is undefined if the response was sent completely; otherwise it is the
+ * error.
+ * @internal
+ */
 export function endRequest(event: RequestEvent, outcome: unknown): void {
   event.isDelivered = outcome === undefined;
   if (outcome !== undefined && !(outcome instanceof ClientDisconnected)) failRequest(event, outcome);
   if (event.hasBegun) requests.asyncEnd.publish(event);
 }
 
-/** Publishes `error`: an unhandled error has ended the request. @internal */
+/** Publishes `error`, because an error that no exception handler handled has ended the request. @internal */
 export function failRequest(event: RequestEvent, error: unknown): void {
   if (event.hasBegun) fail(requests, event, error);
 }
 
-/** Calls a handler, and publishes its messages. @internal */
+/** Calls a handler, and publishes the messages of `svc:handler`. @internal */
 export function observeHandler<C, T>(request: RequestEvent, handler: (context: C) => T, context: C): T {
   return handlers.hasSubscribers
     ? traced<HandlerEvent, T>(handlers, { request, name: handler.name }, () => handler(context))
     : handler(context);
 }
 
-/** Resolves a dependency, and publishes its messages. @internal */
+/** Resolves a dependency, and publishes the messages of `svc:dependency`. @internal */
 export function observeDependency<T>(
   request: RequestEvent,
   name: string,
@@ -192,8 +198,8 @@ export function observeDependency<T>(
 }
 
 /**
- * Yields the chunks of another source, and reports the size of each to `onBytes`. Can be read once. When the
- * server stops, an endless source is ended.
+ * Yields the chunks of another source, and passes the size of each to `onBytes`. It can be read only once.
+ * When the server stops, it ends an endless source.
  */
 export class CountedChunks extends EndlessChunks {
   readonly #chunks: Chunks;
@@ -227,7 +233,7 @@ export class CountedChunks extends EndlessChunks {
     if (step.done !== true)
       this.#onBytes(
         typeof step.value === 'string' ? Buffer.byteLength(step.value) : (step.value?.byteLength ?? 0),
-      ); // an invalid chunk counts as empty; the sender refuses it
+      ); // an invalid chunk counts as 0 bytes, because it is not sent
     return step;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Forms: their options, the type of a body, and urlencoded bodies. Multipart bodies are parsed by
- * multipart-form.ts, which is imported when the first one arrives.
+ * Options of forms, and the parser of urlencoded forms. multipart-form.ts parses multipart forms; it is
+ * imported when the first one arrives.
  */
 import { BadRequest, HTTPException, PayloadTooLarge } from '../../base/errors.ts';
 import { given, int, readOptions, text } from '../../base/options.ts';
@@ -10,21 +10,21 @@ import type { UploadFile } from '../../schema/types.ts';
 import type { FormFields, FormOptions } from '../contracts.ts';
 import type { MultipartLimits } from './multipart.ts';
 
-/** Options of a form with their defaults filled in. */
+/** Options of a form, in which missing options have their defaults. */
 export interface ResolvedFormOptions extends MultipartLimits {
   readonly memoryBytes: number;
   readonly directory: string | undefined;
 }
 
 /**
- * Returns how many bytes to keep of a file in the form field of this name. Undefined if the form declares no
- * such file, which is then skipped.
+ * Returns how many bytes of a file in this form field are stored. Returns undefined if the schema declares no
+ * such file; then the file is skipped.
  */
 export type FileKeeper = (field: string) => number | undefined;
 
 const MOST = Number.MAX_SAFE_INTEGER;
 const OPTIONS = {
-  maxBytes: given<number>(), // RequestBody checks this option for all kinds of bodies
+  maxBytes: given<number>(), // not checked here: RequestBody checks it for all kinds of bodies
   maxFields: int(1_000, 0, 1_000_000),
   maxFiles: int(100, 0, 1_000_000),
   maxFieldBytes: int(1_000_000, 0, MOST),
@@ -37,23 +37,24 @@ const OPTIONS = {
 const USUAL: ResolvedFormOptions = readOptions('form()', {}, OPTIONS);
 
 /**
- * Fills in the defaults of options. `directory`: the application's default for temporary files.
- * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ * Checks the options of a form, and fills in defaults. `directory` is the application's folder for temporary
+ * files.
+ * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for a value that is not allowed
  */
 export function readFormOptions(
   owner: string,
   options: FormOptions,
   directory: string | undefined,
 ): ResolvedFormOptions {
-  // most calls set no option but this one
+  // most calls set no option, or only `maxBytes`
   const isUsual = Object.keys(options).every((name) => name === 'maxBytes');
   const resolved = isUsual ? USUAL : readOptions(owner, options, OPTIONS);
   return directory === undefined || resolved.directory !== undefined ? resolved : { ...resolved, directory };
 }
 
 /**
- * Reads the Content-Type of a form. The boundary is undefined if the form is urlencoded.
- * @throws HTTPException 415 for a type that is not that of a form, 400 for a multipart type without a
+ * Reads the Content-Type of a form. Returns no boundary for an urlencoded form.
+ * @throws HTTPException 415 when the type is not that of a form, 400 when a multipart type has no valid
  * boundary
  */
 export function formTypeOf(contentType: string | undefined): { readonly boundary: string | undefined } {
@@ -66,16 +67,18 @@ export function formTypeOf(contentType: string | undefined): { readonly boundary
     );
   const boundary = boundaryOf(contentType!);
   if (boundary === undefined)
-    throw new BadRequest('The form has no valid boundary in its Content-Type', { code: 'multipart' });
+    throw new BadRequest('The Content-Type of the form has no valid boundary', { code: 'multipart' });
   return { boundary };
 }
 
-/** Syntax of a boundary (RFC 2046 §5.1.1): 1 ... 70 of these characters, the last one not a space. */
+/**
+ * Syntax of a multipart boundary (RFC 2046 §5.1.1): 1 ... 70 of these characters, the last one not a space.
+ */
 const BOUNDARY = /^[0-9A-Za-z'()+_,\-./:=? ]{0,69}[0-9A-Za-z'()+_,\-./:=?]$/;
 
 /**
- * Boundary of a `Content-Type: multipart/form-data`. Undefined if it is missing, repeated or invalid (RFC
- * 2046), because another parser could then split the body into other parts.
+ * Returns the boundary in a `Content-Type: multipart/form-data` field. Returns undefined if it is missing,
+ * repeated or invalid (RFC 2046). Otherwise another parser could find other parts in the same body.
  */
 export function boundaryOf(contentType: string): string | undefined {
   const pattern = /[ \t]*;[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"((?:[^"\\]|\\[^])*)"|([^\s";]+))[ \t]*/y;
@@ -93,11 +96,11 @@ export function boundaryOf(contentType: string): string | undefined {
   return boundary !== undefined && BOUNDARY.test(boundary) ? boundary : undefined;
 }
 
-/** The fields and files of a form that was read. */
+/** The fields and files of a form that was read completely. */
 export class ReceivedForm implements FormFields {
   readonly #pairs: Pairs;
   readonly #files: readonly UploadFile[];
-  /** Names of file fields that the schema does not declare: their files were skipped. */
+  /** Names of form fields whose files were skipped, because the schema does not declare them. */
   readonly #others: readonly string[];
 
   constructor(pairs: Pairs, files: readonly UploadFile[] = [], others: readonly string[] = []) {
@@ -126,7 +129,10 @@ export class ReceivedForm implements FormFields {
   }
 }
 
-/** Parses an urlencoded body. @throws HTTPException 413 beyond a limit, 400 for escapes that are not UTF-8 */
+/**
+ * Parses an urlencoded form.
+ * @throws HTTPException 413 when the form exceeds a limit, 400 when its escapes are not UTF-8
+ */
 export function parseUrlencoded(body: string, { maxFields, maxFieldBytes }: ResolvedFormOptions): FormFields {
   const pairs = parsePairs(body, maxFields, true);
   if (pairs === undefined)
@@ -134,7 +140,7 @@ export function parseUrlencoded(body: string, { maxFields, maxFieldBytes }: Reso
       code: 'max_fields',
     });
   if (3 * body.length > maxFieldBytes) {
-    // the bytes are counted only if the value can exceed the limit: a character has at most three bytes
+    // bytes are counted only if a value can exceed the limit: a character has at most three bytes
     for (const [, value] of pairs) {
       if (Buffer.byteLength(value) <= maxFieldBytes) continue;
       throw new PayloadTooLarge(`The form is too large: a field is larger than ${maxFieldBytes} bytes`, {

@@ -1,10 +1,9 @@
 /**
- * Multipart forms: read whole, part by part, or up to the first file. multipart.ts parses the bytes;
- * uploads.ts stores the files.
+ * Reads multipart forms: completely, part by part, or only the fields before the first file. multipart.ts
+ * parses the bytes; uploads.ts stores the files.
  *
- * The memory that a form takes is limited by the limits of fields and files, because no body is kept in
- * memory as a whole. For a file input without a file, browsers send an empty file without a name; it is
- * skipped.
+ * The limits for fields and files also limit the memory of a form, because the body is never in memory as a
+ * whole. If the user chooses no file, browsers send an empty file without a name; such a file is skipped.
  */
 import { isUtf8 } from 'node:buffer';
 import { ByteQueue, asBuffer } from '../../base/bytes.ts';
@@ -21,7 +20,9 @@ import type { MultipartLimits, MultipartIssue, MultipartSink } from './multipart
 import type { PartHead } from './part-head.ts';
 import type { ReceivedFile } from './uploads.ts';
 
-/** Number of bytes that may wait to be written to disk. If there are more, reading the body pauses. */
+/**
+ * When this number of bytes waits to be written to disk, reading of the body pauses until they are written.
+ */
 const PENDING_BYTES = 262_144;
 const KEEP_ALL: FileKeeper = () => Infinity;
 
@@ -30,7 +31,7 @@ export function uploadStore({ directory, memoryBytes }: ResolvedFormOptions): Up
   return new UploadStore(directory, memoryBytes);
 }
 
-/** Reads a whole multipart form. The caller must close the `store` when its files are no longer needed. */
+/** Reads a multipart form completely. The caller must close `store` when the files are no longer needed. */
 export async function readMultipart(
   chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   boundary: string,
@@ -54,7 +55,7 @@ export async function readMultipart(
   }
 }
 
-/** Collects the parts of a form: fields in memory, files in the store. */
+/** Collects the parts of a form: fields in memory, files in an upload store. */
 class CollectedParts implements MultipartSink {
   readonly #store: UploadStore;
   readonly #keeper: FileKeeper;
@@ -63,7 +64,7 @@ class CollectedParts implements MultipartSink {
   readonly #files: ReceivedFile[] = [];
   readonly #others = new Set<string>();
   readonly #text = new TextPart();
-  #head!: PartHead; // not undefined in the other methods: onPart() is called before them
+  #head!: PartHead; // set before its first use: the parser calls onPart() before the other methods
   #file: ReceivedFile | undefined;
   problem: MultipartIssue | undefined;
 
@@ -113,8 +114,8 @@ type PartEvent =
   | { readonly kind: 'end' };
 
 /**
- * Yields the parts of a body. A part must be read before the next one is requested; unread content is
- * skipped.
+ * Yields the parts of a form one by one. Each part must be read before the next one is requested. Content
+ * that was not read is skipped.
  */
 export async function* partsOf(
   chunks: AsyncIterable<Uint8Array>,
@@ -134,8 +135,8 @@ export async function* partsOf(
 }
 
 /**
- * Stores the calls of the parser as events, which are requested one by one. At most the events of one chunk
- * are stored.
+ * Turns the calls of the parser into events, which are taken one by one. It stores at most the events of one
+ * chunk.
  */
 class PartEvents implements MultipartSink {
   readonly #chunks: AsyncIterator<Uint8Array>;
@@ -145,7 +146,7 @@ class PartEvents implements MultipartSink {
   #problem: MultipartIssue | undefined;
   #isRead = false;
   isOver = false;
-  /** Number of parts returned so far. Only the newest part can be read. */
+  /** Number of parts that were returned so far. Only the last one can be read. */
   count = 0;
 
   constructor(chunks: AsyncIterator<Uint8Array>, boundary: string, limits: MultipartLimits) {
@@ -164,8 +165,8 @@ class PartEvents implements MultipartSink {
   }
 
   /**
-   * Returns the next event; undefined after the last one. If the body is malformed, throws after all events
-   * before the mistake were returned.
+   * Returns the next event; undefined after the last one. If the body is malformed, it throws after the
+   * events that precede the mistake.
    */
   async next(): Promise<PartEvent | undefined> {
     while (this.#taken === this.#waiting.length) {
@@ -183,7 +184,7 @@ class PartEvents implements MultipartSink {
   }
 }
 
-/** A part whose content is read from the body when requested. */
+/** A part of a form whose content is read from the body only when the program asks for it. */
 class StreamedPart implements FormPart {
   readonly name: string;
   readonly filename: string | undefined;
@@ -232,10 +233,11 @@ class StreamedPart implements FormPart {
 // -- fields before the first file --
 
 /**
- * Number of bytes of a body that are searched for leading fields, however the body is divided into chunks.
+ * Maximum number of bytes from the start of a body in which fields are searched. It does not depend on how
+ * the body is divided into chunks.
  */
 const LEADING_BYTES = 65_536;
-/** Leading fields need no further limits, because {@link LEADING_BYTES} limits them. */
+/** No limits apart from the head of a part, because {@link LEADING_BYTES} already limits everything. */
 const LEADING_LIMITS: MultipartLimits = {
   maxHeaderBytes: 16_384,
   maxFields: Infinity,
@@ -246,8 +248,8 @@ const LEADING_LIMITS: MultipartLimits = {
 };
 
 /**
- * Collects the fields before the first file, for a caller that needs one of them before it accepts a large
- * upload.
+ * Collects the fields before the first file, for code that needs a field before it accepts a large upload.
+ * CSRF protection reads its token that way.
  */
 export class LeadingFields implements MultipartSink {
   readonly #parser: MultipartParser;
@@ -263,8 +265,8 @@ export class LeadingFields implements MultipartSink {
   }
 
   /**
-   * Parses one chunk. Returns true when no more chunks are needed.
-   * @throws HTTPException for malformed data
+   * Parses one chunk. Returns true when no further chunk is needed.
+   * @throws HTTPException 400 when the form is malformed before its first file
    */
   push(chunk: Uint8Array): boolean {
     const problem = this.#parser.push(chunk.length > this.#left ? chunk.subarray(0, this.#left) : chunk);
@@ -295,7 +297,7 @@ export class LeadingFields implements MultipartSink {
 
 // -- text of fields --
 
-/** @throws HTTPException for the problem, if there is one */
+/** @throws HTTPException for `problem`, unless it is undefined */
 function assertSound(problem: MultipartIssue | undefined): void {
   if (problem !== undefined) throw new HTTPException(problem.status, problem.detail, { code: problem.code });
 }
@@ -307,16 +309,16 @@ class TextPart {
     this.#queue.push(bytes.subarray(start, end));
   }
 
-  /** Returns the collected text, and clears it; undefined for invalid UTF-8. */
+  /** Returns the collected text, and clears it. Returns undefined if it is not valid UTF-8. */
   take(): string | undefined {
-    // take() returns bytes, because the queue has exactly that many
+    // take() returns bytes, because the queue contains exactly that number
     const bytes = asBuffer(this.#queue.take(this.#queue.length)!);
     const decoded = bytes.toString('utf8');
     return decoded.includes('\ufffd') && !isUtf8(bytes) ? undefined : decoded;
   }
 }
 
-/** Error 400 for a field that is not UTF-8, or declares another encoding. */
+/** Error for a field whose text is not UTF-8, or that declares another encoding. */
 const NO_TEXT: MultipartIssue = {
   status: 400,
   code: 'utf8',
@@ -324,8 +326,8 @@ const NO_TEXT: MultipartIssue = {
 };
 
 /**
- * Whether a field declares an encoding other than UTF-8 and ASCII, by its charset or as the field `_charset_`
- * (RFC 7578 §4.5, §4.6).
+ * Returns whether a field declares an encoding other than UTF-8 or ASCII. It can do so by `charset`, or be
+ * the field `_charset_` (RFC 7578 §4.5, §4.6).
  */
 function isOtherText({ name, contentType }: PartHead, value: string): boolean {
   const declared =

@@ -1,23 +1,24 @@
 /**
- * Parser of multipart/form-data (RFC 7578, with the framing of RFC 2046 §5.1): bytes in, parts out. It uses
- * no streams, and stores no content.
+ * Parser of multipart/form-data (RFC 7578, RFC 2046 §5.1). It receives bytes, and calls a sink for each part.
+ * It uses no streams, and stores no content.
  *
  * Grammar:
  *   body  = [preamble CRLF] "--" boundary padding CRLF part { delimiter padding CRLF part } delimiter "--" padding [CRLF epilogue]
  *   part  = head CRLF [CRLF content]            delimiter = CRLF "--" boundary            padding = *(SP / HTAB)
  *
  * The parser searches each chunk for the delimiter, and passes content on as slices of the chunk. If a chunk
- * ends with bytes that may begin the delimiter, only their number is kept, because the delimiter contains
- * them. If the next chunk does not continue the delimiter, the bytes are content. CR occurs only at the start
- * of the delimiter, so these bytes cannot begin another match, and the time is linear in the number of bytes.
+ * ends with the first bytes of the delimiter, the parser remembers only their number. If the next chunk does
+ * not continue the delimiter, these bytes are content. CR occurs only at the start of the delimiter, so no
+ * other match can begin within these bytes. That makes the time linear in the number of bytes.
  *
- * Preamble, epilogue and padding are accepted, because RFC 2046 allows them. Everything else is malformed.
+ * Preamble, epilogue and padding are accepted, because RFC 2046 allows them. Any other deviation from this
+ * grammar is refused.
  *
- * The class DelimiterSearch tests only one of `length` bytes, where `length` is that of the delimiter. If the
- * tested byte does not occur in the delimiter, it cannot be part of one (Horspool's algorithm). Four such
- * bytes are tested at once. In pictures and archives this is faster than Buffer.indexOf(): 6 ms instead of 19
- * for 50 MiB (test/bench/parts.mjs --only=multipart). In text, most bytes occur in the delimiter, so the
- * search often cannot skip bytes, and then falls back to indexOf().
+ * The class DelimiterSearch implements Horspool's algorithm. With a delimiter of `length` bytes, it tests one
+ * of `length` bytes. If this byte does not occur in the delimiter, none of them belongs to a delimiter. Four
+ * such bytes are tested at once. In pictures and archives this is faster than Buffer.indexOf(): 6 ms instead
+ * of 19 for 50 MiB (test/bench/parts.mjs --only=multipart). In text, most bytes occur in the delimiter, so
+ * the search can skip little, and falls back to indexOf().
  */
 import { isUtf8 } from 'node:buffer';
 import { asBuffer } from '../../base/bytes.ts';
@@ -25,8 +26,8 @@ import { parsePartHead } from './part-head.ts';
 import type { PartHead } from './part-head.ts';
 
 /**
- * Receives the parts while they are parsed. `onData` gets content: the bytes of `bytes` from `start` to
- * before `end`.
+ * Receives the parts of a form during parsing. The content of a part is passed to onData(): the bytes from
+ * `start` to before `end`.
  */
 export interface MultipartSink {
   onPart(head: PartHead): void;
@@ -34,22 +35,25 @@ export interface MultipartSink {
   onPartEnd(): void;
 }
 
-/** Limits of a multipart body. */
+/** Limits for the parts of a multipart body. */
 export interface MultipartLimits {
-  /** Maximum size in bytes of one part's head. */
+  /** Maximum size of the head of one part in bytes. */
   readonly maxHeaderBytes: number;
-  /** Maximum number of parts without a file name, and of parts with one. */
+  /** Maximum numbers of parts: fields, which have no file name, and files. */
   readonly maxFields: number;
   readonly maxFiles: number;
-  /** Maximum sizes in bytes: of one field, of all fields with the heads of all parts, and of one file. */
+  /**
+   * Maximum sizes in bytes: of one field, of all fields together with the heads of all parts, and of one
+   * file.
+   */
   readonly maxFieldBytes: number;
   readonly maxTextBytes: number;
   readonly maxFileBytes: number;
 }
 
 /**
- * Why a body is refused: 400 if it is malformed, 413 if it exceeds a limit. The texts contain nothing of the
- * body.
+ * Why a form is refused: 400 if it is malformed, 413 if it exceeds a limit. No text contains a part of the
+ * body, which may be secret.
  */
 export interface MultipartIssue {
   readonly status: 400 | 413;
@@ -58,8 +62,7 @@ export interface MultipartIssue {
 }
 
 /**
- * Maximum length of the name of a field or file in characters, because the names of all parts are kept in
- * memory.
+ * Maximum number of characters in the name of a field or file. The names of all parts are stored in memory.
  */
 const MAX_NAME_LENGTH = 1_024;
 const CR = 13,
@@ -69,7 +72,7 @@ const CR = 13,
   TAB = 9;
 const EMPTY_LINE = Buffer.from('\r\n\r\n');
 
-/** Parses one body. */
+/** Parses one multipart body, chunk by chunk. */
 export class MultipartParser {
   readonly #sink: MultipartSink;
   readonly #limits: MultipartLimits;
@@ -79,14 +82,15 @@ export class MultipartParser {
   #chunk: Buffer = EMPTY_LINE;
   #at = 0;
   /**
-   * Number of bytes of the delimiter that have matched so far. The first `#implied` of them are not content:
-   * at the start of the body and of a part, the CRLF of the delimiter counts as matched.
+   * Number of bytes of the delimiter that have matched so far. The first `#implied` of them never become
+   * content: at the start of the body, the CRLF of the delimiter is optional, and after the head of a part,
+   * it belongs to the head.
    */
   #matched = 2;
   #implied = 2;
   /**
-   * Buffer for a head that spans several chunks. `#headLength` is the number of bytes in it, or -1 if no head
-   * is being collected.
+   * Buffer for the head of a part that spans several chunks. `#headLength` is the number of bytes in it, or
+   * -1 if no such head is being read.
    */
   #head: Buffer | undefined;
   #headLength = -1;
@@ -95,7 +99,7 @@ export class MultipartParser {
   #fields = 0;
   #files = 0;
   #textBytes = 0;
-  /** Number of bytes that the current part may still have, and whether it is a file. */
+  /** Number of bytes that the current part may still contain, and whether the part is a file. */
   #room = 0;
   #isFile = false;
   #problem: MultipartIssue | undefined;
@@ -108,23 +112,23 @@ export class MultipartParser {
     this.#state = this.#content;
   }
 
-  /** Parses a chunk. Returns an error as soon as there is one, and ignores later bytes. */
+  /** Parses a chunk. Returns the first error of the body, after which further bytes are ignored. */
   push(chunk: Uint8Array): MultipartIssue | undefined {
     this.#chunk = asBuffer(chunk);
     this.#at = 0;
-    // each state function reads bytes and sets the next state; it returns false if it needs more bytes
+    // a state function reads bytes and may set the next state; it returns false when it needs the next chunk
     while (this.#at < this.#chunk.length && this.#state());
     return this.#problem;
   }
 
-  /** Must be called at the end of the body. Returns an error if the body is incomplete. */
+  /** Called at the end of the body. Returns an error if the last boundary is missing. */
   end(): MultipartIssue | undefined {
     if (this.#problem === undefined && this.#state !== this.#epilogue && !this.#isClosing)
       this.#malformed('it ends before its last boundary');
     return this.#problem;
   }
 
-  /** State: within the content of a part, or the preamble. */
+  /** State in the content of a part, or in the preamble. */
   #content(): boolean {
     const chunk = this.#chunk,
       delimiter = this.#delimiter,
@@ -153,8 +157,8 @@ export class MultipartParser {
   }
 
   /**
-   * Index at which the delimiter may begin in the last bytes of the chunk. If it cannot, the length of the
-   * chunk.
+   * Returns the index in the chunk at which the delimiter may begin and continue in the next chunk. Without
+   * such an index, returns the length of the chunk.
    */
   #beginning(from: number): number {
     const chunk = this.#chunk,
@@ -190,7 +194,7 @@ export class MultipartParser {
     return true;
   }
 
-  /** State: after a boundary. "--" follows if it is the last one, otherwise padding and CRLF. */
+  /** State after a boundary. The last boundary is followed by "--", any other one by padding and CRLF. */
   #boundaryEnd(): boolean {
     const byte = this.#chunk[this.#at++];
     if (byte === CR) this.#state = this.#lineEnd;
@@ -242,7 +246,7 @@ export class MultipartParser {
     return this.#onHead(chunk, start, end);
   }
 
-  /** State: within a head that spans several chunks. Collects the head, up to its limit. */
+  /** State in the head of a part that spans several chunks. Collects the head, up to its limit. */
   #longHead(): boolean {
     const head = this.#head!,
       before = this.#headLength;
@@ -277,8 +281,8 @@ export class MultipartParser {
     this.#textBytes += end - start;
     this.#room = this.#isFile ? maxFileBytes : maxFieldBytes;
     this.#isInPart = true;
-    // the CRLF of the empty line also counts as the CRLF before a boundary, so if a boundary follows at once,
-    // the part is empty
+    // The CRLF of the empty line after a head also counts as the start of a delimiter. So a part is empty if
+    // its boundary follows at once.
     this.#matched = this.#implied = 2;
     this.#state = this.#content;
     this.#sink.onPart(head);
@@ -312,27 +316,30 @@ export class MultipartParser {
 
   #fail(problem: MultipartIssue): boolean {
     this.#problem = problem;
-    this.#state = this.#epilogue; // in this state, later bytes are ignored
+    this.#state = this.#epilogue; // this state ignores all further bytes
     return false;
   }
 }
 
-/** Minimum number of bytes for this search. For fewer bytes, indexOf() is used. */
+/** Minimum number of bytes for which Horspool's algorithm is used; indexOf() is faster for fewer. */
 const LEAST_BYTES = 1_024;
-/** The search falls back to indexOf() after this many steps that could not skip four delimiter lengths. */
+/**
+ * After this many steps that skip little, the search falls back to indexOf(). A step of four delimiter
+ * lengths allows one more.
+ */
 const PATIENCE = 64;
 
-/** Searches for one delimiter of 2 ... 255 bytes. */
+/** Searches bytes for one delimiter of 2 ... 255 bytes. */
 export class DelimiterSearch {
   readonly #delimiter: Buffer;
-  /** Created on first use, because most bodies are short. */
+  /** Result of skipsOf(); created at its first use, because most bodies are too short for it. */
   #skips: Uint8Array | undefined;
 
   constructor(delimiter: Buffer) {
     this.#delimiter = delimiter;
   }
 
-  /** Index of the delimiter in `bytes` from `from` on, or -1. */
+  /** Returns the index of the delimiter in `bytes`, searching from `from`, or -1. */
   indexIn(bytes: Buffer, from: number): number {
     if (bytes.length - from < LEAST_BYTES) return bytes.indexOf(this.#delimiter, from);
     return leap(bytes, from, this.#delimiter, (this.#skips ??= skipsOf(this.#delimiter)));
@@ -340,8 +347,9 @@ export class DelimiterSearch {
 }
 
 /**
- * Returns for each byte value how far the search may move if it finds the byte where the delimiter would end.
- * 0 stands for a byte that is not in the delimiter: the search moves by the length of the delimiter.
+ * Returns a table for Horspool's algorithm. It contains, for each byte value, how far the search may move on
+ * when it finds this byte where the delimiter would end. 0 stands for the length of the delimiter: the byte
+ * does not occur in it.
  */
 function skipsOf(delimiter: Buffer): Uint8Array {
   const skips = new Uint8Array(256);
@@ -355,7 +363,7 @@ function leap(bytes: Buffer, from: number, delimiter: Buffer, skips: Uint8Array)
   const { length } = delimiter;
   const before = length - 1,
     end = bytes.length;
-  let at = from + before; // where the last byte of a delimiter would be that begins at `from`
+  let at = from + before; // where a delimiter that begins at `from` would have its last byte
   let patience = PATIENCE;
   while (at < end) {
     while (
@@ -367,7 +375,7 @@ function leap(bytes: Buffer, from: number, delimiter: Buffer, skips: Uint8Array)
         0
     ) {
       at += 4 * length;
-      // each long skip allows one more step before the search falls back to indexOf()
+      // each skip of four lengths allows one more step before the fallback to indexOf()
       if (patience < PATIENCE) patience++;
     }
     if (at >= end) return -1;

@@ -1,51 +1,55 @@
 /**
- * Parses the head of one part of a multipart form (RFC 7578 §4): header fields as text -> field name, file
- * name, media type.
+ * Parses the head of one part of a multipart form (RFC 7578 §4): from its header fields to the names of field
+ * and file, and the media type.
  *
  * An example:
  *   Content-Disposition: form-data; name="avatar"; filename="me.png"
  *   Content-Type: image/png
  *
- * Names are UTF-8 (RFC 7578 §5.1). In quotes `\"` and `\\` are escapes, and any other backslash is literal.
- * Browsers and curl write `%22`, `%0D` and `%0A` instead (HTML, "multipart form data"), and only these three
- * are decoded. Clients must not send `filename*` (RFC 8187; RFC 7578 §4.2). It is accepted in UTF-8 if there
- * is no `filename`. If both are sent, `filename` is used, as by other parsers.
+ * Names are UTF-8 (RFC 7578 §5.1). In quotes, `\"` and `\\` are escapes; any other backslash is literal.
+ * Browsers and curl instead write `%22`, `%0D` and `%0A` (HTML, "multipart form data"), so only these three
+ * percent-escapes are decoded. Clients must not send `filename*` (RFC 8187; RFC 7578 §4.2). Without
+ * `filename`, it is accepted nevertheless, if it is UTF-8. If a part has both, `filename` is used, as other
+ * parsers do.
  */
 import { isToken } from '../headers.ts';
 
-/** The parsed head of a part. */
+/** Name and type of a part, parsed from its head. */
 export interface PartHead {
-  /** Name of the form field that the part belongs to. */
+  /** Name of the form field to which the part belongs. */
   readonly name: string;
   /**
-   * Name of the file; undefined if the part is not a file. It is the last path segment of the name that was
-   * sent, without control characters, and may be empty.
+   * Name of the file; undefined if the part is not a file. It is the last path segment of the received name,
+   * without control characters. It may be empty.
    */
   readonly filename: string | undefined;
-  /** Media type as declared by the client. `text/plain` if absent (RFC 7578 §4.4). */
+  /** Media type as declared by the client; `text/plain` if the part has none (RFC 7578 §4.4). */
   readonly contentType: string;
 }
 
-/** Maximum number of header fields of a part. */
+/** Maximum number of header fields in one part. */
 const MAX_FIELDS = 32;
 const NAME = 'Content-Disposition: form-data; name="';
 const FILENAME = '"; filename="';
 const TYPE = '"\r\nContent-Type: ';
-/** Characters for which the fast path is not used: those of escapes, slashes, and all beyond ASCII. */
+/**
+ * Characters that exclude the fast path: backslash, slash and "%", and all characters outside printable
+ * ASCII.
+ */
 const UNUSUAL = /[^ -~]|[\\%/]/;
 const PLAIN_TYPE = /^[\w.+-]+\/[\w.+-]+$/;
 const DEFAULT_TYPE = 'text/plain';
 
 /**
- * Parses the lines of a head, without the empty line at its end. Returns an error text if they are invalid.
+ * Parses the head of a part, without the empty line at its end. Returns an error text if the head is invalid.
  */
 export function parsePartHead(text: string): PartHead | string {
   return usualHead(text) ?? anyHead(text);
 }
 
 /**
- * Fast path: parses the two forms of a head that browsers write; undefined for any other valid head. It only
- * searches for the quotes, which takes 0.3 µs instead of 0.9 (test/bench/parts.mjs --only=multipart).
+ * Parses the two forms of a head that browsers write; returns undefined for any other head. It only searches
+ * for the quotes, which takes 0.3 µs instead of 0.9 (test/bench/parts.mjs --only=multipart).
  */
 function usualHead(text: string): PartHead | undefined {
   if (!text.startsWith(NAME)) return undefined;
@@ -65,7 +69,7 @@ function usualHead(text: string): PartHead | undefined {
     : { name, filename, contentType };
 }
 
-/** Parses any valid head. */
+/** Parses a head in any form. Returns an error text if it is invalid. */
 function anyHead(text: string): PartHead | string {
   let disposition: string | undefined, type: string | undefined, encoding: string | undefined;
   const lines = text.split('\r\n', MAX_FIELDS + 1);
@@ -91,7 +95,7 @@ function anyHead(text: string): PartHead | string {
         if (!/^(?:7bit|8bit|binary)$/i.test(encoding))
           return 'a part has a transfer encoding other than 7bit, 8bit and binary';
         break;
-      default: // other fields must be ignored (RFC 7578 §4.8)
+      default: // a receiver must ignore other fields (RFC 7578 §4.8)
     }
   }
   return disposition === undefined
@@ -142,7 +146,7 @@ function unescaped(quoted: string): string {
     : text;
 }
 
-/** Decodes an extended value in UTF-8 (RFC 8187 §3.2.1); undefined for others. */
+/** Decodes the value of `filename*` (RFC 8187 §3.2.1). Returns undefined if it is not UTF-8. */
 function extendedValue(text: string): string | undefined {
   const encoded = /^utf-8'[A-Za-z0-9-]*'((?:%[0-9A-Fa-f]{2}|[!#$&+\-.^_`|~0-9A-Za-z])*)$/i.exec(text)?.[1];
   if (encoded === undefined) return undefined;
@@ -155,8 +159,8 @@ function extendedValue(text: string): string | undefined {
 }
 
 /**
- * The last segment of a path, after either slash. Removes control characters, and characters that change the
- * direction of text.
+ * Returns the last segment of a path, whose separators may be slashes or backslashes. Removes control
+ * characters, and characters that change the direction of text.
  */
 function baseName(given: string): string {
   const name = given

@@ -1,20 +1,20 @@
 /**
- * Client addresses and trusted proxies: finds the client and the URL of a request that came through trusted
- * proxies (setting `trustProxy`).
+ * Determines the client, scheme and host of a request that came through trusted proxies (setting
+ * `trustProxy`).
  *
  * How a chain is read:
  *   X-Forwarded-For: 203.0.113.9, 198.51.100.7, 10.0.0.2        peer 10.0.0.1
  *                    claimed      <- client     <- trusted       <- trusted        read from the right, up to the first
  *                                                                                  untrusted address
  *
- * Each proxy appends the address of its peer. So an entry can be trusted only if the entry to its right is
- * the address of a trusted proxy. `Forwarded` (RFC 7239) is read in the same way if the setting
- * `forwardedHeader` names it. Only one of the two fields is read: a proxy writes only one, and forwards the
- * other as the client has sent it.
+ * Each proxy appends the address of its peer. So an entry is reliable only if a trusted proxy wrote it: the
+ * entry to its right, or the peer of the connection, is the address of that proxy. `Forwarded` (RFC 7239) is
+ * read in the same way if the setting `forwardedHeader` names it. Only one of the two fields is read. A proxy
+ * usually writes one of them, and passes the other on from the client.
  *
  * Addresses are stored as eight groups of 16 bits, IPv4 as IPv4-mapped IPv6 (RFC 4291 §2.5.5.2). So all
- * notations of an address are equal: 1.2.3.4, ::ffff:1.2.3.4, ::ffff:102:304. IPv6 is written as RFC 5952
- * recommends.
+ * notations of one address are equal: 1.2.3.4, ::ffff:1.2.3.4, ::ffff:102:304. IPv6 addresses are written as
+ * RFC 5952 recommends.
  */
 import { isIP } from 'node:net';
 import { SvcError } from '../../base/errors.ts';
@@ -22,29 +22,27 @@ import { closest, shown } from '../../base/options.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { HttpRequest } from '../contracts.ts';
 
-/** An address as eight groups of 16 bits, the most significant first. */
+/** An IP address as eight groups of 16 bits, the most significant first. */
 type Address = readonly number[];
 
-/** A network: all addresses with the first `bits` bits of `address`. */
+/** A network: all addresses whose first `bits` bits are those of `address`. */
 interface Network {
   readonly address: Address;
-  /**
-   * Prefix length 0 ... 128. For an IPv4 network, it is 96 more than the written one: 104 for `10.0.0.0/8`.
-   */
+  /** Prefix length 0 ... 128. For an IPv4 network it is the written length plus 96: 104 for `10.0.0.0/8`. */
   readonly bits: number;
 }
 
-/** Number of bits before the IPv4 address in an IPv4-mapped IPv6 address. */
+/** Number of bits that precede the IPv4 address in an IPv4-mapped IPv6 address. */
 const MAPPED_BITS = 96;
 /**
- * Parses an address; undefined if it is invalid. Numbers with leading zeros are refused, because some
- * programs read them as octal. A zone (`%eth0`) is refused as well.
+ * Parses an IP address. Returns undefined if it is invalid. Numbers with leading zeros are invalid, because
+ * some programs read them as octal. An address with a zone (`%eth0`) is invalid too.
  */
 export function parseAddress(text: string): Address | undefined {
   const family = text.includes('%') ? 0 : isIP(text);
   if (family === 0) return undefined;
   if (family === 4) {
-    // the parts are defined: isIP() has checked the format
+    // four numbers, because isIP() has checked the format
     const [a, b, c, d] = text.split('.').map(Number) as [number, number, number, number];
     return [0, 0, 0, 0, 0, 0xffff, (a << 8) | b, (c << 8) | d];
   }
@@ -55,14 +53,14 @@ export function parseAddress(text: string): Address | undefined {
 }
 
 /**
- * Formats an IPv6 address: lower case, the longest run of zeros as `::`, an IPv4 part at the end as two
+ * Formats an IPv6 address in lower case, with the longest run of zeros as `::`, and an IPv4 part as two
  * groups (RFC 5952 §4).
  */
 function shortest(text: string): string {
   return new URL(`http://[${text}]`).hostname.slice(1, -1);
 }
 
-/** Whether an address is IPv4, in any notation. */
+/** Whether an address is IPv4 in any notation, including IPv4-mapped IPv6. */
 export function isIPv4(address: Address): boolean {
   return (
     address[5] === 0xffff &&
@@ -87,7 +85,8 @@ export function formatAddress(address: Address): string {
 }
 
 /**
- * Parses `10.0.0.0/8`, `fd00::/8`, or one address; undefined if invalid. Bits after the prefix are ignored.
+ * Parses a network such as `10.0.0.0/8` or `fd00::/8`, or a single address. Returns undefined if it is
+ * invalid. Bits after the prefix are ignored.
  */
 export function parseNetwork(text: string): Network | undefined {
   const slash = text.indexOf('/');
@@ -108,13 +107,14 @@ export function contains({ address, bits }: Network, candidate: Address): boolea
   return rest === 16 || address[whole]! >> rest === candidate[whole]! >> rest;
 }
 
-/** Canonical form of a socket's remote address: IPv4 as `1.2.3.4`, also for `::ffff:1.2.3.4`. */
+/** Returns the remote address of a socket in canonical form: `1.2.3.4` also for `::ffff:1.2.3.4`. */
 export function peerAddress(text: string): string {
   return text.startsWith('::ffff:') && text.includes('.') ? text.slice(7) : text;
 }
 
 /**
- * Removes the interface from the address of a link-local peer: `fe80::1` for `fe80::1%eth0` (RFC 4007 §11).
+ * Removes the zone, which names a network interface, from a link-local address: `fe80::1%eth0` becomes
+ * `fe80::1` (RFC 4007 §11).
  */
 export function withoutZone(text: string): string {
   const zone = text.indexOf('%');
@@ -122,9 +122,9 @@ export function withoutZone(text: string): string {
 }
 
 /**
- * Returns the key by which limits count a client: its IPv4 address, or the first `ipv6Bits` bits of its IPv6
- * address, because an IPv6 client has a whole network (RFC 6177 §2). Text that is not an address is returned
- * unchanged.
+ * Returns the key under which a limit counts a client. It is the IPv4 address, or the first `ipv6Bits` bits
+ * of an IPv6 address, because IPv6 clients have whole networks (RFC 6177 §2). Text that is not an address is
+ * returned unchanged.
  */
 export function clientOf(text: string, ipv6Bits: number): string {
   if (!text.includes(':')) return text;
@@ -139,8 +139,8 @@ export function clientOf(text: string, ipv6Bits: number): string {
 }
 
 /**
- * Client, scheme and host of a request as trusted proxies report them. If scheme or host is undefined, that
- * of the request itself applies.
+ * Client, scheme and host that trusted proxies report. If scheme or host is undefined, the one of the request
+ * itself applies.
  */
 export interface Forwarding {
   readonly ip: string;
@@ -148,10 +148,10 @@ export interface Forwarding {
   readonly host: string | undefined;
 }
 
-/** Reads a field of the request by lower-case name; repeated values are joined with commas. */
+/** Returns a header field of the request by lower-case name. Repeated values are joined by commas. */
 type ReadField = (name: string) => string | undefined;
 
-/** Maximum number of entries of a forwarding chain that are read, even if all proxies are trusted. */
+/** Maximum number of entries that are read from a forwarding field, even if all proxies are trusted. */
 const MAX_HOPS = 32;
 /** Maximum length of one entry of `X-Forwarded-For` or `Forwarded`, in characters. */
 const MAX_ENTRY_LENGTH = 512;
@@ -163,30 +163,31 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * The networks of all words in WORDS. They are parsed at first use, because `isIP()` then compiles a regular
- * expression for IPv6, which takes 5 ms.
+ * All networks in WORDS. They are parsed when they are first needed, because the first `isIP()` of an IPv6
+ * address takes 5 ms: Node then compiles a regular expression.
  */
 let privateNetworks: readonly Network[] | undefined;
 
-/** Whether an address is loopback, private (RFC 1918, RFC 4193) or link-local. */
+/** Returns whether an address is loopback, private (RFC 1918, RFC 4193) or link-local. */
 export function isPrivatePeer(text: string): boolean {
   const address = parseAddress(withoutZone(text));
   if (address === undefined) return false;
   privateNetworks ??= Object.values(WORDS)
     .flat()
-    .map((word) => parseNetwork(word)!); // WORDS contains valid networks only
+    .map((word) => parseNetwork(word)!); // not undefined: WORDS contains only valid networks
   return privateNetworks.some((network) => contains(network, address));
 }
 
 interface Chain {
   readonly ip: string;
-  /** Number of entries that were read. All of them were written by trusted proxies. */
+  /** Number of entries that were read. Trusted proxies wrote all of them. */
   readonly read: number;
 }
 
 /**
- * Parses the setting `trustProxy`; undefined means that no proxy is trusted.
- * @throws SvcError `E_TRUST_PROXY`
+ * Parses the setting `trustProxy`. Returns undefined if no proxy is trusted.
+ * @throws SvcError `E_TRUST_PROXY` when the setting is not a number from 1 to 32 or a list of addresses, or
+ * trusts every client
  */
 export function readTrustProxy(
   setting: unknown,
@@ -223,8 +224,8 @@ const EVERY_CLIENT = 'trusting every client lets each of them choose its own add
 
 function readNetworks(text: unknown): Network[] {
   if (typeof text !== 'string')
-    throw new SvcError('E_TRUST_PROXY', [`each entry must be text, found ${shown(text)}`]);
-  // WORDS contains valid networks only
+    throw new SvcError('E_TRUST_PROXY', [`each entry of the list must be text, found ${shown(text)}`]);
+  // parseNetwork() returns a network, because WORDS contains only valid ones
   if (Object.hasOwn(WORDS, text)) return WORDS[text]!.map((word) => parseNetwork(word)!);
   if (/^(?:true|all|\*)$/i.test(text)) throw new SvcError('E_TRUST_PROXY', [EVERY_CLIENT]);
   const network = parseNetwork(text);
@@ -240,9 +241,9 @@ function readNetworks(text: unknown): Network[] {
   return [network];
 }
 
-/** The trusted proxies: either a number of them, or their networks. */
+/** The trusted proxies: their number, or the networks of their addresses. */
 export class ProxyTrust {
-  /** Number of trusted proxies. 0 if their networks are given instead. */
+  /** Number of trusted proxies; 0 if `#networks` determines them. */
   readonly #hops: number;
   readonly #networks: readonly Network[];
   readonly #fields: ForwardedFields;
@@ -254,7 +255,10 @@ export class ProxyTrust {
     this.#fields = fields;
   }
 
-  /** Client, scheme and host of a request from `peer`. Reads header fields only if the peer is trusted. */
+  /**
+   * Returns client, scheme and host of a request from `peer`. Header fields are read only if the peer is
+   * trusted.
+   */
   resolve(peer: string, field: ReadField): Forwarding {
     const ip = peerAddress(peer);
     if (!this.#trusts(parseAddress(withoutZone(ip)), 1)) return { ip, scheme: undefined, host: undefined };
@@ -287,14 +291,14 @@ export class ProxyTrust {
   }
 
   /**
-   * Reads the chain from the peer towards the client as long as the current proxy is trusted. Stops before an
-   * entry that cannot be parsed.
+   * Reads a list of addresses from right to left, which means from the peer towards the client. Stops at the
+   * first address that is not trusted, and before an entry that cannot be parsed.
    */
   #walk(peer: string, list: string, read: (entry: string) => Address | undefined): Chain {
     let ip = peer;
     let count = 0;
     for (let end = list.length; count < MAX_HOPS && end >= 0;) {
-      // lastIndexOf() must not get -1, which it would treat as 0
+      // lastIndexOf() treats a negative position as 0, so it is not called with -1
       const start = end === 0 ? -1 : list.lastIndexOf(',', end - 1);
       const entry = end - start > MAX_ENTRY_LENGTH ? undefined : list.slice(start + 1, end).trim();
       end = start;
@@ -308,10 +312,7 @@ export class ProxyTrust {
     return { ip, read: count };
   }
 
-  /**
-   * Whether the proxy with this address and position is trusted. `hop`: its position, 1 for the peer of the
-   * connection.
-   */
+  /** Returns whether a proxy is trusted. `hop` is its position: 1 for the peer of the connection. */
   #trusts(address: Address | undefined, hop: number): boolean {
     if (this.#hops > 0) return hop <= this.#hops;
     return address !== undefined && this.#networks.some((network) => contains(network, address));
@@ -319,8 +320,8 @@ export class ProxyTrust {
 }
 
 /**
- * Parses the address of an entry: `1.2.3.4`, `1.2.3.4:80`, `::1`, `[::1]`, `[::1]:80`. Undefined for
- * `unknown` and for names that hide the address (RFC 7239 §6).
+ * Parses the address in an entry: `1.2.3.4`, `1.2.3.4:80`, `::1`, `[::1]`, `[::1]:80`. Returns undefined for
+ * `unknown`, and for names that hide the address (RFC 7239 §6).
  */
 function readNode(text: string): Address | undefined {
   const match = /^(?:\[([0-9a-f:.]+)\]|([0-9.]+))(?::\d{1,5})?$/i.exec(text);
@@ -330,8 +331,8 @@ function readNode(text: string): Address | undefined {
 }
 
 /**
- * Scheme and host of the `Forwarded` elements read so far. Elements nearer to the client overwrite earlier
- * ones.
+ * Scheme and host that the `Forwarded` elements so far contain. An element nearer to the client overwrites
+ * the values of others.
  */
 interface ForwardedValues {
   scheme: 'http' | 'https' | undefined;
@@ -339,29 +340,28 @@ interface ForwardedValues {
 }
 
 /**
- * Parses one element of `Forwarded` that a trusted proxy has written: `for=...;proto=...;host=...` (RFC 7239
- * §4).
+ * Parses one element of `Forwarded`, `for=...;proto=...;host=...` (RFC 7239 §4). Returns the address in
+ * `for`, and stores scheme and host in `values`. A trusted proxy wrote the element.
  */
 function readElement(element: string, values: ForwardedValues): Address | undefined {
   const pairs = new Map<string, string>();
   const pattern = /[ \t]*([!#$%&'*+\-.^_`|~\w]+)=(?:([!#$%&'*+\-.^_`|~\w]+)|"((?:[^"\\]|\\.)*)")[ \t]*(;|$)/y;
   while (pattern.lastIndex < element.length) {
     const match = pattern.exec(element);
-    // malformed, or a parameter occurs twice
+    // the element is malformed, or has a parameter twice
     if (match === null || pairs.has(match[1]!.toLowerCase())) return undefined;
     pairs.set(match[1]!.toLowerCase(), match[2] ?? match[3]!.replace(/\\(.)/g, '$1'));
   }
   values.scheme = schemeOf(pairs.get('proto')) ?? values.scheme;
   values.host = hostOf(pairs.get('host')) ?? values.host;
   const node = pairs.get('for');
-  // in `Forwarded`, IPv6 addresses must have brackets
+  // in `Forwarded`, IPv6 addresses need brackets
   return node === undefined || /^[^[]*:.*:/.test(node) ? undefined : readNode(node);
 }
 
 /**
- * Returns the entry at position `count` from the right: it was written by the same proxy as the last entry
- * that was read of X-Forwarded-For. If the list is shorter, returns its first entry, because some proxies
- * keep only one entry.
+ * Returns the entry at position `count` from the right. The proxy that wrote entry `count` of X-Forwarded-For
+ * wrote this one too. From a shorter list, returns the first entry, because some proxies write only one.
  */
 function nthFromRight(list: string | undefined, count: number): string | undefined {
   if (list === undefined) return undefined;
@@ -386,7 +386,7 @@ function schemeOf(text: string | undefined): 'http' | 'https' | undefined {
   }
 }
 
-/** Returns a host, with or without port, if it can be used in links; else undefined. */
+/** Returns a host, with or without port, if links may contain it; otherwise undefined. */
 function hostOf(text: string | undefined): string | undefined {
   return text !== undefined && text.length <= 260 && /^(?:[\w.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i.test(text)
     ? text
@@ -394,33 +394,33 @@ function hostOf(text: string | undefined): string | undefined {
 }
 
 /**
- * Number of requests that are checked for a proxy that `trustProxy` does not name. The first request of a
- * client is enough; requests that the proxy makes itself, as probes, show nothing.
+ * Number of requests that are checked. One request of a client is enough to find the proxy. But the proxy's
+ * own requests, such as health checks, have none of these fields, so several are checked.
  */
 const WATCHED_REQUESTS = 1_000;
-/** Header fields that proxies write, and other clients rarely send. */
+/** Header fields that proxies add, and that clients rarely send. */
 const PROXY_FIELDS = ['x-forwarded-for', 'x-forwarded-proto', 'forwarded'] as const;
 
 /**
- * Logs once if requests come through a proxy that `trustProxy` does not name, because limits would count all
- * its clients as one. Only peers in private networks are checked, because any other client may send the
- * fields of proxies. Only the first thousand requests are checked, so later ones take no extra time.
+ * Logs a warning once if requests come through a proxy that `trustProxy` does not name. All its clients would
+ * share one rate limit. Only peers in private networks count, because any other client may send these fields
+ * itself. Only the first thousand requests are checked, so that later ones cost nothing.
  */
 export class ProxyWatch {
   readonly #log: Logger;
   #left = WATCHED_REQUESTS;
 
-  /** `log`: logger of the application. */
+  /** `log` is the logger of the application. */
   constructor(log: Logger) {
     this.#log = log.child('svc_security');
   }
 
-  /** Whether the check is complete. */
+  /** Whether no further request need be checked. */
   get isOver(): boolean {
     return this.#left === 0;
   }
 
-  /** Checks a request of an application that trusts no proxy. */
+  /** Checks one request. Call it only if the application trusts no proxy. */
   look(req: HttpRequest): void {
     this.#left--;
     const field = PROXY_FIELDS.find((name) => req.headers[name] !== undefined);
@@ -432,31 +432,32 @@ export class ProxyWatch {
       request_id: req.id,
       problem:
         'all clients behind this proxy share one rate limit, because req.ip is the address of the proxy',
-      remedy: "Name the proxy: trustProxy: ['loopback', '10.0.0.0/8'], or SVC_TRUST_PROXY",
+      remedy:
+        "Set the address of the proxy: trustProxy: ['loopback', '10.0.0.0/8'], or the environment variable SVC_TRUST_PROXY",
     });
   }
 }
 
 /**
- * Number of proxies in front of the application (1 ... 32), or their addresses: single ones, networks
- * (`10.0.0.0/8`), `loopback`, `private`, `linklocal`.
+ * Number of trusted proxies in front of the application (1 ... 32), or their addresses: single addresses,
+ * networks (`10.0.0.0/8`), `loopback`, `private`, `linklocal`.
  */
 export type TrustProxy = number | string | readonly string[];
 
 /**
- * Fields that the trusted proxies write: `X-Forwarded-For` and `X-Forwarded-Proto`, or `Forwarded`. The
- * others are not read, because the client may have sent them.
+ * Header fields that the trusted proxies write: `X-Forwarded-For` and `X-Forwarded-Proto`, or `Forwarded`.
+ * The fields of the other kind are ignored, because clients may have sent them.
  */
 export type ForwardedHeader = (typeof FORWARDED_HEADERS)[number];
-/** All values of {@link ForwardedHeader}, the default first. @internal */
+/** All values of {@link ForwardedHeader}; the default is first. @internal */
 export const FORWARDED_HEADERS = ['x-forwarded', 'forwarded'] as const;
 
-/** Which fields of trusted proxies are read. @internal */
+/** Which header fields of trusted proxies are read. @internal */
 export interface ForwardedFields {
   readonly header: ForwardedHeader;
   /**
-   * Whether to read the host as well. That is safe only if the proxy overwrites `X-Forwarded-Host`; many
-   * proxies forward the value of the client.
+   * Whether the host is read too. That is safe only if the proxy overwrites `X-Forwarded-Host`; many proxies
+   * pass the value of the client on.
    */
   readonly saysHost: boolean;
 }

@@ -1,29 +1,33 @@
 /**
- * Parses `application/x-www-form-urlencoded` text, the format of query strings and forms.
+ * Parses `application/x-www-form-urlencoded` text: the format of query strings and simple forms.
  *
- * Decodes as URL Standard §5.1 does: "+" is a space, a malformed escape stays unchanged. Invalid UTF-8
- * is refused in forms, and becomes U+FFFD in query strings, which may come from links on other sites.
+ * Decoding follows URL Standard §5.1: "+" is a space, and a malformed escape stays unchanged. Escapes that
+ * are not UTF-8 are refused in forms. In query strings, which may come from links on other sites, they become
+ * U+FFFD.
  */
-// imported, because reading the global `Buffer`, a getter, takes longer
+// imported, because reading the global `Buffer` calls a getter, which takes longer
 import { Buffer, isUtf8 } from 'node:buffer';
 import { BadRequest } from '../../base/errors.ts';
 import { indexFrom } from '../cookies.ts';
 
-/** Values by name. A name may have several values. */
+/** Values by name, as in a query string or form. A name may have several values. */
 export interface MultiMap {
-  /** The first value of a name. */
+  /** Returns the first value of a name. */
   get(name: string): string | undefined;
-  /** All values of a name, in order. */
+  /** Returns all values of a name in order; an empty list if there are none. */
   getAll(name: string): readonly string[];
-  /** Whether the name occurs. */
+  /** Whether the name has a value. */
   has(name: string): boolean;
-  /** Each name once, in order of first use. */
+  /** Returns each name once, in the order of first occurrence. */
   keys(): Iterable<string>;
 }
 
 const NONE: readonly string[] = Object.freeze([]);
 
-/** Pairs in their order. get() and has() search up to 16 pairs one by one, which is faster than a Map. */
+/**
+ * Names and values in their original order. Up to 16 pairs, get() and has() search them one by one, which is
+ * faster than a Map.
+ */
 export class Pairs implements MultiMap {
   readonly #names: readonly string[];
   readonly #values: readonly string[];
@@ -56,7 +60,7 @@ export class Pairs implements MultiMap {
     return this.#indexed().keys();
   }
 
-  /** All pairs, in order. */
+  /** Iterates over all pairs of name and value in order. */
   *[Symbol.iterator](): Generator<[name: string, value: string]> {
     for (let at = 0; at < this.#names.length; at++) yield [this.#names[at]!, this.#values[at]!];
   }
@@ -74,14 +78,14 @@ export class Pairs implements MultiMap {
 }
 
 /**
- * Parses `a=1&b=2`. Returns undefined when there are more than `maxPairs` pairs.
- *
- * @throws BadRequest for escapes that are not UTF-8, if `isStrict`
+ * Parses text such as `a=1&b=2`. Returns undefined if it has more than `maxPairs` pairs.
+ * @throws BadRequest when `isStrict` is true, and the escapes are not UTF-8
  */
 export function parsePairs(text: string, maxPairs: number = Infinity, isStrict = false): Pairs | undefined {
   const names: string[] = [];
   const values: string[] = [];
-  // the next "=" is remembered from pair to pair, so a text with many "&" and no "=" is searched only once
+  // the position of the next "=" is kept between pairs, so that a text with many "&" and no "=" is searched
+  // only once
   let equals = -1;
   for (let start = 0; start < text.length;) {
     const end = indexFrom(text, '&', start);
@@ -110,8 +114,8 @@ function decodePart(part: string, isStrict: boolean): string {
 }
 
 /**
- * Decodes a text that decodeURIComponent() refuses. Malformed escapes stay unchanged.
- * @throws BadRequest for bytes that are not UTF-8
+ * Percent-decodes text that decodeURIComponent() refuses. Malformed escapes stay unchanged.
+ * @throws BadRequest when the decoded bytes are not UTF-8
  */
 function strictlyDecoded(text: string): string {
   const decoded = Buffer.from(text)
@@ -121,7 +125,10 @@ function strictlyDecoded(text: string): string {
     );
   const bytes = Buffer.from(decoded, 'latin1');
   if (isUtf8(bytes)) return bytes.toString();
-  throw new BadRequest('The form is not valid UTF-8: a name or a value has an escape of other bytes', {
-    code: 'utf8',
-  });
+  throw new BadRequest(
+    'The form is not valid UTF-8: the percent-escapes of a name or value stand for other bytes',
+    {
+      code: 'utf8',
+    },
+  );
 }

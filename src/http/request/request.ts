@@ -1,6 +1,6 @@
 /**
- * The request, read from a transport: the IncomingMessage of node:http, or of http/server/memory.ts. Each
- * part is parsed once, when it is first used. body.ts reads the body.
+ * A request that is read from a transport: the IncomingMessage of node:http, or that of
+ * http/server/memory.ts. Each member is parsed once, when it is first read. body.ts reads the body.
  */
 import { ClientDisconnected, SvcError } from '../../base/errors.ts';
 import { inspectAsJson, mask } from '../../observability/redact.ts';
@@ -35,7 +35,7 @@ import type { RequestEvent } from './event.ts';
 import type { RequestIdentity, TraceContext } from '../request-id.ts';
 import type { Match } from '../router.ts';
 
-/** The receiving side of a transport. */
+/** The receiving side of a transport: what a request reads of an IncomingMessage. */
 export interface Incoming extends BodySource {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
@@ -47,53 +47,53 @@ export interface Incoming extends BodySource {
   };
 }
 
-/** The members of the transport's sending side that a request uses. */
+/** The members of the response object of a transport that a request uses. */
 export interface Outgoing {
   readonly writableFinished: boolean;
   /**
-   * Whether the connection has accepted the whole response. Set only if that is known before the event
+   * Whether the operating system has accepted the whole response. Only set if that is known before the event
    * "finish".
    */
   readonly isTaken?: boolean;
-  /** Whether the response has ended, successfully or not. */
+  /** Whether the response has ended, completely or not. */
   readonly destroyed: boolean;
   readonly headersSent?: boolean;
   once(event: 'close', listener: () => void): unknown;
-  /** Undefined if the transport cannot send interim responses. */
+  /** Sends a 103 response; undefined if the transport has no interim responses. */
   writeEarlyHints?(hints: { link: string[] }): void;
 }
 
-/** Settings of the application for its requests. */
+/** Settings of the application that its requests use. */
 export interface RequestDefaults extends BodyDefaults {
   readonly state: StateMap;
-  /** The trusted proxies. */
+  /** Trusted proxies; undefined if the application trusts none. */
   readonly trust?: ProxyTrust | undefined;
-  /** How requests get their ids. */
+  /** Determines the ids of requests. */
   readonly identity: RequestIdentity;
 }
 
-/** Counts responses of one method of one route. */
+/** Counts the responses to one method of one route. */
 export interface Tally {
   count(status: number, durationMs: number): void;
 }
 
-/** The result of a match in the routing table. */
+/** A route, as the router finds it for a request. */
 export interface Endpoint {
   readonly route: CompiledRoute;
-  /** Converts the captured segments of the path to the values of its parameters. */
+  /** Converts the matched segments of the path into the values of the parameters. */
   readParams(captures: readonly string[]): Readonly<Record<string, unknown>>;
-  /** Maximum size of bodies in bytes; undefined: the application's limit. */
+  /** Maximum size of a request body in bytes; undefined for the limit of the application. */
   readonly maxBodyBytes: number | undefined;
-  /** Counter of the endpoint's responses, created by its first request. */
+  /** Counter of the responses; created for the first request to this endpoint. */
   tally?: Tally | undefined;
   /** Handles the request. Never throws, never rejects. */
   run(req: TransportRequest): Answer;
 }
 
-/** Outcome of a request: undefined if the response was sent, else the error. */
+/** How a request ended: undefined if the response was sent completely, otherwise the error. */
 export type Outcome = unknown;
 
-/** Runs callbacks that are added after the request has ended. */
+/** Runs clean-ups that are added after their request has ended. */
 interface LateRunner {
   runLate(req: TransportRequest, fn: (outcome: Outcome) => Awaitable<void>, outcome: Outcome): void;
 }
@@ -101,45 +101,45 @@ interface LateRunner {
 const UNMATCHED: Match<Endpoint> = Object.freeze({ kind: 'none' });
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
 
-/** Syntax of an early hint, as node:http requires it: `<address>; name=value; ...`. */
+/** Syntax of an early hint that node:http accepts: `<address>; name=value; ...`. */
 const HINT =
   /^<[!#-;=?-~]+>(?:[ \t]*;[ \t]*[\w!#$%&'*+.^`|~-]+(?:=(?:[\w!#$%&'*+./:^`|~-]+|"[!#-:<-~]*"))?)+$/;
 
-/** A request that came over a transport. */
+/** A request that a server, `app.fetch()` or a test client received. */
 export class TransportRequest implements HttpRequest {
   readonly method: string;
   readonly target: string;
   readonly path: string;
-  /** Result of the router. Set by the application before middleware runs. @internal */
+  /** Result of the router. The application sets it before middleware runs. @internal */
   match: Match<Endpoint> = UNMATCHED;
   /**
-   * Error in the server that interrupted the response; undefined if the client left instead. Set by the
-   * transport.
+   * Error of the server that interrupted the response; undefined if instead the client disconnected. The
+   * transport sets it.
    * @internal
    */
   failure: unknown;
-  /** Whether the response is decided. Set by the transport. @internal */
+  /** Whether the response is decided and may no longer be replaced. The transport sets it. @internal */
   isAnswered = false;
-  /** The error of the time limit; undefined until the limit has passed. @internal */
+  /** Error of the time limit; undefined until the time is over. @internal */
   expiry: HTTPException | undefined;
-  /** The response that the handler returns after the time limit. It is not sent. @internal */
+  /** The response that the handler returns after its time limit. It is not sent to the client. @internal */
   late: Promise<HttpResponse> | undefined;
-  /** The connection of the server, if the transport has one. @internal */
+  /** The server's record of the connection; undefined if the transport has no connections. @internal */
   connection: Connection | undefined;
   /**
-   * Whether another server has called the application. If so, the AsyncLocalStorage contexts of that server
-   * must be preserved.
+   * Whether a server of another framework has called the application. Then the AsyncLocalStorage contexts of
+   * that server must be preserved.
    * @internal
    */
   keepsContext = false;
-  /** Time when the request came, in milliseconds of the monotonic clock. Set by the transport. @internal */
+  /** When the request arrived, in milliseconds of the monotonic clock. The transport sets it. @internal */
   startedMs = 0;
   /**
-   * Diagnostics event of the request; undefined if its channels have no subscribers. Set by the application.
+   * Diagnostics event of the request; undefined if the channels have no subscribers. The application sets it.
    * @internal
    */
   event: RequestEvent | undefined;
-  /** Whether the client has closed its side of the connection, and may have left. @internal */
+  /** Whether the client has closed its side of the connection, and so has probably disconnected. @internal */
   hasLeft = false;
   readonly #incoming: Incoming;
   readonly #outgoing: Outgoing;
@@ -155,10 +155,12 @@ export class TransportRequest implements HttpRequest {
   #query: Pairs | undefined;
   #state: RequestState | undefined;
   #abort: AbortController | undefined;
-  /** Body reader; undefined until it is used. */
+  /** Body of the request; undefined until it is first used. */
   #body: RequestBody | undefined;
   #afterwards: ((outcome: Outcome) => Awaitable<void>)[] | undefined;
-  /** Runs callbacks that are added after the end of the request. They get `#outcomeReported`. */
+  /**
+   * Set when the request has ended: runs clean-ups that are added later. It passes them `#outcomeReported`.
+   */
   #late: LateRunner | undefined;
   #outcomeReported: Outcome;
 
@@ -171,7 +173,7 @@ export class TransportRequest implements HttpRequest {
     this.target = target;
     let start = 0;
     if (target.charCodeAt(0) !== 47) {
-      // absolute-form (RFC 9112 §3.2.2); a target of any other form matches no route
+      // the target may be an absolute URL (RFC 9112 §3.2.2); a target of any other form matches no route
       const absolute = /^https?:\/\/([^/?#]*)/i.exec(target);
       if (absolute !== null) {
         this.#authority = absolute[1]!;
@@ -205,12 +207,12 @@ export class TransportRequest implements HttpRequest {
     return (this.#trace ??= readTraceContext(this.field('traceparent'), this.field('tracestate')));
   }
 
-  /** Name of the response field with the request id. @internal */
+  /** Name of the header field with the request id. @internal */
   get idField(): string {
     return this.identity.field;
   }
 
-  /** How the request gets its id. @internal */
+  /** Determines the ids of the application's requests. @internal */
   get identity(): RequestIdentity {
     return this.#defaults.identity;
   }
@@ -229,8 +231,9 @@ export class TransportRequest implements HttpRequest {
   }
 
   /**
-   * The value of a field by lower-case name; repeated values are joined with commas. For a few fields faster
-   * than `headers`, which parses all. @internal
+   * Returns the value of a header field by its lower-case name. Repeated values are joined by commas. It is
+   * faster than `headers` for a few fields, because that parses all fields.
+   * @internal
    */
   field(name: string): string | undefined {
     if (this.#headers !== undefined) return this.#headers[name];
@@ -252,7 +255,7 @@ export class TransportRequest implements HttpRequest {
   get query(): MultiMap {
     return (this.#query ??= parsePairs(
       this.#queryStart === -1 ? '' : this.target.slice(this.#queryStart + 1),
-    )!); // the result is defined, because the number of pairs is not limited
+    )!); // not undefined, because the number of pairs is unlimited
   }
 
   get state(): StateMap {
@@ -273,13 +276,13 @@ export class TransportRequest implements HttpRequest {
     };
     if (this.expiry !== undefined) abort.abort(this.expiry);
     else if (outgoing.destroyed || this.hasLeft)
-      leave(); // the client had left before this first use of the signal
+      leave(); // the client disconnected before the signal was first read
     else outgoing.once('close', leave);
     return abort.signal;
   }
 
   /**
-   * Aborts the signal. Called when the client has closed its side of the connection, and may have left.
+   * Aborts the signal. The server calls this method when the client has closed its side of the connection.
    * @internal
    */
   leave(): void {
@@ -287,7 +290,7 @@ export class TransportRequest implements HttpRequest {
     this.#abort?.abort(new ClientDisconnected());
   }
 
-  /** Aborts the signal because the time limit has passed. Only the first call has an effect. @internal */
+  /** Aborts the signal because the time limit is over. Only the first call has an effect. @internal */
   expire(reason: HTTPException, late: Promise<HttpResponse>): void {
     if (this.expiry !== undefined) return;
     this.expiry = reason;
@@ -296,8 +299,9 @@ export class TransportRequest implements HttpRequest {
   }
 
   /**
-   * Whether the whole response was sent. An event "finish" is not enough: Node 24.16 also emits it if the
-   * socket broke. @internal
+   * Whether the whole response was sent. The event "finish" alone does not prove that: Node 24.16 also emits
+   * it for a broken socket.
+   * @internal
    */
   get wasDelivered(): boolean {
     const { writableFinished, isTaken } = this.#outgoing;
@@ -313,8 +317,9 @@ export class TransportRequest implements HttpRequest {
   }
 
   /**
-   * Returns the whole body to a middleware. Afterwards the handler can still read it in every way, also as a
-   * stream. @internal
+   * Returns the whole body to a middleware. Afterwards, the handler can still read it with any method,
+   * including stream().
+   * @internal
    */
   wholeBody(options: BodyOptions): Promise<Uint8Array> {
     return this.#content.whole(options);
@@ -332,7 +337,7 @@ export class TransportRequest implements HttpRequest {
     return this.#content.value(options);
   }
 
-  /** Reads a JSON body, and resolves with the result of `use` for its value. @internal */
+  /** Parses the body as JSON, and resolves with the result of `use`, which gets the value. @internal */
   readJson<T>(
     options: JsonBodyOptions,
     use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>,
@@ -340,7 +345,7 @@ export class TransportRequest implements HttpRequest {
     return this.#content.json(options, use);
   }
 
-  /** Reads a JSON body, and passes its value to a callback instead of a promise. @internal */
+  /** Parses the body as JSON, and passes the value to a callback instead of a promise. @internal */
   takeJson(options: JsonBodyOptions, taker: JsonTaker): void {
     this.#content.takeJson(options, taker);
   }
@@ -349,7 +354,10 @@ export class TransportRequest implements HttpRequest {
     return this.#content.form(options);
   }
 
-  /** Reads a form, and keeps only the files for which `keeper` returns a size. @internal */
+  /**
+   * Reads a form. With `keeper`, only those files are stored for which it returns a number of bytes.
+   * @internal
+   */
   readForm(options: FormOptions, keeper?: FileKeeper): Promise<FormFields> {
     return this.#content.form(options, keeper);
   }
@@ -362,7 +370,10 @@ export class TransportRequest implements HttpRequest {
     return this.#content.leadingFields();
   }
 
-  /** Maximum size of bodies that the route sets, instead of the application's. @internal */
+  /**
+   * Maximum size of a body in bytes that the route sets; undefined for the limit of the application.
+   * @internal
+   */
   get maxBodyBytes(): number | undefined {
     const { match } = this;
     return match.kind === 'found' ? match.endpoint.maxBodyBytes : undefined;
@@ -372,7 +383,7 @@ export class TransportRequest implements HttpRequest {
     return (this.#body ??= new RequestBody(this, this.#incoming, this.#defaults));
   }
 
-  /** The request for logs: without query, header fields and body. */
+  /** Returns the request for a log, without query, header fields and body. */
   toJSON(): Readonly<Record<string, unknown>> {
     const { method, path, route, id, ip } = this;
     return { method, path: mask(path), route: route?.template, id, ip };
@@ -383,7 +394,8 @@ export class TransportRequest implements HttpRequest {
   }
 
   /**
-   * The trace id if the request has a `traceparent`, or if `trace` was read before; otherwise undefined.
+   * The trace id, if the request has a `traceparent` field, or if `trace` was read before; otherwise
+   * undefined.
    * @internal
    */
   get knownTraceId(): string | undefined {
@@ -392,7 +404,7 @@ export class TransportRequest implements HttpRequest {
     return this.trace.traceId;
   }
 
-  /** Fields that identify the request in a log line. @internal */
+  /** Returns the fields that identify the request in a log line. @internal */
   logFields(): Record<string, unknown> {
     const { method, route, id, knownTraceId } = this;
     return { method, route: route?.template, request_id: id, trace_id: knownTraceId };
@@ -419,19 +431,20 @@ export class TransportRequest implements HttpRequest {
   }
 
   /**
-   * Runs `fn` when the response was sent, or the request has ended without one. The function that was added
-   * last runs first. @internal
+   * Adds a clean-up that runs after the response was sent, or the request ended without one. The clean-up
+   * that was added last runs first.
+   * @internal
    */
   afterwards(fn: (outcome: Outcome) => Awaitable<void>): void {
     if (this.#late !== undefined)
-      // the request has ended, because a middleware responded before the handler added this callback
+      // a middleware has sent a response, so the request ended before the handler added this clean-up
       this.#late.runLate(this, fn, this.#outcomeReported);
     else (this.#afterwards ??= []).push(fn);
   }
 
   /**
-   * Removes and returns the callbacks of {@link afterwards}. Callbacks that are added later are passed to
-   * `runner`. @internal
+   * Removes and returns the clean-ups of {@link afterwards}. Clean-ups that are added later go to `runner`.
+   * @internal
    */
   takeAfterwards(
     outcome: Outcome,
@@ -444,7 +457,7 @@ export class TransportRequest implements HttpRequest {
     return taken;
   }
 
-  /** Client, scheme and host as trusted proxies report them; undefined if no proxy is trusted. */
+  /** Client, scheme and host that trusted proxies report; undefined if the application trusts no proxy. */
   #forwarded(): Forwarding | undefined {
     const { trust } = this.#defaults;
     return trust === undefined
@@ -455,7 +468,7 @@ export class TransportRequest implements HttpRequest {
   }
 }
 
-/** The path of a request target, as in `TransportRequest.path`. @internal */
+/** Returns the path of a request target without its query, like `TransportRequest.path`. @internal */
 export function pathOf(target: string): string {
   const start = target.charCodeAt(0) === 47 ? 0 : (/^https?:\/\/[^/?#]*/i.exec(target)?.[0].length ?? 0);
   const question = target.indexOf('?', start);

@@ -1,9 +1,9 @@
 /**
- * Files of one form, stored until its request has ended. They are in memory up to a common limit; beyond it,
- * each is a range of one temporary file. So a form needs only one file descriptor, however many files it has.
+ * Stores the files of one form until its request has ended. The files share a limit for memory. A file beyond
+ * the limit is a range of one temporary file. So a form needs only one file descriptor.
  *
- * Each part is stored by begin(), any number of add(), and end(). If many bytes are pending, flush() writes
- * them to the temporary file, and the body is not read until it has done so.
+ * For each file, the parser calls begin(), add() for each chunk, and end(). When many bytes are pending,
+ * flush() writes them to the temporary file; until then, the body is not read further.
  */
 import { tmpdir } from 'node:os';
 import { randomBytes } from 'node:crypto';
@@ -18,15 +18,15 @@ import type { FileHandle } from 'node:fs/promises';
 import type { SaveOptions, UploadFile } from '../../schema/types.ts';
 import type { PartHead } from './part-head.ts';
 
-/** Size of one read from the temporary file, in bytes. */
+/** Maximum number of bytes in one read from the temporary file. */
 const BLOCK_BYTES = 262_144;
 /**
- * A slice that is smaller than its chunk by this factor is copied, because it would keep the whole chunk in
- * memory.
+ * A file in memory is copied if its chunk is larger by this factor. Otherwise it would keep the whole chunk
+ * in memory.
  */
 const WASTE = 2;
 
-/** Store of the files of one form. */
+/** Stores the files of one form, in memory or in a temporary file. */
 export class UploadStore {
   readonly #directory: string;
   #memoryLeft: number;
@@ -35,7 +35,7 @@ export class UploadStore {
   #flushing: Promise<void> | undefined;
   #isClosed = false;
 
-  /** `directory` undefined: the system's folder for temporary files. */
+  /** `directory` is the folder of the temporary file. Default: the system's folder. */
   constructor(directory: string | undefined, memoryBytes: number) {
     this.#directory = directory ?? tmpdir();
     this.#memoryLeft = memoryBytes;
@@ -51,15 +51,15 @@ export class UploadStore {
   }
 
   /**
-   * Starts the next file. If the file is longer than `keepBytes`, its content is discarded, and only its size
-   * is kept.
+   * Begins the next file. If the file is larger than `keepBytes`, only its size is stored, and its content is
+   * discarded.
    */
   begin(head: PartHead, keepBytes: number): ReceivedFile {
     return (this.#file = new ReceivedFile(this, head, keepBytes));
   }
 
   add(bytes: Buffer, start: number, end: number): void {
-    const file = this.#file!; // `#file` is defined: add() is called only between begin() and end()
+    const file = this.#file!; // defined, because add() is called only between begin() and end()
     file.size += end - start;
     if (file.size > file.keepBytes) return file.drop();
     const chunk = bytes.subarray(start, end);
@@ -79,7 +79,9 @@ export class UploadStore {
     file.content = content.buffer.byteLength > WASTE * content.length ? Buffer.from(content) : content;
   }
 
-  /** Writes pending bytes to the temporary file: with `isAll` all of them, otherwise only whole blocks. */
+  /**
+   * Writes pending bytes to the temporary file: all of them if `isAll` is true, otherwise only whole blocks.
+   */
   async flush(isAll: boolean): Promise<void> {
     if (this.#isClosed) throw new SvcError('E_UPLOAD_GONE', ['a form']);
     await (this.#flushing = this.#spool?.flush(isAll));
@@ -89,17 +91,18 @@ export class UploadStore {
     return this.#spool!.read(position, length);
   }
 
-  /** Releases memory and the temporary file. Later calls do nothing. */
+  /** Frees the memory, and closes the temporary file. Further calls do nothing. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    // waits, because flush() may still be opening the file, which must be closed; its caller gets its error
+    // Waits for flush(), because it may still open the file, which must then be closed. The caller of flush()
+    // gets its error.
     await this.#flushing?.catch(() => undefined);
     await this.#spool?.close();
   }
 }
 
-/** One file of a form. */
+/** One uploaded file of a form. */
 export class ReceivedFile implements UploadFile {
   readonly name: string;
   readonly filename: string;
@@ -108,13 +111,13 @@ export class ReceivedFile implements UploadFile {
   /** @internal */
   readonly keepBytes: number;
   /**
-   * Content received so far, until it is known whether the file fits into memory.
+   * Content that was received so far, while the file may still fit into memory.
    * @internal
    */
   readonly queue: ByteQueue = new ByteQueue();
-  /** Offset of the file in the temporary file; undefined if it is in memory. @internal */
+  /** Offset of the content in the temporary file; undefined if the file is in memory. @internal */
   place: number | undefined;
-  /** The whole content, if the file is in memory. @internal */
+  /** Content of a file in memory; undefined if the content is in the temporary file. @internal */
   content: Uint8Array | undefined;
   readonly #store: UploadStore;
 
@@ -151,12 +154,12 @@ export class ReceivedFile implements UploadFile {
     await saveTo(path, this.stream(), overwrite);
   }
 
-  /** Discards the content. @internal */
+  /** Discards the content received so far, because the file is larger than `keepBytes`. @internal */
   drop(): void {
     this.queue.take(this.queue.length);
   }
 
-  /** The file for logs, without its content. */
+  /** Returns the file for a log, without its content. */
   toJSON(): Readonly<Record<string, unknown>> {
     const { name, filename, contentType, size } = this;
     return { name, filename, contentType, size };
@@ -173,8 +176,9 @@ export class ReceivedFile implements UploadFile {
 }
 
 /**
- * Writes a temporary file in the destination's folder, and renames it when it is complete.
- * @throws SvcError `E_UPLOAD_EXISTS`, or an error of the file system
+ * Saves a file: writes a temporary file beside the destination, and renames it when it is complete.
+ * @throws SvcError `E_UPLOAD_EXISTS` when the destination exists and `overwrite` is false, or an error of the
+ * file system
  */
 async function saveTo(path: string, chunks: AsyncIterable<Uint8Array>, overwrite: boolean): Promise<void> {
   const beside = join(dirname(path), `.svc-${randomBytes(12).toString('hex')}.part`);
@@ -182,7 +186,7 @@ async function saveTo(path: string, chunks: AsyncIterable<Uint8Array>, overwrite
   try {
     try {
       await handle.writeFile(chunks);
-      await handle.datasync(); // otherwise a crash of the machine could leave a file without its content
+      await handle.datasync(); // otherwise, after a crash of the machine, the renamed file could be empty
     } finally {
       await handle.close();
     }
@@ -197,8 +201,8 @@ async function saveTo(path: string, chunks: AsyncIterable<Uint8Array>, overwrite
 }
 
 /**
- * Gives a complete file its final name, unless a file has it. Uses link(), because rename() would replace
- * that file. On file systems without links, it first creates an empty file of that name.
+ * Renames a complete file to its final path, unless that path exists. It uses link(), because rename() would
+ * replace an existing file. On file systems without links, it first creates an empty file there.
  */
 async function publish(beside: string, path: string): Promise<void> {
   try {
@@ -213,26 +217,27 @@ async function publish(beside: string, path: string): Promise<void> {
 }
 
 /*
- * A temporary file without a name. Bytes are appended to it, and can be read at any offset.
+ * A temporary file to which bytes are appended, and which can be read at any offset.
  *
- * Only the user of the process can open it (mode 0600). It is unlinked before the first byte is written, so
- * if the process is killed, no data remains. If the system cannot unlink an open file, close() removes it.
+ * Only the user of the process can open the file (mode 0600). It is unlinked before the first byte is
+ * written. So no content remains if the process is killed. If the system cannot unlink an open file, close()
+ * removes it.
  */
 
-/** Minimum number of bytes of one write, except for the last. */
+/** Number of bytes that are written at once. Only the last write may have fewer. */
 const SPOOL_BLOCK_BYTES = 262_144;
-/** Number of chunks written at once: less than any system's IOV_MAX. */
+/** Maximum number of chunks in one write; below the limit IOV_MAX of every system. */
 const MAX_CHUNKS = 256;
 
-/** A temporary file that is created by the first flush(). */
+/** A temporary file, which the first flush() creates. */
 class Spool {
   readonly #directory: string;
   readonly #pending = new ByteQueue();
   #handle: FileHandle | undefined;
-  /** Path of the file, if the system could not unlink it while open. */
+  /** Path of the file; undefined if it was unlinked while open. */
   #path: string | undefined;
   #written = 0;
-  /** Number of bytes that were appended, whether they are written or still pending. */
+  /** Number of appended bytes, including bytes that are not written yet. */
   length = 0;
 
   constructor(directory: string) {
@@ -258,10 +263,7 @@ class Spool {
     }
   }
 
-  /**
-   * Writes one block from several chunks, without joining them, because that would double the allocated
-   * memory.
-   */
+  /** Writes one block of pending chunks. They are not joined, because that would double the memory. */
   async #writeBlock(handle: FileHandle): Promise<void> {
     let chunks: Uint8Array[] = [];
     let length = 0;
@@ -281,7 +283,7 @@ class Spool {
     const bytes = Buffer.allocUnsafeSlow(length);
     for (let at = 0; at < length;) {
       const { bytesRead } = await this.#handle!.read(bytes, at, length - at, position + at);
-      if (bytesRead === 0) throw new Error('The temporary file of a form was truncated');
+      if (bytesRead === 0) throw new Error('The temporary file with the uploads of a form was truncated');
       at += bytesRead;
     }
     return bytes;
@@ -296,8 +298,8 @@ class Spool {
     const path = join(this.#directory, `svc-upload-${randomBytes(16).toString('hex')}`);
     const handle = await open(path, 'wx+', 0o600);
     try {
-      // synchronous, so no byte is written before it: if the process is killed earlier, only an empty file is
-      // left
+      // Synchronous, so that no byte is written before the file is unlinked. If the process is killed before,
+      // only an empty file remains.
       unlinkSync(path);
     } catch {
       this.#path = path;
@@ -306,8 +308,8 @@ class Spool {
   }
 
   /**
-   * Returns the error for a failed write. It is a 507 if the disk is full, and a 503 if the process has too
-   * many open files.
+   * Returns the error for a failed write: 507 if the disk is full, 503 if the process has too many open
+   * files.
    */
   #failure(error: NodeJS.ErrnoException): unknown {
     if (error.code === 'ENOSPC' || error.code === 'EDQUOT')
@@ -325,7 +327,7 @@ class Spool {
   }
 }
 
-/** Returns the chunks that remain after this number of bytes was written. */
+/** Returns the chunks that are not yet written, if `written` bytes of them are. */
 function behind(chunks: readonly Uint8Array[], written: number): Uint8Array[] {
   let left = written;
   return chunks.flatMap((chunk) => {

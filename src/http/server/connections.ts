@@ -1,15 +1,15 @@
 /**
- * The connections of a server: the state of each, the limits of their number, and their time limits.
+ * The connections of a server: their state, their maximum number, and their time limits.
  *
- * Connections up to maxConnections are served. A tenth more get 503 to their first request, unless it is a
- * probe, and are closed then. Further ones are closed without a response.
+ * Up to maxConnections are served. On a tenth more, the first request gets 503 (health checks are served),
+ * and then the connection is closed. All others are closed without a response.
  *
- * Requests beyond maxInFlight get 503. Probes are served nevertheless, because an orchestrator restarts a
- * process whose probes fail, even if it is only busy. If more than maxPipelined requests of a connection
- * wait, one more is handled, and then the connection is closed. The client repeats the others on a new
- * connection (RFC 9112 §9.3.2).
+ * Requests beyond maxInFlight get 503. Health checks are served nevertheless, because an orchestrator
+ * restarts a process that fails them, even if it is only busy. If more than maxPipelined requests of a
+ * connection wait, one more is handled, and then the connection is closed. The client repeats the others on a
+ * new connection (RFC 9112 §9.3.2).
  *
- * An idle connection is closed after keepAliveTimeoutMs. If a client does not read its response, the
+ * An idle connection is closed after keepAliveTimeoutMs. If a client does not read its response, its
  * connection is closed after sendTimeoutMs (see SlowReaders).
  */
 import { allowHalfOpen, noteTimeouts } from './fast-path/internals.ts';
@@ -24,13 +24,13 @@ import type { Limits } from './options.ts';
 import type { HeadVerdict } from './request-head.ts';
 import type { HttpResponse } from '../response.ts';
 
-/** Value of `idleLooks` while a request is handled, or before the first request. */
+/** Value of `idleLooks` of a connection that is not idle between two requests. */
 const NOT_WAITING = -1;
 
 /**
- * A request that came before the response to the previous one was sent. It waits, because requests of a
- * connection are handled one after another (RFC 9112 §9.3.2). So if a client sends many requests and reads
- * nothing, the server holds only one response.
+ * A request that arrived before the response to the previous one was sent. It waits for that response (RFC
+ * 9112 §9.3.2). So the server holds only one response for a client that sends many requests and reads
+ * nothing.
  */
 interface DeferredRequest {
   readonly outgoing: SentMessage;
@@ -38,45 +38,45 @@ interface DeferredRequest {
 }
 
 /**
- * State of a connection. It is one object, so each request needs one look-up on the socket instead of ten.
+ * State of one connection. It is a single object, so that each request reads one property of the socket
+ * instead of ten.
  */
 export class Connection {
   /**
-   * Response to the newest request, until it was sent. Undefined for an idle connection, so that no request
-   * stays in memory.
+   * Response to the last request. Undefined after it was sent, so that idle connections keep no request in
+   * memory.
    */
   newest: SentMessage | undefined;
   /**
-   * Whether `Connection: close` was sent, or will be. If so, later requests are not processed (RFC 9112
-   * §9.6).
+   * Whether `Connection: close` was sent, or will be. Later requests are then not handled (RFC 9112 §9.6).
    */
   hasSaidClose = false;
-  /** Whether the connection exceeds `maxConnections`. */
+  /** Whether this connection is beyond `maxConnections`. */
   isSurplus = false;
   isWatched = false;
-  /** Number of requests received whose responses were not sent yet. */
+  /** Number of received requests whose responses are not sent yet. */
   waiting = 0;
-  /** Number of requests received. */
+  /** Number of received requests. */
   requests = 0;
-  /** Number of successive checks that found the connection idle, without a byte received in between. */
+  /** Number of consecutive checks that found the connection idle and no new byte. */
   idleLooks: number = NOT_WAITING;
   /** Number of bytes received at the last check that found the connection idle. */
   bytesSeen = -1;
-  /** Responses before the newest one that were not sent yet. */
+  /** Unsent responses before `newest`, in the order of their requests. */
   earlier: SentMessage[] | undefined;
-  /** The last response of the connection, if it is not the newest. */
+  /** Last response of the connection, if it is not `newest`. */
   last: SentMessage | undefined;
-  /** Requests that wait for their turn: see {@link DeferredRequest}. */
+  /** Requests that wait until earlier responses are sent: see {@link DeferredRequest}. */
   deferred: DeferredRequest[] | undefined;
-  /** A request whose response was sent while its body still arrives: see early-ends.ts. */
+  /** A request that is still arriving, although its response was already sent: see early-ends.ts. */
   lingering: IncomingMessage | undefined;
 
-  /** The response that is being sent, or the next to be sent. */
+  /** The response that is being sent, or that will be sent next. */
   get current(): SentMessage | undefined {
     return this.earlier?.[0] ?? this.newest;
   }
 
-  /** Registers a request by its response `outgoing`. */
+  /** Adds the response `outgoing` to a new request. */
   enter(outgoing: SentMessage): void {
     if (this.newest !== undefined) (this.earlier ??= []).push(this.newest);
     this.newest = outgoing;
@@ -84,40 +84,40 @@ export class Connection {
     this.requests++;
   }
 
-  /** Removes a response that was sent, or will never be sent. */
+  /** Removes a response that was sent, or can no longer be sent. */
   leave(outgoing: SentMessage): void {
     if (this.newest === outgoing) this.newest = undefined;
-    // otherwise it is in `earlier`, because a newer response has come
+    // it is in `earlier`, because another request has arrived since
     else this.earlier?.splice(this.earlier.indexOf(outgoing), 1);
     this.waiting--;
   }
 
   /**
-   * Takes the next request that waits for its turn. Undefined if none waits, or no response can be sent any
-   * more.
+   * Removes and returns the next waiting request. Returns undefined if none waits, or if no response can be
+   * sent any more.
    */
   takeDeferred(socket: Socket): DeferredRequest | undefined {
-    // the connection is closed, so onLost() withdraws the waiting requests
+    // the connection is closed, so onLost() removes the waiting requests
     if (!socket.writable) return undefined;
     return this.deferred?.shift();
   }
 
-  /** Withdraws the request of this response. Returns whether it was waiting for its turn. */
+  /** Removes the waiting request of this response. Returns whether there was one. */
   withdraw(outgoing: SentMessage): boolean {
     const index = this.deferred?.findIndex((deferred) => deferred.outgoing === outgoing) ?? -1;
     if (index !== -1) this.deferred!.splice(index, 1);
     return index !== -1;
   }
 
-  /** Destroys every response that was not sent yet. */
+  /** Destroys all responses that are not sent yet. */
   abandon(): void {
     this.newest?.destroy();
     this.earlier?.forEach((outgoing) => outgoing.destroy());
   }
 
   /**
-   * Whether this response is the last one of the connection. Only the last one may have `Connection: close`:
-   * after an earlier one, the requests that follow would get no responses.
+   * Returns whether a response is the last one of the connection. Only the last one may have
+   * `Connection: close`, because the requests after it get no response.
    */
   endsWith(outgoing: SentMessage): boolean {
     if (this.newest !== outgoing && this.last !== outgoing) return false;
@@ -128,75 +128,75 @@ export class Connection {
 
 const CONNECTION: unique symbol = Symbol('connection');
 
-/** Returns the connection over this socket. */
+/** Returns the state of the connection of a socket. */
 export function connectionOf(socket: Socket & { [CONNECTION]?: Connection }): Connection {
   return (socket[CONNECTION] ??= new Connection());
 }
 
-/** Dependencies of {@link Connections}. */
+/** Services and callbacks of {@link Connections}. */
 interface ConnectionsDeps {
   readonly limits: Limits;
   readonly clock: Clock;
   readonly log: Logger;
   /** Counts connections, including refused ones; undefined if they are not counted. */
   readonly meter: ConnectionMeter | undefined;
-  /** Called before the connection of a client that reads too slowly is closed. */
+  /** Called before the connection of a client that does not read is closed. */
   onSlowReader(outgoing: SentMessage | undefined, socket: Socket): void;
-  /** Called for each response that was not sent completely when its connection closed. */
+  /** Called for each response that was not sent completely before its connection closed. */
   onLost(outgoing: SentMessage): void;
-  /** Called for a connection accepted by another process whose request head does not arrive in time. */
+  /** Called when a request head arrives too late on a connection that another process accepted. */
   onLateHead(socket: Socket): void;
 }
 
 const MOST_SPARE = 1_000;
-/** Minimum time between two log lines about overload. */
+/** Minimum time in milliseconds between two log lines about overload. */
 const REPORT_PAUSE_MS = 60_000;
-/** Value of `Retry-After` in responses with 503, in seconds. */
+/** Seconds in the `Retry-After` field of a 503. */
 const RETRY_AFTER = '1';
 
-/** Verdict for a request on a connection beyond `maxConnections`: 503, then the connection is closed. */
+/** For requests on a connection beyond `maxConnections`: 503, then the connection is closed. */
 const SURPLUS: HeadVerdict = Object.freeze({
   status: 503,
   detail: 'The server has too many connections',
 });
-/** Verdict for a request beyond `maxInFlight`: 503, and the connection stays open. */
+/** For requests beyond `maxInFlight`: 503; the connection stays open. */
 export const BUSY: HeadVerdict = Object.freeze({ status: 503, detail: 'The server has too many requests' });
 /**
- * Verdict for a request beyond `maxInFlight` on a connection with too many pipelined requests: 503, then the
- * connection is closed.
+ * For requests beyond `maxInFlight` on a connection with too many waiting requests: 503, then the connection
+ * is closed.
  */
 const BUSY_LAST: HeadVerdict = Object.freeze({ ...BUSY });
 /**
- * Verdict for a request that is handled as the last of its connection: a probe on a connection beyond
- * `maxConnections`, or a request beyond `maxPipelined`.
+ * For a request that is handled as the last one of its connection: a health check on a connection beyond
+ * `maxConnections`, or the first request beyond `maxPipelined`.
  */
 export const LAST: HeadVerdict = Object.freeze({ status: 0, detail: '' });
 
-/** The response to a refused request. */
+/** Returns the response to a refused request. */
 export function refusalOf({ status, detail }: HeadVerdict, id: string): HttpResponse {
   const response = problem(status, id, { detail });
   if (status === 503) response.headers.set('Retry-After', RETRY_AFTER);
   return response;
 }
 
-/** Maximum time between two checks of idle connections, in milliseconds. */
+/** Maximum time in milliseconds between two checks of idle connections. */
 const LOOK_MS = 1_000;
-/** Minimum number of checks within the time limit of an idle connection. */
+/** Minimum number of checks before an idle connection is closed. */
 const LOOKS = 6;
 
-/** The connections of one server. */
+/** Watches and limits all connections of one server. */
 export class Connections {
   readonly #deps: ConnectionsDeps;
   readonly #most: number;
   readonly #open = new Set<Socket>();
   readonly #slow: SlowReaders;
   #reportedMs = -Infinity;
-  /** Interval at which one timer checks all idle connections. */
+  /** Time in milliseconds between two checks of all idle connections. */
   #lookMs = LOOK_MS;
   #looks = LOOKS;
   #timer: Disposable | undefined;
   #noteTimeout: NoteTimeout | undefined;
-  /** Connections that another process has accepted. Undefined if this process accepts connections itself. */
+  /** Connections that another process accepted and passed on; undefined if this process itself listens. */
   #adopted: Map<Socket, HeadTime> | undefined;
 
   constructor(deps: ConnectionsDeps) {
@@ -206,25 +206,22 @@ export class Connections {
     this.#most = maxConnections + Math.min(MOST_SPARE, Math.ceil(maxConnections / 10));
   }
 
-  /**
-   * Watches the connections of a server. `event`: the event with which the server reports new connections.
-   */
+  /** Begins to watch the connections of a server. `event` is the event that announces a new connection. */
   watch(server: Server, event: 'connection' | 'secureConnection'): void {
     const connections = this;
     function onClose(this: Socket): void {
-      // one function for all connections of this server
+      // one function, shared by all connections of this server
       connections.#leave(this);
     }
     allowHalfOpen(server);
     this.#watchSilence(server);
-    // node:http closes connections beyond this number before any work is done for them; connections that
-    // another process has accepted are counted below
+    // node:http closes connections beyond this number without any further work; connections that another
+    // process accepted are counted below
     server.maxConnections = this.#most;
-    // the event is only logged here, because the meter counts it with a listener of its own
+    // the meter counts this event in a listener of its own
     server.on('drop', () => this.#report('maxConnections'));
     server.on(event, (socket: Socket) => {
-      // the socket has been closed by another listener, or before another process passed it on, so no "close"
-      // event will follow
+      // already closed, by another listener or in the process that accepted it, so no "close" event follows
       if (socket.destroyed) return;
       this.#open.add(socket);
       this.#deps.meter?.enter();
@@ -244,7 +241,9 @@ export class Connections {
     });
   }
 
-  /** Returns the verdict for a new request if a limit is exceeded. `inFlight` includes the request. */
+  /**
+   * Returns how to refuse a new request, or {@link LAST}, if it exceeds a limit. `inFlight` counts it too.
+   */
   judge(connection: Connection, inFlight: number): HeadVerdict | undefined {
     if (connection.isSurplus) return SURPLUS;
     const isLast = connection.waiting > this.#deps.limits.maxPipelined;
@@ -255,29 +254,29 @@ export class Connections {
     return isLast ? LAST : undefined;
   }
 
-  /** Watches how fast the client of a connection reads. */
+  /** Begins to check that the client of a connection reads its response. */
   watchReading(socket: Socket, outgoing?: SentMessage): void {
     this.#slow.watch(socket, outgoing);
   }
 
   /**
-   * From now on, enforces the time limit for request heads on connections that another process has accepted.
-   * node:http does not do that.
+   * Enables the time limit for request heads on connections that another process accepted, because node:http
+   * does not check those.
    */
   limitHeads(): void {
     this.#adopted ??= new Map();
   }
 
-  /** Ends the checks of a connection that has become a WebSocket. */
+  /** Stops all checks of a connection that became a WebSocket. */
   release(socket: Socket): void {
     this.#adopted?.delete(socket);
     this.#slow.forget(socket);
   }
 
   /**
-   * Closes idle connections with `closeIdle`, the method of node:http. For node:http, a connection is idle as
-   * soon as its response was written, even if the client has not received all of it. To keep such connections
-   * open, their destroy() is replaced during the call.
+   * Closes idle connections by calling `closeIdle` of node:http. That method also closes connections whose
+   * response was written but not yet received by the client. During the call, destroy() of such connections
+   * is replaced, so that they stay open.
    */
   closeIdle(closeIdle: () => void): void {
     const reading = [...this.#open].filter((socket) => connectionOf(socket).waiting > 0);
@@ -287,7 +286,7 @@ export class Connections {
     if (this.#adopted === undefined) return;
     for (const socket of this.#adopted.keys()) {
       const { waiting, requests, lingering } = connectionOf(socket);
-      // `closeIdle` does not close connections that another process has accepted
+      // `closeIdle` does not close connections that another process accepted
       if (waiting === 0 && requests > 0 && lingering === undefined) socket.destroy();
     }
   }
@@ -306,8 +305,7 @@ export class Connections {
     this.#deps.meter?.leave(requests);
     if (newest !== undefined)
       for (const outgoing of [...(earlier ?? []), newest]) this.#deps.onLost(outgoing);
-    // node:http destroys a request only if it has no response; otherwise a reader of its body would wait
-    // forever
+    // node:http does not destroy a request that has a response, so a reader of its body would wait forever
     lingering?.destroy();
     this.#open.delete(socket);
     this.#adopted?.delete(socket);
@@ -335,11 +333,12 @@ export class Connections {
   }
 
   /**
-   * Replaces the timers of node:http for idle connections by one timer for all, if Node's internals allow it.
+   * Replaces the idle timers of node:http by a single timer for all connections, if undocumented parts of
+   * Node may be used.
    */
   #watchSilence(server: Server): void {
-    // node:http waits a second longer than it announces in `Keep-Alive`, so that a client may use the
-    // connection during the whole announced time
+    // node:http waits a second longer than `Keep-Alive` announces, so that clients can use the whole
+    // announced time
     const limitMs =
       server.keepAliveTimeout +
       ((server as { readonly keepAliveTimeoutBuffer?: number }).keepAliveTimeoutBuffer ?? 1_000);
@@ -370,7 +369,7 @@ export class Connections {
       if (connection.idleLooks === NOT_WAITING) continue;
       const { bytesRead } = socket;
       if (bytesRead !== connection.bytesSeen) {
-        // bytes have arrived since the last check, so the count begins anew
+        // bytes have arrived since the last check, so the idle time begins again
         connection.bytesSeen = bytesRead;
         connection.idleLooks = 0;
       } else if (++connection.idleLooks >= this.#looks) socket.destroy();
@@ -393,40 +392,40 @@ export class Connections {
   }
 }
 
-/** Start of the wait for a request head, on a connection accepted by another process. */
+/** Since when a request head is awaited, on a connection that another process accepted. */
 interface HeadTime {
-  /** Number of requests and bytes received at the last check. */
+  /** Numbers of received requests and bytes at the last check. */
   requests: number;
   bytes: number;
   /**
-   * When the connection was opened, or the first byte of the head was received, in milliseconds. Infinity
-   * between two requests.
+   * When the connection was opened, or the first byte of the head arrived, in milliseconds. Infinity between
+   * requests.
    */
   sinceMs: number;
 }
 
-/** Number of checks of a slow reader within the time limit. */
+/** Number of checks per time limit of a client that does not read. */
 const READING_LOOKS = 4;
 
 /**
- * Maximum number of bytes in one write. The progress of a client can be observed only between two writes, so
- * they must be short.
+ * Maximum number of bytes in one write. Writes are short, because progress of the client is only visible
+ * between two writes.
  */
 export const SLICE_BYTES = 131_072;
 
 interface Reading {
-  /** Number of bytes that the kernel had accepted at the last check; -1 if it had accepted all of them. */
+  /** Number of bytes that the operating system had accepted at the last check; -1 for all of them. */
   taken: number;
   sinceMs: number;
 }
 
 /**
- * Closes the connections of clients that read nothing for a while. Otherwise a client could make the server
- * keep a response, a file or a database cursor without limit, by reading nothing (slow-read attack).
+ * Closes connections whose client does not read. Otherwise such a client could make the server keep a
+ * response, a file or a database cursor forever (slow-read attack).
  *
- * A connection is watched if the kernel did not accept its response at once. The client counts as slow if the
- * kernel has accepted no byte since the last check although bytes were waiting. A response that waits for an
- * earlier one, or for its source, is not slow.
+ * A connection is checked if the operating system does not accept its response at once. The client counts as
+ * slow if bytes were waiting, and none was accepted since the last check. A response that waits for an
+ * earlier response or for its source does not count.
  */
 class SlowReaders {
   readonly #clock: Clock;
@@ -436,8 +435,8 @@ class SlowReaders {
   #timer: Disposable | undefined;
 
   /**
-   * A connection without progress is closed after `limitMs`, at most half as long later. `onCut` is called
-   * before.
+   * Closes a connection without progress after `limitMs`, at the latest after one and a half times as long.
+   * `onCut` is called before.
    */
   constructor(clock: Clock, limitMs: number, onCut: ConnectionsDeps['onSlowReader']) {
     this.#clock = clock;
@@ -445,7 +444,7 @@ class SlowReaders {
     this.#onCut = onCut;
   }
 
-  /** Watches a connection until no response is being sent on it. */
+  /** Checks a connection until all its responses are sent. */
   watch(socket: Socket, outgoing?: SentMessage): void {
     if (socket.destroyed || this.#readings.has(socket)) return;
     outgoing?.once('close', () => {
@@ -486,7 +485,7 @@ class SlowReaders {
   }
 }
 
-/** Number of written bytes that the kernel has accepted; -1 if it has accepted all of them. */
+/** Returns how many written bytes the operating system has accepted; -1 for all of them. */
 function takenOf({ bytesWritten, writableLength }: Socket): number {
   return writableLength === 0 ? -1 : bytesWritten - writableLength;
 }
@@ -505,22 +504,22 @@ function takenOf({ bytesWritten, writableLength }: Socket): number {
 
 const REQUEST_BUCKETS = [0, 1, 2, 5, 10, 50, 100, 1_000, 10_000];
 
-/** Reasons of refusals by the error code of node:http. All other codes are malformed heads or bodies. */
+/** Value of the label `reason` by the error code of node:http. Other codes mean malformed data. */
 const REASONS: Readonly<Record<string, string | undefined>> = {
   HPE_HEADER_OVERFLOW: 'overflow',
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 'overflow',
   ERR_HTTP_REQUEST_TIMEOUT: 'timeout',
 };
-/** Error codes of connections that the client has closed, which are not refusals. */
+/** Codes of errors that occur when the client closes the connection; they are not counted as refusals. */
 const GONE: ReadonlySet<string | undefined> = new Set(['ECONNRESET', 'EPIPE']);
 
-/** Metrics of the connections of one application, over all its servers. */
+/** Metrics of the connections to all servers of one application. */
 export class ConnectionMeter {
   readonly #requests: HistogramSlot;
   readonly #refused: CounterMetric;
   #open = 0;
 
-  /** @throws SvcError `E_METRIC` if a metric of that name exists */
+  /** @throws SvcError `E_METRIC` when a metric with one of these names exists */
   constructor(metrics: MetricsRegistry) {
     metrics.gauge('svc_connections', 'Open connections, including idle ones', () => this.#open);
     this.#requests = metrics
@@ -541,7 +540,7 @@ export class ConnectionMeter {
     return this.#open;
   }
 
-  /** Counts the connections and requests that a server refuses from now on. */
+  /** Begins to count the connections and requests that a server refuses. */
   watch(server: NetServer): void {
     server.on('clientError', (error: NodeJS.ErrnoException) => {
       if (!GONE.has(error.code)) this.#refused.add(1, REASONS[error.code ?? ''] ?? 'malformed');
@@ -550,17 +549,16 @@ export class ConnectionMeter {
     server.on('drop', () => this.refuse());
   }
 
-  /** Counts a connection beyond the limit. */
+  /** Counts a connection beyond the maximum number. */
   refuse(): void {
     this.#refused.add(1, 'limit');
   }
 
-  /** Counts a connection that was opened. */
   enter(): void {
     this.#open++;
   }
 
-  /** Counts a closed connection and the number of its requests. */
+  /** Counts a closed connection, and how many requests it had. */
   leave(requests: number): void {
     this.#open--;
     this.#requests.observe(requests);

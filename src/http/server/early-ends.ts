@@ -1,5 +1,5 @@
 /**
- * Requests and connections that end early: the parser refuses bytes, the client leaves, or the response is
+ * Requests that end too early: the parser refuses their bytes, the client disconnects, or the response is
  * sent before the request is complete.
  */
 import { statusTitle } from '../../base/errors.ts';
@@ -12,9 +12,9 @@ import type { Connection } from './connections.ts';
 import type { AnsweredRequest, ReceivedMessage, SentMessage } from './fast-path/internals.ts';
 import type { RequestIdentity } from '../request-id.ts';
 
-/** Error code of node:http for a request that was not received within its time limit. */
+/** Error code of node:http for a request that did not arrive within its time limit. */
 const LATE = 'ERR_HTTP_REQUEST_TIMEOUT';
-/** Status by error code of the parser; 400 for all others. */
+/** Status of the response by error code of the parser. Other codes lead to 400. */
 const STATUSES: Readonly<Record<string, number>> = {
   [LATE]: 408,
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,
@@ -28,13 +28,14 @@ interface ParserError {
   readonly reason?: string;
 }
 
-/** Responds to bytes that the parser has refused: with an error, unless another response is being sent. */
+/** Handles bytes that the parser refused. Sends an error response, unless another response is being sent. */
 export function onClientError(error: ParserError, socket: Socket, identity: RequestIdentity): void {
   const connection = connectionOf(socket);
-  // the bytes belong to a request that already has its response: the client would take an error response for
-  // that of its next request
+  // the refused bytes belong to a request whose response was already sent, and the client would take an error
+  // response for that of its next request
   if (connection.lingering?.complete === false && connection.waiting === 0) return socket.destroySoon();
-  // as in node:http, no second head may be sent in the middle of a response
+  // no second head may be sent within a response, so the connection is closed after or during the current
+  // response
   const { current } = connection;
   if (current?.headersSent === true && isBehind(error, current) && socket.writable) {
     endWith(lastWhole(connection) ?? current, connection, socket);
@@ -45,50 +46,51 @@ export function onClientError(error: ParserError, socket: Socket, identity: Requ
     return;
   }
   if (current?.req.complete === true) {
-    // the bytes follow requests that are being handled: send their responses, then end the connection
+    // the bytes follow requests that are still handled: their responses are sent, and then the connection is
+    // closed
     endWith(lastWhole(connection) ?? current, connection, socket);
     return;
   }
   refuseSocket(socket, statusOf(error), identity);
 }
 
-/** The response to the last request that was received completely. */
+/** Returns the response to the last request that arrived completely. */
 function lastWhole({ newest, earlier }: Connection): SentMessage | undefined {
   return newest?.req.complete === true ? newest : earlier?.at(-1);
 }
 
-/** Ends the connection after this response. */
+/** Makes this response the last one of its connection. */
 function endWith(answer: SentMessage, connection: Connection, socket: Socket): void {
   connection.hasSaidClose = true;
   connection.last = answer;
-  // must run before the listener of node:http, which starts the next response
+  // this listener must run before that of node:http, which starts the next response
   if (answer.headersSent) answer.prependListener('finish', () => socket.destroySoon());
 }
 
 /**
- * Whether `answer` may be sent to its end in spite of the error. Its request must be complete, and the bytes
- * after it late or malformed. If they are malformed, the response must have a known length, because a stream
- * might never end.
+ * Returns whether `answer` may be sent completely despite the error. Its request must be complete, and the
+ * refused bytes after it must be late or malformed. After malformed bytes, only a response of known length is
+ * completed, because a stream may never end.
  */
 function isBehind({ code = '' }: ParserError, answer: SentMessage): boolean {
   return answer.req.complete && (code === LATE || (code.startsWith('HPE_') && !answer.isStream));
 }
 
 /**
- * Whether an error comes from TLS, for example because a client sends plain HTTP to a TLS port. Such a client
- * could not read a response.
+ * Returns whether an error comes from TLS, for example because a client sent plain HTTP to a TLS port. Such a
+ * client cannot read a response.
  */
 function isOfTls({ code = '' }: ParserError): boolean {
   return code.startsWith('ERR_SSL_') || code.startsWith('ERR_TLS_') || code === 'EPROTO';
 }
 
 function statusOf({ code = '', reason }: ParserError): number {
-  // for any other reason, the version is valid, and the byte after it is wrong
+  // with another reason, the version itself is valid, and only the byte after it is not
   if (code === 'HPE_INVALID_VERSION' && reason === 'Invalid HTTP version') return 505;
   return STATUSES[code] ?? 400;
 }
 
-/** Sends a problem document as the last response of a connection. */
+/** Sends a problem document as the last response of a connection, without node:http. */
 export function refuseSocket(socket: Socket, status: number, identity: RequestIdentity, fields = ''): void {
   const id = identity.fresh();
   const body = `{"type":"about:blank","title":"${statusTitle(status)}","status":${status},"request_id":"${id}"}`;
@@ -100,58 +102,57 @@ export function refuseSocket(socket: Socket, status: number, identity: RequestId
 }
 
 /*
- * If a client closes its side of the connection, it may have left, or may still read; the server cannot know.
+ * When a client closes its side of the connection, the server cannot know whether the client still reads.
  *
- * If a response in chunks has begun, the connection is closed, because its next chunk may never come. If
- * there is no response yet, the signal of the request aborts. The response of its handler is sent
- * nevertheless.
+ * If a response in chunks has begun, the connection is closed, because its next chunk may never come. If no
+ * response has begun, the signal of the request aborts, but the response of the handler is still sent.
  */
 
 /**
- * Aborts the signal of a request without a response when the client closes its side. The listener is added
- * only now, because it would take memory of idle connections. If the client has closed its side already,
- * while the request waited for an earlier one, the signal aborts at once.
+ * Aborts the signal of a request without a response when the client closes its side. The listener is added at
+ * the first request, because idle connections should not need memory for it. If the client has already closed
+ * its side, the signal aborts at once.
  */
 export function watchEnd(socket: Socket, connection: Connection, request: AnsweredRequest): void {
   if (socket.readableEnded) request.leave();
   if (connection.isWatched) return;
   connection.isWatched = true;
-  socket.on('end', onEnd); // called after the listener of node:http, which was added earlier
+  socket.on('end', onEnd); // node:http added its listener earlier, so onEnd() runs after it
 }
 
 function onEnd(this: Socket): void {
   const { current } = connectionOf(this);
   if (current === undefined || current.writableEnded) return;
   if (current.headersSent) return void this.destroy();
-  current.request?.leave(); // later requests have not begun: see watchEnd()
+  current.request?.leave(); // requests after this one have not begun, and watchEnd() aborts their signals
 }
 
 /*
- * If the response is sent before its request is complete, the rest of the body is read for a while, and
- * discarded. Then the next request is handled, or the connection is closed. Closing a connection with unread
- * bytes resets it, and then the client may lose the response (RFC 9112 §9.6).
+ * If a response is sent before its request has arrived completely, the rest of the body is read and
+ * discarded, for a limited time. Then the next request is handled, or the connection is closed. If a
+ * connection is closed with unread bytes, it is reset, and the client may lose the response (RFC 9112 §9.6).
  */
 
-/** Maximum time for reading the rest of a body that is discarded. */
+/** Maximum time in milliseconds for discarding the rest of a body. */
 const LINGER_MS = 5_000;
 
-/** The requests of one server that have their response, and whose rest is being discarded. */
+/** Requests of one server whose responses were sent, and whose remaining bytes are being discarded. */
 export class Lingering {
   readonly #clock: Clock;
   readonly #onOver: () => void;
-  /** Number of requests whose rest is being read and discarded. */
+  /** Number of requests whose remaining bytes are being discarded. */
   count = 0;
 
-  /** `onOver` is called whenever the rest of a request has been read, or its connection has closed. */
+  /** `onOver` is called when the rest of a request was discarded, or its connection closed. */
   constructor(clock: Clock, onOver: () => void) {
     this.#clock = clock;
     this.#onOver = onOver;
   }
 
   /**
-   * Discards the rest of a request when its response was sent. If the response is the last of the connection,
-   * its end() is replaced, because node:http would then close the connection at once. `onTaken` is called
-   * when the connection has accepted all bytes of a last response.
+   * Discards the rest of a request after its response was sent. For the last response of a connection, end()
+   * of the response is replaced, because node:http would close the connection at once. `onTaken` is called
+   * when the operating system has accepted all bytes of such a response.
    */
   begin(incoming: ReceivedMessage, outgoing: SentMessage, isLast: boolean, onTaken: () => void): void {
     const { socket } = incoming;
@@ -161,9 +162,9 @@ export class Lingering {
     }
     const onWritten = (error?: Error | null): void => {
       Reflect.deleteProperty(outgoing, 'end');
-      if ((error ?? null) !== null) return; // the response failed: "close" follows
+      if ((error ?? null) !== null) return; // the response failed, so the event "close" follows
       outgoing.isTaken = true;
-      // if the body is in chunks, end() of node:http sends the final empty chunk
+      // end() of node:http sends the final empty chunk of a chunked body
       const isChunked = outgoing.isStream && !outgoing.endsWithConnection;
       this.#linger(incoming, () => (isChunked ? outgoing.end() : socket.destroySoon()));
       if (!isChunked) socket.end();
@@ -172,9 +173,9 @@ export class Lingering {
     outgoing.end = (chunk?: unknown, encoding?: unknown) => {
       const content = typeof chunk === 'string' || chunk instanceof Uint8Array ? chunk : '';
       outgoing.write(content, encoding === 'latin1' ? encoding : 'utf8', onWritten);
-      // if the content is empty, write() does not send the head
+      // write() with empty content does not send the head
       outgoing.flushHeaders();
-      // sends at once, because bytes that the parser refuses could close the connection before
+      // sends now, because refused bytes could close the connection before the next tick
       socket.uncork();
       return outgoing;
     };

@@ -1,8 +1,8 @@
 /**
- * Serves an application in a server that other code has created with node:http, for example another framework
- * (`app.requestListener()`). Requests and WebSocket handshakes are handled as in HttpServer.
+ * Serves an application within a node:http server that other code has created, such as another framework
+ * (`app.requestListener()`). Requests and WebSocket handshakes are handled like those of HttpServer.
  *
- * The other server creates the messages, so only documented parts of node:http are used.
+ * The other server creates request and response, so only documented parts of node:http are used.
  */
 import { ClientDisconnected } from '../../base/errors.ts';
 import { discard, isChunks } from '../chunks.ts';
@@ -38,7 +38,7 @@ export class EmbeddedListener {
       heads: new HeadTexts(app.defaults.identity, limits.keepAliveTimeoutMs),
       endless: new Set(),
       securesCookies: app.securesCookies,
-      watchReading: () => undefined, // the other server is responsible for the time limits of its connections
+      watchReading: () => undefined, // the other server closes connections whose clients do not read
       onOver(this: SentMessage) {
         finish(this);
       },
@@ -58,7 +58,7 @@ export class EmbeddedListener {
 
   /** Listener for the event `request`. */
   request(incoming: IncomingMessage, response: ServerResponse): void {
-    // the cast is safe: send() allows that the additional members of SentMessage are undefined
+    // the cast is safe: send() accepts a response without the additional members of SentMessage
     const outgoing = response as SentMessage;
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
     req.keepsContext = true;
@@ -70,10 +70,7 @@ export class EmbeddedListener {
     else void answer.then(settle);
   }
 
-  /**
-   * Listener for the event `upgrade`. A request that is not for a WebSocket of the application is refused
-   * with 404.
-   */
+  /** Listener for the event `upgrade`. Responds with 404 if the application has no WebSocket at the path. */
   upgrade(incoming: IncomingMessage, stream: Duplex, head: Buffer): void {
     const socket = stream as Socket; // the cast is safe: the streams of node:http and node:https are sockets
     if (this.#sockets.isAskedFor(incoming)) return this.#sockets.onUpgrade(incoming, socket, head);
@@ -81,7 +78,9 @@ export class EmbeddedListener {
     refuseSocket(socket, 404, this.#app.defaults.identity);
   }
 
-  /** Sets the start time of a request, and checks its head. Returns a response if the head is malformed. */
+  /**
+   * Sets the start time of a request, and checks its head. Returns an error response if the head is invalid.
+   */
   #begin(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined {
     req.startedMs = this.#app.clock.monotonicMs();
     const verdict = judgeHead(incoming, this.#maxHeaderFields);
@@ -101,20 +100,20 @@ export class EmbeddedListener {
         this.#onFailure(req, error),
       );
     } catch (error) {
-      // node:http refuses a header field or the body
+      // node:http has refused a header field or the body
       this.#onFailure(req, error, 'response_refused');
       outgoing.destroy();
     }
   }
 
   #finish(outgoing: SentMessage): void {
-    // the cast is safe: request() has set the request
+    // the cast is safe: request() has stored a TransportRequest
     const req = outgoing.request as TransportRequest | undefined;
     if (req === undefined) return;
     outgoing.request = undefined;
-    // the cast allows setting the member `isLetGo`, which the message does not have yet
+    // the cast adds the member `isLetGo`, which this request does not have yet
     const incoming = outgoing.req as ReceivedMessage;
-    if (!incoming.readableEnded) incoming.isLetGo = true; // because node:http discards the rest of the body
+    if (!incoming.readableEnded) incoming.isLetGo = true; // node:http discards unread bytes
     void this.#app.finish(req, req.wasDelivered ? undefined : (req.failure ?? new ClientDisconnected()));
   }
 

@@ -1,8 +1,8 @@
 /**
- * Where a server listens: on a host and port, or on a Unix socket.
+ * Opens the address of a server: a host and port, or a Unix socket.
  *
- * If there is a socket file at the path on which no process listens, it is removed first; any other file is
- * an error. Node removes the file when the server stops listening.
+ * If the path of a Unix socket has a socket file on which no process listens, that file is removed. Any other
+ * file leads to an error. Node removes the socket file when the server closes.
  */
 import { chmodSync, lstatSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -11,7 +11,7 @@ import { isMainThread } from 'node:worker_threads';
 import { SvcError } from '../../base/errors.ts';
 import type { AddressInfo, Server } from 'node:net';
 
-/** Where a server listens. */
+/** Address to listen on. A Unix socket replaces host and port. */
 export interface ListenOptions {
   /** Host name or address. Default `127.0.0.1`. */
   readonly host?: string | undefined;
@@ -26,8 +26,8 @@ export interface ListenOptions {
 }
 
 /**
- * Address at which a server listens. For a Unix socket, `host` is the path, `port` is 0, and `url` is `unix:`
- * with the path.
+ * Address on which a server listens. For a Unix socket, `host` is the path, `port` is 0, and `url` is `unix:`
+ * followed by the path.
  */
 export interface ListenAddress {
   readonly host: string;
@@ -35,34 +35,38 @@ export interface ListenAddress {
   readonly url: string;
 }
 
-/** Default permissions of a socket file. */
+/** Permissions of a socket file by default. */
 export const USUAL_SOCKET_MODE = 0o660;
-/** Maximum length of a socket's path in bytes. It is the limit of macOS; that of Linux is 107. */
+/** Maximum number of bytes in the path of a socket: the limit of macOS (Linux: 107). */
 const MAX_PATH_BYTES = 103;
 /**
- * File mode mask while a socket is bound. Until its permissions are set, only the user of the process may
- * connect.
+ * Value of umask while a socket file is created. Until its permissions are set, only the user of the process
+ * can connect.
  */
 const CLOSED_UMASK = 0o177;
 
-/** Starts to listen. Resolves with the address. @throws SvcError `E_LISTEN`, `E_PERMISSION` */
+/**
+ * Opens the address. Resolves when the server listens.
+ * @throws SvcError `E_LISTEN` when the address cannot be opened, `E_PERMISSION` when Node runs with
+ * --permission and without --allow-net
+ */
 export async function listenOn(
   server: Server,
   { host = '127.0.0.1', port = 8000, socket, socketMode = USUAL_SOCKET_MODE }: ListenOptions,
   isSecure = false,
 ): Promise<ListenAddress> {
-  // Node would throw this error asynchronously, where it cannot be caught
+  // Node itself would throw this error asynchronously, so that no caller could catch it
   if (isNetDenied()) throw new SvcError('E_PERMISSION', ['--allow-net', '']);
   if (socket !== undefined) return listenOnSocket(server, resolvePath(socket), socketMode);
   if (host === '')
     throw new SvcError('E_LISTEN', [
       `"":${port}`,
-      'an empty host would mean every address of this machine: write 0.0.0.0 or :: for that',
-    ]); // often the cause is a line `SVC_HOST=` without value in an .env file
+      'the host is empty, which would mean every address of this machine: write 0.0.0.0 or :: if you want that',
+    ]); // the usual cause is a line `SVC_HOST=` without a value in an .env file
   await bind(server, { host, port }).catch((error: unknown) => {
     throw listenError(`${host}:${port}`, error as NodeJS.ErrnoException, LISTEN_PROBLEMS);
   });
-  // the cast is safe: for a host and port, address() returns an object
+  // the cast is safe: without a Unix socket, address() returns an object
   const address = server.address() as AddressInfo;
   const shown = address.family === 'IPv6' ? `[${address.address}]` : address.address;
   return {
@@ -72,7 +76,10 @@ export async function listenOn(
   };
 }
 
-/** Starts to listen on a Unix socket. @throws SvcError `E_LISTEN` */
+/**
+ * Opens a Unix socket.
+ * @throws SvcError `E_LISTEN` when the path is too long or taken, or the file cannot be created
+ */
 async function listenOnSocket(server: Server, path: string, mode: number): Promise<ListenAddress> {
   if (Buffer.byteLength(path) > MAX_PATH_BYTES)
     throw new SvcError('E_LISTEN', [path, `the path of a Unix socket has at most ${MAX_PATH_BYTES} bytes`]);
@@ -82,25 +89,25 @@ async function listenOnSocket(server: Server, path: string, mode: number): Promi
       rmSync(path, { force: true });
       await bindSocket(server, path);
     });
-    if (process.platform !== 'win32') chmodSync(path, mode); // a named pipe of Windows has no permissions
+    if (process.platform !== 'win32') chmodSync(path, mode); // a named pipe on Windows has no permissions
   } catch (error) {
     if (server.listening) server.close();
-    // listenError() converts errors of node:net and node:fs; the error of isStale() stays as it is
+    // an E_LISTEN of isStale() is returned unchanged by listenError()
     throw listenError(path, error as NodeJS.ErrnoException, SOCKET_PROBLEMS);
   }
   return { host: path, port: 0, url: `unix:${path}` };
 }
 
 /**
- * Binds a socket, so that no other user can open its file. In a worker thread this protection is absent until
- * the permissions are set, because the umask cannot be set there.
+ * Creates the socket file, so that other users cannot open it. In a worker thread, other users can connect
+ * until the permissions are set, because a thread cannot change the umask.
  */
 function bindSocket(server: Server, path: string): Promise<void> {
   const umask = isMainThread ? process.umask(CLOSED_UMASK) : undefined;
   try {
     return bind(server, { path });
   } finally {
-    // the socket is bound by now, because node:net binds it synchronously
+    // listen() has created the file synchronously, so the umask can be restored
     if (umask !== undefined) process.umask(umask);
   }
 }
@@ -116,8 +123,8 @@ function bind(server: Server, options: { host: string; port: number } | { path: 
 }
 
 /**
- * Whether the file is a socket on which no process listens, as a killed process leaves it.
- * @throws SvcError `E_LISTEN` for another file
+ * Returns whether a file is a socket on which no process listens, for example because the process was killed.
+ * @throws SvcError `E_LISTEN` when the path leads to another kind of file
  */
 async function isStale(path: string): Promise<boolean> {
   if (!lstatSync(path).isSocket())
@@ -145,8 +152,8 @@ function codeOf(error: unknown): string | undefined {
 }
 
 /**
- * Whether Node denies network access, because it was started with --permission and without --allow-net.
- * Always false on Node 24, which has no option --allow-net.
+ * Returns whether Node denies network access, because it runs with --permission and without --allow-net. Node
+ * 24 has no --allow-net, so the result is always false.
  */
 function isNetDenied(): boolean {
   return (
@@ -164,6 +171,6 @@ const LISTEN_PROBLEMS: Readonly<Record<string, string>> = {
 
 const SOCKET_PROBLEMS: Readonly<Record<string, string>> = {
   EADDRINUSE: 'another process listens there',
-  // for a socket, Node reports the same code for both causes
+  // Node reports this code for two causes if the address is a socket
   EACCES: 'its folder does not exist, or this user may not write in it',
 };

@@ -1,6 +1,6 @@
 /**
- * The transport without a network connection: takes a web `Request`, and returns a web `Response`. Uses the
- * request class and the pipeline of the server. For tests, and for platforms that call a function with a
+ * Handles a web-standard `Request` without a network connection, and returns a `Response`. It uses the same
+ * request class and pipeline as the server. It is for tests, and for platforms that call a function with a
  * `Request`.
  */
 import { EventEmitter } from 'node:events';
@@ -20,7 +20,7 @@ import type { HttpResponse } from '../response.ts';
 import type { ServedApplication } from './server.ts';
 import type { WebSocketConnection } from '../websocket/websocket.ts';
 
-/** Receiving side of the transport, made from a web `Request`. */
+/** The receiving side of a request: reads the web `Request`. */
 class MemoryIncoming extends Readable implements Incoming {
   readonly method: string;
   readonly url: string;
@@ -42,7 +42,7 @@ class MemoryIncoming extends Readable implements Incoming {
     this.complete = this.#reader === undefined;
     request.signal.addEventListener('abort', () => this.destroy(new ClientDisconnected()), { once: true });
     this.on('error', () => {
-      /* without a listener an "error" event would end the process; the reader of the body gets the error */
+      /* Without a listener, an "error" event would end the process. The reader of the body gets the error. */
     });
   }
 
@@ -64,7 +64,7 @@ class MemoryOutgoing extends EventEmitter implements Outgoing {
   writableFinished = false;
   destroyed = false;
 
-  /** Ends the exchange. `isFinished`: the response is complete; otherwise the client has left. */
+  /** Ends request and response. If `isFinished` is false, the client has disconnected. */
   close(isFinished: boolean): void {
     this.destroyed = true;
     this.writableFinished = isFinished;
@@ -72,13 +72,13 @@ class MemoryOutgoing extends EventEmitter implements Outgoing {
   }
 }
 
-/** Ends a request. Called once its response is complete, or has failed. */
+/** Ends a request. Called when its response is complete or has failed. */
 type Close = (isFinished: boolean, failure?: unknown) => Promise<void>;
 
 /**
- * Handles a web request. The promise resolves when status and header fields are known. The callbacks of
- * `afterwards()` have run by then. But if the body is in chunks, they run when it was read or cancelled.
- * `prepare` is called with the request before it is handled.
+ * Handles a web `Request`. Resolves when the status and header fields of the response are known. Then the
+ * clean-ups of the request have run. If the body is in chunks, they run later, when the body was read or
+ * cancelled. `prepare` is called with the request before it is handled.
  */
 export async function answerInMemory(
   app: ServedApplication,
@@ -97,7 +97,7 @@ export async function answerInMemory(
     if (req.isAnswered) await app.finish(req, isFinished ? undefined : (failure ?? new ClientDisconnected()));
   };
   if (request.signal.aborted)
-    void close(false); // a signal that was aborted before emits no event
+    void close(false); // an already aborted signal emits no event
   else request.signal.addEventListener('abort', () => void close(false), { once: true });
   return respond(app, request, req, outgoing, await app.handle(req), close);
 }
@@ -116,10 +116,10 @@ async function respond(
   const { status } = response;
   const isHead = req.method === 'HEAD';
   const isEmpty = isHead || hasNoContent(status);
-  // 205 has no content, as over a socket (RFC 9110 §15.3.6)
+  // a 205 has no content, as in a server (RFC 9110 §15.3.6)
   const length = status === 205 || (response.body === null && !isHead) ? 0 : lengthOf(response);
   if (length >= 0 && status !== 204 && status !== 304) headers.set('Content-Length', String(length));
-  // the client has left while the handler ran
+  // the client disconnected while the handler ran
   if (outgoing.destroyed) await app.finish(req, new ClientDisconnected());
   const { body } = response;
   if (isChunks(body)) {
@@ -130,10 +130,10 @@ async function respond(
   return new Response(isEmpty ? null : (body as string | Uint8Array<ArrayBuffer> | null), {
     status,
     headers,
-  }); // the cast is safe: chunks were handled above
+  }); // the cast is safe: chunks were handled before
 }
 
-/** The header fields of a response, as they are sent. */
+/** Returns the header fields of a response as a server would send them. */
 function headersOf(response: HttpResponse, app: ServedApplication, req: TransportRequest): Headers {
   const headers = new Headers();
   const fields = response.fields(app.securesCookies || req.scheme === 'https');
@@ -142,16 +142,19 @@ function headersOf(response: HttpResponse, app: ServedApplication, req: Transpor
   return headers;
 }
 
-/** An open WebSocket, from the side of its client. */
+/** An open WebSocket without a network connection, as its client sees it. */
 interface OpenedInMemory {
   readonly headers: Headers;
   readonly stream: Duplex;
   readonly socket: WebSocketConnection;
-  /** Resolves when the socket has closed, and none of its handlers runs any more. */
+  /** Resolves when the WebSocket has closed, and all its handlers have ended. */
   readonly over: Promise<void>;
 }
 
-/** Handles a WebSocket request: returns the client's end of an open one, or an ordinary response. */
+/**
+ * Handles a WebSocket handshake. Returns the client's side of the opened WebSocket, or the response that
+ * refuses it.
+ */
 export async function upgradeInMemory(
   app: ServedApplication,
   request: Request,
@@ -191,16 +194,16 @@ export async function upgradeInMemory(
       void app.finish(req, failure);
     },
   });
-  // in a later turn, so that the client first gets the bytes that were sent before
+  // later, so that the client first receives the bytes that were sent before
   server.once('close', () => setImmediate(() => client.destroy()));
   client.once('close', () => server.destroy());
-  socket.start(Buffer.alloc(0)); // received bytes stay in the stream until the client listens
+  socket.start(Buffer.alloc(0)); // the stream keeps received bytes until the client listens
   return { headers, stream: client, socket, over };
 }
 
 /**
- * Converts chunks to a web stream. `close` is called with the outcome. If `signal` aborts, the source is
- * ended, as if the client had left.
+ * Returns a web stream of the chunks. `close` is called when it ends. When `signal` aborts, the source is
+ * ended, as if the client had disconnected.
  */
 function streamOf(chunks: Chunks, signal: AbortSignal, close: Close): ReadableStream<Uint8Array> {
   const iterator = iterate(chunks);
@@ -224,7 +227,7 @@ function streamOf(chunks: Chunks, signal: AbortSignal, close: Close): ReadableSt
           await close(true);
           controller.close();
         } catch (error) {
-          // `error` is reported below; an error of return() is ignored
+          // `error` is reported below, so an error of return() is ignored
           Promise.try(() => iterator.return?.()).catch(ignore);
           await close(false, error);
           controller.error(error);
@@ -236,5 +239,5 @@ function streamOf(chunks: Chunks, signal: AbortSignal, close: Close): ReadableSt
       },
     },
     { highWaterMark: 0 },
-  ); // 0: no chunk is pulled before the response is read
+  ); // highWaterMark 0: no chunk is read before the client reads
 }

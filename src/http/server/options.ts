@@ -1,11 +1,12 @@
 /**
- * Options of a server: its limits, and the options of TLS. This file does not load the code of TLS, because
- * in most applications a proxy terminates TLS.
+ * Options of a server: limits and TLS. This file does not import the TLS code, because most applications do
+ * not need it: a proxy terminates TLS.
  *
- * Which phase each time limit covers:
- *   connection --headers---> request --body---> answer -----------> taken --silence---> next request
- *              headersTimeoutMs                    sendTimeoutMs      keepAliveTimeoutMs
- *              \------ requestTimeoutMs ---/
+ * Time limits:
+ *   headersTimeoutMs     until the head of the request has arrived
+ *   requestTimeoutMs     until the head and the body of the request have arrived
+ *   sendTimeoutMs        while the client reads nothing of the response
+ *   keepAliveTimeoutMs   between the response and the next request of the connection
  */
 import { SvcError } from '../../base/errors.ts';
 import { given, int, oneOf, readOptions, shown, text } from '../../base/options.ts';
@@ -13,53 +14,53 @@ import { settingOf, variableOf } from '../../base/config.ts';
 import type { Config } from '../../base/config.ts';
 import type { OptionKind } from '../../base/options.ts';
 
-/** Options of an application that limit its server. An option that is `undefined` has its default. */
+/** Limits of the server of an application. An option that is `undefined` has its default. */
 export interface LimitOptions {
   /**
    * Maximum time for receiving the head of a request, 10 ... 3_600_000 ms. Default 10_000. For the first
-   * request it is counted from the start of the connection.
+   * request of a connection, the time begins when the connection is opened.
    */
   readonly headersTimeoutMs?: number | undefined;
   /**
-   * Maximum time for receiving a whole request with its body, 10 ... 86_400_000 ms. Default 30_000; a route
-   * may set its own.
+   * Maximum time for receiving a request including its body, 10 ... 86_400_000 ms. Default 30_000. A route
+   * may override it.
    */
   readonly requestTimeoutMs?: number | undefined;
   /**
-   * Maximum time that a connection stays idle between two requests, 10 ... 3_600_000 ms. Default 5_000; with
-   * `trustProxy` 65_000, because a proxy should close the connection before the server does.
+   * Maximum idle time of a connection between two requests, 10 ... 3_600_000 ms. Default 5_000. With
+   * `trustProxy` the default is 65_000, because a proxy should close the connection before the server does.
    */
   readonly keepAliveTimeoutMs?: number | undefined;
   /**
-   * Maximum time without progress while a client does not read its response, 10 ... 3_600_000 ms. Default
-   * 30_000. The connection is closed after this time, at most half as long later.
+   * Maximum time in which a client reads nothing of its response, 10 ... 3_600_000 ms. Default 30_000. After
+   * this time, or up to half as long later, the connection is closed.
    */
   readonly sendTimeoutMs?: number | undefined;
   /**
-   * Maximum number of connections of a process, 1 ... 1_000_000. Default 20_000. A tenth more, at most 1,000,
-   * get 503; all others are closed at once.
+   * Maximum number of connections of a process, 1 ... 1_000_000. Default 20_000. A tenth more, up to 1,000,
+   * get a 503; all others are closed at once.
    */
   readonly maxConnections?: number | undefined;
   /**
-   * Maximum number of requests that a process handles or responds to at the same time, streams included, 1
-   * ... 1_000_000. Default 10_000; further ones get 503.
+   * Maximum number of requests of a process that are handled or receive their response at the same time, 1
+   * ... 1_000_000. Default 10_000. Further requests get 503. Streamed responses count too.
    */
   readonly maxInFlight?: number | undefined;
   /**
-   * Maximum number of requests of one connection that wait for their responses, 1 ... 10_000. Default 20. One
+   * Maximum number of requests of a connection that wait for their responses, 1 ... 10_000. Default 20. One
    * more is handled, and then the connection is closed.
    */
   readonly maxPipelined?: number | undefined;
   /**
-   * Maximum size of target and header fields of a request in bytes, 1_024 ... 1_048_576. Default 16_384;
-   * larger ones get 431.
+   * Maximum size of request target and header fields together in bytes, 1_024 ... 1_048_576. Default 16_384.
+   * Larger requests get 431.
    */
   readonly maxHeaderBytes?: number | undefined;
-  /** Maximum number of header fields of a request, 10 ... 10_000. Default 200; more get 431. */
+  /** Maximum number of header fields of a request, 10 ... 10_000. Default 200. Requests with more get 431. */
   readonly maxHeaderFields?: number | undefined;
 }
 
-/** The limits with all values set. */
+/** All limits of a server, with defaults filled in. */
 export type Limits = { readonly [K in keyof Required<LimitOptions>]: number };
 
 const KINDS: { readonly [K in keyof Limits]: OptionKind<number> } = {
@@ -73,30 +74,33 @@ const KINDS: { readonly [K in keyof Limits]: OptionKind<number> } = {
   maxHeaderBytes: int(16_384, 1_024, 1_048_576),
   maxHeaderFields: int(200, 10, 10_000),
 };
-// the cast is safe: KINDS is an object literal with the keys of Limits
+// the cast is safe: KINDS has exactly the keys of Limits
 const NAMES = Object.keys(KINDS) as (keyof Limits)[];
 /**
- * Default of `keepAliveTimeoutMs` behind a proxy. Proxies keep idle connections for a minute. If the server
- * closed such a connection before, the next request that the proxy sends on it would fail.
+ * Default of `keepAliveTimeoutMs` behind a proxy. Proxies keep idle connections open for about a minute. If
+ * the server closed a connection first, the next request that the proxy sends on it would fail.
  */
 const BEHIND_PROXY_MS = 65_000;
 
-/** The default limits. */
+/** Limits of a server without any options. */
 export const USUAL_LIMITS: Limits = Object.freeze(
   Object.fromEntries(NAMES.map((name) => [name, KINDS[name].fallback])) as unknown as Limits,
-); // the cast is safe: NAMES has every name of Limits
+); // the cast is safe: NAMES contains every key of Limits
 
-/** Definitions of the limits as options of an application: default and range, by name. @internal */
+/** Definition of each limit for readOptions(): its default and range. @internal */
 export const LIMIT_OPTIONS: { readonly [K in keyof Limits]: OptionKind<number | undefined> } =
   Object.fromEntries(
     NAMES.map((name) => [name, given<number>(KINDS[name].needs, KINDS[name].accepts)]),
-    // the cast is safe: NAMES has every name of Limits
+    // the cast is safe: NAMES contains every key of Limits
   ) as Record<keyof Limits, OptionKind<number | undefined>>;
 
-/** Definition of the option `requestTimeoutMs` of a route: its range. @internal */
+/** Definition of the option `requestTimeoutMs` of a route for readOptions(). @internal */
 export const REQUEST_TIMEOUT: OptionKind<number | undefined> = LIMIT_OPTIONS.requestTimeoutMs;
 
-/** Reads the limits from the configuration. @throws SvcError `E_CONFIG_CAST` */
+/**
+ * Reads all limits from the configuration.
+ * @throws SvcError `E_CONFIG_CAST` when a setting is not a number in its range
+ */
 export function readLimits(config: Config, isBehindProxy: boolean): Limits {
   const read = (name: keyof Limits): number => {
     const { needs, accepts, fallback } = KINDS[name];
@@ -108,31 +112,30 @@ export function readLimits(config: Config, isBehindProxy: boolean): Limits {
       throw new SvcError('E_CONFIG_CAST', [settingOf(variableOf(name)), needs, shown(value)]);
     return value;
   };
-  // the cast is safe: NAMES has every name of Limits
+  // the cast is safe: NAMES contains every key of Limits
   return Object.fromEntries(NAMES.map((name) => [name, read(name)])) as unknown as Limits;
 }
 
 /**
- * A certificate and its key: PEM text, or paths of PEM files, which SIGHUP reads again. An option that is
- * `undefined` has its default.
+ * Certificate and key for TLS: PEM text, or paths of PEM files. The signal SIGHUP reads the files again. An
+ * option that is `undefined` has its default.
  */
 export interface TlsOptions {
-  /** The certificate, followed by its chain to the authority. Default: the file named by SVC_TLS_CERT. */
+  /**
+   * The certificate, followed by the intermediate certificates. Default: the file that SVC_TLS_CERT names.
+   */
   readonly cert?: string | undefined;
-  /** The private key. Default: the file named by SVC_TLS_KEY. */
+  /** The private key of the certificate. Default: the file that SVC_TLS_KEY names. */
   readonly key?: string | undefined;
   /** The passphrase of the key, if it is encrypted. */
   readonly passphrase?: string | undefined;
-  /**
-   * Certificate authorities for client certificates. If given, every client must present a certificate that
-   * one of them signed.
-   */
+  /** Certificate authorities. If set, every client must present a certificate that one of them has signed. */
   readonly ca?: string | undefined;
   /** Minimum TLS version. Default `TLSv1.2`. */
   readonly minVersion?: 'TLSv1.2' | 'TLSv1.3' | undefined;
 }
 
-/** The options of TLS with all defaults set. */
+/** TLS options of a server, with defaults filled in. */
 export interface ServerTlsOptions extends TlsOptions {
   readonly cert: string;
   readonly key: string;
@@ -140,8 +143,10 @@ export interface ServerTlsOptions extends TlsOptions {
 }
 
 /**
- * Reads the options, with the settings `tlsCert` and `tlsKey` as defaults; undefined without TLS.
- * @throws SvcError `E_TLS`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ * Checks the TLS options. Certificate and key default to the settings `tlsCert` and `tlsKey`. Returns
+ * undefined without both, which means plain HTTP.
+ * @throws SvcError `E_TLS` when a certificate has no key or a key no certificate, `E_OPTION_UNKNOWN` for an
+ * unknown option, `E_OPTION_RANGE` for a value that is not allowed
  */
 export function readTlsOptions(
   options: TlsOptions | undefined,
@@ -164,7 +169,7 @@ export function readTlsOptions(
 
 const TEXT = { cast: String };
 
-/** Definition of the option `tls` of run(). @internal */
+/** Definition of the option `tls` of `app.run()` for readOptions(). @internal */
 export const TLS_OPTION: OptionKind<TlsOptions | undefined> = given<TlsOptions>(
   '{ cert, key }',
   (value) => typeof value === 'object' && value !== null,

@@ -1,6 +1,6 @@
 /**
- * Checks of a request head that node:http's parser does not make. They take one pass, and allocate nothing
- * for a valid head.
+ * Checks of the head of a request, in addition to those of node:http's parser. They take one pass over the
+ * fields, and allocate nothing for a valid head.
  *
  * The parser refuses malformed lines, control characters and contradictory lengths. This file checks the
  * version, the target, Host, Transfer-Encoding, Expect, fields that must not repeat, and the number of
@@ -11,23 +11,24 @@
 import { parseAddress } from '../request/proxy.ts';
 import { findField, isNamed } from '../headers.ts';
 
-/** The head of a request, with the names of node:http's IncomingMessage. */
+/** Head of a request; the names are those of IncomingMessage in node:http. */
 interface RequestHead {
   readonly httpVersionMajor: number;
   readonly httpVersionMinor: number;
   readonly method?: string | undefined;
   readonly url?: string | undefined;
-  /** Names and values alternating, as received. */
+  /** Alternating names and values, as received. */
   readonly rawHeaders: readonly string[];
 }
 
 /**
- * Result of the checks of a head. The connection ends with the response, because the server cannot know where
- * the next request begins.
+ * How a request is refused, or handled as the last one of its connection. In both cases the connection ends
+ * with the response: after an invalid head, the server cannot know where the next request begins.
  */
 export interface HeadVerdict {
   /**
-   * Status 400 ... 505 of the response, sent without calling the application; 0 if the application responds.
+   * Status 400 ... 505 of the response that the server sends itself; 0 if the application handles the
+   * request.
    */
   readonly status: number;
   readonly detail: string;
@@ -36,8 +37,8 @@ export interface HeadVerdict {
 const refusal = (status: number, detail: string): HeadVerdict => Object.freeze({ status, detail });
 
 /**
- * Verdict for a request that asks for another protocol, which is not supported. It is handled as an ordinary
- * request (RFC 9110 §7.8), but as the last one, because node:http reads nothing after it.
+ * For a request to change to another protocol, which is not supported. The request is handled in HTTP (RFC
+ * 9110 §7.8). It is the last one of its connection, because node:http reads nothing after it.
  */
 const UPGRADE = refusal(0, '');
 const VERSION = refusal(505, 'The protocol must be HTTP/1.1 or HTTP/1.0');
@@ -48,16 +49,16 @@ const AUTHORITY = refusal(400, 'The request target does not name a host, with or
 const HOST_ABSENT = refusal(400, 'A request must have one Host field');
 const HOST = refusal(400, 'The Host field must be a host, with or without a port');
 const CODING = refusal(501, 'The only supported transfer coding is chunked');
-const CODING_LAST = refusal(400, 'The last transfer coding is not chunked');
+const CODING_LAST = refusal(400, 'The last transfer coding must be chunked');
 const CODING_EARLY = refusal(400, 'An HTTP/1.0 request must not have Transfer-Encoding');
-const PROTO = refusal(400, 'A field must not be called __proto__');
+const PROTO = refusal(400, 'A header field must not be named __proto__');
 const TWICE = refusal(400, 'A header field that may occur only once is repeated');
-// 417, because the server cannot know whether the body will follow
+// the connection ends after a 417, because the server cannot know whether the body follows
 const EXPECTATION = refusal(417, 'The only supported expectation is 100-continue');
 
 /**
- * One bit for each field that must not repeat (RFC 9110 §5.3), because two programs could choose different
- * values. `upgrade` may repeat; its bit only says that it is present.
+ * One bit for each field that must not repeat (RFC 9110 §5.3), because two programs could use different
+ * values. `upgrade` may repeat; its bit only shows that the field is present.
  */
 const SEEN = {
   host: 1,
@@ -69,10 +70,7 @@ const SEEN = {
   upgrade: 64,
 } as const;
 
-/**
- * Checks a head. Undefined if it is valid, as nearly all are. `maxFields`: maximum number of fields, beyond
- * which the status is 431.
- */
+/** Checks a head. Returns undefined if it is valid. More than `maxFields` header fields lead to 431. */
 export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | undefined {
   const { rawHeaders, httpVersionMinor } = head;
   if (head.httpVersionMajor !== 1) return VERSION; // the parser of node:http also accepts 0.9 and 2.0
@@ -84,11 +82,11 @@ export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | u
     const value = rawHeaders[index + 1]!;
     let bit = 0;
     switch (
-      name.length // the length is compared first, because few other names have one of these lengths
+      name.length // names of most other fields have another length, so most comparisons are avoided
     ) {
       case 4:
         if (name === 'Host' || isNamed(name, 'host')) {
-          // first the exact comparison, because nearly all clients write the name in this way
+          // nearly all clients write the name in this form, so it is compared first
           bit = SEEN.host;
           if (value !== lastHost) {
             if (isHost(value)) lastHost = value;
@@ -102,7 +100,7 @@ export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | u
       case 6:
         if (isNamed(name, 'origin')) bit = SEEN.origin;
         else if (httpVersionMinor > 0 && isNamed(name, 'expect') && !isNamed(value, '100-continue'))
-          refused ??= EXPECTATION; // in HTTP/1.0 the field is ignored (RFC 9110 §10.1.1)
+          refused ??= EXPECTATION; // in HTTP/1.0, Expect is ignored (RFC 9110 §10.1.1)
         break;
       case 7:
         if (isNamed(name, 'upgrade')) seen |= SEEN.upgrade;
@@ -111,7 +109,7 @@ export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | u
         if (isNamed(name, 'if-range')) bit = SEEN.ifRange;
         break;
       case 9:
-        // if code copied the fields into an object, this one would set the prototype
+        // refused, because in code that copies the fields to an object, this field would set the prototype
         if (isNamed(name, '__proto__')) refused ??= PROTO;
         break;
       case 12:
@@ -126,25 +124,28 @@ export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | u
     if ((seen & bit) !== 0) refused ??= bit === SEEN.host ? HOST_ABSENT : TWICE;
     seen |= bit;
   }
-  // Host is required since HTTP/1.1 (RFC 9112 §3.2)
+  // HTTP/1.1 requires the Host field (RFC 9112 §3.2)
   if ((seen & SEEN.host) === 0 && httpVersionMinor > 0) refused ??= HOST_ABSENT;
   return refused ?? ((seen & SEEN.upgrade) === 0 ? undefined : UPGRADE);
 }
 
-/** Checks the forms of a target (RFC 9112 §3.2), except authority-form, which only CONNECT uses. */
+/**
+ * Checks the form of a request target (RFC 9112 §3.2). The authority-form is not accepted, because only
+ * CONNECT uses it.
+ */
 function judgeTarget(method: string | undefined, target: string): HeadVerdict | undefined {
   if (target.includes('#')) return FRAGMENT;
   if (target.charCodeAt(0) === SLASH) return undefined;
   if (target === '*') return method === 'OPTIONS' ? undefined : TARGET;
   const authority = /^https?:\/\/([^/?]*)/i.exec(target)?.[1];
   if (authority === undefined) return TARGET;
-  // a user name is not allowed (RFC 9110 §4.2.4)
+  // a user name in the target is not allowed (RFC 9110 §4.2.4)
   return authority !== '' && isHost(authority) ? undefined : AUTHORITY;
 }
 
 /**
- * Checks `Transfer-Encoding`. If the last coding is not chunked, the result is 400, because the end of the
- * body is unknown. Other codings before it are not supported and give 501 (RFC 9112 §6.1, §6.3).
+ * Checks `Transfer-Encoding`. If chunked is not the last coding, the end of the body is unknown, which leads
+ * to 400. Any other coding leads to 501 (RFC 9112 §6.1, §6.3).
  */
 function judgeCoding(value: string, httpVersionMinor: number): HeadVerdict | undefined {
   if (httpVersionMinor === 0) return CODING_EARLY;
@@ -155,15 +156,15 @@ function judgeCoding(value: string, httpVersionMinor: number): HeadVerdict | und
 const SLASH = 0x2f;
 const MAX_PORT = 65_535;
 /**
- * Syntax `uri-host [ ":" port ]` (RFC 9110 §7.2, RFC 3986 §3.2.2). The sub-delims of RFC 3986 are refused: no
- * host name contains them, and a comma would separate two hosts.
+ * Syntax of a host: `uri-host [ ":" port ]` (RFC 9110 §7.2, RFC 3986 §3.2.2). The sub-delims of RFC 3986 are
+ * not accepted: no host name contains them, and a comma could separate two hosts.
  */
 const HOST_AND_PORT = /^(?:[\w.~-]+|\[([\da-f:.]+)\])(?::(\d*))?$/i;
 
-/** The last valid Host. Nearly every request has the same one, which then needs no check. */
+/** Last valid value of a Host field. Most requests have the same value, which then needs no further check. */
 let lastHost = '';
 
-/** Whether a text is a host, with or without a port. An empty text is allowed. */
+/** Returns whether a text is a host, with or without a port. The empty text is also accepted. */
 function isHost(text: string): boolean {
   const match = HOST_AND_PORT.exec(text);
   if (match === null) return text === '';
@@ -172,7 +173,7 @@ function isHost(text: string): boolean {
   return port === undefined || Number(port) <= MAX_PORT;
 }
 
-/** Whether a client wants to keep the connection (RFC 9112 §9.3). */
+/** Returns whether the client wants to keep the connection open (RFC 9112 §9.3). */
 export function keepsConnection({ rawHeaders, httpVersionMinor }: RequestHead): boolean {
   const options =
     findField(rawHeaders, 'connection')

@@ -1,12 +1,12 @@
 /**
- * Sends an HttpResponse over node:http's ServerResponse: with one `writeHead` and one `end` if the length of
- * the body is known.
+ * Sends an HttpResponse with node:http. If the length of the body is known, it calls `writeHead` and `end`
+ * once each.
  *
- * Bodies in chunks, and large ones, are sent one chunk at a time, as fast as the client reads
- * (back-pressure). When the client leaves, their source is ended. If the source fails after the head was
- * sent, the connection is closed at once, so that the client sees an incomplete response.
+ * A large body, or a source of chunks, is sent one chunk at a time, as fast as the client reads. When the
+ * client disconnects, the source is ended. If the source fails after the head was sent, the connection is
+ * closed at once, so that the client sees an incomplete response.
  */
-// imported, because the global `Buffer` is a getter, which would be called for every response
+// imported, because reading the global `Buffer` calls a getter, which takes longer
 import { Buffer } from 'node:buffer';
 import { ClientDisconnected } from '../../base/errors.ts';
 import { ignore } from '../../base/promises.ts';
@@ -33,24 +33,26 @@ import type { Chunk, ChunkIterator, Chunks } from '../chunks.ts';
 import type { RequestIdentity } from '../request-id.ts';
 import type { HttpResponse } from '../response.ts';
 
-/** Members of a request that its response depends on. */
+/** The members of a request that determine how its response is sent. */
 interface SentTo {
   readonly method: string;
   readonly id: string;
-  /** Name of the response field with the request id. */
+  /** Name of the header field for the request id. */
   readonly identity: Pick<RequestIdentity, 'field' | 'name'>;
   readonly scheme: 'http' | 'https';
 }
 
-/** Settings for all responses of a server. */
+/** Settings and callbacks that all responses of a server share. */
 export interface Sending {
-  /** Whether cookies whose `Secure` is not decided get it even without TLS. True in production. */
+  /** Whether cookies get `Secure` even without TLS, unless they set it themselves. True in production. */
   readonly securesCookies: boolean;
   /** Formats the heads of responses that are sent as one text. */
   readonly heads: HeadTexts;
-  /** Streams that do not end by themselves. They are ended when the server stops. */
+  /** Event streams and other endless bodies that are being sent. They are ended when the server stops. */
   readonly endless: Set<EndlessChunks>;
-  /** Watches how fast a client reads a response that the kernel did not accept at once. */
+  /**
+   * Begins to check whether the client reads a response that the operating system has not accepted at once.
+   */
   watchReading(socket: Socket, outgoing?: SentMessage): void;
   /** Called when a response has ended. */
   readonly onOver: (this: SentMessage) => void;
@@ -59,8 +61,8 @@ export interface Sending {
 const UPGRADE_REQUIRED = 426;
 
 /**
- * Sends a response. `isLast`: whether it is the last of its connection. Returns a promise if the body is
- * large or in chunks. It resolves when the body is sent, and rejects with the error of its source.
+ * Sends a response. `isLast`: whether the connection ends with it. Returns a promise if the body is large or
+ * a source of chunks. The promise resolves when the body is sent, and rejects with the error of the source.
  */
 export function send(
   outgoing: SentMessage,
@@ -88,7 +90,7 @@ export function send(
   }
   begin(outgoing, response, req, isLast, sending, length);
   if (isAscii)
-    // for ASCII, latin1 gives the same bytes as UTF-8, and needs no conversion
+    // latin1 encodes ASCII to the same bytes as UTF-8, and is faster
     outgoing.end(body, 'latin1');
   else outgoing.end(body);
   if (outgoing.writableLength !== 0) sending.watchReading(outgoing.req.socket, outgoing);
@@ -96,8 +98,8 @@ export function send(
 }
 
 /**
- * Sends the head of a response. If the head has characters beyond ASCII, it is sent at once, encoded in
- * Latin-1. Together with a text body, node:http would encode it in UTF-8.
+ * Sends the head of a response. A head with characters outside ASCII is sent alone, in Latin-1. Together with
+ * a text body, node:http would encode it in UTF-8.
  */
 function begin(
   outgoing: SentMessage,
@@ -107,15 +109,15 @@ function begin(
   sending: Sending,
   length: number,
 ): void {
-  // this response has a field `Connection`, so node:http keeps the connection open even if the client has
-  // asked to close it
+  // a 426 sets the field Connection itself, so node:http would keep the connection open even if the client
+  // wants to close it
   if (response.status === UPGRADE_REQUIRED && !keepsConnection(outgoing.req)) isLast = true;
   outgoing.writeHead(response.status, headOf(response, req, isLast, sending, length));
   outgoing.on('close', sending.onOver);
   if (!response.hasAsciiFields && response.body !== null) outgoing.write('', 'latin1');
 }
 
-/** Sends a response without content, or with content in chunks. */
+/** Sends a response without a body, or with a source of chunks. */
 function sendOther(
   outgoing: SentMessage,
   response: HttpResponse,
@@ -138,12 +140,12 @@ function sendOther(
   return isChunks(body) ? discard(body) : undefined;
 }
 
-/** Whether a client understands chunked coding, by the rule of node:http. */
+/** Returns whether a client understands chunked coding, by the rule that node:http also uses. */
 function takesChunks({ httpVersionMinor, rawHeaders }: IncomingMessage): boolean {
   return httpVersionMinor > 0 || /\bchunked\b/i.test(findField(rawHeaders, 'te') ?? '');
 }
 
-/** Sends a long body in slices; for HEAD, only the head. */
+/** Sends a long body in slices. For HEAD, sends only the head. */
 function sendLong(
   outgoing: SentMessage,
   response: HttpResponse,
@@ -160,8 +162,8 @@ function sendLong(
 }
 
 /**
- * Ends a response that has only a head. It is watched as well, because it may wait after an earlier response
- * that the client does not read.
+ * Ends a response without a body. It may also wait for an earlier response that the client does not read, so
+ * its client is checked too.
  */
 function endEmpty(outgoing: SentMessage, sending: Sending): void {
   outgoing.end();
@@ -169,10 +171,10 @@ function endEmpty(outgoing: SentMessage, sending: Sending): void {
 }
 
 /**
- * The header fields for node:http, in a new list, because a response may be sent more than once. The request
- * id replaces one that an upstream server has set. A negative `length` is not sent. Content-Length must be
- * the last field: after it, node:http would convert the characters of Content-Disposition, as if they were
- * bytes in UTF-8.
+ * Returns the header fields for node:http. The list is new each time, because a response may be sent more
+ * than once. The request id replaces an id that another server has set. A negative `length` is not sent.
+ * Content-Length must be the last field, because node:http converts the characters of a Content-Disposition
+ * after it.
  */
 function headOf(
   response: HttpResponse,
@@ -191,20 +193,21 @@ function headOf(
   const head = [...fields, idField, req.id];
   if (length >= 0) head.push('Content-Length', String(length));
   if (response.status === UPGRADE_REQUIRED)
-    // a response with Upgrade must name it here (RFC 9110 §7.8)
+    // Connection must name the field Upgrade (RFC 9110 §7.8)
     head.push('Connection', isLast ? 'Upgrade, close' : 'Upgrade');
   else if (isLast) head.push('Connection', 'close');
   return head;
 }
 
-/** Whether cookies whose `Secure` is not decided get it. */
+/** Returns whether cookies that do not set `Secure` themselves get it. */
 function isSecured(response: HttpResponse, req: SentTo, { securesCookies }: Sending): boolean {
   return response.hasWaitingCookies && (securesCookies || req.scheme === 'https');
 }
 
 /**
- * Sends the last response of a connection that node:http no longer handles, because a request has asked for
- * another protocol. Resolves when the response has ended, and rejects with the error of its source.
+ * Sends an ordinary response to a request that asked for another protocol. It is the last response of its
+ * connection, because node:http no longer handles the connection. Resolves when the response has ended;
+ * rejects with the error of its source.
  */
 export function sendLast(
   incoming: IncomingMessage,
@@ -216,14 +219,14 @@ export function sendLast(
   const outgoing = new SentMessage(incoming);
   const over = new Promise<void>((resolve) => outgoing.once('close', resolve));
   outgoing.assignSocket(socket);
-  // for connections that node:http handles, it does both itself
+  // on connections that it handles, node:http itself passes on "drain", and closes the socket
   socket.on('drain', () => outgoing.emit('drain'));
   outgoing.once('finish', () => socket.destroySoon());
   return Promise.resolve(send(outgoing, response, req, true, sending)).then(() => over);
 }
 
 /**
- * Sends a body in chunks, after the head. Resolves when it is sent, and rejects with the error of its source.
+ * Sends a source of chunks, after the head. Resolves when it is sent; rejects with the error of the source.
  */
 function sendStream(
   outgoing: SentMessage,
@@ -245,38 +248,38 @@ function sendEndless(
 ): Promise<void> | undefined {
   endless.add(chunks);
   outgoing.once('close', () => endless.delete(chunks));
-  // the cast is safe: the iterator is the source itself, which this call marks as read
+  // the cast is safe: this call marks the source as read, and returns the source itself
   const source = chunks[Symbol.asyncIterator]() as unknown as ChunkIterator;
-  const isOurs = 'writeShared' in outgoing; // false if another server has created the message
+  const isOurs = 'writeShared' in outgoing; // false if a server of other code has created the response
   if (outgoing.destroyed || !isOurs || !chunks.attach(outgoing)) return sendChunks(outgoing, source, -1);
   outgoing.once('close', () => chunks.return());
   return undefined;
 }
 
 /**
- * Number of bytes that one response sends before other work may run. Without this pause, a source that always
- * has data would block the process.
+ * Number of bytes that a response may send in one turn of the event loop. Otherwise a source that always has
+ * data would block the process.
  */
 const TURN_BYTES = 1_048_576;
-/** Cost of a chunk in addition to its bytes, in bytes. */
+/** Number of bytes that each chunk adds to its size, because every write takes time. */
 const CHUNK_COST = 64;
 
-/** Length of a slice of text in UTF-16 units, each of which becomes at most three bytes. */
+/** Maximum length of a slice of text in UTF-16 units. Each unit becomes at most three bytes. */
 const SLICE_CHARACTERS = Math.floor(SLICE_BYTES / 3);
 
-/** Sends the chunks of a source. `announced`: its Content-Length, or -1 if unknown. */
+/** Sends all chunks of a source. `announced` is the Content-Length, or -1 if unknown. */
 async function sendChunks(outgoing: ServerResponse, source: ChunkIterator, announced: number): Promise<void> {
   let ending: Promise<unknown> | undefined;
   const end = (): void => {
     ending ??= Promise.try(() => source.return?.());
-    ending.catch(ignore); // the rejection is handled below; without this line it would end the process before
+    ending.catch(ignore); // awaited below; until then, a rejection without a handler would end the process
   };
   if (outgoing.destroyed) {
     end();
     await ending;
     return;
   }
-  outgoing.once('close', end); // ends the source at once, because its next chunk may never come
+  outgoing.once('close', end); // its next chunk may never come
   try {
     await writeAll(outgoing, source, announced);
     outgoing.off('close', end);
@@ -285,8 +288,8 @@ async function sendChunks(outgoing: ServerResponse, source: ChunkIterator, annou
   } catch (error) {
     if (outgoing.destroyed && isAbort(error)) return;
     end();
-    // waits until the output of this turn was sent: if a client receives nothing, it assumes that the request
-    // was not handled
+    // waits until the bytes written so far are sent: a client that receives nothing may assume that the
+    // request was not handled, and repeat it
     await nextTurn();
     outgoing.destroy();
     throw error;
@@ -295,8 +298,8 @@ async function sendChunks(outgoing: ServerResponse, source: ChunkIterator, annou
 }
 
 /**
- * Writes every chunk. Before each, waits until the stream accepts more data.
- * @throws SvcError `E_STREAM` for a value that is not a chunk, and if the total differs from `announced`
+ * Writes all chunks of a source. Waits before each write until the connection accepts more data.
+ * @throws SvcError `E_STREAM` when a value is not a chunk, or the total length differs from `announced`
  */
 async function writeAll(outgoing: ServerResponse, source: ChunkIterator, announced: number): Promise<void> {
   let sent = 0;
@@ -308,7 +311,7 @@ async function writeAll(outgoing: ServerResponse, source: ChunkIterator, announc
     const chunk = checkedChunk(step.value);
     if (announced >= 0) {
       sent += typeof chunk === 'string' ? Buffer.byteLength(chunk) : chunk.length;
-      // the client would read the excess bytes as its next response
+      // the client would read the additional bytes as the next response
       if (sent > announced) throw lengthError(announced, sent);
     }
     if (chunk.length > SLICE_BYTES) await writeSlices(outgoing, chunk);
@@ -318,7 +321,7 @@ async function writeAll(outgoing: ServerResponse, source: ChunkIterator, announc
     burst = 0;
     await nextTurn();
   }
-  if (sent < announced) throw lengthError(announced, sent); // the client would wait for the missing bytes
+  if (sent < announced) throw lengthError(announced, sent); // the client would wait for more bytes
 }
 
 function nextTurn(): Promise<void> {
@@ -333,10 +336,10 @@ async function writeSlices(outgoing: ServerResponse, chunk: Chunk): Promise<void
 }
 
 /**
- * Splits a chunk into slices that may be written at once. Slices of a text stay text, which node:http encodes
- * when it writes them. Encoding the whole text at once would need as much memory again while the client
- * reads, and cause more garbage collection (test/bench/streams.ts --only=long). `isAscii`: whether all
- * characters are ASCII.
+ * Splits a chunk into slices that are small enough for one write. Text stays text, because node:http encodes
+ * each slice when it writes it. Encoding the whole text would take that memory again while the client reads,
+ * and cause more garbage collection (test/bench/streams.ts --only=long). `isAscii`: whether all characters
+ * are ASCII.
  */
 export function* slicesOf(chunk: Chunk, isAscii = false): Generator<Chunk, void, undefined> {
   if (typeof chunk !== 'string') {
@@ -346,7 +349,7 @@ export function* slicesOf(chunk: Chunk, isAscii = false): Generator<Chunk, void,
   const most = isAscii ? SLICE_BYTES : SLICE_CHARACTERS;
   for (let at = 0, end: number; at < chunk.length; at = end) {
     end = at + most;
-    // keeps the two halves of a surrogate pair together
+    // both halves of a surrogate pair must be in the same slice
     if (!isAscii && isHighSurrogate(chunk.charCodeAt(end - 1))) end--;
     yield chunk.slice(at, end);
   }
@@ -357,8 +360,8 @@ function isHighSurrogate(code: number): boolean {
 }
 
 /**
- * Whether an error is the reaction of a source to `req.signal`. If the client has left, such an error is no
- * failure.
+ * Returns whether a source has thrown because `req.signal` aborted. After the client has disconnected, such
+ * an error is not a failure.
  */
 function isAbort(error: unknown): boolean {
   return error instanceof ClientDisconnected || (error instanceof Error && error.name === 'AbortError');

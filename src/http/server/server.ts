@@ -1,10 +1,10 @@
 /**
- * Connects node:http with the application: listens with safe limits, passes each request to the application,
- * and sends the response. close() lets running requests end.
+ * A node:http server with safe limits. It passes each request to the application, and sends the response.
+ * close() waits until running requests end.
  *
  * Methods in the order of a request:
  *   #onRequest    called when a request has arrived: checks its head and the number of requests
- *   #start        called when all earlier requests of the connection have ended: calls handle(req)
+ *   #start        called when the earlier requests of the connection have ended: calls handle(req)
  *   #answer       called with the response: calls count(), then send()
  *   #finish       called when the response has ended: calls finish(req, outcome), then starts the next request
  *   close()       accepts no more connections, and lets running requests end
@@ -41,85 +41,86 @@ import type { RequestIdentity } from '../request-id.ts';
 import type { Sending } from './send.ts';
 import type { SecureTransport } from './tls.ts';
 
-/** The application that a server serves. */
+/** The members of an application that a server calls. */
 export interface ServedApplication {
   readonly defaults: RequestDefaults;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Whether cookies are `Secure` even without TLS: true in production. */
+  /** Whether cookies get `Secure` even without TLS, unless they set it themselves. True in production. */
   readonly securesCookies: boolean;
-  /** Limits of sizes and times. Default {@link USUAL_LIMITS}. */
+  /** Limits for sizes and times. Default {@link USUAL_LIMITS}. */
   readonly limits?: Limits | undefined;
   /** The longest `requestTimeoutMs` of the routes; undefined if no route sets one. */
   readonly longestRequestMs?: number | undefined;
-  /** Whether a request is a health probe, which is served even under overload. */
+  /** Returns whether a request is a health check, which overload does not refuse. */
   isProbe?(req: TransportRequest): boolean;
-  /** Counts connections and their requests; undefined if they are not counted. */
+  /** Counts connections and their requests; undefined to count none. */
   readonly connections?: ConnectionMeter | undefined;
   /** Handles a request. Never throws, never rejects. */
   handle(req: TransportRequest): Answer;
-  /** Whether a WebSocket can be opened at a path; undefined if the application has none. */
+  /** Returns whether the application has a WebSocket at a path. Undefined if it has no WebSockets at all. */
   hasSocketAt?(path: string): boolean;
   /**
-   * Handles a request for a WebSocket: responds with 101, or refuses with another response. Never throws,
-   * never rejects.
+   * Handles a WebSocket handshake: responds with 101, or refuses with another status. Never throws, never
+   * rejects.
    */
   upgrade?(req: TransportRequest): Answer;
   /**
-   * Ends a request: runs its clean-ups. Returns a promise if a clean-up is asynchronous. Never throws, never
-   * rejects.
+   * Ends a request by running its clean-ups. Returns a promise if one of them is asynchronous. Never throws,
+   * never rejects.
    */
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void>;
   /**
-   * Counts a response just before it is sent. `durationMs`: time from the request's start to the response.
+   * Counts a response just before it is sent. `durationMs` is the time from the start of the request to the
+   * response.
    */
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void;
-  /** Counts a response that failed: node:http refused it, the source of its body failed, or its client did not read. */
+  /** Counts a response that failed: node:http refused it, its source threw, or its client did not read. */
   countCut?(why: 'failed' | 'slow'): void;
 }
 
-/** Response to a request for a WebSocket while the server stops. */
+/** For a WebSocket handshake while the server stops. */
 const STOPPING: HeadVerdict = Object.freeze({ status: 503, detail: 'The server is about to stop' });
-/** Interval at which node:http checks for connections that exceed a time limit. */
+/** Time in milliseconds between two checks of node:http for connections that exceed a time limit. */
 const CHECK_INTERVAL_MS = 1_000;
 /**
- * Time for handlers to end after their connections were closed, so that their clean-ups run before other
- * parts of the application stop.
+ * Time in milliseconds that handlers have after their connections were closed. Their clean-ups should run
+ * before other parts of the application stop.
  */
 const LAST_WORDS_MS = 1_000;
-/** Time within which a client must close its side after its CONNECT was refused. */
+/** Time in milliseconds after which a connection with a refused CONNECT is closed. */
 const LINGER_MS = 5_000;
 
-/** One listening socket, and the requests received on it. */
+/** A server for one application: it listens, or receives connections from another process. */
 export class HttpServer {
   readonly #app: ServedApplication;
   readonly #server: Server;
   readonly #secure: SecureTransport | undefined;
   readonly #limits: Limits;
   readonly #connections: Connections;
-  /** Whether bodies may need a time limit other than that of node:http, which has only one. */
+  /** Whether this class must limit the time of bodies. node:http has only one limit for all requests. */
   #limitsBodies: boolean;
   #inFlight = 0;
-  /** Requests whose response is sent while their bodies still arrive. Created on first use. */
+  /** Requests that are still arriving although their response was sent; created when it is first needed. */
   #lingering: Lingering | undefined;
   #isDraining = false;
-  /** Ends all connections at once. Set by close(). */
+  /** Closes all connections at once. close() sets it. */
   #endAll: (() => void) | undefined;
-  /** Called when no request, body or WebSocket is left. Set by closeIdle(). */
+  /** Called when no request, unread body or WebSocket is left. closeIdle() sets it. */
   #whenIdle: (() => void) | undefined;
-  /** Called during close() when no handler is running any more. */
+  /** Called during close() when all handlers have ended. */
   #whenHandled: (() => void) | undefined;
-  /** Whether connections stay open for further requests. */
+  /** Whether connections stay open after a response. */
   keepsAlive = true;
-  /** Connections that another process has accepted; undefined until there is one. */
+  /** Connections that another process accepted and passed on; undefined until there is one. */
   #adopted: Set<Socket> | undefined;
-  /** Called when the last connection that another process has accepted is closed. */
+  /** Called when the last of these connections has closed. */
   #whenAlone: (() => void) | undefined;
   readonly #sending: Sending;
-  /** Created with the first request for another protocol, because most applications have no WebSockets. */
+  /** Created for the first request for another protocol, because most applications have no WebSockets. */
   #sockets: OpenSockets | undefined;
 
-  /** `secure`: the TLS transport for HTTPS; undefined for HTTP. */
+  /** `secure` is the TLS transport; undefined for plain HTTP. */
   constructor(app: ServedApplication, secure?: SecureTransport) {
     const { clock, log, limits = USUAL_LIMITS, longestRequestMs } = app;
     this.#app = app;
@@ -133,9 +134,9 @@ export class HttpServer {
       onLost: (outgoing) => {
         const { request } = outgoing;
         if (request === undefined) return;
-        // `connection` is defined: #onRequest() has set it
+        // defined, because #onRequest() has set `connection`
         const isDeferred = (request as TransportRequest).connection!.withdraw(outgoing);
-        // if neither is true, the handler still runs, and #answer() will find the response closed
+        // otherwise the handler still runs, and #answer() will find the response closed
         if (isDeferred || request.isAnswered) this.#finish(outgoing);
       },
       onLateHead: (socket) => this.#onLate(socket),
@@ -148,7 +149,7 @@ export class HttpServer {
       securesCookies: app.securesCookies,
       watchReading: (socket, outgoing) => this.#connections.watchReading(socket, outgoing),
       onOver(this: SentMessage) {
-        server.#finish(this); // one function for all responses
+        server.#finish(this); // one function, shared by all responses
       },
     };
     this.#secure = secure;
@@ -161,28 +162,28 @@ export class HttpServer {
     const limits = this.#limits;
     const options: ServerOptions<typeof ReceivedMessage> = {
       ...MESSAGES,
-      // the cast is needed because the option has the type of a generic class
+      // the cast is needed, because the type of this option is a generic class
       ServerResponse: MESSAGES.ServerResponse as never,
       requestTimeout,
-      // node:http refuses a headersTimeout above requestTimeout
+      // node:http does not allow headersTimeout to exceed requestTimeout
       headersTimeout: Math.min(limits.headersTimeoutMs, requestTimeout),
       keepAliveTimeout: limits.keepAliveTimeoutMs,
       connectionsCheckingInterval: Math.min(CHECK_INTERVAL_MS, limits.headersTimeoutMs),
       maxHeaderSize: limits.maxHeaderBytes,
       optimizeEmptyRequests: true,
-      // request-head.ts checks the Host, because the refusal by node:http would have no body
+      // request-head.ts checks the Host field, because node:http would refuse it without a body
       requireHostHeader: false,
-      // a request for a protocol other than WebSocket is handled as an ordinary request (RFC 9110 §7.8)
+      // a request for any other protocol than WebSocket is handled as an ordinary request (RFC 9110 §7.8)
       shouldUpgradeCallback: (incoming) =>
         this.#guard(incoming.socket, () => this.#webSockets().isAskedFor(incoming)) === true,
     };
-    // the cast is safe: MESSAGES defines the classes of all messages of this server
+    // the cast is safe: MESSAGES contains the classes of all requests and responses of this server
     const listener = this.#onRequest.bind(this) as (...messages: never[]) => void as RequestListener;
     const server = this.#secure?.createServer(options, listener) ?? http.createServer(options, listener);
-    // close() of node:http calls this method; Connections decides which connections are idle
+    // close() of node:http calls this method, but Connections decides which connections are idle
     const { closeIdleConnections } = server;
     server.closeIdleConnections = () => this.#connections.closeIdle(() => closeIdleConnections.call(server));
-    // 0: no limit, because node:http would drop further fields silently; request-head.ts checks the number
+    // 0 means no limit: node:http would drop further fields silently, so request-head.ts checks the number
     server.maxHeadersCount = 0;
     server.on('clientError', (error, socket) =>
       this.#guard(socket as Socket, () => onClientError(error, socket as Socket, this.#identity)),
@@ -201,12 +202,12 @@ export class HttpServer {
     return server;
   }
 
-  /** Requests that are not finished: their response is not fully sent, or their handler still runs. */
+  /** Number of requests whose response is not sent completely, or whose handler still runs. */
   get inFlight(): number {
     return this.#inFlight;
   }
 
-  /** Whether the server uses TLS. */
+  /** Whether the server speaks TLS. */
   get isSecure(): boolean {
     return this.#secure !== undefined;
   }
@@ -216,18 +217,21 @@ export class HttpServer {
     return this.#server;
   }
 
-  /** Starts to listen. Resolves with the address. @throws SvcError `E_LISTEN` */
+  /**
+   * Begins to listen. Resolves with the address.
+   * @throws SvcError `E_LISTEN` when the address cannot be opened
+   */
   async listen(options: ListenOptions = {}): Promise<ListenAddress> {
     const address = await listenOn(this.#server, options, this.isSecure);
     this.#server.on('error', (error) => this.#app.log.error('server_error', error));
     return address;
   }
 
-  /** Serves a connection that another process has accepted, and from which nothing was read yet. */
+  /** Serves a connection that another process accepted. Nothing may have been read from it yet. */
   adopt(socket: Socket): void {
     if (this.#adopted === undefined) {
       this.#adopted = new Set();
-      // needed, because node:http enforces its time limits only if its server listens
+      // node:http enforces its time limits only if its server listens
       this.#connections.limitHeads();
       this.#limitsBodies = true;
     }
@@ -236,18 +240,18 @@ export class HttpServer {
       adopted.delete(socket);
       if (adopted.size === 0) this.#whenAlone?.();
     });
-    // node:http also sets this for the sockets that it accepts. It is not set with TLS, because the socket of
-    // a client that leaves before the handshake would stay open until the time limit
+    // As node:http does for sockets that it accepts. Not with TLS: if the client disconnects before the
+    // handshake, the socket would stay open until the time limit.
     socket.allowHalfOpen = !this.isSecure;
     this.#server.emit('connection', socket);
-    if (!this.isSecure) socket.resume(); // with TLS, node:tls starts the reading
+    if (!this.isSecure) socket.resume(); // with TLS, node:tls begins to read
   }
 
   /**
-   * Stops accepting connections. Running requests have `deadlineMs` to end; their responses have `Connection:
-   * close`. After that time their connections are closed, and handlers have one more second to end. Idle
-   * connections are closed at once; if another process has accepted them, after `graceMs`. Returns the number
-   * of requests that did not end in time.
+   * Stops accepting connections. Running requests have `deadlineMs` to end, and their responses have
+   * `Connection: close`. Then their connections are closed, and handlers have one more second. Idle
+   * connections are closed at once; connections from another process after `graceMs`. Returns the number of
+   * requests that did not end in time.
    */
   async close(deadlineMs: number, graceMs = 0): Promise<number> {
     const adopted = this.#adopted;
@@ -260,7 +264,7 @@ export class HttpServer {
     this.#endAll = () => {
       this.#sockets?.terminate();
       this.#connections.destroy();
-      this.#secure?.closeAllConnections(); // also closes connections whose TLS handshake is not complete
+      this.#secure?.closeAllConnections(); // also closes connections that are still in their TLS handshake
       idle.resolve();
     };
     let cut = 0;
@@ -282,7 +286,7 @@ export class HttpServer {
     return cut;
   }
 
-  /** Resolves when no handler is running any more, or the time for it has passed. */
+  /** Resolves when all handlers have ended, at the latest after LAST_WORDS_MS. */
   async #handled(): Promise<void> {
     if (this.#inFlight === 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -290,7 +294,7 @@ export class HttpServer {
     await within(this.#app.clock, LAST_WORDS_MS, promise, ignore);
   }
 
-  /** Used by close(): closes idle connections. close() ends as soon as no request is left. */
+  /** Called by close(): closes idle connections, and lets close() end as soon as no request is left. */
   closeIdle(): void {
     this.#server.closeIdleConnections();
     this.#whenIdle = this.#endAll;
@@ -306,19 +310,19 @@ export class HttpServer {
   }
 
   /**
-   * Stops accepting connections. Resolves when the last one has closed. Calls close() of node:net, because
-   * close() of node:http would also end the time limits, which the remaining requests need.
+   * Stops accepting connections. Resolves when the last one has closed. It calls close() of node:net, because
+   * close() of node:http would also switch off the time limits, which the remaining requests need.
    */
   async #refuseOthers(): Promise<void> {
     await new Promise((resolve) => {
       NetServer.prototype.close.call(this.#server, resolve);
     });
-    this.#server.close(); // all connections have closed, so node:http may end its time limits
+    this.#server.close(); // all connections have closed, so node:http may switch off its time limits
   }
 
   /**
-   * Resolves when no connection is left that another process has accepted. close() of node:http does not wait
-   * for them.
+   * Resolves when all connections from another process have closed, because close() of node:http does not
+   * wait for them.
    */
   async #adoptedGone(adopted: ReadonlySet<Socket>): Promise<void> {
     if (adopted.size > 0)
@@ -332,7 +336,9 @@ export class HttpServer {
     return this.#app.defaults.identity;
   }
 
-  /** Runs a listener of a connection. If it throws, the connection is closed, and the process continues. */
+  /**
+   * Calls a listener of a connection. If it throws, the connection is closed, but the process does not end.
+   */
   #guard<T>(socket: Socket, happen: () => T): T | undefined {
     try {
       return happen();
@@ -344,17 +350,17 @@ export class HttpServer {
   }
 
   /**
-   * Refuses CONNECT. If earlier requests wait for their responses, the connection is closed: the responses
-   * should be sent first (RFC 9110 §9.3.6), but node:http has dropped them.
+   * Refuses CONNECT. If earlier requests still wait for responses, the connection is closed: node:http has
+   * dropped these responses, although they should be sent first (RFC 9110 §9.3.6).
    */
   #onConnect(socket: Socket, stream: Duplex): void {
-    // a listener is needed, because node:http has removed its own; "close" follows the error
+    // node:http has removed its listener, and an error without one would end the process; "close" follows
     socket.on('error', ignore);
-    // if the request has a body, the stream that Node 26 passes is not the socket
+    // if the request has a body, Node 26 passes a stream that is not the socket
     if (stream !== socket) stream.on('error', ignore);
     const connection = connectionOf(socket);
     if (connection.waiting === 0 && !connection.hasSaidClose) {
-      // a timer, because node:http no longer enforces a time limit for the socket
+      // node:http no longer limits the time of this socket
       const timer = this.#app.clock.after(LINGER_MS, () => socket.destroy());
       socket.once('close', () => timer[Symbol.dispose]());
       return refuseSocket(socket, 501, this.#identity);
@@ -369,8 +375,7 @@ export class HttpServer {
 
   #onRequest(incoming: ReceivedMessage, outgoing: SentMessage): void {
     const connection = connectionOf(incoming.socket);
-    // the response before this request closes the connection, so the request must not be processed (RFC 9112
-    // §9.6)
+    // an earlier response ends the connection, so this request must not be handled (RFC 9112 §9.6)
     if (connection.hasSaidClose) return void incoming.socket.pause();
     this.#inFlight++;
     connection.enter(outgoing);
@@ -380,7 +385,7 @@ export class HttpServer {
     let verdict =
       judgeHead(incoming, this.#limits.maxHeaderFields) ??
       this.#connections.judge(connection, this.#inFlight);
-    // a probe is handled in spite of overload. Every verdict except BUSY ends the connection
+    // overload does not refuse health checks; all verdicts except BUSY end the connection
     if (verdict?.status === 503 && this.#app.isProbe?.(req) === true)
       verdict = verdict === BUSY ? undefined : LAST;
     if (verdict !== undefined && verdict !== BUSY) connection.hasSaidClose = true;
@@ -400,7 +405,7 @@ export class HttpServer {
     if (this.#limitsBodies && !incoming.complete && !incoming.readableEnded) this.#limitBody(req, incoming);
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
     else {
-      watchEnd(incoming.socket, req.connection!, req); // `connection` is defined: #onRequest() has set it
+      watchEnd(incoming.socket, req.connection!, req); // defined, because #onRequest() has set it
       const answer = (settled: HttpResponse): void => this.#answer(req, incoming, outgoing, settled);
       if (response instanceof LateAnswer) response.giveTo(answer);
       else void response.then(answer);
@@ -409,7 +414,7 @@ export class HttpServer {
 
   #limitBody(req: TransportRequest, incoming: IncomingMessage): void {
     const limitMs = req.route?.requestTimeoutMs ?? this.#limits.requestTimeoutMs;
-    // node:http itself enforces this limit
+    // node:http already enforces this limit
     if (limitMs === this.#app.longestRequestMs && this.#adopted === undefined) return;
     const timer = this.#app.clock.after(limitMs, () => {
       if (!incoming.complete && !incoming.destroyed) this.#onLate(incoming.socket);
@@ -425,7 +430,7 @@ export class HttpServer {
   ): void {
     this.#app.count(req, response, this.#app.clock.monotonicMs() - req.startedMs);
     req.isAnswered = true;
-    const connection = req.connection!; // `connection` is defined: #onRequest() has set it
+    const connection = req.connection!; // defined, because #onRequest() has set it
     const isStream = typeof response.body !== 'string' && isChunks(response.body);
     if (isStream) watchEnd(incoming.socket, connection, req);
     if (outgoing.closed || (req.hasLeft && isStream)) return this.#drop(req, outgoing, response);
@@ -443,18 +448,18 @@ export class HttpServer {
       sending?.catch((error: unknown) => this.#onFailure(req, error));
       if (this.#isDraining) this.#finishEndless();
     } catch (error) {
-      // the usual cause: node:http refuses a header field or the body
+      // usually node:http has refused a header field or the body
       this.#onFailure(req, error, 'response_refused');
       if (outgoing.headersSent) return void outgoing.destroy();
       outgoing.on('close', this.#sending.onOver);
-      // removes the reason phrase of the first status, which would be sent with 500
+      // otherwise the reason phrase of the refused response would be sent with the 500
       outgoing.statusMessage = '';
       outgoing.writeHead(500, ['Content-Length', '0', req.idField, req.id]).end();
     }
   }
 
   /**
-   * Discards a response, because the client has left while the handler ran, or has closed its side and the
+   * Discards a response because the client has disconnected, or because it has closed its side and the
    * response is a stream.
    */
   #drop(req: TransportRequest, outgoing: SentMessage, { body }: HttpResponse): void {
@@ -463,19 +468,18 @@ export class HttpServer {
     this.#finish(outgoing);
   }
 
-  /** Ends streams that would not end by themselves, because the server is stopping. */
+  /** Ends endless bodies such as event streams, because the server stops. */
   #finishEndless(): void {
     for (const chunks of this.#sending.endless) chunks.finish();
   }
 
-  /** Called when node:http refuses a response, or the source of its body fails after the head was sent. */
+  /** Handles an error of node:http that refuses a response, or of a source after the head was sent. */
   #onFailure(req: TransportRequest, error: unknown, event = 'response_failed'): void {
     req.failure = error;
     this.#app.countCut?.('failed');
     this.#app.log.error(event, error, req.logFields());
   }
 
-  /** Called when a client has stopped reading its response. */
   #onSlowReader(outgoing: SentMessage | undefined, socket: Socket): void {
     this.#app.countCut?.('slow');
     this.#app.log.warn('slow_reader_cut', {
@@ -486,29 +490,29 @@ export class HttpServer {
   }
 
   /**
-   * Called when a response has ended, sent or not: finishes its request, and starts the next one of the
+   * Called when a response has ended, completely or not. Ends its request, and starts the next one of the
    * connection.
    */
   #finish(outgoing: SentMessage): void {
-    // #onRequest() has set the request
+    // the cast is safe: #onRequest() has stored a TransportRequest
     const req = outgoing.request as TransportRequest | undefined;
-    // the request is finished already: it was finished before the rest of its body had arrived
+    // already ended: the response was complete before the body of the request had arrived
     if (req === undefined) return;
     outgoing.request = undefined;
-    const connection = req.connection!; // `connection` is defined: #onRequest() has set it as well
+    const connection = req.connection!; // defined, because #onRequest() has set it
     connection.leave(outgoing);
-    // the cast is safe: MESSAGES defines the class of all requests
+    // the cast is safe: MESSAGES contains the class of all requests
     const incoming = outgoing.req as ReceivedMessage;
-    if (!incoming.readableEnded) incoming.isLetGo = true; // because node:http discards the rest of the body
+    if (!incoming.readableEnded) incoming.isLetGo = true; // node:http discards unread bytes
     void this.#app.finish(req, req.wasDelivered ? undefined : (req.failure ?? new ClientDisconnected()));
     if (req.late === undefined) this.#requestDone();
-    // the time limit has passed, but the handler still runs, so wait until it ends
+    // the time limit is over, but the handler still runs and counts as running
     else void req.late.then(() => this.#requestDone());
     if (connection.deferred === undefined) return;
     const next = connection.takeDeferred(incoming.socket);
     if (next === undefined) return;
     const { outgoing: later, verdict } = next;
-    // the casts are safe: #onRequest() has set the request, and MESSAGES defines the class
+    // the casts are safe: #onRequest() has stored the request, and MESSAGES contains its class
     this.#start(later.request as TransportRequest, later.req as ReceivedMessage, later, verdict);
   }
 
@@ -522,7 +526,7 @@ export class HttpServer {
   #endWhenIdle(): void {
     if (this.#isDraining && this.#isIdle)
       setImmediate(() => {
-        // Checks again, because another request may have come: a response that began before close() did not
+        // Checks again, because a request may have arrived: a response that began before close() did not
         // announce the end of the connection.
         if (this.#isIdle) this.#whenIdle?.();
       });
@@ -539,10 +543,7 @@ export class HttpServer {
     }));
   }
 
-  /**
-   * Registers a request for a WebSocket. Returns a response if it is refused before the application is
-   * called.
-   */
+  /** Counts a WebSocket handshake. Returns a response if it is refused before the application is called. */
   #beginUpgrade(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined {
     const connection = connectionOf(incoming.socket);
     this.#inFlight++;
@@ -556,9 +557,9 @@ export class HttpServer {
     return this.#isDraining ? refusalOf(STOPPING, req.id) : undefined;
   }
 
-  /** Sends an ordinary response, which is the last of its connection. */
+  /** Sends an ordinary response to a WebSocket handshake, and ends the connection. */
   #refuseUpgrade(req: TransportRequest, incoming: IncomingMessage, response: HttpResponse): Promise<void> {
-    const connection = req.connection!; // #beginUpgrade() has set the connection
+    const connection = req.connection!; // defined, because #beginUpgrade() has set it
     connection.hasSaidClose = true;
     connection.waiting++;
     return sendLast(incoming, response, req, this.#sending).catch((error: unknown) =>
@@ -568,8 +569,9 @@ export class HttpServer {
 }
 
 /**
- * Sends "100 Continue" when the handler first reads the body, unless the body has arrived or the response has
- * begun by then. So a client that waits for it does not send a body that no handler reads (RFC 9110 §10.1.1).
+ * Sends "100 Continue" when the handler begins to read the body. So a client that waits for it does not send
+ * a body that no handler reads (RFC 9110 §10.1.1). It is not sent if the body has already arrived, or the
+ * response has begun.
  */
 function continueLater(incoming: ReceivedMessage, outgoing: ServerResponse): void {
   const sendContinue = (): void => {

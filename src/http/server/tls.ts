@@ -1,11 +1,12 @@
 /**
- * TLS: a node:https server whose certificate can be renewed while it runs. Loaded only if TLS is used.
+ * TLS: a node:https server whose certificate can be replaced while it runs. This file is only imported if TLS
+ * is used.
  *
- * SIGHUP reads certificate and key again. If they cannot be used, an error is logged, and the old ones stay.
- * Open connections keep their certificate.
+ * SIGHUP reads the certificate and key again. If they are not usable, an error is logged, and the old ones
+ * stay in use. Open connections keep their certificate.
  *
- * The keys of session tickets are replaced twice a day, and with every new certificate. So with a stolen key,
- * only few sessions can be decrypted (RFC 8446 §8.1, RFC 5077 §5.5).
+ * The keys of session tickets are replaced twice a day, and with each new certificate. So a stolen key
+ * decrypts only few sessions (RFC 8446 §8.1, RFC 5077 §5.5).
  */
 import { X509Certificate, constants, createPrivateKey, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -22,8 +23,8 @@ import type { ServerTlsOptions } from './options.ts';
 const TICKET_KEYS_MS = 12 * 3_600_000;
 const TICKET_KEY_BYTES = 48;
 /**
- * Allowed ciphers: all of TLS 1.3, and those of TLS 1.2 with forward secrecy and authenticated encryption
- * (RFC 9325 §4.2).
+ * Allowed cipher suites: all of TLS 1.3, and those of TLS 1.2 with forward secrecy and authenticated
+ * encryption (RFC 9325 §4.2).
  */
 const CIPHERS = [
   'TLS_AES_256_GCM_SHA384',
@@ -34,7 +35,7 @@ const CIPHERS = [
     `ECDHE-RSA-${cipher}`,
   ]),
 ].join(':');
-/** A certificate is reported from this time before its end on. */
+/** Remaining time in milliseconds at which a warning reports that the certificate expires soon. */
 const SOON_MS = 14 * 24 * 3_600_000;
 
 interface Credentials {
@@ -46,17 +47,17 @@ interface Credentials {
   readonly ciphers: string;
 }
 
-/** TLS for one server: certificate and key, and the node:https server. */
+/** TLS of one server: reads certificate and key, and creates the node:https server. */
 export class SecureTransport {
   readonly #options: ServerTlsOptions;
   readonly #clock: Clock;
   readonly #log: Logger;
   #credentials: Credentials;
   #server: SecureServer | undefined;
-  /** All TCP connections, including those before the TLS handshake, which node:http does not know yet. */
+  /** All TCP connections, including those in the TLS handshake, which node:http does not know. */
   readonly #sockets = new Set<Socket>();
 
-  /** Reads certificate and key. @throws SvcError `E_TLS` */
+  /** @throws SvcError `E_TLS` when certificate and key cannot be read, or do not belong together */
   constructor(options: ServerTlsOptions, { clock, log }: { readonly clock: Clock; readonly log: Logger }) {
     this.#options = options;
     this.#clock = clock;
@@ -64,14 +65,14 @@ export class SecureTransport {
     this.#credentials = this.#load();
   }
 
-  /** Creates the server; call it once. */
+  /** Creates the node:https server. Must be called only once. */
   createServer(options: ServerOptions, listener: RequestListener): Server {
     const server = (this.#server = createServer(
       {
         ...options,
         ...this.#credentials,
-        handshakeTimeout: options.headersTimeout, // the default of node:tls, two minutes, is too long
-        ALPNProtocols: ['http/1.1', 'http/1.0'], // clients that offer neither are refused (RFC 7301 §3.2)
+        handshakeTimeout: options.headersTimeout, // node:tls allows two minutes by default
+        ALPNProtocols: ['http/1.1', 'http/1.0'], // other protocols are refused (RFC 7301 §3.2)
         requestCert: this.#options.ca !== undefined,
         rejectUnauthorized: true,
       },
@@ -91,13 +92,13 @@ export class SecureTransport {
     return server;
   }
 
-  /** Closes every connection at once. */
+  /** Closes all connections at once. */
   closeAllConnections(): void {
     for (const socket of this.#sockets) socket.destroy();
   }
 
   /**
-   * Reads certificate and key again. If they cannot be used, an error is logged, and the old ones stay in
+   * Reads the certificate and key again. If they are not usable, an error is logged, and the old ones stay in
    * use.
    */
   reload(): void {
@@ -118,20 +119,20 @@ export class SecureTransport {
   }
 }
 
-/** Reads the files, and checks that a server can use them. @throws SvcError `E_TLS` */
+/** @throws SvcError `E_TLS` when the files cannot be read, or the key does not belong to the certificate */
 function readCredentials({ cert, key, ca, passphrase, minVersion }: ServerTlsOptions): Credentials {
   const credentials: Credentials = {
     cert: readPem(cert, 'certificate'),
     key: readPem(key, 'key'),
     minVersion,
-    // if the list was changed, the user who started the process has chosen it (--tls-cipher-list)
+    // another list was set by the user who started the process (--tls-cipher-list)
     ciphers: tls.DEFAULT_CIPHERS === constants.defaultCoreCipherList ? CIPHERS : tls.DEFAULT_CIPHERS,
     ...(ca === undefined ? {} : { ca: readPem(ca, 'authorities') }),
     ...(passphrase === undefined ? {} : { passphrase }),
   };
   let isPair: boolean;
   try {
-    // an explicit check, because node:tls treats an empty key as no key
+    // checked explicitly, because node:tls treats an empty key as a missing key
     isPair = new X509Certificate(credentials.cert).checkPrivateKey(createPrivateKey(credentials));
     if (isPair) tls.createSecureContext(credentials);
   } catch (error) {
@@ -141,7 +142,10 @@ function readCredentials({ cert, key, ca, passphrase, minVersion }: ServerTlsOpt
   return credentials;
 }
 
-/** Returns PEM text: `source` itself, or the content of the file that it names. @throws SvcError `E_TLS` */
+/**
+ * Returns PEM text: `source` itself, or the content of the file at this path.
+ * @throws SvcError `E_TLS` when the file cannot be read
+ */
 function readPem(source: string, what: string): string {
   if (source.includes('-----BEGIN ')) return source;
   try {
@@ -157,7 +161,7 @@ function readPem(source: string, what: string): string {
   }
 }
 
-/** Text for an error of OpenSSL, without content of the file. */
+/** Returns a text for an OpenSSL error. It contains nothing of the file. */
 function reasonOf(error: unknown): string {
   const { code = '' } = error as { code?: string };
   if (/PASSPHRASE|PASSWORD|BAD_DECRYPT|INTERRUPTED/i.test(code))
@@ -165,7 +169,7 @@ function reasonOf(error: unknown): string {
   return `the certificate or the key is not usable PEM (${code})`;
 }
 
-/** Returns a warning if a certificate is expired, not valid yet, or expires soon. */
+/** Returns a warning if a certificate has expired, expires soon, or is not valid yet. */
 function lifeOf({ cert }: Credentials, nowMs: number): string[] {
   const { validFrom, validTo } = new X509Certificate(cert);
   if (Date.parse(validTo) <= nowMs) return [`the certificate expired on ${validTo}`];
@@ -173,7 +177,7 @@ function lifeOf({ cert }: Credentials, nowMs: number): string[] {
   return Date.parse(validTo) - nowMs < SOON_MS ? [`the certificate expires on ${validTo}`] : [];
 }
 
-/** Problems of a certificate and its key, one sentence each, for checks. */
+/** Returns the problems of a certificate and its key for `svc check`, one sentence each. */
 export function examinePair(options: ServerTlsOptions, nowMs: number): string[] {
   try {
     return lifeOf(readCredentials(options), nowMs);

@@ -1,8 +1,8 @@
 /**
- * WebSockets of one server. When node:http emits `upgrade`, the application returns a 101, and a socket is
- * opened. If it returns another response, that is sent with `Connection: close`.
+ * WebSockets of one server. node:http emits `upgrade` for a handshake, and the application returns a
+ * response. With a 101, the WebSocket opens; any other response is sent with `Connection: close`.
  *
- * An open socket keeps only the header fields of its request. The objects of node:http, which take several
+ * An open WebSocket keeps only the header fields of its request. The objects of node:http, which take several
  * KB, are released.
  */
 import { currentContext, ignore, within } from '../../base/promises.ts';
@@ -24,7 +24,7 @@ import type { Incoming, Outcome, Outgoing, RequestDefaults } from '../request/re
 import type { SocketHost, SocketDeps, WebSocketConnection } from '../websocket/websocket.ts';
 import type { DeflateAgreement, Handshake } from '../websocket/handshake.ts';
 
-/** Members of the application that its open sockets use. */
+/** The members of an application that its WebSockets use. */
 interface SocketApplication {
   readonly defaults: RequestDefaults;
   readonly clock: Clock;
@@ -35,23 +35,25 @@ interface SocketApplication {
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void;
 }
 
-/** Members of the server that its open sockets use. */
+/** The members of the server that its WebSockets use. */
 interface UpgradeHost {
-  /** Counts a request. Returns a response if the request is refused before the application is called. */
+  /** Counts a handshake. Returns a response if it is refused before the application is called. */
   begin(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined;
-  /** Sends an ordinary response, which is the last of its connection. Resolves when it has ended. */
+  /**
+   * Sends an ordinary response to a handshake, and ends the connection. Resolves when the response has ended.
+   */
   refuse(req: TransportRequest, incoming: IncomingMessage, response: HttpResponse): Promise<void>;
-  /** Called when a connection becomes a WebSocket. */
+  /** Called when a handshake succeeds, and the connection becomes a WebSocket. */
   accept(socket: Socket): void;
-  /** Called when a request has its response: its socket is open, or another response was sent. */
+  /** Called when a handshake is answered: its WebSocket is open, or another response was sent. */
   answered(): void;
-  /** Called when a socket has closed. */
+  /** Called when a WebSocket has closed. */
   closed(): void;
 }
 
 /**
- * Texts that most handshakes contain. Open sockets keep the fields of their request, and use these strings
- * for them, so that equal texts are in memory only once.
+ * Texts that most handshakes contain. Open WebSockets keep their header fields, so these texts are shared
+ * between them to save memory.
  */
 const USUAL_TEXTS: ReadonlyMap<string, string> = new Map(
   [
@@ -79,9 +81,8 @@ const USUAL_TEXTS: ReadonlyMap<string, string> = new Map(
 );
 
 /**
- * Receiving and sending side of the transport for the request of a WebSocket. It exists as long as the
- * socket. It has no streams: a handshake has no body, and streams of node:http would take more memory than
- * the rest of the socket.
+ * Request and response of a handshake, as long as its WebSocket exists. They have no streams, because a
+ * handshake has no body. Streams of node:http would take more memory than the rest of the WebSocket.
  */
 class UpgradeExchange implements Outgoing {
   readonly url: string | undefined;
@@ -90,7 +91,7 @@ class UpgradeExchange implements Outgoing {
   writableFinished = false;
   destroyed = false;
   #listeners: (() => void)[] | undefined;
-  // constants, because asksForWebSocket() has checked these values
+  // constants, because asksForWebSocket() has checked these properties of the request
   readonly method = 'GET';
   readonly httpVersionMinor = 1;
   readonly complete = true;
@@ -102,7 +103,7 @@ class UpgradeExchange implements Outgoing {
     this.socket = socket;
   }
 
-  /** Receiving side of the transport, for a request without a body. */
+  /** Returns this object as a request without a body. */
   get incoming(): Incoming {
     return this as unknown as Incoming;
   }
@@ -121,21 +122,21 @@ class UpgradeExchange implements Outgoing {
   }
 }
 
-/** Time for handlers to end after their sockets were closed, in milliseconds. */
+/** Time in milliseconds that handlers have to end after their WebSockets were closed. */
 const LAST_WORDS_MS = 1_000;
-/** Freed memory that the C library may keep, in bytes. */
+/** Number of freed bytes that the C library may keep. */
 const KEPT_BYTES = 16_777_216;
 
-/** The open WebSockets of one server, and the requests for new ones. */
+/** The open WebSockets of one server, and the handshakes for new ones. */
 export class OpenSockets {
   readonly #app: SocketApplication;
   readonly #host: UpgradeHost;
   readonly #open = new Map<WebSocketConnection, UpgradeExchange>();
-  /** Connections whose request the application is handling, or whose refusal is being sent. */
+  /** Connections whose handshake the application handles, or whose refusal is being sent. */
   readonly #pending = new Set<Socket>();
   #isClosing = false;
   #whenEmpty: (() => void) | undefined;
-  /** Callbacks that all sockets share. */
+  /** Callbacks that all WebSockets share. */
   readonly #socketHost: SocketHost;
 
   constructor(app: SocketApplication, host: UpgradeHost) {
@@ -143,20 +144,19 @@ export class OpenSockets {
     this.#host = host;
     keepFreedMemory();
     this.#socketHost = {
-      // the entry is defined: #accept() has added the socket
+      // defined, because #accept() has stored each WebSocket
       onClosed: (socket) => this.#open.get(socket)!.close(false),
       onOver: (socket, failure) => this.#over(socket, failure),
     };
   }
 
-  /** Number of open sockets. */
   get size(): number {
     return this.#open.size;
   }
 
   /**
-   * Whether node:http should emit `upgrade` for this request, and no longer handle its connection. False for
-   * a request that waits for an earlier one: it is handled as an ordinary request.
+   * Returns whether node:http should emit `upgrade` for this request, and stop handling its connection. False
+   * if the request waits for an earlier one; then it is handled as an ordinary request.
    */
   isAskedFor(incoming: IncomingMessage): boolean {
     return (
@@ -167,11 +167,11 @@ export class OpenSockets {
   }
 
   onUpgrade(incoming: IncomingMessage, socket: Socket, head: Buffer): void {
-    socket.on('error', ignore); // "close" follows every error
+    socket.on('error', ignore); // the event "close" follows every error
     if (connectionOf(socket).hasSaidClose) return void socket.destroy();
     const outgoing = new UpgradeExchange(incoming);
     const req = new TransportRequest(outgoing.incoming, outgoing, this.#app.defaults);
-    // upgrade() is defined: isAskedFor() has found a WebSocket at the path
+    // upgrade() is defined: isAskedFor() has found a WebSocket at this path
     const response = this.#host.begin(req, incoming) ?? this.#app.upgrade!(req);
     const answer = (settled: HttpResponse): void => this.#answer(req, outgoing, incoming, head, settled);
     if (response instanceof HttpResponse) return answer(response);
@@ -182,14 +182,17 @@ export class OpenSockets {
     });
   }
 
-  /** Closes all sockets with code 1001, because the server stops. */
+  /** Closes all WebSockets with the code 1001, because the server stops. */
   goAway(): void {
     this.#isClosing = true;
     for (const socket of this.#open.keys())
       if (socket.isOpen) socket.close(CLOSE.goingAway, 'the server stops');
   }
 
-  /** Resolves when no socket is left and their handlers have ended, or the time for it has passed. */
+  /**
+   * Resolves when all WebSockets have closed and their handlers have ended, at the latest after
+   * LAST_WORDS_MS.
+   */
   async ended(): Promise<void> {
     if (this.#open.size === 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -197,7 +200,7 @@ export class OpenSockets {
     await within(this.#app.clock, LAST_WORDS_MS, promise, ignore);
   }
 
-  /** Ends every connection at once. */
+  /** Closes all connections at once. */
   terminate(): void {
     for (const socket of this.#open.keys()) socket.terminate();
     for (const socket of this.#pending) socket.destroy();
@@ -242,9 +245,9 @@ export class OpenSockets {
     response: HttpResponse,
   ): void {
     const { socket } = incoming;
-    this.#pending.add(socket); // node:http no longer manages the connection
+    this.#pending.add(socket); // node:http no longer closes this connection itself
     socket.once('close', () => this.#pending.delete(socket));
-    // discards incoming bytes, because the end of the connection is noticed only while it is read
+    // discards received bytes, because the end of a connection is only noticed while it is read
     socket.resume();
     void this.#host
       .refuse(req, incoming, response)
@@ -268,34 +271,34 @@ export class OpenSockets {
 
 /**
  * Lets the C library keep more than 128 KiB of freed memory. Otherwise it returns memory at the end of its
- * heap to the system, and each page of the next chunks causes a page fault. These take a tenth of the time of
- * a message of 4 KiB. glibc keeps up to twice the size of the largest block that was freed and had its own
- * mapping (mallopt(3)). So this function allocates such a block, and frees it at once. It has no effect in
- * other C libraries.
+ * heap to the operating system, and later chunks cause page faults. They take a tenth of the time of a
+ * message of 4 KiB. glibc keeps up to twice the size of the largest freed block that had its own mapping
+ * (mallopt(3)). So this function allocates such a block, and frees it at once. Other C libraries are not
+ * affected.
  */
 function keepFreedMemory(): void {
   new ArrayBuffer(KEPT_BYTES / 2).transfer(0);
 }
 
 /*
- * The 101 response of a handshake: as an object for middleware, and as bytes (RFC 6455 §4.2.2).
+ * The 101 response to a handshake, as an object for middleware and as bytes (RFC 6455 §4.2.2).
  *
- * Middleware gets the 101 like any response, and may add fields and cookies. If it returns another response,
- * the handshake is refused.
+ * Middleware gets the 101 like any other response, and may add header fields and cookies. If it returns
+ * another response, the handshake is refused.
  */
 
 /** Parameters that client and server have agreed on. */
 export interface Agreement {
   readonly handshake: Handshake;
-  /** The subprotocol; empty if there is none. */
+  /** Chosen subprotocol; empty if there is none. */
   readonly protocol: string;
   readonly deflate: DeflateAgreement | undefined;
 }
 
-/** Creates the WebSocket on a stream. */
+/** Creates a WebSocket on the stream of a connection. */
 export type OpenSocket = (stream: Duplex, deps: SocketDeps) => WebSocketConnection;
 
-/** A 101 response: the connection continues as a WebSocket. */
+/** Response 101 (Switching Protocols), after which the connection is a WebSocket. */
 export class SwitchingProtocols extends HttpResponse {
   readonly #agreement: Agreement;
   readonly #open: OpenSocket;
@@ -321,7 +324,7 @@ export class SwitchingProtocols extends HttpResponse {
     this.#context = context;
   }
 
-  /** The subprotocol; empty if there is none. */
+  /** Chosen subprotocol; empty if there is none. */
   get protocol(): string {
     return this.#agreement.protocol;
   }
@@ -333,10 +336,13 @@ export class SwitchingProtocols extends HttpResponse {
   }
 }
 
-/** Fields that are not sent, because they concern a body or the connection. */
+/** Header fields that are not sent, because a 101 has no body and the connection becomes a WebSocket. */
 const NOT_SENT = /^(?:content-length|content-type|transfer-encoding|keep-alive)$/i;
 
-/** The head of the response as text, to be sent in Latin-1. Its fields were checked when they were set. */
+/**
+ * Returns the head of the response as text, to be sent in Latin-1. The fields were checked when they were
+ * set.
+ */
 function headOf(response: SwitchingProtocols, req: TransportRequest, isSecure: boolean): string {
   let text = 'HTTP/1.1 101 Switching Protocols\r\n';
   const fields = response.fields(isSecure);

@@ -1,6 +1,6 @@
 /**
- * Undocumented parts of Node that the server uses. All of them are in this folder, each together with the
- * documented way.
+ * Undocumented parts of Node that the server uses. They are only in this folder, each next to the documented
+ * alternative.
  *
  * Each row has the undocumented part, the documented way that is used on other versions of Node than 24 and 26
  * (and with SVC_NODE_INTERNALS=off), and the gain with the benchmark that shows it:
@@ -12,9 +12,9 @@
  *   server `httpAllowHalfOpen`          no response to a client that closes its    not speed: `printf … | nc`
  *                                       side after its request                     gets a response
  *
- * The choice is made once, when this file is loaded. The documented way is also used while a tool may inspect
- * messages. The tool has then subscribed to the diagnostics channels of node:http, or replaced methods of
- * node:http.
+ * The choice is made once, when this file is loaded. While a tool may inspect requests and responses, the
+ * documented alternative is used. Such a tool has subscribed to diagnostics channels of node:http, or has
+ * replaced methods of node:http.
  */
 import { channel } from 'node:diagnostics_channel';
 import { EventEmitter } from 'node:events';
@@ -31,7 +31,7 @@ import type { HttpResponse } from '../../response.ts';
 
 const { end, write, writeHead } = http.ServerResponse.prototype;
 
-/** Whether these methods are Node's own. Tools may have replaced them before this file was loaded. */
+/** Returns whether these methods are Node's own. Tools may have replaced them before this file was loaded. */
 function areOwn(): boolean {
   return (
     String(end).startsWith('function end(chunk, encoding, callback)') &&
@@ -40,18 +40,21 @@ function areOwn(): boolean {
   );
 }
 
-/** Whether this process uses undocumented parts of Node. */
+/** Whether this process uses undocumented parts of Node.js. */
 export const USES_INTERNALS: boolean =
   process.env['SVC_NODE_INTERNALS'] !== 'off' && /^(?:24|26)\./.test(process.versions.node) && areOwn();
 
-/** Diagnostics channels through which tracing tools get messages. */
+/** Diagnostics channels from which tracing tools receive requests and responses. */
 const OBSERVED = [
   'http.server.request.start',
   'http.server.response.created',
   'http.server.response.finish',
 ].map((name) => channel(name));
 
-/** Whether a tool may inspect messages: by a diagnostics channel, or by a replaced method emit(). */
+/**
+ * Returns whether a tool may inspect requests or responses: through a diagnostics channel, or a replaced
+ * emit().
+ */
 function isObserved(): boolean {
   return (
     OBSERVED[0]!.hasSubscribers ||
@@ -61,7 +64,7 @@ function isObserved(): boolean {
   );
 }
 
-/** Whether tools have replaced the methods by which node:http sends responses. */
+/** Returns whether a tool has replaced methods with which node:http sends responses. */
 function isPatched(): boolean {
   const { prototype } = http.ServerResponse;
   return (
@@ -73,38 +76,39 @@ function isPatched(): boolean {
 }
 
 /**
- * A request that uses only documented parts of node:http. The server reads `rawHeaders`, and checks the Host
- * itself.
+ * A request that only uses documented parts of node:http. The server reads `rawHeaders`, and itself checks
+ * the Host field.
  */
 export class ReceivedMessage extends http.IncomingMessage {
   /**
-   * Whether the body was discarded, because the response was sent before the body was read. Set by the
-   * server.
+   * Whether the body was discarded, because the response was sent before the body was read. The server sets
+   * it.
    * @internal
    */
   declare isLetGo: boolean;
-  /** Whether the client waits for "100 Continue". Set by the server. @internal */
+  /** Whether the client waits for "100 Continue" before it sends the body. The server sets it. @internal */
   declare awaitsContinue: boolean;
-  /** Called when the body is first read. Set by the server. @internal */
+  /** Called when the body is read for the first time. The server sets it. @internal */
   declare onFirstRead: (() => void) | undefined;
 
   static {
-    // defaults on the prototype, because most requests set none of these members
+    // set on the prototype, because most requests keep these defaults
     this.prototype.isLetGo = false;
     this.prototype.awaitsContinue = false;
     this.prototype.onFirstRead = undefined;
   }
 
   /**
-   * Passes the body directly to `taker`, bypassing the stream. Returns false if it must be read as a stream.
+   * Passes the body directly to `taker` instead of the stream. Returns false if the body must be read as a
+   * stream.
    */
   handTo(_taker: BodyTaker): boolean {
     return false;
   }
 
-  /** Undoes {@link handTo}: the rest of the body is read from the stream. */
+  /** Ends the effect of {@link handTo}: later bytes go to the stream again. */
   takeBack(): void {
-    /* nothing to undo: handTo() has refused, so the stream gets every chunk */
+    /* handTo() has returned false, so the stream has all bytes */
   }
 }
 
@@ -117,8 +121,8 @@ const hasEnded = Object.getOwnPropertyDescriptor(Readable.prototype, 'readableEn
 };
 
 /**
- * The two values of `headers` that node:http gets. It reads them only to find out whether a body follows, for
- * example by `'content-length' in headers`.
+ * The two objects that node:http gets as `headers`. It only reads them to find out whether a body follows,
+ * for example with `'content-length' in headers`.
  */
 const WITHOUT_BODY: IncomingHttpHeaders = Object.freeze(Object.create(null) as IncomingHttpHeaders);
 const WITH_BODY: IncomingHttpHeaders = Object.freeze(
@@ -126,21 +130,21 @@ const WITH_BODY: IncomingHttpHeaders = Object.freeze(
 );
 
 /**
- * Returns the value of `headers` for node:http. Undefined if the request has the field Expect: then node:http
- * needs all fields.
+ * Returns the object that node:http gets as `headers`. Returns undefined if the request has an Expect field,
+ * because node:http then needs all fields.
  */
 function bodyFieldsOf(rawHeaders: readonly string[]): IncomingHttpHeaders | undefined {
   let fields = WITHOUT_BODY;
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index]!;
     switch (
-      name.length // the length is compared first, because few other names have one of these lengths
+      name.length // names of most other fields have another length, so most comparisons are avoided
     ) {
       case 6:
         if (isNamed(name, 'expect')) return undefined;
         break;
       case 14:
-        // first the exact comparison, because nearly all clients write the name in this way
+        // nearly all clients write the name in this form, so it is compared first
         if (name === 'Content-Length' || isNamed(name, 'content-length')) fields = WITH_BODY;
         break;
       case 17:
@@ -151,16 +155,17 @@ function bodyFieldsOf(rawHeaders: readonly string[]): IncomingHttpHeaders | unde
 }
 
 /**
- * A request that builds the object `headers` only if a tool inspects it, because node:http needs only three
+ * A request that builds the object `headers` only if a tool inspects it. node:http itself only needs three
  * fields.
  *
- * If a body is read as a whole, the parser passes it directly to its receiver, and the stream is not used.
- * The end is reported in the next tick, as by a stream, so that all received bytes are parsed first. If
- * reading begins after the first bytes of the body, the stream is used.
+ * If the whole body is read, the parser passes its chunks directly to a `BodyTaker`, and the stream is not
+ * used. The end is reported in the next tick, as by a stream, so that all received bytes are parsed first. If
+ * reading begins after the first bytes of the body have arrived, the stream is used.
  */
 class FastReceived extends ReceivedMessage {
   /**
-   * Receiver of the body. Undefined if the body is read as a stream, and after the end of the body. @internal
+   * Receiver of the body; undefined if the body is read as a stream, and after its end.
+   * @internal
    */
   declare bodyTaker: BodyTaker | undefined;
   declare isBodyTaken: boolean;
@@ -169,7 +174,7 @@ class FastReceived extends ReceivedMessage {
     this.prototype.bodyTaker = undefined;
     this.prototype.isBodyTaken = false;
     Object.defineProperty(this.prototype, 'headers', {
-      // defined by defineProperty(), because TypeScript does not let an accessor override a property
+      // defineProperty() is needed, because TypeScript does not let an accessor override a property
       get(this: IncomingMessage): IncomingHttpHeaders {
         return isObserved() ? mapOf.get.call(this) : (bodyFieldsOf(this.rawHeaders) ?? mapOf.get.call(this));
       },
@@ -184,12 +189,12 @@ class FastReceived extends ReceivedMessage {
     });
   }
 
-  /** Returns false also if a part of the body was received before, or the client waits for "100 Continue". */
+  /** Also returns false if bytes of the body have already arrived, or the client waits for "100 Continue". */
   override handTo(taker: BodyTaker): boolean {
     if (this.complete || this.readableLength > 0 || this.readableFlowing !== null || this.awaitsContinue)
       return false;
     this.bodyTaker = taker;
-    // starts the reading, as the stream would, because node:http discards a body that is not read
+    // starts the reading as the stream does, because node:http discards a body that is not read
     this._read(0);
     return true;
   }
@@ -198,7 +203,7 @@ class FastReceived extends ReceivedMessage {
     this.bodyTaker = undefined;
   }
 
-  /** Called by the parser with each chunk, and with null at the end. */
+  /** Called by the parser with each chunk, and with null after the last one. */
   override push(chunk: Buffer | null, encoding?: BufferEncoding): boolean {
     const taker = this.bodyTaker;
     if (taker === undefined) return super.push(chunk, encoding);
@@ -207,7 +212,7 @@ class FastReceived extends ReceivedMessage {
       this.bodyTaker = undefined;
       this.isBodyTaken = true;
       process.nextTick(endOf, taker);
-      // the response was sent, and the server waits for "close", which comes only if the stream ends
+      // the response was sent, and the server waits for "close", which only follows the end of the stream
       if (this.isLetGo) super.push(null);
     }
     return true;
@@ -228,28 +233,28 @@ function endOf(taker: BodyTaker): void {
 /** The members of a request that its response uses. */
 export interface AnsweredRequest {
   readonly id: string;
-  /** Whether the response is decided. */
+  /** Whether the response is decided and may no longer be replaced. */
   readonly isAnswered: boolean;
-  /** Called when the client has closed its side of the connection, and may have left. */
+  /** Called when the client has closed its side of the connection. */
   leave(): void;
 }
 
-/** A response that uses only documented parts of node:http. */
+/** A response that only uses documented parts of node:http. */
 export class SentMessage extends http.ServerResponse {
-  /** The request of this response. Set by the server. */
+  /** The request of this response. The server sets it. */
   declare request: AnsweredRequest | undefined;
-  /** Whether the body is sent in chunks, without a known length. Set by the sender. */
+  /** Whether the body has no known length, and is sent in chunks. send.ts sets it. */
   declare isStream: boolean;
   /**
-   * Whether the end of the connection is the end of the body, because there is neither a length nor chunked
-   * coding. Set by the sender.
+   * Whether the body ends with the connection, because it has neither a known length nor chunked coding.
+   * send.ts sets it.
    */
   declare endsWithConnection: boolean;
-  /** Whether the connection has accepted all bytes. That may be known before node:http emits "finish". */
+  /** Whether the operating system has accepted all bytes, which may be known before the event "finish". */
   declare isTaken: boolean;
 
   static {
-    // defaults on the prototype, because most responses set none of them but `request`
+    // set on the prototype, because most responses keep these defaults, except for `request`
     this.prototype.request = undefined;
     this.prototype.isStream = false;
     this.prototype.endsWithConnection = false;
@@ -262,21 +267,21 @@ export class SentMessage extends http.ServerResponse {
   }
 
   /**
-   * Sends `text`, which has head and body. Allowed only if {@link takesText} is true. `isAscii`: whether all
-   * characters are ASCII. `onOver` is called when the response has ended.
+   * Sends `text`, which contains head and body. Call it only if {@link takesText} is true. `isAscii`: whether
+   * all characters are ASCII. `onOver` is called when the response has ended.
    */
   writeText(_status: number, _text: string, _isAscii: boolean, _onOver: (this: SentMessage) => void): void {
     throw new Error('writeText() must not be called while takesText is false');
   }
 
-  /** Writes a chunk that many clients get. */
+  /** Writes a chunk that is sent to many clients. */
   writeShared(chunk: SharedChunk): boolean {
     return this.write(chunk.text);
   }
 
   /**
-   * Ends the response at once. If the end of the connection is the end of the body, the connection is reset.
-   * Otherwise an HTTP/1.0 client, or a cache, would take the body for complete (RFC 9112 §8).
+   * Ends the response at once. If the body ends with the connection, the connection is reset. Otherwise an
+   * HTTP/1.0 client or a cache would take the body for complete (RFC 9112 §8).
    */
   override destroy(error?: Error): this {
     if (this.endsWithConnection && !this.writableFinished && this.socket?.destroyed === false)
@@ -286,8 +291,8 @@ export class SentMessage extends http.ServerResponse {
 }
 
 /**
- * Resets a TCP connection. TLS needs no reset, because its clients can tell whether the body is complete.
- * Unix sockets cannot be reset.
+ * Resets a TCP connection. On TLS it does nothing, because TLS itself shows an incomplete body. Unix sockets
+ * cannot be reset.
  */
 function reset(socket: Socket): void {
   try {
@@ -305,15 +310,15 @@ const hasHead = Object.getOwnPropertyDescriptor(http.OutgoingMessage.prototype, 
 };
 
 /**
- * A response that writes head and body as one text to its connection. Then node:http treats it as a response
- * that was sent, so the order of responses and the time limits are still those of node:http. The documented
- * way is used if an earlier response is not sent yet, the connection ends with this response, or a tool
- * inspects messages.
+ * A response that writes head and body as one text to its connection. For node:http, it then counts as sent,
+ * so node:http still controls the order of responses and the time limits. The documented alternative is used
+ * if an earlier response is not sent yet, the connection ends with this response, or a tool inspects
+ * responses.
  */
 class FastSent extends SentMessage {
   /**
-   * Whether a tool could get this response when it was created. If so, node:http must send it, because the
-   * tool may have set fields or added callbacks.
+   * Whether a tool could get this response when it was created. If so, node:http must send the response,
+   * because the tool may have set header fields or added callbacks.
    */
   readonly wasObserved: boolean = isObserved();
   /** Whether the response was written directly to the socket. */
@@ -324,7 +329,7 @@ class FastSent extends SentMessage {
   static {
     this.prototype.isWritten = false;
     Object.defineProperties(this.prototype, {
-      // defined by defineProperties(), because TypeScript does not let an accessor override a property
+      // defineProperties() is needed, because TypeScript does not let an accessor override a property
       writableFinished: {
         get(this: FastSent): boolean {
           return this.isWritten ? this.isTaken : hasFinished.get.call(this);
@@ -338,7 +343,7 @@ class FastSent extends SentMessage {
     });
   }
 
-  /** Whether no earlier response is waiting, the connection stays open, and no tool inspects the response. */
+  /** Whether no earlier response is waiting, the connection stays open, and no tool inspects responses. */
   override get takesText(): boolean {
     const { socket } = this;
     return (
@@ -372,12 +377,12 @@ class FastSent extends SentMessage {
       }
       onOver.call(this);
     });
-    this._finish(); // notifies node:perf_hooks and traces
+    this._finish(); // reports the end to node:perf_hooks and to tracing
   }
 
   /**
-   * Writes the bytes that were encoded once for all clients, if the response uses chunked coding, and
-   * node:http has buffered no bytes.
+   * Writes bytes that are encoded once for all clients. If the response has no chunked coding, or node:http
+   * has buffered bytes, it writes the text instead.
    */
   override writeShared(chunk: SharedChunk): boolean {
     const { socket } = this;
@@ -396,7 +401,7 @@ class FastSent extends SentMessage {
   }
 }
 
-/** The message classes for `createServer()`. */
+/** Classes of requests and responses, for `createServer()`. */
 export const MESSAGES: {
   readonly IncomingMessage: typeof ReceivedMessage;
   readonly ServerResponse: typeof SentMessage;
@@ -404,60 +409,59 @@ export const MESSAGES: {
   ? { IncomingMessage: FastReceived, ServerResponse: FastSent }
   : { IncomingMessage: ReceivedMessage, ServerResponse: SentMessage };
 
-/* Connections: the parts of Node in the last two rows of the table at the start of this file. */
+/* Connections: the undocumented parts in the last two rows of the table at the start of this file. */
 
-/** Receives the begin and end of the idle time between two requests. */
+/** Callbacks for the begin and end of the idle time between two requests. */
 interface SilenceWatch {
   /** Called when the connection becomes idle. */
   begin(socket: Socket): void;
-  /** Called when the idle time ends. Returns whether it had begun. */
+  /** Called when the idle time ends. Returns whether it had begun before. */
   end(socket: Socket): boolean;
 }
 
-/** Replacement for the method `setTimeout` of a socket. */
+/** Replacement for the method setTimeout() of a socket. */
 export type NoteTimeout = (this: Socket, ms: number, onTimeout?: () => void) => Socket;
 
 /**
- * Returns a replacement for the method `setTimeout` of sockets. node:http calls that method after every
- * response and before every request; the replacement only reports the begin and the end of the idle time.
- * Undefined if each connection keeps its own timer.
+ * Returns a replacement for setTimeout() of sockets, which node:http calls after each response and before
+ * each request. The replacement only reports the begin and end of the idle time. Returns undefined if each
+ * connection must have a timer of its own.
  */
 export function noteTimeouts(limitMs: number, watch: SilenceWatch): NoteTimeout | undefined {
   if (!USES_INTERNALS) return undefined;
   return function noteTimeout(this: Socket, ms: number, onTimeout?: () => void): Socket {
-    // one function for all connections of this server
+    // one function, shared by all connections of this server
     if (ms === limitMs && onTimeout === undefined) {
       watch.begin(this);
       return this;
     }
     return watch.end(this) && ms === 0
       ? this
-      : // another time limit: other code has set it
+      : // a time limit that other code has set
         (Object.getPrototypeOf(this) as Socket).setTimeout.call(this, ms, onTimeout);
   };
 }
 
 /**
- * Lets a client close its side of the connection and still get its response. Without Node's internals,
- * node:http closes the connection at that moment.
+ * Lets a client close its side of the connection, and still receive its response. By default, node:http
+ * closes the connection then.
  */
 export function allowHalfOpen(server: Server): void {
   if (USES_INTERNALS) (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
 }
 
 /*
- * The head of a response as one text for writeText(), formatted as by node:http.
+ * Formats the head of a response as text for writeText(), in the same way as node:http.
  *
  * Order of the parts:
  *   status line · fields of the response · X-Request-Id · Content-Length · Date · Connection · Keep-Alive
  *
- * If the head contains a field that node:http inspects or writes in a special way, node:http formats the
- * head.
+ * node:http itself formats heads with a field that it reads or formats specially.
  */
 
 /**
- * Names of fields that node:http inspects or writes in a special way, by their length. Few other names have
- * one of these lengths, so most names need no comparison.
+ * Names of fields that node:http reads or formats specially, by length. Few other fields have names of these
+ * lengths, so most names need no comparison.
  */
 const LEFT_TO_NODE = new Map<number, string[]>();
 for (const name of [
@@ -474,16 +478,16 @@ for (const name of [
   LEFT_TO_NODE.set(name.length, [...(LEFT_TO_NODE.get(name.length) ?? []), name]);
 }
 
-/** Formats the heads of a server's responses. */
+/** Formats the heads of all responses of a server. */
 export class HeadTexts {
   readonly #identity: Pick<RequestIdentity, 'field' | 'name'>;
   readonly #keepAlive: string;
-  /** The text after the value of Content-Length. It contains the date, so it is valid for one second. */
+  /** Text after the value of Content-Length. It contains the date, so it is valid for one second. */
   #end: string | undefined;
 
   /**
-   * `identity`: name of the field with the request id. `keepAliveTimeoutMs`: how long an idle connection
-   * stays open.
+   * `identity` has the name of the field for the request id. An idle connection stays open for
+   * `keepAliveTimeoutMs`.
    */
   constructor(identity: Pick<RequestIdentity, 'field' | 'name'>, keepAliveTimeoutMs: number) {
     this.#identity = identity;
@@ -491,7 +495,8 @@ export class HeadTexts {
   }
 
   /**
-   * Returns the head of a response after which the connection stays open. Empty if node:http must format it.
+   * Returns the head of a response that does not end its connection. Returns an empty text if node:http must
+   * format it.
    */
   of(response: HttpResponse, id: string, isSecure: boolean, length: number): string {
     const { prepared } = response;
@@ -506,7 +511,7 @@ export class HeadTexts {
   }
 
   #renew(): string {
-    // uses the system clock, as node:http does, even if the application has another clock
+    // the system clock, as in node:http, even if the application has another clock
     const nowMs = systemClock.nowMs();
     systemClock.after(1_000 - (nowMs % 1_000), () => {
       this.#end = undefined;
@@ -516,8 +521,8 @@ export class HeadTexts {
 }
 
 /**
- * Returns the status line and the fields as text. Checks each field as node:http does; returns an empty text
- * if one is invalid, so that node:http reports the error.
+ * Returns the status line and header fields as text. Returns an empty text if node:http would refuse a field,
+ * or formats it specially. Then node:http sends the response and reports the error.
  */
 function startOf(status: number, fields: readonly string[], idName: string): string {
   let text = `HTTP/1.1 ${status} ${http.STATUS_CODES[status] ?? 'unknown'}\r\n`;
@@ -535,15 +540,15 @@ function startOf(status: number, fields: readonly string[], idName: string): str
 }
 
 /**
- * The last valid value of each field. Most values are the same in every response, and need no check then
+ * Last valid value of each field. Most values are the same in every response, so they need no further check
  * (test/bench/http.ts --only=stack).
  */
 const passed = new Map<string, string>();
 const MOST_PASSED = 100;
-/** Maximum length of a value that is remembered, in characters. */
+/** Maximum number of characters of a value in `passed`. */
 const LONGEST_PASSED = 1_000;
 
-/** Whether a field is valid, and can be written as it is. */
+/** Returns whether a field is valid, and needs no special treatment by node:http. */
 function passes(name: string, value: string): boolean {
   if (typeof value !== 'string' || isLeftToNode(name) || !isToken(name) || !isAsciiValue(value)) return false;
   if (
