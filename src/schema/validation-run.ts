@@ -339,8 +339,7 @@ const { getPrototypeOf, prototype: OBJECT_PROTOTYPE } = Object;
 /** Whether the value is an object that is not an instance of a class, as JSON.parse() returns it. */
 function isPlainObject(value: unknown): value is Record<string, unknown> {
   if (typeof value !== 'object' || value === null) return false;
-  // nearly always true, and faster than reading the prototype
-  return value.constructor === Object || isPlainPrototype(getPrototypeOf(value));
+  return isPlainPrototype(getPrototypeOf(value));
 }
 
 /** Whether an object with this prototype is not an instance of a class. */
