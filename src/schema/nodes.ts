@@ -90,15 +90,9 @@ export interface FieldPlan {
   readonly node: TypeNode;
   /** Whether the input must have the member. */
   readonly isRequired: boolean;
-  /**
-   * Whether the value may be undefined: the field is `optional`, or it is `readOnly` without a default, so
-   * that input never sets it.
-   */
+  /** Whether the value may be undefined: the field is `optional`, or `readOnly` without a default. */
   readonly isOptional: boolean;
-  /**
-   * Whether a handler's result may lack the member: it is `optional`, has a default that is filled in, or is
-   * secret.
-   */
+  /** Whether a handler's result may lack the member: it is `optional`, secret, or has a default. */
   readonly isOptionalInOutput: boolean;
   readonly hasDefault: boolean;
   /** Default value, or a function that returns one for each instance. */
@@ -110,10 +104,7 @@ export interface FieldPlan {
   readonly about: About;
 }
 
-/**
- * An issue reported by `static check()`, which tests several fields together. `path` starts at the object,
- * and uses aliases.
- */
+/** An issue that `static check()` reports. `path` starts at the object, and uses aliases. */
 export interface RuleIssue {
   readonly path: readonly (string | number)[];
   readonly code: string;
@@ -129,10 +120,7 @@ export interface ObjectPlan {
   readonly extra: Extra;
   /** Names of methods and other members of the class. An undeclared member must not have such a name. */
   readonly reserved: ReadonlySet<string>;
-  /**
-   * Returns the members of an instance as input. It is used to validate an instance that is itself the whole
-   * input.
-   */
+  /** Returns the members of an instance as input, to validate an instance that is the whole input. */
   inputOf?(instance: object): Readonly<Record<string, unknown>>;
   /**
    * Runs `static check()` on a value whose fields are valid, and returns its issues. Undefined for a class
