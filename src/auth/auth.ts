@@ -37,7 +37,7 @@ import type { DependencySource, Provided } from '../routing/di.ts';
 
 /** Options of BearerAuth(). An option that is `undefined` has its default. */
 export interface BearerAuthOptions<C = unknown> extends TokenRequirements {
-  /** Realm in the `WWW-Authenticate` challenge of a 401: printable ASCII without `"` and `\`. */
+  /** Realm in the `WWW-Authenticate` challenge of a 401: printable ASCII without `"` and `\`. Default: none. */
   readonly realm?: string | undefined;
   /**
    * Schema that checks the claims. If they do not match, the token is refused. Without a schema, the claims

@@ -84,8 +84,8 @@ export interface WebSocketSpec extends SharedSpec {
    */
   readonly maxBufferedBytes?: number | undefined;
   /**
-   * Behaviour when `maxBufferedBytes` is reached. `disconnect` (default) closes the WebSocket with 1008,
-   * `drop-oldest` drops the oldest messages, and `wait` makes `send()` throw.
+   * Behaviour when `maxBufferedBytes` is reached. `disconnect` closes the WebSocket with 1008, `drop-oldest`
+   * drops the oldest messages, and `wait` makes `send()` throw. Default `disconnect`.
    */
   readonly slowConsumer?: SlowConsumerPolicy | undefined;
   /**

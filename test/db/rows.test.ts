@@ -156,7 +156,7 @@ test('a row is refused if a value has a wrong type or would lose digits, and the
     [union('kind', Point), '{"kind":"secret"}', /it\["kind"\]/],
     [union('kind', Point), '{}', /it\["kind"\] must be "point", found nothing/],
     [union('kind', Point), '[]', /must be an object/],
-    [file, 'x', /is a file/],
+    [file, 'x', /as a file/],
     [any, 'secret', /must be JSON/, 'sqlite'],
   ];
   for (const [type, found, problem, dialect = 'mysql'] of cases) {

@@ -28,7 +28,7 @@ export interface StaticOptions {
    */
   readonly dotfiles?: DotfilePolicy | undefined;
   /**
-   * `max-age` of `Cache-Control` in seconds, 0 ... 31_536_000. With the default 0, clients revalidate each
+   * `max-age` of `Cache-Control` in seconds, 0 ... 31_536_000. Default 0: clients revalidate the file each
    * time, and usually get a 304.
    */
   readonly maxAgeSeconds?: number | undefined;

@@ -122,7 +122,7 @@ test('a session cookie of 4,096 bytes is set, and one of 4,097 is refused with t
   assert.ok(serializeCookie('name', `${least}bb`).startsWith('name=aaa'));
   assert.throws(() => serializeCookie('name', `${least}bbb`), {
     code: 'E_COOKIE',
-    message: /4097 bytes.*store on the server/,
+    message: /4097 bytes.*store the data on the server/,
   });
   await using site = new Site();
   let most = 0;
