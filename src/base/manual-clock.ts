@@ -70,8 +70,8 @@ export class ManualClock implements Clock {
   }
 
   /**
-   * Moves the time by `ms`. A test that waits for the code under test cannot call {@link ManualClock.advance}
-   * itself meanwhile.
+   * Moves the time by `ms`. So code that calls pass() continues at once, and the test that awaits this code
+   * need not call {@link ManualClock.advance}.
    */
   pass(ms: number): Promise<void> {
     return this.advance(ms);
