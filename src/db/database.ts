@@ -380,7 +380,7 @@ async function* withinLimit(
   let hasEnded = false;
   const within = <T>(work: Promise<T>): Promise<T> =>
     settledBy(work, limit, clock, () => {
-      hasEnded = true; // so `finally` does not wait: the caller has an error, and the source ends by itself
+      hasEnded = true; // the caller has an error, so `finally` need not wait for the source
       void rows.return?.().catch(() => undefined);
     });
   try {

@@ -45,8 +45,8 @@ export interface PoolOptions {
    */
   readonly idleSeconds?: number | undefined;
   /**
-   * Lifetime of a connection in seconds, 10 ... 604_800. Each connection varies it at random by up to a
-   * tenth. When an older connection is returned, it closes. Default 1_800.
+   * Lifetime of a connection in seconds, 10 ... 604_800. The lifetime of each connection differs at random by
+   * up to a tenth. A connection that is older is closed when its caller returns it. Default 1_800.
    */
   readonly maxLifetimeSeconds?: number | undefined;
   /**
