@@ -13,8 +13,8 @@ interface Timer {
 }
 
 /**
- * A clock whose time passes only when {@link ManualClock.advance} is called. It never sleeps, and its timers
- * do not keep the process alive.
+ * A clock whose time passes only when {@link ManualClock.advance} or {@link ManualClock.pass} is called. It
+ * never sleeps, and its timers do not keep the process alive.
  */
 export class ManualClock implements Clock {
   #wallMs: number;

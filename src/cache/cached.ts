@@ -448,9 +448,9 @@ function abortFor(args: readonly unknown[]): AbortController | undefined {
 }
 
 /**
- * Returns an array for the backend: the time until which the result is fresh, then the result. #write()
- * stores other results without such an array if `staleSeconds` is 0. It always stores undefined and arrays in
- * one, so every array in the backend has this form.
+ * Returns an array for the backend: the time until which the result is fresh, then the result. Only a result
+ * that is neither undefined nor an array may be stored without this array. So every array in the backend has
+ * this form.
  */
 function entryOf(value: unknown, freshUntilMs: number): readonly unknown[] {
   return value === undefined ? [freshUntilMs] : [freshUntilMs, value];

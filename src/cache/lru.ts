@@ -32,7 +32,7 @@ export class LruIndex {
     return this.#slots.size >= this.#capacity;
   }
 
-  /** Returns the least recently used slot, or 0. */
+  /** Returns the least recently used slot, or 0 if the index is empty. */
   get oldest(): number {
     return this.#links[HEAD + 1]!;
   }

@@ -31,8 +31,8 @@ export interface RingKey {
 /** Minimum length of a secret in bytes: the length of the MAC (RFC 7518 §3.2). */
 const LEAST_SECRET_BYTES = 32;
 /**
- * Maximum number of secrets in a keyring. It is limited, because a token without a key id is tried with each
- * of them.
+ * Maximum number of secrets in a keyring. It is limited, because a token without a key id is verified with
+ * one secret after another.
  */
 const MOST_SECRETS = 16;
 /**

@@ -171,7 +171,7 @@ export class Database extends Session {
    */
   close(): Promise<void> {
     return this.#guarded(undefined, () => {
-      // throws, because closing would wait forever for the caller's own transaction
+      // throws if the caller is inside a transaction, because closing would wait for that transaction forever
       refuseInsideTransaction(this);
       return this.#driver.close();
     });

@@ -118,7 +118,7 @@ export interface DatabaseOptions {
   readonly synchronous?: 'full' | 'normal' | undefined;
   /**
    * SQLite: milliseconds that a statement waits for the lock of another process, 0 ... 2_147_483_647. After
-   * them, it fails with LockTimeout. Default 5_000.
+   * this time, the statement fails with LockTimeout. Default 5_000.
    */
   readonly busyTimeoutMs?: number | undefined;
   /**
