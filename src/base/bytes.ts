@@ -16,8 +16,8 @@ import { types } from 'node:util';
 const SMALL_BYTES = 512;
 const GATHERED_BYTES = 4_096;
 /**
- * Consumed chunks are removed from the list only when they are more than this, and more than the chunks that
- * still wait. So removal costs little per chunk.
+ * Consumed chunks are removed from the list only when there are more of them than this, and more of them than
+ * chunks that still wait. So removal costs little per chunk.
  */
 const MAX_EMPTY_CHUNKS = 32;
 const NONE = new Uint8Array(0);
@@ -51,13 +51,13 @@ export class ByteQueue {
   #offset = 0;
   #length = 0;
   /**
-   * Buffer of this queue that has free space. The last chunk is a view of the part already written. Empty if
-   * the last chunk was pushed without a copy.
+   * Buffer with free space, into which small chunks are copied. The last chunk of the queue is a view of its
+   * written part. Empty if the last chunk was pushed without a copy.
    */
   #room: Uint8Array = NONE;
   /**
-   * Buffer into which peek() copies consecutive chunks. The first chunk is a view of the part already
-   * written.
+   * Buffer into which peek() copies consecutive chunks. The first chunk of the queue is a view of its written
+   * part.
    */
   #straight: Uint8Array = NONE;
 

@@ -57,7 +57,10 @@ interface ConfigRead {
   readonly source: ConfigSource;
 }
 
-/** An environment variable `SVC_*` that the program has not read, and the most similar known name. */
+/**
+ * An environment variable `SVC_*` that the program has not read, and the known variable with the most similar
+ * name.
+ */
 interface UnknownVariable {
   readonly variable: string;
   readonly suggestion: string | undefined;
@@ -78,7 +81,7 @@ export class Config {
   readonly #reads = new Map<string, ConfigRead>();
   readonly #places = new Map<string, Declared>();
   /**
-   * Place in the program that is recorded for every setting read while {@link together} runs; undefined
+   * Place in the source code that is recorded for every setting read while {@link together} runs; undefined
    * otherwise.
    */
   #here: Declared | undefined;
@@ -124,8 +127,8 @@ export class Config {
   }
 
   /**
-   * Runs a function, and records one place for all settings that it reads, so that only one stack is
-   * captured.
+   * Runs a function. All settings that it reads are recorded with the place of this call in the source code,
+   * so that only one stack is captured.
    */
   together<T>(read: () => T): T {
     this.#here = declaredHere();
@@ -170,14 +173,14 @@ export class Config {
   }
 
   /**
-   * Every setting that code has read so far, by its camelCase name. If only a later get() has a fallback or
-   * cast, the entry of the first get() receives it.
+   * Every setting that code has read so far, by its camelCase name. An entry has the first fallback and the
+   * first cast that any get() of its setting passed.
    */
   reads(): ReadonlyMap<string, ConfigRead> {
     return this.#reads;
   }
 
-  /** Returns the place in the program where a key of {@link reads} was first read. */
+  /** Returns the place in the source code where a key of {@link reads} was first read. */
   placeOf(key: string): Place | undefined {
     return this.#places.get(key)?.place;
   }
@@ -321,7 +324,10 @@ function fromText(text: string, kind: Kind, fallback: unknown, cast: Cast): unkn
   }
 }
 
-/** Returns a value that is not text, if it has the expected type. Values from code are not converted. */
+/**
+ * Returns a value that code has set, and that is not text, if it has the expected type; otherwise REFUSED.
+ * Such values are not converted.
+ */
 function fromValue(value: unknown, kind: Kind): unknown {
   return kind === undefined || kind === 'custom' || (typeof value === kind && !Number.isNaN(value))
     ? value

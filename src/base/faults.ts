@@ -28,7 +28,7 @@ export const FAULTS = {
   E_AUTH: {
     describe: (owner: string, problem: string): string => `Cannot set up ${owner}: ${problem}`,
     remedy:
-      'Write Depends(requireRoles("admin")), Depends(requireScopes("a", "b")) or Depends(APIKeyAuth({ keys: { client: "16 characters or more" } }))',
+      'Use one of these dependencies: Depends(requireRoles("admin")), Depends(requireScopes("a", "b")) or Depends(APIKeyAuth({ keys: { client: "16 characters or more" } }))',
   },
   E_BACKGROUND_FULL: {
     describe: (most: number, isOfRequest: boolean): string =>
@@ -42,12 +42,12 @@ export const FAULTS = {
   },
   E_BODY_CONSUMED: {
     describe: (how: string): string => `Cannot read the request body as ${how}: its stream was already taken`,
-    remedy: 'Call stream(), or one of body(), json(), text() and form(), but not both',
+    remedy: 'Read a request body either with stream() or with one of body(), json(), text() and form()',
   },
   E_BODY_DISCARDED: {
     describe: (): string =>
       'Cannot read the request body: the response was sent before the body was read, so the body was discarded',
-    remedy: 'Read the body before the handler returns, and pass its value to later code such as clean-up',
+    remedy: 'Read the request body before the handler returns, and pass its value to code that runs later',
   },
   E_CACHED_KEY: {
     describe: (problem: string): string => `Cannot derive a cache key for the call: ${problem}`,
@@ -111,7 +111,7 @@ export const FAULTS = {
     describe: (server: string, problem: string): string =>
       `Cannot connect to the database server ${server}: ${problem}`,
     remedy:
-      'Correct the address or the account; for a certificate error set the certificate of the signing authority (sslrootcert), or choose another sslmode and accept its risk',
+      'Correct the address of the server, the user or the password; for a certificate error, set sslrootcert to the certificate of the signing authority, or choose another sslmode and accept its risk',
   },
   E_DB_IDENTIFIER: {
     describe: (found: string): string =>
@@ -130,7 +130,7 @@ export const FAULTS = {
   E_DB_OPEN: {
     describe: (path: string, problem: string): string => `Cannot open the database "${path}": ${problem}`,
     remedy:
-      'Correct the address, start the server, create the directory, or grant this user access; restore a damaged file from a backup',
+      'Correct the address of the database, start its server, create the folder of its file, or grant the user access; restore a damaged file from a backup',
   },
   E_DB_OPTION: {
     describe: (problem: string): string => `Cannot use an option or method of the database: ${problem}`,
@@ -171,7 +171,7 @@ export const FAULTS = {
     describe: (shown: string, problem: string): string =>
       `Cannot read the database address "${shown}": ${problem}`,
     remedy:
-      'Write sqlite:./data.db for a file beside the program, sqlite:///var/lib/app/data.db, sqlite::memory:, or postgres://user:password@host:5432/database',
+      'Write sqlite:./data.db for a file in the working directory, sqlite:///var/lib/app/data.db for an absolute path, sqlite::memory:, or postgres://user:password@host:5432/database',
   },
   E_DEPENDENCY_YIELD: {
     describe: (label: string, problem: string): string => `Cannot use the dependency ${label}: ${problem}`,
@@ -190,7 +190,7 @@ export const FAULTS = {
   E_EVENT: {
     describe: (problem: string): string => `Cannot send the event: ${problem}`,
     remedy:
-      "Write { event: 'name', id: '7', data: { … } }: put the content into data; event and id are texts of one line",
+      "Write the event as { event: 'name', id: '7', data: { … } }: put the content into data; event and id are texts of one line",
   },
   E_EXCEPTION_HANDLER: {
     describe: (problem: string): string => `Cannot register an exception handler: ${problem}`,
@@ -205,7 +205,7 @@ export const FAULTS = {
   },
   E_LISTEN: {
     describe: (address: string, reason: string): string => `Cannot listen on ${address}: ${reason}`,
-    remedy: 'Choose another --host or --port, or stop the process that holds the address',
+    remedy: 'Choose another --host or --port, or stop the process that uses the address',
   },
   E_LOAD: {
     describe: (target: string, problem: string): string => `Cannot load "${target}": ${problem}`,
@@ -243,12 +243,12 @@ export const FAULTS = {
   },
   E_MIDDLEWARE_RESULT: {
     describe: (what: string): string => `Cannot answer the request: the middleware ${what} returned nothing`,
-    remedy: 'Return the response: return await next(), or a response of your own',
+    remedy: 'Return a response from the middleware: return await next(), or a response of your own',
   },
   E_MIGRATION_CHANGED: {
     describe: (origin: string, appliedAt: string): string =>
       `Cannot migrate: ${origin} has changed since it was applied (${appliedAt})`,
-    remedy: 'Undo the change of the migration; put new statements into another: svc migrate new <name>',
+    remedy: 'Restore the applied text, and put new statements in a new migration: svc migrate new <name>',
   },
   E_MIGRATION_CONTRIBUTED: {
     describe: (id: string, problem: string): string => `Cannot read the migration "${id}": ${problem}`,
@@ -258,7 +258,7 @@ export const FAULTS = {
   E_MIGRATION_DOWN: {
     describe: (name: string, problem: string): string => `Cannot undo ${name}: ${problem}`,
     remedy:
-      'Put the .up.sql and .down.sql files of that migration into the folder of the migrations, or add a migration that reverts the change',
+      'Put the .up.sql and .down.sql files of the migration that you want to undo into the folder of the migrations, or add a migration that reverts its changes',
   },
   E_MIGRATION_FAILED: {
     describe: (origin: string, problem: string, outcome: string): string =>
@@ -269,7 +269,7 @@ export const FAULTS = {
   E_MIGRATION_FILES: {
     describe: (dir: string, problem: string): string => `Cannot read the migrations in "${dir}": ${problem}`,
     remedy:
-      'Name files 0001_create_users.up.sql and .down.sql, numbered without gaps: svc migrate new <name> creates the next two',
+      'Name the files 0001_create_users.up.sql and 0001_create_users.down.sql, numbered without gaps: svc migrate new <name> creates the next two files',
   },
   E_MIGRATION_ORDER: {
     describe: (origin: string, problem: string): string => `Cannot migrate to ${origin}: ${problem}`,
@@ -290,7 +290,7 @@ export const FAULTS = {
     describe: (name: string): string =>
       `Cannot migrate: ${name} runs without a transaction, and was started but not finished`,
     remedy:
-      'If no process still runs that migration, undo or complete its changes, then run: svc migrate repair <module> --as pending, or --as applied',
+      'If no process still runs the unfinished migration, undo its changes by hand and run svc migrate repair <module> --as pending, or complete them and run it with --as applied',
   },
   E_NEW_FOLDER: {
     describe: (dir: string, problem: string): string => `Cannot create a project in "${dir}": ${problem}`,
@@ -299,7 +299,7 @@ export const FAULTS = {
   E_NEXT_TWICE: {
     describe: (what: string): string =>
       `Cannot call next() a second time: the middleware ${what} has already passed this request on`,
-    remedy: 'Call next() once, and keep the response that it returns',
+    remedy: 'Call next() only once in each middleware, and keep the response that next() returns',
   },
   E_OAUTH_PROVIDER: {
     describe: (provider: string, problem: string): string =>
@@ -310,7 +310,7 @@ export const FAULTS = {
   E_OAUTH_PROVIDERS: {
     describe: (problem: string): string => `Cannot set up logins: ${problem}`,
     remedy:
-      'Write new OAuthPlugin({ provider: githubProvider(id, secret), … }), or providers: […] with a name for each',
+      'Write new OAuthPlugin({ provider: githubProvider(id, secret), … }); for several providers, write providers: […] and give each a name',
   },
   E_OAUTH_SECRET: {
     describe: (): string =>
@@ -349,13 +349,13 @@ export const FAULTS = {
     describe: (template: string, problem: string): string =>
       `Cannot read the path template "${template}": ${problem}`,
     remedy:
-      'Write "/users/{id:int}": a leading slash, parameters that fill a whole segment, converters str, int, float, uuid, path',
+      'Write a path template such as "/users/{id:int}": a leading slash, parameters that fill a whole segment, and the converters str, int, float, uuid and path',
   },
   E_PERMISSION: {
     describe: (flag: string, resource: string): string =>
       `Cannot continue, because Node runs with --permission: the permission ${flag}${resource === '' ? '' : ` for "${resource}"`} is missing`,
     remedy:
-      'Start Node with that permission; svc check, routes and openapi need --allow-child-process, because they import the application in another process',
+      'Start Node with the missing permission; svc check, svc routes and svc openapi need --allow-child-process, because they import the application in another process',
   },
   E_REDIS_ARGUMENT: {
     describe: (where: string, problem: string): string => `Cannot send ${where} to Redis: found ${problem}`,
@@ -364,23 +364,23 @@ export const FAULTS = {
   },
   E_REDIS_CLOSED: {
     describe: (): string => 'Cannot use Redis: the client is not open',
-    remedy: 'Await redis.open(), or register new RedisPlugin(redis); use it before the application stops',
+    remedy: 'Await redis.open(), or register a RedisPlugin; use the client before the application stops',
   },
   E_REDIS_COMMAND: {
     describe: (name: string): string =>
       `Cannot run ${name}: it would block or change the connection, which other callers share`,
     remedy:
-      'Use subscribe() or transaction(); set user, password and database in the address; run blocking commands on redis.dedicated()',
+      'Use redis.subscribe() or redis.transaction(); set user, password and database in the address; run blocking commands on a connection from redis.dedicated()',
   },
   E_REDIS_OPEN: {
     describe: (shown: string, problem: string): string => `Cannot open Redis at "${shown}": ${problem}`,
-    remedy: 'Correct the address, start the server, or grant this user access',
+    remedy: 'Correct the address of Redis, start its server, or grant the user of the address access',
   },
   E_REDIS_URL: {
     describe: (shown: string, problem: string): string =>
       `Cannot read the address of Redis "${shown}": ${problem}`,
     remedy:
-      'Write redis://user:password@host:6379/0, rediss:// for TLS, or redis+unix:///run/redis.sock?db=0',
+      'Write the address as redis://user:password@host:6379/0, with rediss:// for TLS, or as redis+unix:///run/redis.sock?db=0',
   },
   E_REPLY: {
     describe: (issue: string): string => `Cannot turn the handler's return value into a response: ${issue}`,
@@ -396,7 +396,7 @@ export const FAULTS = {
     remedy: 'Return a value that matches the option "response" of the route, or correct that option',
   },
   E_ROOM: {
-    describe: (problem: string): string => `Cannot join or address a room: found ${problem}`,
+    describe: (problem: string): string => `Cannot join a room or send to it: found ${problem}`,
     remedy:
       'Name rooms with text of 1 to 256 characters; leave rooms that are no longer used, or raise maxRooms of the WebSocket route',
   },
@@ -407,7 +407,7 @@ export const FAULTS = {
   E_ROUTE_METHOD: {
     describe: (method: string): string =>
       `Cannot register the method ${JSON.stringify(method)}: it is not an HTTP method token`,
-    remedy: 'Use names such as GET, POST or PROPFIND, in capitals',
+    remedy: 'Use method names such as GET, POST or PROPFIND, in capitals',
   },
   E_ROUTE_SPEC: {
     describe: (route: string, key: string, problem: string): string =>
@@ -470,7 +470,7 @@ export const FAULTS = {
   },
   E_SESSION_ABSENT: {
     describe: (): string => 'Cannot read req.session: no session middleware is in use',
-    remedy: 'Register the middleware: app.use(new SessionMiddleware())',
+    remedy: 'Register the session middleware: app.use(new SessionMiddleware())',
   },
   E_SESSION_SENT: {
     describe: (what: string): string =>
@@ -517,7 +517,7 @@ export const FAULTS = {
   E_TOKEN_CLAIM: {
     describe: (claim: string, problem: string): string => `Cannot create a token: "${claim}" ${problem}`,
     remedy:
-      'Pass the subject first; use the options expiresInSeconds, issuer, audience and id; pass other JSON values in the option claims',
+      'Pass the subject as the first argument of createToken(); use its options expiresInSeconds, issuer, audience and id; pass other JSON values in the option claims',
   },
   E_TRUSTED_HOST: {
     describe: (problem: string): string => `Cannot determine the trusted hosts: ${problem}`,
@@ -526,7 +526,7 @@ export const FAULTS = {
   },
   E_TRUST_PROXY: {
     describe: (problem: string): string => `Cannot trust proxies: ${problem}`,
-    remedy: "Name the proxies, trustProxy: ['loopback', '10.0.0.0/8'], or set their number, trustProxy: 1",
+    remedy: "Set trustProxy to the addresses (['loopback', '10.0.0.0/8']) or the number (1) of the proxies",
     rule: 'SVC210',
   },
   E_UPLOAD_DIRECTORY: {
@@ -552,7 +552,7 @@ export const FAULTS = {
   E_URL_PARAM: {
     describe: (name: string, param: string, problem: string): string =>
       `Cannot build the URL of "${name}": parameter "${param}" ${problem}`,
-    remedy: 'Pass every parameter of the template, each with a value that its converter accepts',
+    remedy: 'Pass every parameter of the path template, each with a value that its converter accepts',
   },
   E_WEBSOCKET_CLOSE: {
     describe: (code: unknown): string =>
@@ -580,7 +580,7 @@ export const FAULTS = {
   },
 } as const;
 
-/** Returns the line for a finding in the message of E_COMPILE. */
+/** Returns the line that describes a finding in the message of E_COMPILE. */
 function line({ rule, subject, message, place }: Finding): string {
   return (
     `\n  ${rule} ${subject}: ${message}` +
@@ -588,7 +588,7 @@ function line({ rule, subject, message, place }: Finding): string {
   );
 }
 
-/** Returns the functions and texts of an error code. */
+/** Returns the entry of {@link FAULTS} for an error code. */
 export function faultOf(code: FaultCode): Fault {
   return FAULTS[code];
 }

@@ -112,7 +112,7 @@ export function placeOf(stack: string): Place {
   return UNKNOWN;
 }
 
-// set on first use, because a start without findings does not need the folders
+// folders of this package, listed on first use, because a start without findings does not need them
 let folders: readonly string[] | undefined;
 
 function isOwn(file: string): boolean {

@@ -13,8 +13,8 @@ interface Timer {
 }
 
 /**
- * A clock whose time passes only when {@link ManualClock.advance} is called. It never sleeps, and its timers
- * do not keep the process alive.
+ * A clock whose time passes only when {@link ManualClock.advance} or {@link ManualClock.pass} is called. It
+ * never sleeps, and its timers do not keep the process alive.
  */
 export class ManualClock implements Clock {
   #wallMs: number;
@@ -70,8 +70,8 @@ export class ManualClock implements Clock {
   }
 
   /**
-   * Moves the time by `ms`. A test that waits for the code under test cannot call {@link ManualClock.advance}
-   * itself meanwhile.
+   * Moves the time by `ms`. So code that calls pass() continues at once, and the test that awaits this code
+   * need not call {@link ManualClock.advance}.
    */
   pass(ms: number): Promise<void> {
     return this.advance(ms);

@@ -22,8 +22,8 @@ export function packageRoot(own: string | undefined = import.meta.url): URL | un
 }
 
 /**
- * Returns the URL of a program in the folder of `module`, with the same extension. Undefined in a bundle,
- * because bundlers leave out a program that no module imports.
+ * Returns the URL of the program `name` in the folder of `module`, with the extension of `module`. Undefined
+ * in a bundle, because bundlers leave out a program that no module imports.
  */
 export function programBeside(module: string | undefined, name: string): URL | undefined {
   if (module === undefined || packageRoot() === undefined) return undefined;
@@ -40,7 +40,7 @@ export function ownFolders(
   own: string | undefined = import.meta.url,
   windows?: boolean,
 ): readonly string[] {
-  if (own === undefined) return ['']; // a CommonJS bundle: every frame may belong to the package
+  if (own === undefined) return ['']; // a CommonJS bundle has no URL, so every frame counts as its own
   const root = packageRoot(own);
   const folders =
     root === undefined ? [new URL('.', own)] : [new URL(`dist/${part}`, root), new URL(`src/${part}`, root)];

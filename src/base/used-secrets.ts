@@ -1,6 +1,6 @@
 /**
- * Records the secrets that code passes to this package. `svc check` searches the sources for them (rule
- * SVC205). A process that serves requests records none.
+ * Records the secrets that code passes to this package. `svc check` searches the source files of the
+ * application for these secrets (rule SVC205). A process that serves requests records none.
  */
 import { declaredHere } from './findings.ts';
 import type { Declared } from './findings.ts';

@@ -56,9 +56,9 @@ export class MemoryCache implements CacheBackend {
   /** Values by slot. Slot 0 is unused. */
   #values: unknown[] = [undefined];
   /**
-   * Expiry and size in bytes by slot, in arrays that grow by doubling. The expiry of a cloned value is
-   * negative. So get() finds values that are live and need no clone by one comparison (test/bench/parts.mjs
-   * --only='memory cache').
+   * Expiry and size in bytes by slot, in arrays that grow by doubling. The expiry of a value that is stored
+   * as a Cloned or Shared is negative. So a single comparison shows get() that a value is live and can be
+   * returned as it is (test/bench/parts.mjs --only='memory cache').
    */
   #deadlines: Float64Array = new Float64Array(FIRST_SLOTS);
   #sizes: Float64Array = new Float64Array(FIRST_SLOTS);
@@ -145,7 +145,8 @@ export class MemoryCache implements CacheBackend {
   }
 
   /**
-   * Slow path of get(). It is used if the time is unknown, the entry has expired, or its value is a clone.
+   * Slow path of get(). It is used if the time is unknown, the entry has expired, or its value is a Cloned or
+   * Shared.
    */
   #read(slot: number): unknown {
     if (Math.abs(this.#deadlines[slot]!) <= this.#now()) {
@@ -170,7 +171,7 @@ export class MemoryCache implements CacheBackend {
     // the new entry uses the slot of the oldest one
     if (this.#index.isFull) return this.#index.replaceOldest(key);
     const slot = this.#index.add(key);
-    // the array is extended first, because a write beyond its end would make it slower
+    // extended by push(), because V8 stores an array in a slower form after a write beyond its end
     if (slot === this.#values.length) this.#values.push(undefined);
     if (slot >= this.#sizes.length) {
       this.#deadlines = grown(this.#deadlines);

@@ -53,12 +53,12 @@ export interface CachedOptions<A extends readonly unknown[]> {
   /** Maximum number of results in the function's own cache, 1 ... 10_000_000. Default 10_000. */
   readonly maxEntries?: number | undefined;
   /**
-   * Returns the object of the function itself instead of a clone. This is faster, but a change of the object
-   * affects all callers. Default false.
+   * Gives callers the object that the function returned, instead of a clone. This is faster, but a change of
+   * the object affects all callers. Default false.
    */
   readonly shareReferences?: boolean | undefined;
   /**
-   * Maximum number of running calls that other callers can join, 1 ... 1_000_000. If there are more, each
+   * Maximum number of running calls that other callers can join, 1 ... 1_000_000. While so many run, each
    * further caller calls the function itself. Default 1_000.
    */
   readonly maxFlights?: number | undefined;
@@ -214,7 +214,9 @@ class CachedCalls<A extends readonly unknown[], R> {
     if (this.#options.key !== undefined) {
       const key: unknown = this.#options.key(...args);
       if (typeof key !== 'string')
-        throw new SvcError('E_CACHED_KEY', [`the key function returned ${shown(key)}`]);
+        throw new SvcError('E_CACHED_KEY', [
+          `the function of the option "key" returned ${shown(key)}, but a string is needed`,
+        ]);
       return this.#options.prefix + bounded(key);
     }
     try {
@@ -311,7 +313,7 @@ class CachedCalls<A extends readonly unknown[], R> {
       if (lookup !== undefined) {
         const kept = this.#judge(key, args, await lookup);
         if (kept !== undefined) {
-          this.#shared.release(call); // callers that come later start a new call
+          this.#shared.release(call); // later callers read the cache themselves
           return call.waiting > 1 ? this.#giver(kept.value) : () => kept.value;
         }
       }
@@ -446,9 +448,9 @@ function abortFor(args: readonly unknown[]): AbortController | undefined {
 }
 
 /**
- * Returns the stored form of a result: a list of the time until which the result is fresh, and the result.
- * Undefined and arrays are always stored in this form, so a stored array is never taken for the result
- * itself.
+ * Returns an array for the backend: the time until which the result is fresh, then the result. Only a result
+ * that is neither undefined nor an array may be stored without this array. So every array in the backend has
+ * this form.
  */
 function entryOf(value: unknown, freshUntilMs: number): readonly unknown[] {
   return value === undefined ? [freshUntilMs] : [freshUntilMs, value];
@@ -459,7 +461,7 @@ function readEntry<R>(stored: unknown): { readonly value: R; readonly freshUntil
   const [freshUntilMs, value] = stored as unknown[];
   return typeof freshUntilMs === 'number' && stored.length <= 2
     ? { value: value as R, freshUntilMs }
-    : undefined; // the application itself stored this array under the key
+    : undefined; // not written by cached(): the application itself stored this array
 }
 
 /*

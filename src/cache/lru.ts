@@ -4,7 +4,7 @@
  *
  * A Map finds the slot of a key. The slots form a ring in order of use, which begins and ends at slot 0, so
  * every operation is O(1). The links of the ring are numbers in typed arrays that grow by doubling. Objects
- * as list nodes would cost twice as much (shared/bench/cookie-cache.mjs).
+ * as list nodes would make each operation take twice the time (shared/bench/cookie-cache.mjs).
  */
 
 const HEAD = 0;
@@ -32,7 +32,7 @@ export class LruIndex {
     return this.#slots.size >= this.#capacity;
   }
 
-  /** Returns the least recently used slot, or 0. */
+  /** Returns the least recently used slot, or 0 if the index is empty. */
   get oldest(): number {
     return this.#links[HEAD + 1]!;
   }

@@ -105,10 +105,7 @@ export interface MemoryRecordStoreOptions {
   readonly clock?: Clock | undefined;
 }
 
-/**
- * Maximum number of expired records that one write removes. The limit keeps a single write from removing all
- * of them.
- */
+/** Maximum number of expired records that one write removes. The limit keeps each write short. */
 const SWEPT_PER_WRITE = 2;
 
 interface StoredRecord extends Timed {
@@ -183,7 +180,7 @@ export class MemoryRecordStore implements RecordStore {
 
   #insert(key: string, value: string, nowMs: number, ttlMs: number): void {
     if (!(ttlMs > 0)) return;
-    // #sweep() has removed up to two expired records, so a store that is still full has only live records
+    // if a record had expired, #sweep() would have removed it, so a full store has only live records
     if (this.#records.size >= this.#maxRecords) throw new StoreFull();
     this.#records.add({ key, value, timeMs: nowMs + ttlMs, place: -1 });
   }
@@ -284,7 +281,7 @@ function inherited(
 }
 
 /**
- * Computes one attempt by GCRA. `usedMs`: how much later than now the theoretical arrival time is; 0 for a
+ * Computes one attempt by GCRA. `usedMs`: milliseconds from now until the theoretical arrival time; 0 for a
  * new bucket.
  */
 function takeFrom(usedMs: number, { limit, periodMs }: RateLimitRule, cost: number): RateLimitResult {
@@ -401,8 +398,8 @@ export class ExpiryHeap<T extends Timed> {
   }
 
   /**
-   * Moves an entry down in the heap, also below entries with the same time. So entries with equal times keep
-   * the order of their insertion.
+   * Moves an entry down in the heap, also below entries with the same time. So of several entries with equal
+   * times, an older one usually comes first.
    */
   #sink(entry: T): void {
     for (;;) {
@@ -466,7 +463,7 @@ export class RecordRateLimitStore implements RateLimitStore {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const known = await this.#records.get(bucket);
       const nowMs = this.#clock.nowMs();
-      // limited to one period, so a client never waits longer after the clock was set back
+      // at most one period from now, so that a client never waits longer after the clock was set back
       const fromMs = Math.min(Math.max(nowMs, Number(known ?? 0)), nowMs + rule.periodMs);
       const result = takeFrom(fromMs - nowMs, rule, cost);
       if (!result.isAllowed || cost === 0) return result;

@@ -22,7 +22,7 @@ const REPLACEMENT = '\ufffd';
 
 /** Encodes a text in base64url, as a segment of a token. */
 export function segmentOf(text: string): string {
-  // a text that is not longer fits into the buffer, because a UTF-16 unit has at most three bytes in UTF-8
+  // a shorter text fits into the buffer, because a UTF-16 unit has at most three bytes in UTF-8
   if (text.length > ROOM_CHARACTERS / 3) return Buffer.from(text).toString('base64url');
   return room.toString('base64url', 0, room.write(text));
 }

@@ -40,7 +40,7 @@ export interface CreateTokenOptions {
   /** Lifetime in seconds, an integer 1 ... 315_360_000. Default 900. */
   readonly expiresInSeconds?: number | undefined;
   /**
-   * Further claims, such as `{ scopes: ['read'] }`. Claims that have their own option are refused.
+   * Further claims, such as `{ scopes: ['read'] }`. Registered claims, such as `exp` and `iss`, are refused.
    * JSON.stringify() converts the values.
    */
   readonly claims?: Readonly<Record<string, unknown>> | undefined;
@@ -123,8 +123,8 @@ const MAKING = {
 };
 
 /**
- * Names that the option `claims` must not contain: claims that createToken() sets itself, and names that
- * JSON.stringify() would not write.
+ * Names that the option `claims` must not contain: registered claims, `__proto__`, which verifyToken()
+ * refuses, and `toJSON`, which could replace all claims.
  */
 const TAKEN: ReadonlySet<string> = new Set([
   'sub',
@@ -173,7 +173,7 @@ function refuseTaken(claims: Readonly<Record<string, unknown>>): void {
     if (TAKEN.has(name))
       throw new SvcError('E_TOKEN_CLAIM', [
         name,
-        'is a claim that createToken() sets itself: use its options',
+        'is a reserved name: set registered claims by the other options of createToken()',
       ]);
   }
 }

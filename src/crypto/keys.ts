@@ -31,8 +31,8 @@ export interface RingKey {
 /** Minimum length of a secret in bytes: the length of the MAC (RFC 7518 §3.2). */
 const LEAST_SECRET_BYTES = 32;
 /**
- * Maximum number of secrets in a keyring. It is limited, because a token without a key id is tried with each
- * of them.
+ * Maximum number of secrets in a keyring. It is limited, because a token without a key id is verified with
+ * one secret after another.
  */
 const MOST_SECRETS = 16;
 /**
@@ -94,8 +94,8 @@ export class Keyring {
   }
 
   /**
-   * Derives a keyring for one purpose. Its keys have 32 bytes and the same ids. `label`: a constant of the
-   * program, such as `'svc cookie'`.
+   * Derives a keyring for one purpose. Its keys have 32 bytes, and the same ids as the keys of this keyring.
+   * `label`: a constant of the program, such as `'svc cookie'`.
    */
   derive(label: string): Keyring {
     return (
@@ -126,7 +126,7 @@ export function authSecrets(config: Config): Secrets {
 
 /**
  * Returns the keyring of the application's secrets. An application without secrets gets a random keyring, so
- * no other process can read its values.
+ * no other process accepts values that it signs.
  */
 export function ringOf(config: Config | undefined): Keyring {
   const hasSecret = listOf(config?.get('authSecret', null)).length > 0;
@@ -199,7 +199,7 @@ function listOf(setting: unknown): readonly string[] {
   return textsOf(typeof setting === 'string' ? [setting] : setting);
 }
 
-// -- recognizes public keys and certificates, which are not secrets --
+// -- public keys and certificates, which are not secrets --
 
 /** Start of a public key in the one-line format of SSH. */
 const SSH = /^\s*(?:ssh-|ecdsa-sha2-|sk-ssh-)/;
@@ -217,8 +217,8 @@ function formOf(secret: string): string | undefined {
 }
 
 /**
- * Returns whether a text is one ASN.1 sequence in base64: the length that it declares must be the length of
- * the rest of the text.
+ * Returns whether a text is exactly one ASN.1 sequence in base64: the length in its header must be the number
+ * of bytes after the header.
  */
 function isDer(secret: string): boolean {
   if (!/^M[A-Za-z0-9+/_\s-]+={0,2}\s*$/.test(secret)) return false;
@@ -305,7 +305,7 @@ function entropyBits(secret: string): number {
 }
 
 /*
- * HMAC-SHA-256 of a short text (RFC 2104). Computes two one-shot hashes, with prepared key blocks:
+ * HMAC-SHA-256 of a short text (RFC 2104). It needs two calls of hash(), with prepared key blocks:
  *
  * Formulas:
  *   inner = SHA-256(key ⊕ 3636... || text)      mac = SHA-256(key ⊕ 5c5c... || inner)      blocks of 64 bytes; a longer key is hashed first

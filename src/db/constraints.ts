@@ -30,7 +30,7 @@ export interface ConflictRule {
  */
 export type ConflictRules = Readonly<Record<string, string | ConflictRule>>;
 
-/** Texts for violations without a rule of their own. */
+/** General texts, by the kind of the violation, for conflictOn() without rules. */
 const DETAILS: Readonly<Record<ConstraintKind, string>> = {
   unique: 'There is such an entry already',
   exclusion: 'The entry collides with another one',

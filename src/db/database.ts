@@ -171,7 +171,7 @@ export class Database extends Session {
    */
   close(): Promise<void> {
     return this.#guarded(undefined, () => {
-      // throws, because closing would wait forever for the caller's own transaction
+      // throws if the caller is inside a transaction, because closing would wait for that transaction forever
       refuseInsideTransaction(this);
       return this.#driver.close();
     });
@@ -380,7 +380,7 @@ async function* withinLimit(
   let hasEnded = false;
   const within = <T>(work: Promise<T>): Promise<T> =>
     settledBy(work, limit, clock, () => {
-      hasEnded = true; // so `finally` does not wait: the caller has an error, and the source ends by itself
+      hasEnded = true; // the caller has an error, so `finally` need not wait for the source
       void rows.return?.().catch(() => undefined);
     });
   try {

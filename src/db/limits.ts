@@ -65,15 +65,15 @@ export function limitIn(timeoutMs: number, clock: Clock, signal?: AbortSignal): 
 }
 
 /**
- * Minimum time in milliseconds for COMMIT or ROLLBACK, even if less is left of the caller's limit. Otherwise
- * the outcome of the transaction could stay unknown.
+ * Minimum time in milliseconds for COMMIT or ROLLBACK, even if less is left of the caller's limit. With less
+ * time, the outcome of the transaction could stay unknown.
  */
 const END_MS = 5_000;
 
 /**
  * Returns the limit for work that ends a call: a commit, rollback or savepoint. The time is the statement
- * timeout or what remains of `outer`, whichever is less. The signal of `outer` is ignored. Returns undefined
- * when there is no limit.
+ * timeout, or the rest of `outer` but at least {@link END_MS}, whichever is less. The signal of `outer` is
+ * ignored. Returns undefined when there is no limit.
  */
 export function endingLimit(
   outer: Limit | undefined,

@@ -45,8 +45,8 @@ export interface PoolOptions {
    */
   readonly idleSeconds?: number | undefined;
   /**
-   * Lifetime of a connection in seconds, 10 ... 604_800. Each connection varies it at random by up to a
-   * tenth. When an older connection is returned, it closes. Default 1_800.
+   * Lifetime of a connection in seconds, 10 ... 604_800. The lifetime of each connection differs at random by
+   * up to a tenth. A connection that is older is closed when its caller returns it. Default 1_800.
    */
   readonly maxLifetimeSeconds?: number | undefined;
   /**
@@ -118,7 +118,7 @@ export interface DatabaseOptions {
   readonly synchronous?: 'full' | 'normal' | undefined;
   /**
    * SQLite: milliseconds that a statement waits for the lock of another process, 0 ... 2_147_483_647. After
-   * them, it fails with LockTimeout. Default 5_000.
+   * this time, the statement fails with LockTimeout. Default 5_000.
    */
   readonly busyTimeoutMs?: number | undefined;
   /**

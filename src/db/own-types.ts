@@ -1,6 +1,6 @@
 /**
- * Custom types: how a program reads and writes values of a database type that the clients do not support, or
- * that they read in another form.
+ * Custom types: how a program reads and writes values of a database type that this library does not support,
+ * or that it reads in another form than the program needs.
  *
  *   const db = await openDatabase(url, { types: { vector: { parse: JSON.parse, encode: JSON.stringify } } });
  *   await db.execute('insert into item (embedding) values (?)', [typed('vector', [1, 2, 3])]);
@@ -15,7 +15,7 @@ import type { Dialect } from './driver.ts';
 /** Conversions of one type. */
 export interface OwnType {
   /**
-   * Converts a value from the database. For a type that the client does not know, `value` is text from
+   * Converts a value from the database. For a type that this library does not know, `value` is text from
    * PostgreSQL, and text or bytes from MySQL and MariaDB. NULL is always null and is not passed. When `parse`
    * throws, the statement rejects with a DataError.
    */
@@ -33,7 +33,7 @@ export interface CheckedType {
   readonly encode: ((value: unknown) => unknown) | undefined;
 }
 
-/** Types that the option `types` must not contain, because the clients themselves need to read them. */
+/** Types that the option `types` must not contain, because this library itself needs to read them. */
 const KEPT: Readonly<Record<'postgres' | 'mysql', ReadonlySet<string>>> = {
   postgres: new Set(
     'bool int2 int4 int8 oid text varchar bpchar char name bytea void unknown regclass regtype'.split(' '),
@@ -48,8 +48,8 @@ const KEPT: Readonly<Record<'postgres' | 'mysql', ReadonlySet<string>>> = {
 /**
  * Checks the option `types`. Returns undefined when it contains no types.
  *
- * @throws SvcError `E_DB_OPTION` for a type that the client reads itself, or one without parse and encode;
- *   `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for other mistakes
+ * @throws SvcError `E_DB_OPTION` for a type that this library itself needs to read, or one without parse and
+ *   encode; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for other mistakes
  */
 export function readOwnTypes(
   types: Readonly<Record<string, OwnType>>,
@@ -61,7 +61,7 @@ export function readOwnTypes(
     const name = given.toLowerCase();
     if (kept?.has(name) === true)
       throw new SvcError('E_DB_OPTION', [
-        `"types.${given}" cannot be set, because the client reads this type itself`,
+        `"types.${given}" cannot be set, because this library itself needs to read this type`,
       ]);
     read.set(name, readType(name, type));
   }

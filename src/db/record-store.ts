@@ -43,8 +43,8 @@ const WRITES_PER_SWEEP = 16;
 /** Maximum number of records that one sweep deletes, which takes about a millisecond. */
 const SWEPT_AT_ONCE = 256;
 /**
- * A process counts the records again after it has used one part in this many of the remaining capacity. So
- * this many processes together stay within the limit.
+ * A process may insert one 16th of the remaining capacity, and must then count the records again. So up to 16
+ * processes together stay within the limit.
  */
 const PROCESSES = 16;
 /** Maximum number of attempts after a conflict. The longest pause between attempts doubles each time. */
@@ -207,8 +207,8 @@ export class DatabaseRecordStore implements RecordStore {
   }
 
   /**
-   * Does the work of #addBelow() in MySQL. The lock belongs to a connection, so all statements run on that
-   * connection.
+   * Does the work of #addBelow() in MySQL. The lock belongs to a connection, so all statements run on the
+   * connection that holds it.
    */
   async #addBelowInMySql([key, value, deadlineMs, most, , expiredMs]: Params): Promise<number> {
     const params = [key!, value!, deadlineMs!, expiredMs!];

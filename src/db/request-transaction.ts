@@ -101,7 +101,8 @@ async function* transactionOf(
     begun.resolve(tx);
     return left.promise;
   }, options);
-  // reject `begun` if the transaction could not begin; an error of its end is thrown by `await running` below
+  // rejects `begun` if the transaction cannot begin; an error of its commit is thrown by `await running`
+  // below
   running.catch(begun.reject);
   const tx = await begun.promise;
   try {

@@ -232,7 +232,7 @@ export class Splitter implements SplitScript {
    */
   #countBlocks(word: string): void {
     if (this.#object === '' && this.#last !== '=' && this.#last !== '@' && OBJECT.test(word))
-      this.#object = word; // an OBJECT word after `=` or `@` would be a name
+      this.#object = word; // after `=` or `@`, a word that matches OBJECT is a name
     const hasBody = this.#isMySql && HAS_BODY.test(this.#object);
     if (word === 'end') this.#closed = this.#blocks.pop();
     else if (this.#last === 'end') {
@@ -256,7 +256,7 @@ export class Splitter implements SplitScript {
     OPENS_BLOCK.lastIndex = this.lexer.start;
     if (!OPENS_BLOCK.test(this.lexer.source)) return false;
     if (this.#blocks.length === 0) return this.#isAtBody();
-    // false after a statement `do` that evaluates an expression: `do if(a, b, c)`
+    // false after a `do` that is itself a statement, because an expression follows it: `do if(a, b, c)`
     if (this.#last === 'do' && BEFORE_STATEMENT.test(this.#beforeLast)) return false;
     return (
       BEFORE_STATEMENT.test(this.#last) &&

@@ -60,8 +60,8 @@ export class TextCache<V> {
 }
 
 /**
- * Prepared statements of one server connection; `H` is the type of their handles. The server is asked to
- * close an evicted statement together with the next request.
+ * Prepared statements of one server connection. `H` is the type of the names or numbers by which the server
+ * knows them. The next request also asks the server to close evicted statements.
  */
 export class PreparedStatements<S, H extends string | number> extends TextCache<S> {
   readonly #handleOf: (statement: S) => H | undefined;

@@ -721,7 +721,7 @@ test('cached() stores a result under the key that the option "key" returns', asy
   assert.equal(await load.delete({ id: 1, call }), true);
   await assert.rejects(cached(() => 1, { key: () => 5 as unknown as string })(), {
     code: 'E_CACHED_KEY',
-    message: /the key function returned 5/,
+    message: /the function of the option "key" returned 5,/,
   });
   await assert.rejects(
     cached(() => 1, {

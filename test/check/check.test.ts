@@ -312,7 +312,7 @@ test('a finding about a middleware has the place of its app.use() call', () => {
   };
   assert.deepEqual(
     about(make().use(broken)).map(({ subject, remedy }) => [subject, remedy]),
-    [['middleware csrf', 'Register the middleware: app.use(new SessionMiddleware())']],
+    [['middleware csrf', 'Register the session middleware: app.use(new SessionMiddleware())']],
   );
 });
 

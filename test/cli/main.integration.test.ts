@@ -374,7 +374,7 @@ test('svc run ends with status 1 when the port is in use', async (t) => {
   assert.equal(status, 1);
   assert.equal(
     stderr,
-    `svc: Cannot listen on 127.0.0.1:${port}: the address is in use\n     Choose another --host or --port, or stop the process that holds the address\n`,
+    `svc: Cannot listen on 127.0.0.1:${port}: the address is in use\n     Choose another --host or --port, or stop the process that uses the address\n`,
   );
 });
 
@@ -386,7 +386,7 @@ test('if Node runs with --permission and an --allow flag is missing, svc names t
       env: { NODE_V8_COVERAGE: '' },
     });
   const reported = (flag: string): string =>
-    `svc: Cannot continue, because Node runs with --permission: the permission ${flag} is missing\n     Start Node with that permission;`;
+    `svc: Cannot continue, because Node runs with --permission: the permission ${flag} is missing\n     Start Node with the missing permission;`;
   const checked = await permitted([], ['check', 'app.ts']);
   assert.deepEqual(
     [checked.status, checked.stderr.slice(0, reported('--allow-child-process').length)],

@@ -352,8 +352,8 @@ function scriptOf(
 }
 
 /**
- * Returns the directives in the comments before the first statement. Reads every kind of comment, because
- * rows may be lost if a directive is missed.
+ * Returns the directives in the comments before the first statement. Reads every kind of comment: if
+ * "no-foreign-keys" were missed, `drop table` could delete rows of other tables.
  */
 function directivesOf(head: readonly string[], refuse: (problem: string) => SvcError): string[] {
   return head.flatMap((comment) => {

@@ -23,8 +23,8 @@ export interface Migratable {
   readonly name: string;
   /**
    * Opens the database without starting the application. Disposing of the result closes the database. With
-   * `onlyReads` the database is neither created nor written. Rejects when the database cannot be reached.
-   * `onDone` is called after each migration that was applied or undone.
+   * `onlyReads`, a missing database is not created, and an existing one is not changed. Rejects when the
+   * database cannot be reached. `onDone` is called after each migration that was applied or undone.
    */
   openMigrator(options?: {
     readonly onlyReads?: boolean;

@@ -41,7 +41,8 @@ export type Choose = (rows: readonly Applied[]) => Task | undefined;
 
 /**
  * Returns the statement that creates the table `svc_migrations`. All columns are text, because every engine
- * has that type. In MySQL, keys cannot be text. The time is ISO 8601 in UTC.
+ * has that type. In MySQL the key is a varchar, because text cannot be a key there. The time is ISO 8601 in
+ * UTC.
  */
 export function createTable(dialect: Dialect): string {
   const key =
@@ -126,8 +127,8 @@ export function nextOf(migrations: readonly Migration[], rows: readonly Applied[
 
 /**
  * Returns the last applied migration and its down script.
- * @throws SvcError `E_MIGRATION_DOWN` when the down script is missing, `E_MIGRATION_UNFINISHED` when a
- *   migration has begun and not ended
+ * @throws SvcError `E_MIGRATION_DOWN` when no source has the migration or its down script,
+ *   `E_MIGRATION_UNFINISHED` when a migration has begun and not ended
  */
 export function lastOf(migrations: readonly Migration[], rows: readonly Applied[]): Task | undefined {
   refuseUnfinished(rows);

@@ -124,8 +124,8 @@ const schemaOf = pageSchemas(
 export class KeysetPages {
   readonly #columns: readonly OrderColumn[];
   /**
-   * Text of the sort order. It is part of the signature, so a cursor is valid only for a list with the same
-   * order.
+   * Text of the sort order. The signature of a cursor includes it, so a cursor is valid only for a list with
+   * the same order.
    */
   readonly #signature: string;
   readonly #secret: Secrets | undefined;
@@ -303,7 +303,9 @@ function cursorKeys(secret: Secrets | undefined, req: HttpRequest | undefined): 
   const config = req?.state.get(services).config;
   const secrets = secret ?? (config === undefined ? undefined : authSecrets(config));
   if (secrets === undefined)
-    throw new SvcError('E_SECRET_ABSENT', ['fetch() received neither the request nor the option "secret"']);
+    throw new SvcError('E_SECRET_ABSENT', [
+      'fetch() was called without "req", and KeysetPages without the option "secret"',
+    ]);
   return Keyring.of(secrets).derive(LABEL);
 }
 

@@ -84,7 +84,7 @@ async function connectHost(
     const found = await logIn(connection, user, password, clientName, limit);
     if (role === 'primary' && found === 'replica')
       throw new ConnectionLost(
-        `The server at ${shown} is a replica, which refuses writes: write the address of the primary, or add the parameter role=any`,
+        `The server at ${shown} is a replica, which refuses writes: use the address of the primary, or add the parameter role=any`,
         { sqlstate: '08001' },
       );
     if (database !== 0) await select(connection, database, shown, limit);
@@ -99,7 +99,7 @@ async function connectHost(
         cause: error,
       });
     throw error instanceof RedisError && !/max number of clients/i.test(error.message)
-      ? new RedisFault(`${shown} refused the log-in of "${user || 'default'}" (${error.reply})`, {
+      ? new RedisFault(`${shown} refused the login of "${user || 'default'}" (${error.reply})`, {
           sqlstate: '28000',
           cause: error,
         })
@@ -108,8 +108,8 @@ async function connectHost(
 }
 
 /**
- * Returns whether the server closed the connection or sent nothing. In that case it may be another kind of
- * server, such as PostgreSQL.
+ * Returns whether the server closed the connection or sent nothing. Then it may be a server of another kind,
+ * such as PostgreSQL.
  */
 function isUnexplained(error: unknown): boolean {
   return error instanceof QueryTimeout || (error instanceof ConnectionLost && error.sqlstate === '08006');
@@ -132,7 +132,7 @@ async function select(
     if (!(cause instanceof RedisError) || cause.reply !== 'ERR') throw cause;
     throw new RedisFault(
       /cluster/i.test(cause.message)
-        ? `${shown} is a node of a cluster, and clusters are not supported: name a server outside a cluster`
+        ? `${shown} is a node of a Redis cluster, which is not supported: use the address of a server that is not part of a cluster`
         : `${shown} has no database ${database}: use a number below the server's setting "databases" (16 by default)`,
       { sqlstate: '3D000', cause },
     );

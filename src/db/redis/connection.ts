@@ -47,8 +47,8 @@ interface RedisConnectionDeps {
 /** Maximum size in bytes of commands that are buffered and not sent yet. */
 const MAX_UNSENT_BYTES = 64 * 1024 * 1024;
 /**
- * Milliseconds without any data from the server after which the connection counts as lost, if a caller has
- * stopped waiting for a command.
+ * When the limit of a command is reached, the connection counts as lost if the server has sent no data for
+ * this many milliseconds.
  */
 const SILENT_MS = 5_000;
 /** Milliseconds that close() waits for pending commands. */
@@ -127,7 +127,8 @@ export class RedisConnection {
 
   /**
    * Sends all commands in one block, with no other caller's command between them, or sends none. Returns the
-   * reply to the last command. If the server refuses one of the others, the error names it.
+   * reply to the last command. If the last command fails because the server refused an earlier one, the error
+   * includes that refusal.
    */
   async sendAll(
     commands: readonly (readonly RespArgument[])[],
@@ -146,8 +147,8 @@ export class RedisConnection {
     } catch (error) {
       if (!(error instanceof RedisError && error.reply === 'EXECABORT' && refused instanceof Error))
         throw error;
-      // the refusal is due to the state of the server, for example a replica or a server that is loading its
-      // data
+      // another class than RedisError: the server refuses all such commands, for example because it is a
+      // replica or is loading its data
       if (!(refused instanceof RedisError)) throw refused;
       error.message += ` (${refused.message})`;
       throw error;
@@ -166,7 +167,7 @@ export class RedisConnection {
       return undefined;
     return Promise.reject(
       new PoolTimeout(
-        `Too many Redis commands are pending: ${this.#pending} wait for their replies, which is the limit`,
+        `Too many Redis commands are pending: ${this.#pending} wait for their replies (at most ${this.#maxPending}), or more than ${MAX_UNSENT_BYTES} bytes wait to be sent`,
         {
           sqlstate: '53300',
         },

@@ -73,8 +73,8 @@ export class RedisLink {
 
   /**
    * Waits for a connection.
-   * @throws the error of the limit when it is reached first, or the error of the last attempt; at once
-   *   RedisFault or SvcError, if the server refuses the client permanently
+   * @throws when the limit is reached: the error of the last failed attempt, or of the limit if no attempt
+   *   has failed; at once RedisFault or SvcError if the server refuses the client permanently
    */
   async connected(limit: Limit): Promise<RedisConnection> {
     this.start();

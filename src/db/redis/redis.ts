@@ -246,8 +246,8 @@ export class Redis implements AsyncDisposable {
 
   /**
    * Opens a connection for one caller: for blocking commands (BLPOP, XREAD BLOCK) and sequences (WATCH,
-   * MULTI, EXEC). The connection timeout of the address applies. close() of the client also closes this
-   * connection.
+   * MULTI, EXEC). Connecting to each host takes at most the `connect_timeout` of the address. close() of the
+   * client also closes this connection.
    *
    * @throws ConnectionLost, QueryTimeout when no server responds; QueryCanceled when the signal aborts;
    *   RedisError for a refused login; SvcError `E_DB_CONNECT` for TLS mistakes, `E_REDIS_CLOSED` when the
@@ -274,7 +274,11 @@ export class Redis implements AsyncDisposable {
     }
   }
 
-  /** Subscribes to a channel, and returns without waiting for a connection. @internal */
+  /**
+   * Like {@link subscribe}, but also resolves if the server is not reachable. Then the next connection
+   * subscribes to the channel.
+   * @internal
+   */
   subscribeLater(channel: string, fn: RedisSubscriberFunction): Promise<AsyncDisposable> {
     return this.#subscribing().subscribe(channel, fn, {}, true);
   }

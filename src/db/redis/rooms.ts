@@ -32,7 +32,7 @@ export class RedisRoomBus implements RoomBus {
   readonly #publisher = randomBytes(PUBLISHER_BYTES);
   #count = 0;
   #listening: Promise<AsyncDisposable> | undefined;
-  /** Runs changes of the subscription one after another. */
+  /** Settles when the last change of the subscription is complete. The next change waits for it. */
   #work: Promise<unknown> = Promise.resolve();
 
   /** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value */

@@ -47,8 +47,8 @@ export interface RedisCacheOptions extends RedisStoreOptions {
 }
 
 /**
- * Maximum length in bytes of a key that is stored unchanged. For RedisCache it is greater, because clear()
- * finds keys by their prefix.
+ * Maximum length in bytes of a key that is stored unchanged; a longer key is hashed. RedisCache uses a
+ * greater limit, because clear() cannot find hashed keys by a long prefix.
  */
 const MAX_KEY_BYTES = 200;
 const MAX_CACHE_KEY_BYTES = 2_000;
@@ -115,8 +115,8 @@ export class RedisCache implements CacheBackend {
   }
 
   /**
-   * Removes the keys with a prefix. Scans every key of the database, a thousand at a time, so that other
-   * commands can run between the steps.
+   * Removes the keys with a prefix. Scans every key of the database, about a thousand at a time, so that
+   * other commands can run in between.
    */
   async clear(prefix: string = ''): Promise<void> {
     const pattern = `${(this.#prefix + prefix).replace(/[\\*?[\]]/g, '\\$&')}*`;
@@ -266,8 +266,8 @@ function kindsOf(
 }
 
 /**
- * Returns the key itself, or its prefix and digest if the key is long or not valid text. A key that looks
- * like such a digest is also replaced, so that keys never collide.
+ * Returns the key itself, or its first characters and its digest if the key is long or not valid text. A key
+ * that contains MARK is also replaced, so that keys never collide.
  */
 function shortened(key: string, maxBytes: number): string {
   if (

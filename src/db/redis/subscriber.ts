@@ -47,7 +47,7 @@ export class RedisSubscriber {
   #link: RedisLink | undefined;
   #hadConnection = false;
   #keepalive: Disposable | undefined;
-  /** Runs changes of subscriptions one after another. */
+  /** Settles when the last change of a subscription is complete. The next change waits for it. */
   #work: Promise<unknown> = Promise.resolve();
   #isClosed = false;
 

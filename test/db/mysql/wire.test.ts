@@ -99,7 +99,7 @@ const MESSAGES: readonly (readonly [
     { errno: 1062, sqlstate: '23000', message: 'Duplicate' },
   ],
   [
-    'ERR before the log-in',
+    'ERR before the login',
     Buffer.from([0xff, 0x10, 0x04, ...Buffer.from('Too many connections')]),
     read.readError,
     { errno: 1040, sqlstate: '', message: 'Too many connections' },

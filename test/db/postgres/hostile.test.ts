@@ -229,7 +229,7 @@ test('PostgreSQL login: if the server offers no PLUS mechanism over TLS, the cli
   assert.match(await said.promise, /SCRAM-SHA-256\0....y,,n=,r=/s);
 });
 
-// ── the log-in ──
+// ── the login ──
 
 test('PostgreSQL client: if the certificate was not verified, a clear-text password is sent only to a server on this machine', async (t) => {
   const seen: string[] = [];

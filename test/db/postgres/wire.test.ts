@@ -251,7 +251,7 @@ for (const [what, length] of [
   ['shorter than its length field', 3],
   ['of length 0', 0],
   ['of a negative length', -1],
-  ['longer than a log-in needs', MAX_LOGIN_BYTES + 1],
+  ['longer than a login needs', MAX_LOGIN_BYTES + 1],
   ['of 2 GiB', 2 ** 31 - 1],
 ] as const) {
   test(`MessageReader refuses a message ${what} as soon as its header has arrived, in one chunk or in two`, () => {

@@ -268,7 +268,7 @@ test('Redis connection: when the server ends each connection at once, the client
   assert.ok(fake.connections >= 3 && fake.connections < 30, `${fake.connections} connections in ten seconds`);
 });
 
-// ── the log-in ──
+// ── the login ──
 
 test('Redis connection: with a server that does not know HELLO, the client uses RESP2', async (t) => {
   const fake = await serving(t, ([name, ...rest]) => {
@@ -306,7 +306,7 @@ for (const [what, answer, problem] of [
   [
     'a node of a cluster',
     '-ERR SELECT is not allowed in cluster mode\r\n',
-    /is a node of a cluster, and clusters are not supported/,
+    /is a node of a Redis cluster, which is not supported/,
   ],
 ] as const) {
   test(`Redis connection: the error of open() names ${what}, and open() does not retry`, async (t) => {
