@@ -2,8 +2,8 @@
  * Child process that imports an application to inspect it: it receives one request, sends one response and
  * exits.
  *
- * Its standard output is connected to standard error of the parent, so that output of the application does
- * not mix with a report.
+ * The standard output of this process is connected to standard error of the parent, so that output of the
+ * application does not mix with a report.
  */
 import { systemClock } from '../base/clock.ts';
 import { makeReport, probe } from '../check/check.ts';

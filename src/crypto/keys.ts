@@ -7,8 +7,8 @@
  * - HKDF-SHA-256 (RFC 5869) with a label derives one key for each other purpose: derive('svc cookie').
  * - HKDF-SHA-256 with the salt "svc key id" derives the public id of the secret, 9 bytes.
  *
- * So a signature for one purpose is never valid for another (RFC 8725 §3.11). Secrets are used as they are:
- * text that looks like hexadecimal or base64 is not decoded.
+ * Each purpose has its own key, so a signature for one purpose is never valid for another (RFC 8725 §3.11).
+ * Secrets are used as they are: text that looks like hexadecimal or base64 is not decoded.
  */
 import { createHmac, createSecretKey, hash, hkdfSync, randomBytes } from 'node:crypto';
 import { SvcError } from '../base/errors.ts';
@@ -310,7 +310,8 @@ function entropyBits(secret: string): number {
  * Formulas:
  *   inner = SHA-256(key ⊕ 3636... || text)      mac = SHA-256(key ⊕ 5c5c... || inner)      blocks of 64 bytes; a longer key is hashed first
  *
- * It takes 0.64 of the time of createHmac(), which creates a stream and two native objects for each text
+ * Two calls of hash() take 0.64 of the time of createHmac(), which creates a stream and two native objects
+ * for each text
  * (test/bench/parts.mjs --only='HS256 tokens'). The inner hash is a string with one character for each byte,
  * because a Buffer would take longer.
  */

@@ -375,9 +375,9 @@ const HERE = 'http://local.invalid';
  * Returns `value` if it is a path of this site, such as `/path?query#fragment`; otherwise undefined. Use it
  * for redirect targets from a request, such as `localPath(req.query.get('next')) ?? '/'`.
  *
- * It refuses everything that a browser, or a proxy that decodes twice, could take for another host or for a
- * script: `//evil.example`, `/\evil.example`, `https:evil.example`, `javascript:...`. It also refuses tabs
- * and line ends, and their escapes in the path.
+ * Refuses everything that a browser, or a proxy that decodes twice, could take for another host or for a
+ * script: `//evil.example`, `/\evil.example`, `https:evil.example`, `javascript:...`. Also refuses tabs and
+ * line ends, and their escapes in the path.
  */
 export function localPath(value: unknown): string | undefined {
   if (typeof value !== 'string' || !value.isWellFormed()) return undefined;

@@ -2,7 +2,7 @@
  * State of an application or request: values under typed keys, which plugins and middleware set for other
  * code.
  *
- * Also: the default scope of a dependency source, which applies if `Depends()` names no scope.
+ * This file also stores the default scope of a dependency source, for a `Depends()` without a scope.
  */
 import { SvcError } from '../base/errors.ts';
 import type { Context, HttpRequest, Services, Session, StateKey, StateMap } from './contracts.ts';

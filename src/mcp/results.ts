@@ -21,7 +21,7 @@ export interface ToolResult {
   readonly content: readonly ToolContentPart[];
   readonly structuredContent?: unknown;
   readonly isError?: boolean;
-  /** Its member `svc/status` is the HTTP status of the response. */
+  /** Metadata of the result. The member `svc/status` is the HTTP status of the response. */
   readonly _meta?: JsonObject;
 }
 

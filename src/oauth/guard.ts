@@ -1,7 +1,6 @@
 /**
- * Rate limits and audit log that all endpoints use.
- *
- * Also checks whether a request that is authenticated by cookies comes from a page of this origin.
+ * Rate limits and audit log that all OAuth endpoints use, and the check that a request which is authenticated
+ * by cookies comes from a page of this origin.
  */
 import { TooManyRequests } from '../base/errors.ts';
 import { MemoryRateLimitStore } from '../cache/stores.ts';

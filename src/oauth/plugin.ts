@@ -1,7 +1,7 @@
 /**
- * The plugin: options, routes and clean-up. login-endpoints.ts and token-endpoints.ts handle the requests.
+ * The OAuth plugin: options, routes and clean-up. login-endpoints.ts and token-endpoints.ts handle requests.
  *
- * Its routes are GET /oauth/login, GET and POST /oauth/callback, POST /oauth/token and POST /oauth/revoke.
+ * The routes are GET /oauth/login, GET and POST /oauth/callback, POST /oauth/token and POST /oauth/revoke.
  * With several providers, each also has GET /oauth/{provider}/login, and GET and POST
  * /oauth/{provider}/callback.
  */

@@ -2,8 +2,8 @@
  * Generates the OpenAPI 3.1 document of a compiled application. Nothing is declared twice: the document
  * follows from the compiled routes, schemas and guards that handle requests.
  *
- * It has one operation for each method of a route, named schemas under `components` (see
- * schema/json-schema.ts), and the members that `meta: { openapi: { ... } }` adds or overrides. It leaves out
+ * The document has one operation for each method of a route, named schemas under `components` (see
+ * schema/json-schema.ts), and the members that `meta: { openapi: { ... } }` adds or overrides. It omits
  * routes of the framework such as `/docs`, static files, and routes with `meta: { docs: false }`.
  */
 import { isRecord, defined } from '../base/options.ts';

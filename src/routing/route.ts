@@ -74,10 +74,7 @@ type Given<S> = {
         : never;
 };
 
-/**
- * Context of a handler: path parameters, the inputs and dependencies of its spec, and the dependencies of its
- * routers.
- */
+/** Context of a handler: path parameters, inputs, and the dependencies of its route and routers. */
 export type HandlerContext<P extends string, S = object, D = object> = Context & {
   readonly params: PathParams<P>;
 } & Given<S> &
@@ -430,17 +427,12 @@ export class Routes {
 /** Type of a path below the prefix of a router. */
 type Below<B extends string, P extends string> = `${B}${P}`;
 
-/**
- * Collects routes. The application itself is a router. includeRouter() adds the routes of other routers.
- */
+/** Collects routes. The application itself is a router; includeRouter() adds those of other routers. */
 export class Router<
   const D extends Dependencies = Record<never, never>,
   const B extends string = '',
 > extends Routes {
-  /**
-   * @throws SvcError `E_PATH_TEMPLATE` when the prefix is invalid, `E_ROUTE_SPEC` when a value in `deps` is
-   * not a dependency
-   */
+  /** @throws SvcError `E_PATH_TEMPLATE` for an invalid prefix, `E_ROUTE_SPEC` for an invalid dependency */
   constructor(options: RouterOptions<D, B> = {}) {
     super(options);
   }

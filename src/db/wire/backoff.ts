@@ -6,8 +6,8 @@
  * random. After a failure or a broken connection, only one attempt runs at a time. Each success doubles the
  * maximum number of concurrent attempts.
  *
- * So callers notice within a second that the server is available again, and the server never receives a burst
- * of attempts.
+ * These pauses let callers notice within a second that the server is available again, and the server never
+ * receives a burst of attempts.
  */
 
 /** First pause in milliseconds. Each further pause is twice as long. */

@@ -3,11 +3,11 @@
  * refuses to run in production. Otherwise it follows the standards: code flow with PKCE S256, `iss` in
  * responses, single-use codes, id_token, user info, discovery, JWK set, logout.
  *
- * Its endpoints are GET /.well-known/openid-configuration, GET /jwks, GET and POST /authorize, POST /token,
+ * The endpoints are GET /.well-known/openid-configuration, GET /jwks, GET and POST /authorize, POST /token,
  * GET and POST /userinfo, GET and POST /logout.
  *
- * It can run on its own server at 127.0.0.1 or as routes of an application, or handle requests that are
- * passed to `handle()`.
+ * DevProvider can run on its own server at 127.0.0.1 or as routes of an application, or handle requests that
+ * are passed to `handle()`.
  */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { http } from '../../base/node-http.ts';

@@ -189,7 +189,7 @@ class FastReceived extends ReceivedMessage {
     });
   }
 
-  /** Also returns false if bytes of the body have already arrived, or the client waits for "100 Continue". */
+  /** Returns false if bytes of the body have already arrived, or the client waits for "100 Continue". */
   override handTo(taker: BodyTaker): boolean {
     if (this.complete || this.readableLength > 0 || this.readableFlowing !== null || this.awaitsContinue)
       return false;
