@@ -66,7 +66,6 @@ export function memberOf(object: Given, property: string): Given | undefined {
     what,
     route: object.route,
     checked: object.checked,
-    isRaw: object.isRaw,
     lead: '',
     text: '',
     ...more,

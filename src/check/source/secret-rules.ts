@@ -36,7 +36,8 @@ function findComparisons(sources: Sources, report: ReportNode): void {
     const sides = [node.left, node.right].map(plain);
     const [left, right] = sides as [Node, Node]; // map() keeps the length, so there are two sides
     const isSecret = isSecretOfServer(left, right, module) || isSecretOfServer(right, left, module);
-    if (!isSecret || isConfirmation(sides.map(wordOf)) || isChangeTest(node, sides)) continue;
+    if (!isSecret || isConfirmation(sides.map(wordOf)) || isChangeTest(node, sides) || isLookup(node))
+      continue;
     report(
       'SVC621',
       module,
@@ -44,6 +45,18 @@ function findComparisons(sources: Sources, report: ReportNode): void {
       `"${node.operator}" stops at the first difference, so its duration shows how much of the secret matches`,
     );
   }
+}
+
+/**
+ * Whether a comparison only finds an element of a list: `tokens.find((each) => each.token === token)`. The
+ * duration of a search says little about one element.
+ */
+function isLookup({ parent }: Node): boolean {
+  return (
+    parent?.type === 'function' &&
+    parent.parent?.type === 'call' &&
+    /^(?:find\w*|filter)$/.test(calledName(parent.parent) ?? '')
+  );
 }
 
 /** Returns the expression without conversions: `key` for `key.trim()`, `await key` and `String(key)`. */
@@ -244,7 +257,10 @@ function isSecretSetting(node: Node, module: SourceModule): boolean {
 // -- SVC622: secrets from Math.random() --
 
 const SECRET_NAME =
-  /^(?:csp|page|script)?nonce$|(?:token|secret|password|passwd|otp|csrf|apikey|sessionid|sid|resetcode|invitecode|verificationcode|magiclink|onetimecode|pin|passcode|recoverycode)s?$/;
+  /^(?:csp|page|script)nonce$|^(?:access|refresh|auth|bearer|id|api|user|admin|session|login|remember|csrf|xsrf|security|secret|magic|email|reset|password|passwordreset|resetpassword|verify|verification|confirm|confirmation|activation|invite|invitation|registration|signup|unsubscribe|share)?tokens?$|(?:secret|password|passwd|otp|csrf|apikey|sessionid|sid|resetcode|invitecode|verificationcode|magiclink|onetimecode|passcode|recoverycode)s?$|^pins?$/;
+
+/** Words of code about clients. In other code, a token may be the mark of a lock, a channel or a page. */
+const OF_CLIENTS = /passw|log_?in|auth|session|e-?mail|verif|reset|invit|cookie/i;
 
 function findRandom(sources: Sources, report: ReportNode): void {
   const reported = new Set<Node>();
@@ -254,6 +270,7 @@ function findRandom(sources: Sources, report: ReportNode): void {
     const name = secretNameAround(call) ?? secretMaker(call);
     const statement = statementAround(call);
     if (name === undefined || isNamedId(call, name) || reported.has(statement)) continue;
+    if (/^tokens?$/.test(bare(name)) && !OF_CLIENTS.test(module.source)) continue;
     // two calls in one expression are reported once: `Math.random().toString(36) +
     // Math.random().toString(36)`
     reported.add(statement);
@@ -374,7 +391,7 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
     if (text === undefined || isSlowLater(call, module)) continue;
     // no finding if the result replaces the text, because a slow hash probably follows; if the text is
     // already a hash, whose own call is reported; or if the digest is compared at once
-    if (replaces(call, text) || isHashOfHash(text, module) || isCompared(call)) continue;
+    if (replaces(call, text) || isHashOfHash(text, module) || isCompared(call) || isOfObject(call)) continue;
     // the protocol prescribes this hash, for example HTTP digest authentication
     if (mentions(text, (word) => /nonce|challenge|realm/.test(word))) continue;
     const isOfHelper = /^(?:md5|sha1|sha256)$/.test(meaning);
@@ -471,9 +488,24 @@ function isCompared(call: Call): boolean {
 
 /** Whether the hash replaces the text: `password = createHash(…).update(password).digest()`. */
 function replaces(call: Call, text: Node): boolean {
+  const target = targetOf(call);
+  return target !== undefined && target === pathOf(text);
+}
+
+/**
+ * Whether a member of an object keeps the hash: `this.password = createHash(…)` in a class. Such an object may
+ * live in memory only, as the room of a game does.
+ */
+function isOfObject(call: Call): boolean {
+  const isMember = targetOf(call)?.startsWith('this.') === true;
+  return isMember && functionAround(call)?.parent?.parent?.type === 'class';
+}
+
+/** Returns the path to which code assigns the result of a chain of calls. */
+function targetOf(call: Call): string | undefined {
   let at: Node | undefined = call.parent;
   while (at?.type === 'member' || at?.type === 'call') at = at.parent;
-  return at?.type === 'assign' && pathOf(at.target) !== undefined && pathOf(at.target) === pathOf(text);
+  return at?.type === 'assign' ? pathOf(at.target) : undefined;
 }
 
 /** Returns the first call of a chain: `createHash(…)` for `createHash(…).update(…).update(…)`. */
