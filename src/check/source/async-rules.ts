@@ -41,10 +41,11 @@ function findPipes(sources: Sources, report: ReportNode): void {
     if (![object, call.args[0]!].some((node) => isOfNode(node, module))) continue;
     const name = pathOf(object);
     const around = functionAround(call);
-    const code = module.source.slice(around?.start ?? 0, around?.end);
+    // outside of any function, the module is a script, which an error may end
+    if (around === undefined) continue;
+    const code = module.source.slice(around.start, around.end);
     const target = pathOf(call.args[0]!);
     if (
-      around !== undefined &&
       returnsOf(around).some((value) => pathOf(value) !== undefined && [name, target].includes(pathOf(value)))
     )
       continue;

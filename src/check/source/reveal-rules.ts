@@ -39,7 +39,7 @@ function findLogged(sources: Sources, report: ReportNode): void {
     if (isConsole && isCommand(module)) continue;
     for (const arg of call.args) {
       const name = loggedName(arg, isConsole, module);
-      if (name === undefined || (/token$/.test(bare(name)) && isRefusal(call, module))) continue;
+      if (name === undefined || isHarmlessMessage(bare(name), call, module)) continue;
       report(
         'SVC625',
         module,
@@ -52,12 +52,14 @@ function findLogged(sources: Sources, report: ReportNode): void {
 }
 
 /**
- * Whether a log message says that the program rejected a token: `'Invalid token'`. Such a token is of no use
- * to a reader of the log. Messages for debugging are usually off.
+ * Whether a log message shows a password that the program has just generated, or a token that it rejected:
+ * `'Invalid token'`. Such a token is of no use to a reader of the log. Messages for debugging are usually off.
  */
-function isRefusal(call: Call, { source }: SourceModule): boolean {
-  const isShown = /^(?:log|info)$/.test(calledName(call) ?? '');
-  return !isShown || REFUSES.test(source.slice(call.start, call.end));
+function isHarmlessMessage(word: string, call: Call, { source }: SourceModule): boolean {
+  const text = source.slice(call.start, call.end);
+  if (/^(?:pass|pwd|\w*secret|privatekey|c(?:redit|ard|v))/.test(word))
+    return /generated|default|initial/i.test(text);
+  return !/^(?:log|info)$/.test(calledName(call) ?? '') || REFUSES.test(text);
 }
 
 const REFUSES =

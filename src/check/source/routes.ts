@@ -226,10 +226,19 @@ export function specOf({ call, module }: RouteCall): Node | undefined {
     .find((arg) => arg?.type === 'object');
 }
 
-/** Whether an argument of a route is a middleware that validates the request: `validate(schema)`. */
+/** Members in the options of middleware that validates requests. */
+const SCHEMA_KEYS = ['body', 'requestBody', 'bodySchema', 'schema', 'query', 'params'];
+
+/**
+ * Whether an argument of a route validates the request: `validate(schema)`, `route({ requestBody: 'Note' })`, or
+ * the options `{ schema: … }` of Fastify.
+ */
 export function validatesRequest(node: Node): boolean {
-  if (node.type === 'function' || node.type === 'object') return false;
+  if (node.type === 'function') return false;
+  if (node.type === 'object') return entryOf(node, 'schema') !== undefined;
   const named = node.type === 'call' ? node.callee : node;
+  if (node.type === 'call' && SCHEMA_KEYS.some((key) => node.args.some((arg) => entryOf(arg, key))))
+    return true;
   return /validat(?:e(?!d)|or|ion)|schema|celebrate|saniti[sz]|normali[sz]e|check(?:Param|Body|Query|Path)/i.test(
     pathOf(named) ?? '',
   );

@@ -259,8 +259,8 @@ function isSecretSetting(node: Node, module: SourceModule): boolean {
 const SECRET_NAME =
   /^(?:csp|page|script)nonce$|^(?:access|refresh|auth|bearer|id|api|user|admin|session|login|remember|csrf|xsrf|security|secret|magic|email|reset|password|passwordreset|resetpassword|verify|verification|confirm|confirmation|activation|invite|invitation|registration|signup|unsubscribe|share)?tokens?$|(?:secret|password|passwd|otp|csrf|apikey|sessionid|sid|resetcode|invitecode|verificationcode|magiclink|onetimecode|passcode|recoverycode)s?$|^pins?$/;
 
-/** Words of code about clients. In other code, a token may be the mark of a lock, a channel or a page. */
-const OF_CLIENTS = /passw|log_?in|auth|session|e-?mail|verif|reset|invit|cookie/i;
+/** Words of code about clients. In other code, a token may be the mark of a lock, and a session one of a device. */
+const OF_CLIENTS = /passw|log_?in|\bauth(?!or)|cookie|e-?mail|verif|reset|invit/i;
 
 function findRandom(sources: Sources, report: ReportNode): void {
   const reported = new Set<Node>();
@@ -270,7 +270,7 @@ function findRandom(sources: Sources, report: ReportNode): void {
     const name = secretNameAround(call) ?? secretMaker(call);
     const statement = statementAround(call);
     if (name === undefined || isNamedId(call, name) || reported.has(statement)) continue;
-    if (/^tokens?$/.test(bare(name)) && !OF_CLIENTS.test(module.source)) continue;
+    if (/^(?:\w*sessionid|sid|token|secret)s?$/.test(bare(name)) && !OF_CLIENTS.test(module.source)) continue;
     // two calls in one expression are reported once: `Math.random().toString(36) +
     // Math.random().toString(36)`
     reported.add(statement);
@@ -343,7 +343,7 @@ const BELONGS = /[a-z](?:For|Of|From)[A-Z]|cache|bust|placeholder|dummy|fake|moc
 
 /** Names of functions that generate secrets: `newInviteCode`, `generateOtp`. */
 const MAKES_SECRET =
-  /^(?:new|make|create|gen|generate|random|issue|build|next|get)(?:\w*?)(?:token|secret|password|passcode|otp|pin|nonce|apikey|invite|invitation|sessionid|resetcode|logincode|verificationcode|activationcode|magiclink)(?:code|id|string|key|value)?$/;
+  /^(?:new|make|create|gen|generate|random|issue|build|next|get)(?:new|random|unique|temp|temporary)?(?:(?:access|refresh|auth|api|user|session|login|csrf|reset|password|verification|verify|confirmation|activation|invite|email)?token|\w*secret|\w*password|passcode|otp|pin|nonce|apikey|invite|invitation|sessionid|resetcode|logincode|verificationcode|activationcode|magiclink)(?:code|id|string|key|value)?$/;
 
 /**
  * Returns the name of the function around a call. Undefined unless the name says that the function generates
@@ -388,7 +388,7 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
       : /^crypto\.hash$|^(?:md5|sha1|sha256)$/.test(meaning)
         ? call.args.at(meaning === 'crypto.hash' ? 1 : 0)
         : undefined;
-    if (text === undefined || isSlowLater(call, module)) continue;
+    if (text === undefined || isSlowLater(call, module) || isSecretSetting(text, module)) continue;
     // no finding if the result replaces the text, because a slow hash probably follows; if the text is
     // already a hash, whose own call is reported; or if the digest is compared at once
     if (replaces(call, text) || isHashOfHash(text, module) || isCompared(call) || isOfObject(call)) continue;

@@ -359,7 +359,7 @@ export function findMerged({ call, module, given: valueOf }: Visit, report: Repo
   for (const arg of call.args) {
     // an unknown function may select the members that it needs
     if (!MODEL.test(owner) && !(arg.type === 'object' && /^(?:insert|create)/.test(name))) continue;
-    if (OWN_LAYER.test(owner)) continue;
+    if (OWN_LAYER.test(owner) || SETTINGS.test(owner)) continue;
     const whole = wholeBody(arg, given);
     if (whole !== undefined) return tell(arg, whole);
   }

@@ -165,4 +165,29 @@ app.get('/b', async (req, res) => {
   res.json(await ask(shared));
 });
 `,
+  'middleware with a schema in its options': `
+app.post('/a', route({ requestBody: 'NoteSchema' }), async (req, res) => res.json(await Note.create({ ...req.body })));
+app.post('/b', { schema: { body: note } }, async (req) => await Note.create(req.body));
+app.post('/c', limit({ perMinute: 5 }), async (req) => await Note.create(req.body)); // SVC633
+app.put('/d', async (req) => await Settings.update(req.body));
+app.get('/e/:id', (req, res) =>
+  notes.by_id('notes', req.params.id).then((note) => need(note)).then(() => res.sendFile('notes/' + req.params.id)));
+`,
+  'chance for marks that no client presents': `
+export function generateCorrelationToken() { return Math.random().toString(36).slice(2); }
+export const createSessionId = (length) => String(Math.random()).slice(2, length);
+`,
+  'streams of a script, and keys from settings': `
+import { createHash } from 'node:crypto';
+createReadStream('site.css').pipe(createGzip()).pipe(createWriteStream('site.css.gz'));
+const password = process.env.PASSWORD;
+export const key = createHash('md5').update(password).digest('hex');
+`,
+  'passwords that a log announces': `
+export function start(user) {
+  console.log('generated credentials:', user.name, user.password);
+  log.debug('request with', user.apiKey);
+  console.log('credentials:', user.name, user.password); // SVC625
+}
+`,
 };
