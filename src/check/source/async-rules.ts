@@ -8,6 +8,7 @@ import * as fs from 'node:fs';
 import * as zlib from 'node:zlib';
 import { calledName, entryOf, functionAround, isWithin, pathOf, walk } from './nodes.ts';
 import { DATABASE, OF_DATABASE, isOtherTransaction } from './promise-rules.ts';
+import { literal } from './routes.ts';
 import { isCommand, makerOf, meaningOfCall } from './sources.ts';
 import { leadOf, returnsOf } from './values.ts';
 import type { SourceModule } from './modules.ts';
@@ -25,7 +26,9 @@ export function reportAsync(sources: Sources, report: ReportNode): void {
 
 // -- SVC613: pipe() without an error handler --
 
-const STREAMS = /(?:createReadStream|createWriteStream|create(?:Gzip|Gunzip|Deflate|Inflate|Brotli\w+))\b/;
+/** Functions of Node.js that create streams. Streams of other packages may handle their errors themselves. */
+const STREAMS =
+  /^(?:(?:\w*[fF]s|fs-extra|graceful-fs|zlib)\.)?create(?:ReadStream|WriteStream|Gzip|Gunzip|Deflate|Inflate|Brotli\w+)$/;
 
 function findPipes(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
@@ -35,14 +38,14 @@ function findPipes(sources: Sources, report: ReportNode): void {
     // another call receives the stream and handles its errors: `await finished(source.pipe(target))`
     if (call.parent?.type === 'call') continue;
     const { object } = call.callee;
-    const text = [object, call.args[0]!].map((node) => sourceOf(node, module)).join(' ');
-    if (!STREAMS.test(text)) continue;
+    if (![object, call.args[0]!].some((node) => isOfNode(node, module))) continue;
     const name = pathOf(object);
     const around = functionAround(call);
-    const code = module.source.slice(around?.start ?? 0, around?.end);
+    // outside of any function, the module is a script, which an error may end
+    if (around === undefined) continue;
+    const code = module.source.slice(around.start, around.end);
     const target = pathOf(call.args[0]!);
     if (
-      around !== undefined &&
       returnsOf(around).some((value) => pathOf(value) !== undefined && [name, target].includes(pathOf(value)))
     )
       continue;
@@ -70,14 +73,14 @@ function endsInOutput(call: Call): boolean {
   return next?.type === 'call' && next.args.length > 0 && endsInOutput(next);
 }
 
-/** Returns the source text of an expression; for a variable, the text of its initial value. */
-function sourceOf(node: Node, module: SourceModule): string {
-  const written = module.source.slice(node.start, node.end);
-  if (node.type !== 'name') return written;
-  const binding = module.lookup(node.name, node);
-  const value =
-    binding?.kind === 'declared' && binding.node.type === 'declarator' ? binding.node.value : undefined;
-  return value === undefined ? written : module.source.slice(value.start, value.end);
+/** Whether an expression, or the initial value of a variable, creates a stream of Node.js. */
+function isOfNode(node: Node, module: SourceModule): boolean {
+  let found = false;
+  walk(literal(node, module) ?? node, (part) => {
+    if (part.type === 'call' && STREAMS.test(meaningOfCall(part, module))) found = true;
+    return !found && part.type !== 'function';
+  });
+  return found;
 }
 
 // -- SVC614: statements outside of their transaction --

@@ -529,7 +529,6 @@ export class Flow {
           kind: 'outside',
           what: isWhole ? 'body' : `${callee.property}${name}`,
           part: isWhole ? 'body' : undefined,
-          isRaw: callee.property === 'json',
         };
       }
       if (receiver?.kind === 'outside') {
@@ -546,10 +545,11 @@ export class Flow {
       // `new URL('/notes/' + id, base)` has the host of `base`, so `id` cannot choose the host
       const [relative] = path === 'URL' && args.length > 1 ? args : [];
       if (relative !== undefined && /^\.{0,2}\/?[\w-]/.test(leadOf(relative))) return undefined;
-      const value = first(args, (arg) => outsideOf(this.#value(arg, names)));
-      return value?.kind === 'outside'
-        ? { ...value, part: path === 'JSON.parse' ? value.part : undefined }
-        : undefined;
+      const values = args.map((arg) => outsideOf(this.#value(arg, names)));
+      const value = values.find((each) => each !== undefined);
+      if (value?.kind !== 'outside') return undefined;
+      const texts = args.map((arg, at) => values[at]?.text ?? literalTextOf(arg, this.#module));
+      return { ...value, part: path === 'JSON.parse' ? value.part : undefined, text: texts.join('/') };
     }
     const fn = this.#handlers.resolve(callee, this.#module);
     if (fn === undefined || fn.isGenerator) return undefined;
@@ -574,7 +574,7 @@ export class Flow {
     const index = values.findIndex((value) => value?.kind === 'outside');
     if (index === -1) return undefined;
     const known = (at: number): string => values[at]?.text ?? literalTextOf(node.values[at], this.#module);
-    const text = node.texts.map((part, at) => `${part} ${known(at)} `).join('');
+    const text = node.texts.map((part, at) => (at === 0 ? part : `${known(at - 1)} ${part}`)).join(' ');
     const start = node.texts[0]!; // a template literal always begins with a text, which may be empty
     const before = index !== 0 && start === '' ? OWN : start;
     return {

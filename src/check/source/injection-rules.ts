@@ -192,6 +192,9 @@ const OPENS_FILE =
 const PROBES = /\.(?:exists|access|stat|lstat)(?:Sync)?$/;
 const TWO_PATHS = /(?:copyFile|cp|rename|symlink)(?:Sync)?$/;
 
+/** Matches a path whose last part is a fixed name. A client can then reach only files of this name. */
+const FIXED_NAME = /[/\\][^/\\\s]+$/;
+
 /** SVC606: client input in file paths. */
 function findPaths(
   { call, module, given }: Visit,
@@ -218,6 +221,7 @@ function findPaths(
     if (PROBES.test(meaning) && hasRoot(call, module)) continue;
     if (value === undefined || (name === 'save' && !/filename|originalname|\bname$/.test(value.what)))
       continue;
+    if (FIXED_NAME.test(value.text)) continue;
     // the form parser, not the client, chose the path of an uploaded file
     if (/\bfiles?\b.*\.(?:path|filepath|tempFilePath)$/.test(value.what)) continue;
     report(

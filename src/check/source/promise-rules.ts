@@ -284,7 +284,7 @@ function isLost({ isOurs, fn }: Promised, call: Call, sources: Sources): boolean
 }
 
 const ON_PURPOSE =
-  /\/?[/*].*(?:fire[- ]and[- ]forget|on purpose|intentional|deliberate|background|do(?:n't| not) (?:a?wait|block))/i;
+  /\/?[/*].*(?:fire[- ]and[- ]forget|on purpose|intentional|deliberate|background|do(?:n't| not) (?:a?wait|block)|no-(?:floating|misused)-promises)/i;
 
 /**
  * Whether a comment at or above a call says that code deliberately does not await it: `// fire and forget`.
@@ -408,7 +408,7 @@ function findAsyncCallbacks(sources: Sources, report: ReportNode): void {
         `${name}() receives a promise from its callback, which counts as true for every element`,
         { severity: 'error' },
       );
-    } else if (call.parent?.type !== 'await' && isList(call) && awaits(fn) && mayFail(fn, sources))
+    } else if (isList(call) && awaits(fn) && mayFail(fn, sources) && !isOnPurpose(call, module))
       report(
         'SVC612',
         module,

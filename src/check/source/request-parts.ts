@@ -48,7 +48,8 @@ export const FAILS_WITHOUT: RegExp = /Or(?:Fail|Throw|404)\w*$/;
  * Names of functions whose promise rejects for an unknown key. In a callback of `then()`, their arguments
  * count as checked.
  */
-export const LOOKS_UP: RegExp = /^(?:get|find|load|lookup|decode|verify|check|ensure|validate|assert)/;
+export const LOOKS_UP: RegExp =
+  /^(?:get|find|load|lookup|decode|verify|check|ensure|validate|assert)|by_?id$/i;
 
 /** Names of methods that look up records and pass them to a callback: `db.query(text, values, callback)`. */
 export const QUERIES: RegExp = /^(?:find|get|load|lookup|query|retrieve|select|fetch|sql)|quer(?:y|ies)$/i;
@@ -66,7 +67,6 @@ export function memberOf(object: Given, property: string): Given | undefined {
     what,
     route: object.route,
     checked: object.checked,
-    isRaw: object.isRaw,
     lead: '',
     text: '',
     ...more,

@@ -39,7 +39,7 @@ function findLogged(sources: Sources, report: ReportNode): void {
     if (isConsole && isCommand(module)) continue;
     for (const arg of call.args) {
       const name = loggedName(arg, isConsole, module);
-      if (name === undefined || (bare(name) === 'token' && isRefusal(call, module))) continue;
+      if (name === undefined || isHarmlessMessage(bare(name), call, module)) continue;
       report(
         'SVC625',
         module,
@@ -52,14 +52,18 @@ function findLogged(sources: Sources, report: ReportNode): void {
 }
 
 /**
- * Whether a log message says that the program rejected a token: `'Invalid token'`. Such a token is of no use
- * to a reader of the log.
+ * Whether a log message shows a password that the program has just generated, or a token that it rejected:
+ * `'Invalid token'`. Such a token is of no use to a reader of the log. Messages for debugging are usually off.
  */
-function isRefusal(call: Call, { source }: SourceModule): boolean {
-  return /invalid|expired|unknown|mismatch|malformed|not found|wrong/i.test(
-    source.slice(call.start, call.end),
-  );
+function isHarmlessMessage(word: string, call: Call, { source }: SourceModule): boolean {
+  const text = source.slice(call.start, call.end);
+  if (/^(?:pass|pwd|\w*secret|privatekey|c(?:redit|ard|v))/.test(word))
+    return /generated|default|initial/i.test(text);
+  return !/^(?:log|info)$/.test(calledName(call) ?? '') || REFUSES.test(text);
 }
+
+const REFUSES =
+  /invalid|expire|unknown|mis-?match|malform|wrong|bad |fail|reject|denied|refuse|missing|unable|unauthori|forbidden|revoke|error|incorrect|n[o']t |no (?:such|user|session|match)/i;
 
 /**
  * Returns the name of a secret in an argument of a log call. The logger of this package masks members that

@@ -23,6 +23,9 @@ export interface Role {
 
 const METHODS =
   /^(?:get|post|put|patch|delete|del|head|options|all|route|websocket|ws|tool|prompt|resource)$/;
+/** Names of objects that send requests. Their methods have the names of methods that declare routes. */
+const CLIENTS =
+  /(?:^|\.)(?:https?|axios|request|got|superagent|needle|undici|fetcher|\w*[cC]lient|\w*agent)$/;
 const WITH_REQUEST_FIRST = /^(?:use|provide|Depends|requireIf|onOpen|preHandler|onRequest|addHook|cached)$/;
 
 /** Functions of a project that receive a request, with the roles of their parameters. */
@@ -126,7 +129,7 @@ export class Handlers {
     const name =
       callee.type === 'name' ? callee.name : callee.type === 'member' ? callee.property : undefined;
     if (name === undefined) return;
-    const isRoute = callee.type === 'member' && METHODS.test(name) && isPath(args[0], name);
+    const isRoute = declaresRoute(call);
     const route: RouteCall = { call, module };
     let isValidated = false;
     args.forEach((arg, index) => {
@@ -152,8 +155,11 @@ export class Handlers {
 
   /** Adds the path parameters that a middleware checks by name. */
   #addChecked(path: Node, middleware: Node): void {
-    if (path.type !== 'text' || middleware.type !== 'call') return;
-    const names = new Set(path.value.match(/(?<=[:{])\w+/g));
+    if (middleware.type !== 'call') return;
+    const names = new Set<string>();
+    walk(path, (node) => {
+      if (node.type === 'text') for (const name of node.value.match(/(?<=[:{])\w+/g) ?? []) names.add(name);
+    });
     walk(middleware, (node) => {
       if (node.type === 'text' && names.has(node.value)) this.checked.add(node.value);
       return node.type !== 'function';
@@ -181,6 +187,8 @@ const COMMON_METHODS =
 function isPath(node: Node | undefined, name: string): boolean {
   if (name === 'tool' || name === 'prompt') return node?.type === 'text';
   if (node?.type === 'object') return entryOf(node, 'handler') !== undefined;
+  if (node?.type === 'list') return node.items.length > 0 && node.items.every((item) => isPath(item, name));
+  if (node?.type === 'binary') return isPath(node.left, name) || isPath(node.right, name);
   if (node?.type === 'text') return node.value.startsWith('/') || node.value === '*' || node.value === '';
   return node?.type === 'template' || (node?.type === 'pattern' && name !== 'get');
 }
@@ -221,10 +229,19 @@ export function specOf({ call, module }: RouteCall): Node | undefined {
     .find((arg) => arg?.type === 'object');
 }
 
-/** Whether an argument of a route is a middleware that validates the request: `validate(schema)`. */
+/** Members in the options of middleware that validates requests. */
+const SCHEMA_KEYS = ['body', 'requestBody', 'bodySchema', 'schema', 'query', 'params'];
+
+/**
+ * Whether an argument of a route validates the request: `validate(schema)`, `route({ requestBody: 'Note' })`, or
+ * the options `{ schema: … }` of Fastify.
+ */
 export function validatesRequest(node: Node): boolean {
-  if (node.type === 'function' || node.type === 'object') return false;
+  if (node.type === 'function') return false;
+  if (node.type === 'object') return entryOf(node, 'schema') !== undefined;
   const named = node.type === 'call' ? node.callee : node;
+  if (node.type === 'call' && SCHEMA_KEYS.some((key) => node.args.some((arg) => entryOf(arg, key))))
+    return true;
   return /validat(?:e(?!d)|or|ion)|schema|celebrate|saniti[sz]|normali[sz]e|check(?:Param|Body|Query|Path)/i.test(
     pathOf(named) ?? '',
   );
@@ -337,12 +354,17 @@ function fieldOf(type: Node, name: string): Node | undefined {
 }
 
 /** Whether a call declares a route: `app.get('/notes', …)`. */
-export function isRouteCall({ callee, args }: Call): boolean {
+export function isRouteCall(call: Call): boolean {
+  return declaresRoute(call) && pathOf(call.callee) !== undefined;
+}
+
+/** Whether a call declares a route, also on the result of another call: `express.Router().get('/notes', …)`. */
+function declaresRoute({ callee, args }: Call): boolean {
   return (
     callee.type === 'member' &&
     callee.property !== undefined &&
     METHODS.test(callee.property) &&
     isPath(args[0], callee.property) &&
-    pathOf(callee) !== undefined
+    !CLIENTS.test(pathOf(callee.object) ?? '')
   );
 }

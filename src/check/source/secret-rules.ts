@@ -36,7 +36,8 @@ function findComparisons(sources: Sources, report: ReportNode): void {
     const sides = [node.left, node.right].map(plain);
     const [left, right] = sides as [Node, Node]; // map() keeps the length, so there are two sides
     const isSecret = isSecretOfServer(left, right, module) || isSecretOfServer(right, left, module);
-    if (!isSecret || isConfirmation(sides.map(wordOf)) || isChangeTest(node, sides)) continue;
+    if (!isSecret || isConfirmation(sides.map(wordOf)) || isChangeTest(node, sides) || isLookup(node))
+      continue;
     report(
       'SVC621',
       module,
@@ -44,6 +45,18 @@ function findComparisons(sources: Sources, report: ReportNode): void {
       `"${node.operator}" stops at the first difference, so its duration shows how much of the secret matches`,
     );
   }
+}
+
+/**
+ * Whether a comparison only finds an element of a list: `tokens.find((each) => each.token === token)`. The
+ * duration of a search says little about one element.
+ */
+function isLookup({ parent }: Node): boolean {
+  return (
+    parent?.type === 'function' &&
+    parent.parent?.type === 'call' &&
+    /^(?:find\w*|filter)$/.test(calledName(parent.parent) ?? '')
+  );
 }
 
 /** Returns the expression without conversions: `key` for `key.trim()`, `await key` and `String(key)`. */
@@ -241,7 +254,10 @@ function isSecretSetting(node: Node, module: SourceModule): boolean {
 // -- SVC622: secrets from Math.random() --
 
 const SECRET_NAME =
-  /^(?:csp|page|script)?nonce$|(?:token|secret|password|passwd|otp|csrf|apikey|sessionid|sid|resetcode|invitecode|verificationcode|magiclink|onetimecode|pin|passcode|recoverycode)s?$/;
+  /^(?:csp|page|script)nonce$|^(?:access|refresh|auth|bearer|id|api|user|admin|session|login|remember|csrf|xsrf|security|secret|magic|email|reset|password|passwordreset|resetpassword|verify|verification|confirm|confirmation|activation|invite|invitation|registration|signup|unsubscribe|share)?tokens?$|(?:secret|password|passwd|otp|csrf|apikey|sessionid|sid|resetcode|invitecode|verificationcode|magiclink|onetimecode|passcode|recoverycode)s?$|^pins?$/;
+
+/** Words of code about clients. In other code, a token may be the mark of a lock, and a session one of a device. */
+const OF_CLIENTS = /passw|log_?in|\bauth(?!or)|cookie|e-?mail|verif|reset|invit/i;
 
 function findRandom(sources: Sources, report: ReportNode): void {
   const reported = new Set<Node>();
@@ -251,6 +267,7 @@ function findRandom(sources: Sources, report: ReportNode): void {
     const name = secretNameAround(call) ?? secretMaker(call);
     const statement = statementAround(call);
     if (name === undefined || isNamedId(call, name) || reported.has(statement)) continue;
+    if (/^(?:\w*sessionid|sid|token|secret)s?$/.test(bare(name)) && !OF_CLIENTS.test(module.source)) continue;
     // two calls in one expression are reported once: `Math.random().toString(36) +
     // Math.random().toString(36)`
     reported.add(statement);
@@ -323,7 +340,7 @@ const BELONGS = /[a-z](?:For|Of|From)[A-Z]|cache|bust|placeholder|dummy|fake|moc
 
 /** Names of functions that generate secrets: `newInviteCode`, `generateOtp`. */
 const MAKES_SECRET =
-  /^(?:new|make|create|gen|generate|random|issue|build|next|get)(?:\w*?)(?:token|secret|password|passcode|otp|pin|nonce|apikey|invite|invitation|sessionid|resetcode|logincode|verificationcode|activationcode|magiclink)(?:code|id|string|key|value)?$/;
+  /^(?:new|make|create|gen|generate|random|issue|build|next|get)(?:new|random|unique|temp|temporary)?(?:(?:access|refresh|auth|api|user|session|login|csrf|reset|password|verification|verify|confirmation|activation|invite|email)?token|\w*secret|\w*password|passcode|otp|pin|nonce|apikey|invite|invitation|sessionid|resetcode|logincode|verificationcode|activationcode|magiclink)(?:code|id|string|key|value)?$/;
 
 /**
  * Returns the name of the function around a call. Undefined unless the name says that the function generates
@@ -368,10 +385,10 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
       : /^crypto\.hash$|^(?:md5|sha1|sha256)$/.test(meaning)
         ? call.args.at(meaning === 'crypto.hash' ? 1 : 0)
         : undefined;
-    if (text === undefined || isSlowLater(call, module)) continue;
+    if (text === undefined || isSlowLater(call, module) || isSecretSetting(text, module)) continue;
     // do not report a hash that replaces its input, because a slow hash probably follows; a hash of a hash,
     // because the inner call is reported; or a hash that is compared at once
-    if (replaces(call, text) || isHashOfHash(text, module) || isCompared(call)) continue;
+    if (replaces(call, text) || isHashOfHash(text, module) || isCompared(call) || isOfObject(call)) continue;
     // do not report a hash that a protocol prescribes, such as HTTP digest authentication
     if (mentions(text, (word) => /nonce|challenge|realm/.test(word))) continue;
     const isOfHelper = /^(?:md5|sha1|sha256)$/.test(meaning);
@@ -466,9 +483,24 @@ function isCompared(call: Call): boolean {
 
 /** Whether the hash replaces its input: `password = createHash(…).update(password).digest()`. */
 function replaces(call: Call, text: Node): boolean {
+  const target = targetOf(call);
+  return target !== undefined && target === pathOf(text);
+}
+
+/**
+ * Whether a member of an object keeps the hash: `this.password = createHash(…)` in a class. Such an object may
+ * live in memory only, as the room of a game does.
+ */
+function isOfObject(call: Call): boolean {
+  const isMember = targetOf(call)?.startsWith('this.') === true;
+  return isMember && functionAround(call)?.parent?.parent?.type === 'class';
+}
+
+/** Returns the path to which code assigns the result of a chain of calls. */
+function targetOf(call: Call): string | undefined {
   let at: Node | undefined = call.parent;
   while (at?.type === 'member' || at?.type === 'call') at = at.parent;
-  return at?.type === 'assign' && pathOf(at.target) !== undefined && pathOf(at.target) === pathOf(text);
+  return at?.type === 'assign' ? pathOf(at.target) : undefined;
 }
 
 /** Returns the first call of a chain: `createHash(…)` for `createHash(…).update(…).update(…)`. */

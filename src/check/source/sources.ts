@@ -176,6 +176,6 @@ export function writtenOf(module: SourceModule, { start, end }: Node): string {
 
 /** Whether a module is a command-line program. Such a program may print a secret as its result. */
 export function isCommand({ file, source }: SourceModule): boolean {
-  if (/^(?:bin|cli|commands|scripts)$/.test(basename(dirname(file)))) return true;
+  if (/^(?:bin|cli|commands|scripts|tools|tasks)$/.test(basename(dirname(file)))) return true;
   return /^#!|\bprocess\.argv\b|['"](?:node:)?(?:readline|inquirer|prompts|commander|yargs)\b/.test(source);
 }

@@ -53,7 +53,7 @@ function findKept(sources: Sources, report: ReportNode): void {
     )
       continue;
     if (sources.reachedFrom(fn) === undefined) continue;
-    if (isOnlyFirst(node)) continue;
+    if (isOnlyFirst(node) || isUsedAtOnce(binding.node, name, sources)) continue;
     const given = personalIn(node.value, module);
     // `fn` is defined, because a binding is looked up only inside a function
     if (given === undefined || !isFirst(fn!, binding.node)) continue;
@@ -95,7 +95,7 @@ export function findKeptRequests(
   // a request body may set shared state on purpose, which other functions then read
   const isWritten = /^(?:body|form|json|text)\b/.test(value.what);
   if (isWritten && isReadElsewhere(binding.node, name, assign, sources)) return;
-  if (!isFirst(fn, binding.node)) return;
+  if (isUsedAtOnce(binding.node, name, sources) || !isFirst(fn, binding.node)) return;
   report(
     'SVC631',
     module,
@@ -108,12 +108,46 @@ export function findKeptRequests(
 function isReadElsewhere(declarator: Node, name: string, assign: Node, sources: Sources): boolean {
   const around = functionAround(assign);
   if (declarator.parent?.parent?.type === 'export') return true;
-  for (const { module, node } of sources.all('name')) {
-    if (node.name !== name || node.parent === declarator || functionAround(node) === around) continue;
+  return usesOf(declarator, name, sources).some((node) => functionAround(node) !== around);
+}
+
+/** Returns the names that refer to a variable, except the one in its declaration. */
+function usesOf(declarator: Node, name: string, sources: Sources): Node[] {
+  return sources.all('name').flatMap(({ module, node }) => {
+    if (node.name !== name || node.parent === declarator) return [];
     const binding = module.lookup(name, node);
-    if (binding?.kind === 'declared' && binding.node === declarator) return true;
-  }
-  return false;
+    return binding?.kind === 'declared' && binding.node === declarator ? [node] : [];
+  });
+}
+
+/**
+ * Whether every function that reads the variable has set it just before, without `await` in between. The
+ * variable then serves as a local one: no other request can change it before it is read.
+ */
+function isUsedAtOnce(declarator: Node, name: string, sources: Sources): boolean {
+  const uses = usesOf(declarator, name, sources);
+  const isSet = (node: Node): boolean =>
+    node.parent?.type === 'assign' && node.parent.target === node && node.parent.operator === '=';
+  const [sets, reads] = [uses.filter(isSet), uses.filter((use) => !isSet(use))];
+  return (
+    reads.length > 0 &&
+    reads.every((read) => {
+      const fn = functionAround(read);
+      return sets.some(
+        (set) => functionAround(set) === fn && set.end < read.start && !waits(fn!, set.end, read.start),
+      );
+    })
+  );
+}
+
+/** Whether a function awaits a promise between two positions. */
+function waits(fn: Fn, from: number, to: number): boolean {
+  let found = false;
+  walk(fn, (node) => {
+    if (node.type === 'await' && node.start > from && node.start < to) found = true;
+    return !found && node.end > from && node.start < to;
+  });
+  return found;
 }
 
 /**
@@ -258,9 +292,16 @@ const MODEL =
  */
 const OWN_LAYER = /(?:store|service|manager|controller|api|client|provider|handler|logic|helper)s?$/i;
 
+/** Names of objects that only administrators change. All their members are usually open to them. */
+const SETTINGS = /(?:settings?|config\w*|conf|options|preferences|prefs)(?:\.|$)/i;
+
 /** SVC633: whole request bodies that are stored or merged into an object. */
 export function findMerged({ call, module, given: valueOf }: Visit, report: ReportNode): void {
-  const given: Visit['given'] = (node) => (isPicked(node) ? undefined : valueOf(node));
+  // without its route, a handler may be behind a middleware that validates the body
+  const given: Visit['given'] = (node) => {
+    const value = isPicked(node) ? undefined : valueOf(node);
+    return value?.route === undefined ? undefined : value;
+  };
   const name = calledName(call);
   if (name === undefined || call.callee.type !== 'member') return;
   const path = pathOf(call.callee);
@@ -274,6 +315,7 @@ export function findMerged({ call, module, given: valueOf }: Visit, report: Repo
   if (path === 'Object.assign') {
     const [target] = call.args;
     if (target === undefined || isNewObject(target, module) || given(target) !== undefined) return;
+    if (SETTINGS.test(pathOf(target) ?? '')) return;
     for (const arg of call.args.slice(1)) {
       const value = given(arg);
       if (value?.part === 'body' && !hasDeclaredBody(value.route)) return tell(arg, value.what);
@@ -320,7 +362,7 @@ export function findMerged({ call, module, given: valueOf }: Visit, report: Repo
   for (const arg of call.args) {
     // an unknown function may select the members that it needs
     if (!MODEL.test(owner) && !(arg.type === 'object' && /^(?:insert|create)/.test(name))) continue;
-    if (OWN_LAYER.test(owner)) continue;
+    if (OWN_LAYER.test(owner) || SETTINGS.test(owner)) continue;
     const whole = wholeBody(arg, given);
     if (whole !== undefined) return tell(arg, whole);
   }

@@ -26,10 +26,8 @@ export interface Given {
    * sets.
    */
   readonly lead: string;
-  /** All literal text around the value. */
+  /** All literal text around the value. It ends with a space or a slash if the value is its end. */
   readonly text: string;
-  /** True if no schema has validated the value. */
-  readonly isRaw?: boolean | undefined;
   /** Members of an object that the program created, by name. */
   readonly members?: ReadonlyMap<string, Given> | undefined;
 }

@@ -92,4 +92,102 @@ app.get('/a', (req, res) => {
   res.json(provider.list());
 });
 `,
+  'paths with a fixed name at their end, and lists of paths': `
+import fs from 'node:fs';
+import path from 'node:path';
+app.get('/icons/:name', (req, res) => {
+  const icon = path.join(ROOT, req.params.name, 'icon.svg');
+  fs.createReadStream(\`streams/\${req.params.name}/s.jpg\`).on('error', fail).pipe(res);
+  return fs.existsSync(icon) && fs.existsSync(ROOT + req.params.name + '/icon.png');
+});
+app.get('/page/:name', (req, res) => res.json(fs.readFileSync(\`pages/\${req.params.name}.html\`, 'utf8'))); // SVC606
+app.get(['/a/:file', API + '/a/:file'], need('file'), (req, res) => res.sendFile(path.join(ROOT, req.params.file)));
+app.get(API + '/b/:page', (req, res) => res.sendFile(path.join(ROOT, req.params.page))); // SVC606
+client.get(API + '/c', (response) => fs.createWriteStream(response.headers['x-file']));
+`,
+  'calls that a linter may leave alone': `
+app.post('/a', async (req, res) => {
+  // eslint-disable-next-line @typescript-eslint/no-floating-promises
+  store(req.body);
+  // eslint-disable-next-line @typescript-eslint/no-misused-promises
+  req.body.items.forEach(async (item) => { await store(item); });
+  res.sendStatus(202);
+});
+async function store(data) { await send(data); }
+`,
+  'streams of other packages': `
+export const deliver = (compiler, message) => compiler.compile().createReadStream().pipe(message);
+export const save = (answer) => answer.body.pipe(fs.createWriteStream('out')); // SVC613
+`,
+  'elements that a key finds': `
+app.get('/a/:token', (req, res) => {
+  const room = rooms.find((each) => each.token === req.params.token);
+  const { token } = req.query;
+  if (room.token !== token) return res.sendStatus(403); // SVC621
+  res.json(rooms.filter((each) => each.token === token));
+});
+`,
+  'passwords and tokens in memory only': `
+import { createHash } from 'node:crypto';
+class Game {
+  constructor(password) { this.password = createHash('md5').update(password).digest('hex'); }
+}
+export const channelToken = Math.random();
+export const nonce = Math.random().toString(36);
+`,
+  'tokens of locks': `
+const token = Math.random();
+lock.take(token);
+`,
+  'refusals in logs': `
+export function check(accessToken, resetToken, authToken) {
+  log.warn('token', accessToken);
+  log.info(\`\${resetToken} does not match\`);
+  if (!isKnown(authToken)) console.log('no user for', authToken);
+  log.info(\`new \${authToken}\`); // SVC625
+}
+`,
+  'settings that administrators write, and handlers of unknown routes': `
+app.put('/settings', (req, res) => { Object.assign(settings.mail, req.body); res.json(settings); });
+export const create = async (req, res) => res.json(await Note.create(req.body));
+`,
+  'a variable of the module that each function sets before it reads it': `
+let options;
+app.get('/a', (req, res) => {
+  options = optionsOf(req);
+  options.url = req.session.base + '/a';
+  ask(options).then((answer) => res.json(answer));
+});
+let shared;
+app.get('/b', async (req, res) => {
+  shared = req.query.base; // SVC631
+  await ask(shared);
+  res.json(await ask(shared));
+});
+`,
+  'middleware with a schema in its options': `
+app.post('/a', route({ requestBody: 'NoteSchema' }), async (req, res) => res.json(await Note.create({ ...req.body })));
+app.post('/b', { schema: { body: note } }, async (req) => await Note.create(req.body));
+app.post('/c', limit({ perMinute: 5 }), async (req) => await Note.create(req.body)); // SVC633
+app.put('/d', async (req) => await Settings.update(req.body));
+app.get('/e/:id', (req, res) =>
+  notes.by_id('notes', req.params.id).then((note) => need(note)).then(() => res.sendFile('notes/' + req.params.id)));
+`,
+  'chance for marks that no client presents': `
+export function generateCorrelationToken() { return Math.random().toString(36).slice(2); }
+export const createSessionId = (length) => String(Math.random()).slice(2, length);
+`,
+  'streams of a script, and keys from settings': `
+import { createHash } from 'node:crypto';
+createReadStream('site.css').pipe(createGzip()).pipe(createWriteStream('site.css.gz'));
+const password = process.env.PASSWORD;
+export const key = createHash('md5').update(password).digest('hex');
+`,
+  'passwords that a log announces': `
+export function start(user) {
+  console.log('generated credentials:', user.name, user.password);
+  log.debug('request with', user.apiKey);
+  console.log('credentials:', user.name, user.password); // SVC625
+}
+`,
 };
