@@ -39,7 +39,7 @@ for (const [name, handler] of [
         throw new Root('root');
       });
     });
-    assert.match(line, name === 'returns nothing' ? /exception handler returned nothing/ : /second/);
+    assert.match(line, name === 'returns nothing' ? /exception handler returned undefined/ : /second/);
     assert.match(line, /root/);
   });
 
