@@ -32,7 +32,7 @@ import type {
   WebSocketRouter,
 } from './websocket.ts';
 
-/** `S`, or error texts as the types of keys that are neither an option nor a dependency. */
+/** `S`, but each key that is neither an option nor a dependency has an error text as its type. */
 export type CheckedSpec<S> = {
   readonly [K in keyof S]: K extends keyof RouteSpec
     ? K extends 'body' | 'response'
@@ -45,7 +45,7 @@ export type CheckedSpec<S> = {
         : `"${K & string}" is neither a route option nor Depends(…): put your own data into meta`;
 };
 
-/** `A`, or an error text as its type if `T` is a class that does not extend Schema. */
+/** `A`; but an error text as a string literal type if `T` is a class that does not extend Schema. */
 type CheckedClass<T, A> = T extends new (data: never) => object
   ? T extends TypeSource
     ? A
@@ -395,8 +395,8 @@ export class Routes {
   }
 
   /**
-   * Returns the path template of the route with this name. When no more routes can be added, the templates
-   * are kept.
+   * Returns the path template of the route with this name. As soon as no more routes can be added, the
+   * templates of all names are stored for later calls.
    */
   #findNamed(name: string): ParsedTemplate | undefined {
     if (!this.#isFrozen) return this.#templates().get(name);
