@@ -25,7 +25,7 @@ import type { CompilationView, CompiledApplication } from '../routing/compile.ts
 import type { CompileVariant } from './declarations.ts';
 import type { EffectiveOptions } from './options.ts';
 
-/** The compiled routes, and the services that serving requests needs. */
+/** The compiled routes, and the services that an application uses while it handles requests. */
 interface ApplicationDeps {
   readonly compiled: CompiledApplication;
   readonly options: EffectiveOptions;
@@ -108,7 +108,7 @@ export class Application implements ServedApplication {
 
   /**
    * Counts a response that could not be sent completely. `why` is `failed` if node:http refused the response,
-   * or the source of its body threw. It is `slow` if the client did not read.
+   * or the source of its body threw. It is `slow` if the client did not read the response.
    */
   countCut(why: 'failed' | 'slow'): void {
     if (why === 'failed') this.#deps.errors.add(1);
@@ -150,7 +150,7 @@ export class Application implements ServedApplication {
 
   /**
    * Returns an application that shares this one's options, but calls `handle` for each request and does not
-   * count requests. It serves `/metrics` on a separate port.
+   * count requests. The returned application serves `/metrics` on a separate port.
    */
   beside(handle: Core): ServedApplication {
     return { ...this.#withHandle(handle), count: publishResponse };

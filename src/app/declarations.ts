@@ -125,7 +125,7 @@ export class Declarations {
 
   /**
    * Adds an exception handler. It replaces an earlier handler for the same class, which `svc check` reports.
-   * @throws SvcError `E_EXCEPTION_HANDLER` when the class is not a class, or the handler is not a function
+   * @throws SvcError `E_EXCEPTION_HANDLER` when `errorClass` is not a class, or the handler is not a function
    */
   addExceptionHandler<E>(errorClass: ErrorClass<E>, rest: ExceptionArguments<E>): void {
     const { handler, plan, spec } = readExceptionHandler(errorClass, rest);
@@ -239,7 +239,8 @@ export class Declarations {
     try {
       return this.#examine(this.build()).report;
     } catch (error) {
-      // the framework cannot parse one of its own settings, so nothing else can be checked
+      // if the framework cannot parse one of its own settings, that error becomes the only finding, because
+      // nothing else can be checked
       if (!(error instanceof SvcError)) throw error;
       const rule = UNREADABLE_SETTINGS[error.code as FaultCode];
       if (rule === undefined) throw error;
@@ -260,8 +261,8 @@ export class Declarations {
       const { findings } = this.#examine(compilation).report;
       throw new SvcError('E_COMPILE', [findings], { findings });
     }
-    // A start logs no other finding. A weak secret is logged because tokens that a guessed secret signs are
-    // accepted.
+    // Besides errors that prevent a start, only weak secrets are logged: an attacker who guesses a secret can
+    // sign tokens that the application accepts.
     for (const { rule, message, remedy } of report.findings)
       if (rule === 'SVC205') this.#deps.log.warn('secret_weak', { message, remedy });
   }

@@ -44,8 +44,9 @@ export function isProbe({ path }: TransportRequest): boolean {
 }
 
 /**
- * Returns the routes `/healthz` and `/readyz`, and `/metrics` unless it has a separate port. With `openapi`,
- * it adds the routes of the documentation of `view`. The documentation page is imported at its first request.
+ * Returns the routes `/healthz` and `/readyz`, and `/metrics` unless it has a separate port. If `openapi` is
+ * set, also returns the routes of the documentation, which describes the routes of `view`. The documentation
+ * page is imported at its first request.
  */
 export function operationRoutes(
   operations: Operations,

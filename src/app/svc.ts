@@ -83,8 +83,8 @@ export class Svc extends Router implements McpApplication {
   #testEnv: Env | undefined;
   #clock: Clock;
   /**
-   * Settings that the framework itself reads. They are kept only when the application is compiled, because
-   * loadDict() may change them until then.
+   * Settings that the framework itself reads. Undefined until the application is compiled: until then, each
+   * access reads the configuration again, because loadDict() may change it.
    */
   #effective: EffectiveOptions | undefined;
   #application: Application | undefined;

@@ -111,8 +111,8 @@ function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): Au
 export const ACCESS_TOKEN_TYPE = 'at+jwt';
 
 /**
- * Issues access tokens of type `at+jwt` for the application. BearerAuth() asks it for tokens that are not in
- * `Authorization: Bearer`, and whether a valid token may be used. A plugin provides it.
+ * Issues access tokens of type `at+jwt` for the application. A plugin provides the issuer. BearerAuth() calls
+ * tokenOf() for a request without `Authorization: Bearer`, and accepts() for each valid token.
  */
 export interface TokenIssuer {
   /** Id of the key that signs the access tokens of this issuer. */
@@ -122,7 +122,7 @@ export interface TokenIssuer {
    * authentication scheme.
    */
   tokenOf(req: HttpRequest): string | undefined;
-  /** Returns whether this request may use the token. Called after all other checks of the token. */
+  /** Returns whether this request may use the token. Called after all checks except `verify`. */
   accepts(claims: Claims, req: HttpRequest): Awaitable<boolean>;
   /**
    * Returns the `WWW-Authenticate` challenge of an additional scheme. `error` is set if the request used that
@@ -438,7 +438,7 @@ export function requireSession<T>(key: SessionKey<T>): AuthSource<NonNullable<T>
  * memory dump does not show them. Comparison takes constant time, so response times do not reveal a key.
  */
 
-/** Options of APIKeyAuth() for both sources of keys. An option that is `undefined` has its default. */
+/** Options of APIKeyAuth() for listed and looked-up keys. An option that is `undefined` has its default. */
 export interface APIKeyPlace {
   /** Name of the header field that contains the key. Default `X-API-Key`, unless `cookie` is set. */
   readonly header?: string | undefined;

@@ -23,14 +23,17 @@ import type { Claims } from '../crypto/jwt.ts';
 import type { Awaitable, Context, HttpRequest } from '../http/contracts.ts';
 import type { SecurityLog } from '../http/security-log.ts';
 
-/** `A`, or an error text as its type if the value of the dependency `A` is not an object of claims. */
+/**
+ * `A` itself if the value of this dependency is an object of claims; otherwise an error text as a string
+ * literal type.
+ */
 type CheckedAuth<A> = A extends DependencySource
   ? PrincipalOf<A> extends object
     ? A
     : 'auth must give claims: an object such as BearerAuth() gives, or undefined without authentication'
   : 'auth must be the source of a dependency, such as BearerAuth(), without Depends( )';
 
-/** `S`, or an error text as its type if `S` is empty or contains a space. */
+/** `S` itself if it is a valid scope; otherwise an error text as a string literal type. */
 type CheckedScope<S> = S extends ''
   ? 'a scope is not empty'
   : S extends `${string} ${string}`
@@ -179,12 +182,12 @@ export function predicateOf(source: object): ((...args: never[]) => unknown) | u
   return predicates.get(source);
 }
 
-/** Returns the roles in claims, whose types nothing has checked yet. */
+/** Returns the roles in the claims; an empty list if the claim `roles` has the wrong type. */
 function rolesOf(claims: object): readonly string[] {
   return textsOf(ownOf(claims, 'roles'));
 }
 
-/** Returns the scopes in claims, whose types nothing has checked yet. */
+/** Returns the scopes in the claims; an empty list if their claim has the wrong type. */
 function scopesOf(claims: object): readonly string[] {
   if (Object.hasOwn(claims, 'scopes')) return textsOf(ownOf(claims, 'scopes'));
   const scope = ownOf(claims, 'scope');

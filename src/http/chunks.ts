@@ -20,9 +20,9 @@ export function isPending(step: ChunkStep | PromiseLike<ChunkStep>): step is Pro
 }
 
 /**
- * Returns an iterator over the chunks of a source. Two classes of this file read streams, because they end a
- * stream at once. The iterators of Node and web streams themselves end it only after the next chunk has
- * arrived.
+ * Returns an iterator over the chunks of a source. WebChunks and NodeChunks read streams, because they can
+ * end a stream at once. The iterators of Node streams and web streams end a stream only after its next chunk
+ * has arrived.
  */
 export function iterate(chunks: Chunks): ChunkIterator {
   if (chunks instanceof ReadableStream) return new WebChunks(chunks as ReadableStream<Chunk>);
@@ -157,7 +157,7 @@ export abstract class EndlessChunks implements ChunkIterator {
   abstract finish(): void;
   /**
    * Returns whether the source from now on writes its chunks into `sink` itself. If true, the server stops
-   * reading from it.
+   * reading from the source.
    */
   attach(_sink: ChunkSink): boolean {
     return false;

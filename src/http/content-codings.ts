@@ -1,8 +1,8 @@
 /**
  * Content codings (RFC 9110 §8.4.1): encodes bytes synchronously, in the thread pool, or chunk by chunk.
  */
-// A namespace import, because Node.js 20 cannot link some of these names. Then the program could not even
-// report that this Node.js is too old.
+// A namespace import, because node:zlib of Node.js 20 lacks some members. Named imports would fail before the
+// program can report that this version of Node.js is too old.
 import * as zlib from 'node:zlib';
 import type { Transform } from 'node:stream';
 

@@ -140,7 +140,9 @@ export interface FormOptions extends BodyOptions {
    * 1_048_576.
    */
   readonly memoryBytes?: number | undefined;
-  /** Folder of that temporary file. Default: the setting `uploadDirectory`. */
+  /**
+   * Folder of the temporary file with the content of uploaded files. Default: the setting `uploadDirectory`.
+   */
   readonly directory?: string | undefined;
 }
 

@@ -230,7 +230,7 @@ export class HeaderList {
     if (lower === 'content-length' || lower === 'transfer-encoding' || lower === 'connection') {
       throw new SvcError('E_HEADER', [
         name,
-        'the server itself sets this field, as the body and the connection require',
+        'the server itself sets this field, because its value depends on the body and the connection',
       ]);
     }
   }

@@ -82,14 +82,16 @@ export interface Converter {
   read(segment: string): string | number;
 }
 
-/** Returns a test for segments. A segment must match `pattern`, and `isHeld` must accept it as a number. */
+/**
+ * Returns a test for segments. A segment must match `pattern`, and `isInRange` must accept its numeric value.
+ */
 function matching(
   pattern: RegExp,
-  isHeld: (value: number) => boolean = () => true,
+  isInRange: (value: number) => boolean = () => true,
 ): (path: string, start: number, end: number) => boolean {
   return (path, start, end) => {
     const segment = path.slice(start, end);
-    return pattern.test(segment) && isHeld(Number(segment));
+    return pattern.test(segment) && isInRange(Number(segment));
   };
 }
 
@@ -184,7 +186,8 @@ function refuseUnreadable(template: string, segment: string): never {
     refuse(template, `the segment "${segment}" mixes a parameter with text, or lacks a brace`);
   return refuse(
     template,
-    `the segment "${segment}" contains "?", "#" or a percent-escape: write other characters without escapes`,
+    `the segment "${segment}" contains "?", "#" or a percent-escape: ` +
+      'remove "?" and "#", and write other characters without percent-escapes',
   );
 }
 
@@ -332,7 +335,7 @@ type ParamsReader = (captures: readonly string[]) => Readonly<Record<string, unk
 
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
 const noParams: ParamsReader = () => NO_PARAMS;
-/** Functions of readerOf(), by the names and converters of the parameters. */
+/** Functions that readerOf() has created, by the names and converters of the parameters. */
 const READERS = new Map<string, ParamsReader>();
 /**
  * Returns a function that converts matched segments into an object of parameters. Routes with the same

@@ -225,7 +225,7 @@ function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Laye
       const value: unknown = middleware.handle(req, () => {
         if (passed !== undefined) throw new SvcError('E_NEXT_TWICE', [nameOf(middleware)]);
         passed = ON_ITS_WAY;
-        // undefined if middleware returned a promise-like object that resolves without a value
+        // undefined if the inner middleware returned a promise whose own then() returns undefined
         const answer: Awaitable<HttpResponse> | undefined = inner(req);
         if (answer !== undefined) passed = answer;
         return answer;
@@ -394,8 +394,7 @@ export class OneApplication {
       rule: 'SVC121',
       severity: 'error',
       subject,
-      message:
-        'the middleware already belongs to another application, and this one would replace its keys and settings',
+      message: 'the middleware already belongs to another application, whose keys and settings it would lose',
       remedy:
         'Create a new instance of the middleware for each application: app.use(new SessionMiddleware())',
     };

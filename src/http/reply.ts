@@ -61,7 +61,9 @@ export interface ReplyPlan {
   readonly readsTuples: boolean;
   /** Returns a body as JSON. Returns undefined if the route declares no response with this status. */
   readonly encode: ((body: unknown, status: number) => string | undefined) | undefined;
-  /** Name of the middleware whose return value is converted, for the error if it returns undefined. */
+  /**
+   * Name of the middleware whose return value is converted. The error for the value undefined contains it.
+   */
   readonly middleware?: string;
 }
 
@@ -223,7 +225,8 @@ export function fromWeb(web: Response): HttpResponse {
             : body,
           { status },
         );
-  response.headers.delete('Content-Type'); // only the media type of the web Response may be sent
+  // removes the default media type, because only that of the web Response may be sent
+  response.headers.delete('Content-Type');
   const isDecoded = web.type !== 'default' && web.headers.has('content-encoding');
   web.headers.forEach((value, name) => {
     if (HOP_BY_HOP.has(name) || (isDecoded && name === 'content-encoding')) return;

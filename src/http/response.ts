@@ -370,7 +370,7 @@ export class StreamingResponse extends HttpResponse {
       !isChunks(body) ||
       request.signal?.aborted === true
     )
-      return answer; // the response has no body, or no client, so the source is not read
+      return answer; // no body is sent, or the client has disconnected, so the source is not read
     const primed = prime(body, contentLength, request.signal);
     return primed instanceof Promise
       ? primed.then((ready) => withChunks(answer, ready, request))

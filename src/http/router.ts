@@ -2,12 +2,12 @@
  * The router: finds the route for a method and a path. In this file, the route is an endpoint of any type
  * `T`.
  *
- * Templates without parameters are in a Map, and in lists by length. If only few have the length of the path,
- * they are compared one by one. All other templates are in a radix tree. A node of the tree contains literal
- * text. Its children differ in their first character; at the start of a segment, it can also have one child
- * for each converter. The search is depth first, in the order literal, uuid, int, float, str, path. It goes
- * back if no child matches, or if a matching template has no endpoint for the method. The methods of such
- * templates become the field `Allow`.
+ * Templates without parameters are in a Map, and in lists by their length. If only few templates have the
+ * length of the path, they are compared one by one, without the Map. All other templates are in a radix tree.
+ * A node of the tree contains literal text. Its children differ in their first character; at the start of a
+ * segment, it can also have one child for each converter. The search is depth first, in the order literal,
+ * uuid, int, float, str, path. It goes back if no child matches, or if a matching template has no endpoint
+ * for the method. The methods of such templates become the field `Allow`.
  */
 import { CONVERTERS, decodePath, parseTemplate, restoreSlashes } from './path.ts';
 import type { Converter, ParsedTemplate } from './path.ts';
@@ -137,8 +137,8 @@ export class RoutingTable<T> {
   /** Method lists of all nodes in the tree; emptied by freeze(). */
   #leaves: Leaf<T>[] = [];
   /**
-   * Lists of methods, by the list without its last method, and that method. All paths with equal methods
-   * share one list, so that it stays in the processor's cache.
+   * Lists of methods, found by two keys: the list without its last method, and the last method. All paths
+   * with equal methods share one list, so that the list stays in the processor's cache.
    */
   readonly #longer = new Map<readonly string[], Map<string, readonly string[]>>();
   /** Whether a template contains "%". */

@@ -24,8 +24,8 @@ export const services: StateKey<Services> = stateKey('services');
 export const SESSION: StateKey<Session> = stateKey('session');
 
 /**
- * Key of the request whose credentials another request uses. It is set in requests that the process itself
- * makes, such as calls of MCP tools.
+ * Key in the state of a request that the process itself makes, such as a call of an MCP tool. The value is
+ * the request whose credentials the call uses.
  * @internal
  */
 export const CARRIER: StateKey<HttpRequest> = stateKey('carrier');

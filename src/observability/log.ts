@@ -54,8 +54,8 @@ export interface LoggerOptions {
   /** Fields of every event. */
   readonly fields?: Record<string, unknown> | undefined;
   /**
-   * Whether the form for terminals has colours. Default: if standard error is a terminal, unless NO_COLOR is
-   * set or TERM is `dumb`.
+   * Whether the form for terminals has colours. Default: true if standard error is a terminal, NO_COLOR is
+   * not set, and TERM is not `dumb`.
    */
   readonly colour?: boolean | undefined;
 }

@@ -1,11 +1,11 @@
 /**
- * Redaction for logs: converts any value to JSON text without secrets, which cannot look like a separate log
- * line. Never throws, and takes limited time.
+ * Redaction for logs: converts any value to JSON text without secrets and without line ends, so that it
+ * cannot look like a separate log line. Never throws, and takes limited time.
  *
  * How secrets are found:
  *   by key    password, authorization, cookie, ... token, ... secret                       "[redacted]"
  *   by type   bytes "[16 bytes]", keys "[key]", functions "[function f]", a URL without its password
- *   by form   Bearer ..., Basic ..., compact JWTs, svcrt_... refresh tokens, our signed values, Cookie: ..., ?code=...&access_token=... inside any string
+ *   by form   Bearer ..., Basic ..., compact JWTs, svcrt_... refresh tokens, signed session values, Cookie: ..., ?code=...&access_token=... inside any string
  *
  * Limits: 6 levels of nesting, 100 members at each, 1,000 values and 32 KiB of text for a line, 4 KiB for a
  * string, 8 KiB for a stack.
@@ -27,8 +27,8 @@ export function safeEntries(fields: object): JsonEntry[] {
 }
 
 /**
- * Returns a thrown value as JSON for a log. An error becomes
- * `{ name, code, message, remedy, stack, cause, errors }`; any other value stays a value.
+ * Returns a thrown value as JSON for a log. An error becomes an object with `name`, `code`, `message`,
+ * `remedy`, `stack`, `cause` and `errors`; any other value is written like the value of a field.
  */
 export function safeError(error: unknown): string {
   return anyJson(error, 0, { values: MAX_VALUES, characters: MAX_LINE_CHARACTERS, ancestors: [] });
@@ -141,8 +141,8 @@ function instanceJson(value: Instance, depth: number, budget: Budget): string {
 }
 
 /**
- * Returns whether a value is a Headers, URLSearchParams or FormData object. It compares the tag instead of
- * the class, because using the class Headers would load all of fetch.
+ * Returns whether a value is a Headers, URLSearchParams or FormData object. It compares `Symbol.toStringTag`
+ * instead of the class, because using the class Headers would load all of fetch.
  */
 function isPairs(value: object): value is Iterable<readonly [unknown, unknown]> {
   const tag = (value as { readonly [Symbol.toStringTag]?: unknown })[Symbol.toStringTag];
@@ -367,7 +367,7 @@ const SPECIAL =
 /**
  * Returns a string as JSON, shortened to a limit. Secrets are masked first, because the first part of a
  * secret might not be recognized. Masking takes time even for text that is then cut off. So, for each line,
- * it is limited to twice the length of a line.
+ * at most twice the maximum length of a line is masked.
  */
 function spend(text: string, limit: number, budget: Budget): string {
   const most = Math.min(limit, Math.max(0, budget.characters));

@@ -32,7 +32,7 @@ interface MetricsAccess {
    * Port that serves only `/metrics`. If it is set, the port of the application does not serve `/metrics`.
    */
   readonly port?: number | undefined;
-  /** Address on which that port listens. Default `127.0.0.1`. */
+  /** Address on which the separate port for `/metrics` listens. Default `127.0.0.1`. */
   readonly host?: string | undefined;
 }
 
@@ -45,7 +45,7 @@ interface DocsAccess {
   readonly auth?: string | ((req: HttpRequest) => Awaitable<boolean>) | undefined;
 }
 
-/** Access to the endpoints of operations and documentation: the type of {@link SvcOptions.ops}. */
+/** Access to `/metrics` and to the documentation: the type of {@link SvcOptions.ops}. */
 export interface OpsOptions {
   readonly metrics?: MetricsAccess | undefined;
   readonly docs?: DocsAccess | undefined;

@@ -8,7 +8,8 @@
  * another child.
  *
  * Without a child, connections wait at most 30 seconds. Then the parent itself responds with 503; it closes
- * TLS connections. If a child has failed to start, it does so at once.
+ * TLS connections. If a child has failed to start, the connections do not wait, and get this response at
+ * once.
  */
 import { createServer } from 'node:net';
 import { listenOn } from '../http/server/listen.ts';
@@ -52,8 +53,9 @@ export class SocketHandoff {
   #server: Server | undefined;
   #opened: { readonly key: string; readonly address: Promise<Address> } | undefined;
   /**
-   * Children that get connections, with the connections that they have not confirmed. The child whose last
-   * connection was sent first is first. Among equally busy children, it is preferred.
+   * Children that get connections, with the connections that they have not confirmed. The child that has got
+   * no connection for the longest time is first. Among equally busy children, the first one gets the next
+   * connection.
    */
   readonly #children = new Map<Child, Map<number, Socket>>();
   /** Children that get no further connections, with the connections that they have not confirmed. */

@@ -65,7 +65,7 @@ export class FileWatch {
       this.#onEvent(file);
   }
 
-  /** Removes all files except these. */
+  /** Stops watching all files except `files`. */
   keepOnly(files: Iterable<string>): void {
     const names = new Map<string, Set<string>>();
     for (const file of files) {

@@ -279,7 +279,7 @@ export class Workers {
     return most * (0.5 + 0.5 * (this.#options.random ?? Math.random)());
   }
 
-  /** Starts workers until their number is that of the options. */
+  /** Waits `delayMs`, then starts as many workers as are missing. */
   async #fill(delayMs: number): Promise<void> {
     if (this.#isFilling) return;
     this.#isFilling = true;

@@ -7,8 +7,9 @@ import { currentContext } from '../base/promises.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Counter, Metrics } from '../observability/metrics.ts';
 
-/** Maximum number of tasks of one request, and of all requests together that have not run yet. */
+/** Maximum number of tasks of one request. */
 const MAX_PER_REQUEST = 1_000;
+/** Maximum number of tasks of all requests that have not run yet. */
 const MAX_WAITING = 10_000;
 
 /** Dependency with which a handler adds background tasks: `tasks: Depends(BackgroundTasks)` in its spec. */

@@ -414,7 +414,7 @@ function endpointOf(
   } satisfies Endpoint & { run: Core };
 }
 
-/** Shared by all routes without inputs, because an application may have thousands of them. */
+/** Empty values that routes share, because an application may have thousands of routes. */
 const NO_SECURITY: readonly SecurityRequirement[] = Object.freeze([]);
 const NO_INPUTS: RouteInputs = Object.freeze({ texts: Object.freeze([]), body: undefined, form: undefined });
 const NO_META: Readonly<Record<string, unknown>> = Object.freeze({});

@@ -59,7 +59,8 @@ function options(allow: string): HttpResponse {
 /**
  * Returns a function that responds to a preflight (Fetch Standard §3.3.2) for a route with CORS middleware of
  * its own. Such a preflight never reaches the route, because its method is OPTIONS. Returns undefined if no
- * route has CORS middleware. CORS middleware of the application has responded before.
+ * route has CORS middleware. If the application itself has CORS middleware, that middleware has already
+ * responded.
  *
  * Browsers cache the response to a preflight for the URL and all its methods (Fetch Standard §4.9). So it
  * would also apply to other routes with the same path. It may only be cached if all these routes have the

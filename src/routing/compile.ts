@@ -421,8 +421,8 @@ function within(deps: RouteDeps, errors: ErrorRenderer): RouteDeps {
 }
 
 /**
- * Returns the middleware of a route. The time limit of the route is the first one, unless a timeout
- * middleware enforces it.
+ * Returns the middleware of a route. If the route has a time limit, and no timeout middleware enforces it, a
+ * {@link TimeLimit} comes first.
  */
 function around(
   { use, spec: { timeoutMs } }: FlatRoute,

@@ -4,7 +4,7 @@
  * inputs: query, header fields and cookies.
  *
  * Depends(source) declares a dependency. Its source is a function, a generator function, a class, a state
- * key, or the result of provide(spec, fn). In that case, `fn` itself has inputs and dependencies.
+ * key, or the result of provide(spec, fn). With provide(), `fn` itself has inputs and dependencies.
  *
  * Scopes:
  *   request   resolved for each request, and cleaned up after the response was sent
@@ -13,8 +13,8 @@
  *   app       resolved once at the start, and cleaned up at the shutdown
  *
  * A dependency must not need one with a shorter scope. If Depends() names no scope, the default scope of the
- * source applies. If there is none, it is `handler` if the source needs a dependency of that scope, and
- * otherwise `request`. A source is resolved once for each request, unless `cache` is false.
+ * source applies. A source without a default scope gets the scope `handler` if it needs a dependency of that
+ * scope, and otherwise `request`. A source is resolved once for each request, unless `cache` is false.
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, oneOf, readOptions, shown } from '../base/options.ts';
@@ -98,8 +98,9 @@ export interface DependsOptions {
   /** Whether all users of the source in a request share one value. Default true. */
   readonly cache?: boolean | undefined;
   /**
-   * Lifetime of the value. Default: the default scope of the source, such as `handler` for a transaction.
-   * Without one, it is `handler` if the source needs a dependency of that scope, and otherwise `request`.
+   * Lifetime of the value. Default: the default scope of the source, such as `handler` for a transaction. A
+   * source without a default scope gets `handler` if it needs a dependency of that scope, and otherwise
+   * `request`.
    */
   readonly scope?: Scope | undefined;
 }
@@ -147,7 +148,7 @@ export interface ProviderSpec extends TextInputs {
 export type ContextKey = 'req' | 'signal' | 'state' | 'params';
 type ProviderKey = keyof ProviderSpec | ContextKey;
 
-/** `S`, or error texts as the types of keys that are neither an input nor a dependency. */
+/** `S`, but each key that is neither an input nor a dependency has an error text as its type. */
 type CheckedProvider<S> = {
   readonly [K in keyof S]: K extends keyof ProviderSpec
     ? ProviderSpec[K]
@@ -179,7 +180,7 @@ export function provide<const S extends object, R>(
   const provider = (_context: Context): R => {
     throw new SvcError('E_DEPENDS', [
       fn.name || 'this function',
-      'the result of provide() must be passed to Depends(), and not be called',
+      'the result of provide() must be passed to Depends() instead of being called',
     ]);
   };
   Object.defineProperty(provider, 'name', { value: fn.name });

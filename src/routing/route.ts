@@ -32,7 +32,7 @@ import type {
   WebSocketRouter,
 } from './websocket.ts';
 
-/** `S`, or error texts as the types of keys that are neither an option nor a dependency. */
+/** `S`, but each key that is neither an option nor a dependency has an error text as its type. */
 export type CheckedSpec<S> = {
   readonly [K in keyof S]: K extends 'body'
     ? CheckedType<S[K], RouteSpec['body']>
@@ -47,7 +47,7 @@ export type CheckedSpec<S> = {
             : `"${K & string}" is neither a route option nor Depends(…): put your own data into meta`;
 };
 
-/** `T` if it is a type, an error text if it is a class that is not a schema, else the accepted types `A`. */
+/** `T` if it is a type; an error text if it is a class that does not extend Schema; else `A`. */
 type CheckedType<T, A> = T extends TypeSource
   ? T
   : T extends AnyClass
@@ -407,8 +407,8 @@ export class Routes {
   }
 
   /**
-   * Returns the path template of the route with this name. When no more routes can be added, the templates
-   * are kept.
+   * Returns the path template of the route with this name. As soon as no more routes can be added, the
+   * templates of all names are stored for later calls.
    */
   #findNamed(name: string): ParsedTemplate | undefined {
     if (!this.#isFrozen) return this.#templates().get(name);

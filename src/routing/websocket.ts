@@ -114,7 +114,7 @@ export interface WebSocketSpec extends SharedSpec {
 type ReservedSocketKey =
   keyof WebSocketSpec | 'params' | 'req' | 'signal' | 'state' | 'body' | 'form' | 'response' | 'status';
 
-/** `S`, or error texts as the types of keys that are neither an option nor a dependency. */
+/** `S`, but each key that is neither an option nor a dependency has an error text as its type. */
 export type CheckedSocketSpec<S> = {
   readonly [K in keyof S]: K extends keyof WebSocketSpec
     ? WebSocketSpec[K]
@@ -496,7 +496,7 @@ class HandshakeGuard implements Middleware {
   takeAgreement(req: HttpRequest): Agreement {
     // defined, because handle() stores an agreement before it calls next()
     const agreement = this.#agreements.get(req)!;
-    this.#agreements.delete(req); // the entry must not stay in memory as long as the WebSocket
+    this.#agreements.delete(req); // otherwise the agreement would stay in memory as long as the WebSocket
     return agreement;
   }
 }

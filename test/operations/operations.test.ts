@@ -1,4 +1,4 @@
-/** Operations endpoints: liveness, readiness, metrics, and access to metrics. */
+/** The endpoints `/healthz`, `/readyz` and `/metrics`, and the access to `/metrics`. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Svc, createLogger } from '../../src/index.ts';

@@ -5,8 +5,8 @@
  * Few bytes can decode to very many (a decompression bomb). So the decoded size is limited twice: by the
  * limit of the body, and in proportion to the size of the coded body. A body with several codings is refused.
  */
-// A namespace import, because Node.js 20 cannot link some of these names. Then the program could not even
-// report that this Node.js is too old.
+// A namespace import, because node:zlib of Node.js 20 lacks some members. Named imports would fail before the
+// program can report that this version of Node.js is too old.
 import * as zlib from 'node:zlib';
 import { BadRequest, ClientDisconnected, HTTPException, PayloadTooLarge } from '../../base/errors.ts';
 import { writable } from '../chunks.ts';
@@ -55,10 +55,10 @@ const FREE_BYTES = 1_048_576;
 /** Maximum decoded size in bytes if the caller sets no limit. */
 const MAX_WHOLE_BYTES = 10_000_000;
 /**
- * Returns options that refuse bytes after the coded body. For gzip, such bytes are allowed: several members
- * may follow each other (RFC 1952 §2.2), and Node decodes them all. If the bytes after them begin with a
- * zero, Node ignores them. decodeWhole() finds that out by the number of consumed bytes. Several zstd frames
- * (RFC 8878 §3.1) are refused, because Node 24 decodes only the first.
+ * Returns options that refuse bytes after the coded body. For gzip, such bytes are allowed, because several
+ * members may follow each other (RFC 1952 §2.2), and Node decodes all members. Node ignores bytes after the
+ * last member if they begin with a zero. decodeWhole() detects ignored bytes by the number of consumed bytes.
+ * Several zstd frames (RFC 8878 §3.1) are refused, because Node 24 decodes only the first.
  */
 function strictness(coding: BodyCoding): DecoderOptions {
   return { rejectGarbageAfterEnd: coding !== 'gzip' };

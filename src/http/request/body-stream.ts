@@ -4,7 +4,9 @@ import { ClientDisconnected, PayloadTooLarge, SvcError, withoutStack } from '../
 import type { Readable } from 'node:stream';
 
 const EMPTY: Uint8Array = Buffer.alloc(0);
-/** A body of more chunks than this copies its small chunks together into chunks of `GATHER_BYTES`. */
+/**
+ * If a body has more chunks than this, its small chunks are copied together into chunks of `GATHER_BYTES`.
+ */
 const FEW_PARTS = 8;
 const SMALL_BYTES = 4_096;
 const GATHER_BYTES = 16_384;

@@ -74,7 +74,7 @@ export class RequestBody implements BodyReader {
   /** Header fields of the request that describe the body. */
   readonly #fields: BodyHead;
   readonly #defaults: BodyDefaults;
-  /** Callers that wait until the body was received. */
+  /** Callers that wait until the body was received: the first one, then the others in order. */
   #first: LimitedReader | undefined;
   #others: LimitedReader[] | undefined;
   /** Whether the body was received or has failed. The result is in `#bytes` or `#error`. */

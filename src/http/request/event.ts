@@ -11,9 +11,9 @@
  *   tracing:svc:request:asyncStart   the response is decided: `status`, `durationMs`
  *   tracing:svc:request:asyncEnd     the response was sent, or the client left: `isDelivered`
  *
- * A request with a `start` message also has all other messages, in this order; `error` only after an error.
- * They all carry the same event object. A request that is refused before its route is searched, for example
- * without a Host field, has no messages.
+ * A request with the message `start` also has `end`, `asyncStart` and `asyncEnd`, in this order, and `error`
+ * only after an error. These messages carry the same event object. A request that is refused before its route
+ * is searched, for example without a Host field, has no messages.
  */
 import { tracingChannel, type TracingChannel } from 'node:diagnostics_channel';
 import { ClientDisconnected } from '../../base/errors.ts';

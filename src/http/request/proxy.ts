@@ -360,8 +360,9 @@ function readElement(element: string, values: ForwardedValues): Address | undefi
 }
 
 /**
- * Returns the entry at position `count` from the right. The proxy that wrote entry `count` of X-Forwarded-For
- * wrote this one too. From a shorter list, returns the first entry, because some proxies write only one.
+ * Returns entry `count` of X-Forwarded-Proto or X-Forwarded-Host, counted from the right: the entry of the
+ * proxy that wrote entry `count` of X-Forwarded-For. From a shorter list, returns the first entry, because
+ * some proxies write only one.
  */
 function nthFromRight(list: string | undefined, count: number): string | undefined {
   if (list === undefined) return undefined;
@@ -394,17 +395,17 @@ function hostOf(text: string | undefined): string | undefined {
 }
 
 /**
- * Number of requests that are checked. One request of a client is enough to find the proxy. But the proxy's
- * own requests, such as health checks, have none of these fields, so several are checked.
+ * Maximum number of requests in which {@link ProxyWatch} looks for fields of a proxy. One request is not
+ * enough: the proxy's own requests, such as health checks, have none of these fields.
  */
 const WATCHED_REQUESTS = 1_000;
 /** Header fields that proxies add, and that clients rarely send. */
 const PROXY_FIELDS = ['x-forwarded-for', 'x-forwarded-proto', 'forwarded'] as const;
 
 /**
- * Logs a warning once if requests come through a proxy that `trustProxy` does not name. All its clients would
- * share one rate limit. Only peers in private networks count, because any other client may send these fields
- * itself. Only the first thousand requests are checked, so that later ones cost nothing.
+ * Logs a warning once if requests come through a proxy that `trustProxy` does not name. All clients behind
+ * that proxy share one rate limit. Only peers in private networks count, because any other client may send
+ * these fields itself. Only the first thousand requests are checked, so that later ones cost nothing.
  */
 export class ProxyWatch {
   readonly #log: Logger;

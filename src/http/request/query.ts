@@ -125,10 +125,7 @@ function strictlyDecoded(text: string): string {
     );
   const bytes = Buffer.from(decoded, 'latin1');
   if (isUtf8(bytes)) return bytes.toString();
-  throw new BadRequest(
-    'The form is not valid UTF-8: the percent-escapes of a name or value stand for other bytes',
-    {
-      code: 'utf8',
-    },
-  );
+  throw new BadRequest('The form has a name or value whose percent-escapes are not valid UTF-8', {
+    code: 'utf8',
+  });
 }

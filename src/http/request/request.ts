@@ -232,7 +232,7 @@ export class TransportRequest implements HttpRequest {
 
   /**
    * Returns the value of a header field by its lower-case name. Repeated values are joined by commas. It is
-   * faster than `headers` for a few fields, because that parses all fields.
+   * faster than `headers` for a few fields, because `headers` parses all fields.
    * @internal
    */
   field(name: string): string | undefined {

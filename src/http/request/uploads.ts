@@ -1,6 +1,7 @@
 /**
- * Stores the files of one form until its request has ended. The files share a limit for memory. A file beyond
- * the limit is a range of one temporary file. So a form needs only one file descriptor.
+ * Stores the files of one form until its request has ended. The files share a limit for memory. Files beyond
+ * the limit are stored one after another in a single temporary file, so that a form needs only one file
+ * descriptor.
  *
  * For each file, the parser calls begin(), add() for each chunk, and end(). When many bytes are pending,
  * flush() writes them to the temporary file; until then, the body is not read further.
@@ -21,8 +22,8 @@ import type { PartHead } from './part-head.ts';
 /** Maximum number of bytes in one read from the temporary file. */
 const BLOCK_BYTES = 262_144;
 /**
- * A file in memory is copied if its chunk is larger by this factor. Otherwise it would keep the whole chunk
- * in memory.
+ * A file in memory is a slice of a received chunk. If the chunk is larger than the file by this factor, the
+ * file is copied, so that the chunk can be freed.
  */
 const WASTE = 2;
 
@@ -327,7 +328,7 @@ class Spool {
   }
 }
 
-/** Returns the chunks that are not yet written, if `written` bytes of them are. */
+/** Returns the chunks without their first `written` bytes, which are already written. */
 function behind(chunks: readonly Uint8Array[], written: number): Uint8Array[] {
   let left = written;
   return chunks.flatMap((chunk) => {

@@ -1,8 +1,8 @@
 /**
  * The connections of a server: their state, their maximum number, and their time limits.
  *
- * Up to maxConnections are served. On a tenth more, the first request gets 503 (health checks are served),
- * and then the connection is closed. All others are closed without a response.
+ * Up to maxConnections connections are served. On a tenth more, the first request gets 503 (a health check is
+ * served), and then the connection is closed. All further connections are closed without a response.
  *
  * Requests beyond maxInFlight get 503. Health checks are served nevertheless, because an orchestrator
  * restarts a process that fails them, even if it is only busy. If more than maxPipelined requests of a
@@ -58,7 +58,7 @@ export class Connection {
   waiting = 0;
   /** Number of received requests. */
   requests = 0;
-  /** Number of consecutive checks that found the connection idle and no new byte. */
+  /** Number of consecutive checks at which the connection was idle and had received no new byte. */
   idleLooks: number = NOT_WAITING;
   /** Number of bytes received at the last check that found the connection idle. */
   bytesSeen = -1;
@@ -76,7 +76,7 @@ export class Connection {
     return this.earlier?.[0] ?? this.newest;
   }
 
-  /** Adds the response `outgoing` to a new request. */
+  /** Registers a new request by its response. */
   enter(outgoing: SentMessage): void {
     if (this.newest !== undefined) (this.earlier ??= []).push(this.newest);
     this.newest = outgoing;
@@ -242,7 +242,8 @@ export class Connections {
   }
 
   /**
-   * Returns how to refuse a new request, or {@link LAST}, if it exceeds a limit. `inFlight` counts it too.
+   * Returns undefined if a new request exceeds no limit. Otherwise returns {@link LAST}, or how the request
+   * is refused. `inFlight` is the number of running requests, including the new one.
    */
   judge(connection: Connection, inFlight: number): HeadVerdict | undefined {
     if (connection.isSurplus) return SURPLUS;
@@ -392,7 +393,7 @@ export class Connections {
   }
 }
 
-/** Since when a request head is awaited, on a connection that another process accepted. */
+/** Since when the server waits for a request head on a connection that another process accepted. */
 interface HeadTime {
   /** Numbers of received requests and bytes at the last check. */
   requests: number;
@@ -404,7 +405,7 @@ interface HeadTime {
   sinceMs: number;
 }
 
-/** Number of checks per time limit of a client that does not read. */
+/** Number of checks within the time limit for a client that does not read. */
 const READING_LOOKS = 4;
 
 /**

@@ -31,8 +31,8 @@ interface ParserError {
 /** Handles bytes that the parser refused. Sends an error response, unless another response is being sent. */
 export function onClientError(error: ParserError, socket: Socket, identity: RequestIdentity): void {
   const connection = connectionOf(socket);
-  // the refused bytes belong to a request whose response was already sent, and the client would take an error
-  // response for that of its next request
+  // the refused bytes belong to a request whose response was already sent; the client would take an error
+  // response for the response to its next request
   if (connection.lingering?.complete === false && connection.waiting === 0) return socket.destroySoon();
   // no second head may be sent within a response, so the connection is closed after or during the current
   // response
@@ -69,7 +69,7 @@ function endWith(answer: SentMessage, connection: Connection, socket: Socket): v
 
 /**
  * Returns whether `answer` may be sent completely despite the error. Its request must be complete, and the
- * refused bytes after it must be late or malformed. After malformed bytes, only a response of known length is
+ * next request must be malformed or too late. After malformed bytes, only a response of known length is
  * completed, because a stream may never end.
  */
 function isBehind({ code = '' }: ParserError, answer: SentMessage): boolean {

@@ -76,8 +76,8 @@ class MemoryOutgoing extends EventEmitter implements Outgoing {
 type Close = (isFinished: boolean, failure?: unknown) => Promise<void>;
 
 /**
- * Handles a web `Request`. Resolves when the status and header fields of the response are known. Then the
- * clean-ups of the request have run. If the body is in chunks, they run later, when the body was read or
+ * Handles a web `Request`. Resolves when the status and header fields of the response are known. By then, the
+ * clean-ups of the request have run. Only if the body is in chunks, they run later, when the body was read or
  * cancelled. `prepare` is called with the request before it is handled.
  */
 export async function answerInMemory(
@@ -130,7 +130,7 @@ async function respond(
   return new Response(isEmpty ? null : (body as string | Uint8Array<ArrayBuffer> | null), {
     status,
     headers,
-  }); // the cast is safe: chunks were handled before
+  }); // the cast is safe: a body in chunks has already been returned or discarded
 }
 
 /** Returns the header fields of a response as a server would send them. */

@@ -37,7 +37,7 @@ export interface HeadVerdict {
 const refusal = (status: number, detail: string): HeadVerdict => Object.freeze({ status, detail });
 
 /**
- * For a request to change to another protocol, which is not supported. The request is handled in HTTP (RFC
+ * Verdict for a request that asks to change to an unsupported protocol. The request is handled in HTTP (RFC
  * 9110 §7.8). It is the last one of its connection, because node:http reads nothing after it.
  */
 const UPGRADE = refusal(0, '');

@@ -261,7 +261,7 @@ function sendEndless(
  * data would block the process.
  */
 const TURN_BYTES = 1_048_576;
-/** Number of bytes that each chunk adds to its size, because every write takes time. */
+/** Number of bytes that a chunk counts in addition to its size, because every write takes time. */
 const CHUNK_COST = 64;
 
 /** Maximum length of a slice of text in UTF-16 units. Each unit becomes at most three bytes. */
@@ -279,7 +279,7 @@ async function sendChunks(outgoing: ServerResponse, source: ChunkIterator, annou
     await ending;
     return;
   }
-  outgoing.once('close', end); // its next chunk may never come
+  outgoing.once('close', end); // ends the source at once, because its next chunk may never come
   try {
     await writeAll(outgoing, source, announced);
     outgoing.off('close', end);
@@ -337,9 +337,9 @@ async function writeSlices(outgoing: ServerResponse, chunk: Chunk): Promise<void
 
 /**
  * Splits a chunk into slices that are small enough for one write. Text stays text, because node:http encodes
- * each slice when it writes it. Encoding the whole text would take that memory again while the client reads,
- * and cause more garbage collection (test/bench/streams.ts --only=long). `isAscii`: whether all characters
- * are ASCII.
+ * each slice when it writes it. Encoding the whole text at once would double its memory while the client
+ * reads, and cause more garbage collection (test/bench/streams.ts --only=long). `isAscii`: whether all
+ * characters are ASCII.
  */
 export function* slicesOf(chunk: Chunk, isAscii = false): Generator<Chunk, void, undefined> {
   if (typeof chunk !== 'string') {

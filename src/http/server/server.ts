@@ -114,7 +114,7 @@ export class HttpServer {
   keepsAlive = true;
   /** Connections that another process accepted and passed on; undefined until there is one. */
   #adopted: Set<Socket> | undefined;
-  /** Called when the last of these connections has closed. */
+  /** Called when the last connection that another process accepted has closed. */
   #whenAlone: (() => void) | undefined;
   readonly #sending: Sending;
   /** Created for the first request for another protocol, because most applications have no WebSockets. */
@@ -171,7 +171,7 @@ export class HttpServer {
       connectionsCheckingInterval: Math.min(CHECK_INTERVAL_MS, limits.headersTimeoutMs),
       maxHeaderSize: limits.maxHeaderBytes,
       optimizeEmptyRequests: true,
-      // request-head.ts checks the Host field, because node:http would refuse it without a body
+      // request-head.ts checks the Host field, because the 400 response of node:http would have no body
       requireHostHeader: false,
       // a request for any other protocol than WebSocket is handled as an ordinary request (RFC 9110 §7.8)
       shouldUpgradeCallback: (incoming) =>
@@ -240,8 +240,8 @@ export class HttpServer {
       adopted.delete(socket);
       if (adopted.size === 0) this.#whenAlone?.();
     });
-    // As node:http does for sockets that it accepts. Not with TLS: if the client disconnects before the
-    // handshake, the socket would stay open until the time limit.
+    // node:http also sets `allowHalfOpen` for sockets that it accepts. It is false with TLS: otherwise the
+    // socket of a client that disconnects before the handshake would stay open until the time limit.
     socket.allowHalfOpen = !this.isSecure;
     this.#server.emit('connection', socket);
     if (!this.isSecure) socket.resume(); // with TLS, node:tls begins to read
@@ -496,7 +496,7 @@ export class HttpServer {
   #finish(outgoing: SentMessage): void {
     // the cast is safe: #onRequest() has stored a TransportRequest
     const req = outgoing.request as TransportRequest | undefined;
-    // already ended: the response was complete before the body of the request had arrived
+    // the request has already ended, because its response was complete before its body had arrived
     if (req === undefined) return;
     outgoing.request = undefined;
     const connection = req.connection!; // defined, because #onRequest() has set it
