@@ -61,7 +61,7 @@ type Respelt<P extends string> = P extends `${infer Before}/:${infer Rest}`
  */
 export type PathTemplate<P extends string> = P extends `${string}/${':' | '*'}${string}`
   ? `Write "${Respelt<P>}": parameters stand in braces`
-  : [Unreadable<Placeholders<P>>] extends [never]
+  : Unreadable<Placeholders<P>> extends never
     ? P
     : Unreadable<Placeholders<P>>;
 

@@ -31,46 +31,61 @@ import type {
 
 /** `S`, in which each key that is neither an option nor a dependency has an error text as its type. */
 export type CheckedSpec<S> = {
-  readonly [K in keyof S]: K extends keyof RouteSpec
-    ? K extends 'body' | 'response'
-      ? CheckedClass<S[K], RouteSpec[K]>
-      : RouteSpec[K]
-    : K extends ReservedKey
-      ? `"${K & string}" is reserved: give the dependency another name`
-      : S[K] extends Dependency<unknown>
-        ? S[K]
-        : `"${K & string}" is neither a route option nor Depends(…): put your own data into meta`;
+  readonly [K in keyof S]: K extends 'body'
+    ? CheckedType<S[K], RouteSpec['body']>
+    : K extends 'response'
+      ? CheckedType<S[K], RouteSpec['response']>
+      : K extends keyof RouteSpec
+        ? RouteSpec[K]
+        : K extends ReservedKey
+          ? `"${K & string}" is reserved: give the dependency another name`
+          : S[K] extends Dependency<unknown>
+            ? S[K]
+            : `"${K & string}" is neither a route option nor Depends(…): put your own data into meta`;
 };
 
-/** `A`. If `T` is a class that is not a schema, an error text instead. */
-type CheckedClass<T, A> = T extends new (data: never) => object
-  ? T extends TypeSource
-    ? A
-    : 'a class that does not extend Schema has no fields to read: write class … extends Schema'
-  : A;
+/** `T` if it is a type, an error text if it is a class that is not a schema, else the accepted types `A`. */
+type CheckedType<T, A> = T extends TypeSource
+  ? T
+  : T extends AnyClass
+    ? 'a class that does not extend Schema has no fields to read: write class … extends Schema'
+    : A;
+/** Any class; as an interface, because the compiler would instantiate a constructor type for each route. */
+interface AnyClass {
+  new (data: never): object;
+}
 
 /** Values of a spec's dependencies, without reserved names. */
 export type Injected<S, Taken = never> = {
   readonly [K in Exclude<keyof S, ReservedKey | Taken>]: S[K] extends Dependency<infer T> ? T : never;
 };
-/** The validated inputs of a spec. */
-type Inputs<S> = {
-  readonly [K in keyof S & ('body' | 'form' | 'query' | 'headers' | 'cookies')]: K extends 'body'
+type InputKey = 'body' | 'form' | 'query' | 'headers' | 'cookies';
+/** The validated inputs of a spec, and the values of its dependencies. */
+type Given<S> = {
+  readonly [K in Exclude<keyof S, Exclude<ReservedKey, InputKey>>]: K extends 'body'
     ? Infer<S[K]>
-    : InputOf<S[K]>;
+    : K extends InputKey
+      ? InputOf<S[K]>
+      : S[K] extends Dependency<infer T>
+        ? T
+        : never;
 };
 
 /** Context of a handler: path parameters, the inputs and dependencies of its spec, and the dependencies of its router. */
 export type HandlerContext<P extends string, S = object, D = object> = Context & {
   readonly params: PathParams<P>;
-} & Inputs<S> &
-  Injected<S> &
+} & Given<S> &
   Injected<D, keyof S>;
 
 /** Handler of one route. */
 export type Handler<P extends string, S = object, D = object, R = unknown> = (
   context: HandlerContext<P, S, D>,
 ) => R | Promise<R>;
+
+/** {@link Handler} of a route without a spec: a separate type, because it compiles faster. */
+type PlainHandler<P extends string, D> = (context: PlainContext<P, D>) => unknown;
+/** Context of a handler without a spec. */
+type PlainContext<P extends string, D> = Context & { readonly params: PathParams<P> } & Injected<D>;
 
 /** Options of a router. */
 export interface RouterOptions<D = Dependencies, B extends string = string> {
@@ -395,8 +410,8 @@ export class Routes {
   }
 }
 
-/** Type of a path with the prefix of its router; only the path if the prefix is not a literal type. */
-type Below<B extends string, P extends string> = string extends B ? P : `${B}${P}`;
+/** Type of a path with the prefix of its router, which is `string` if it is not a literal type. */
+type Below<B extends string, P extends string> = `${B}${P}`;
 
 /** Collects routes. An application is a router; further routers are made for parts of it, and included. */
 export class Router<
@@ -409,7 +424,7 @@ export class Router<
   }
 
   /** Adds a route for GET and HEAD. */
-  get<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
+  get<const P extends string>(path: PathTemplate<P>, handler: PlainHandler<Below<B, P>, D>): this;
   get<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
     spec: S & CheckedSpec<S>,
@@ -420,7 +435,7 @@ export class Router<
   }
 
   /** Adds a route for POST. */
-  post<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
+  post<const P extends string>(path: PathTemplate<P>, handler: PlainHandler<Below<B, P>, D>): this;
   post<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
     spec: S & CheckedSpec<S>,
@@ -431,7 +446,7 @@ export class Router<
   }
 
   /** Adds a route for PUT. */
-  put<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
+  put<const P extends string>(path: PathTemplate<P>, handler: PlainHandler<Below<B, P>, D>): this;
   put<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
     spec: S & CheckedSpec<S>,
@@ -442,7 +457,7 @@ export class Router<
   }
 
   /** Adds a route for PATCH. */
-  patch<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
+  patch<const P extends string>(path: PathTemplate<P>, handler: PlainHandler<Below<B, P>, D>): this;
   patch<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
     spec: S & CheckedSpec<S>,
@@ -453,7 +468,7 @@ export class Router<
   }
 
   /** Adds a route for DELETE. */
-  delete<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
+  delete<const P extends string>(path: PathTemplate<P>, handler: PlainHandler<Below<B, P>, D>): this;
   delete<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
     spec: S & CheckedSpec<S>,
@@ -467,7 +482,7 @@ export class Router<
   route<const P extends string>(
     path: PathTemplate<P>,
     methods: readonly string[],
-    handler: Handler<Below<B, P>, object, D>,
+    handler: PlainHandler<Below<B, P>, D>,
   ): this;
   route<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,

@@ -380,6 +380,8 @@ const ERROR_STATUSES = [
 ] as const;
 /** Statuses of errors, which `response` need not declare. */
 export type ErrorStatus = (typeof ERROR_STATUSES)[number];
+/** Statuses of errors that are not keys of `R`. `Exclude` would test each of them for each route. */
+type UndeclaredError<R> = ({ [S in ErrorStatus]: S } & { [K in keyof R]: never })[ErrorStatus];
 /**
  * The tuple `[body, status, headers]` without the methods of arrays: otherwise the compiler would compare
  * members of a body with methods of the same name.
@@ -403,16 +405,17 @@ type ListReply<T> =
  * Type of a handler's return value if its spec has a `response`. The body of an error may have any type if
  * `response` does not declare the status of the error.
  */
-export type ReplyOf<R> =
-  R extends FieldType<readonly unknown[], object>
+export type ReplyOf<R> = R extends TypeSource
+  ? R extends FieldType<readonly unknown[], object>
     ? ListReply<Infer<R>>
-    : | OtherReply
-      | (R extends TypeSource
-          ? Wire<Infer<R>> | Infer<R> | Answer<Wire<Infer<R>>> | Answer<unknown, ErrorStatus>
-          : | { [K in keyof R & number]: Wire<Infer<R[K]>> | Answer<Wire<Infer<R[K]>>, K> }[keyof R & number]
-            | Answer<unknown, Exclude<ErrorStatus, keyof R>>);
+    : Wire<Infer<R>> | Infer<R> | Answer<Wire<Infer<R>>> | Answer<unknown, ErrorStatus> | OtherReply
+  : R extends object
+    ? | { [K in keyof R & number]: Wire<Infer<R[K]>> | Answer<Wire<Infer<R[K]>>, K> }[keyof R & number]
+      | Answer<unknown, UndeclaredError<R>>
+      | OtherReply
+    : unknown;
 /** Type of a handler's return value: everything that http/reply.ts converts, or the type of `response`. */
-export type HandlerResult<S> = S extends { readonly response: infer R extends object } ? ReplyOf<R> : unknown;
+export type HandlerResult<S> = 'response' extends keyof S ? ReplyOf<S['response' & keyof S]> : unknown;
 
 /** Whether `response` is one type, not an object of types by status. */
 export function isTypeSource(response: NonNullable<RouteSpec['response']>): response is TypeSource {

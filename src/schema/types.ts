@@ -121,20 +121,25 @@ export class FieldType<out T, out O extends object> {
   }
 }
 
+/** Any schema class. {@link Infer} tests it first, because most types of routes are classes. */
+interface AnySchemaClass {
+  readonly '~schema': true;
+}
 /** The value type of a token, a schema class, a native constructor, or a default. */
-export type Infer<S> = S extends { readonly '~value': infer T }
-  ? T
-  : S extends string | StringConstructor
-    ? string
-    : S extends number | NumberConstructor
-      ? number
-      : S extends boolean | BooleanConstructor
-        ? boolean
-        : S extends DateConstructor
-          ? Date
-          : S extends new (data: never) => infer I
-            ? I
-            : never;
+export type Infer<S> = S extends AnySchemaClass
+  ? InstanceOf<S>
+  : S extends { readonly '~value': infer T }
+    ? T
+    : S extends string | StringConstructor
+      ? string
+      : S extends number | NumberConstructor
+        ? number
+        : S extends boolean | BooleanConstructor
+          ? boolean
+          : S extends DateConstructor
+            ? Date
+            : InstanceOf<S>;
+type InstanceOf<S> = S extends new (data: never) => infer I ? I : never;
 
 /** When a route or a field is deprecated. Dates are `2026-01-31`, an RFC 3339 date-time, or a Date. */
 export interface Deprecation {
@@ -334,21 +339,28 @@ export function lazy<S extends TypeSource>(get: () => S): FieldType<Infer<S>, Co
 }
 
 type Eq<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
-type Fields<T> = { [K in keyof T]-?: T[K] extends (...a: never[]) => unknown ? never : K }[keyof T];
+/** Any function; as an interface, because the compiler would instantiate a function type for each member. */
+interface AnyFunction {
+  (...args: never[]): unknown;
+}
+type Fields<T> = { [K in keyof T]-?: T[K] extends AnyFunction ? never : K }[keyof T];
 /**
  * Whether no member is read-only, as getters are. The whole type is tested at once: tests of each member
  * would make {@link Wire} slow to compile.
  */
-export type IsWritable<T> = Eq<T, { -readonly [K in keyof T]: T[K] }>;
-type Loose<T, W = IsWritable<T>> = {
+export type IsWritable<T> = Eq<{ [K in keyof T]: 1 }, { -readonly [K in keyof T]: 1 }>;
+/** Whether no member is read-only, and none may be undefined: then {@link Wire} need not test each member. */
+type IsPlain<T> = T extends { [K in keyof T]: {} | null } ? IsWritable<T> : false;
+/** Names of optional members and getters. */
+type Loose<T> = {
   [K in Fields<T>]-?: undefined extends T[K]
     ? K
-    : W extends true
+    : IsWritable<T> extends true
       ? never
-      : Eq<Pick<T, K>, { -readonly [P in K]: T[P] }> extends true
+      : IsWritable<Pick<T, K>> extends true
         ? never
         : K;
-}[Fields<T>]; // the names of optional members and getters
+}[Fields<T>];
 /**
  * Type of a value that a handler may return for a schema: its fields without methods; optional ones and
  * getters may be absent. `unknown` stays `unknown`.
@@ -359,4 +371,6 @@ export type Wire<T> = unknown extends T
     ? T
     : T extends readonly unknown[]
       ? { readonly [K in keyof T]: Wire<T[K]> }
-      : { [K in Exclude<Fields<T>, Loose<T>>]: Wire<T[K]> } & { [K in Loose<T>]?: Wire<T[K]> };
+      : IsPlain<T> extends true
+        ? { [K in Fields<T>]: Wire<T[K]> }
+        : { [K in Exclude<Fields<T>, Loose<T>>]: Wire<T[K]> } & { [K in Loose<T>]?: Wire<T[K]> };

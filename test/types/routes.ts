@@ -37,6 +37,7 @@ import type {
   PathParams,
   Provided,
   ReplyOf,
+  SchemaClass,
   StateMap,
   UploadFile,
   Wire,
@@ -455,6 +456,17 @@ app.get('/declared', { response: { 200: Address, 404: Address } }, () => [{ reas
 app.get('/declared', { response: { 200: Address, 404: Address } }, () => [{ town: 'x' }, 404]);
 // @ts-expect-error in a list an array is the body, and no body with a status
 app.get('/listed', { response: list(Address) }, () => [[{ city: 'x' }], 201]);
+app.get('/declared', { response: { 200: Address, 404: Address } }, () => reply({ city: 'x' }, 404));
+// @ts-expect-error a reply() with a declared error status has its type as well
+app.get('/declared', { response: { 200: Address, 404: Address } }, () => reply({ town: 'x' }, 404));
+app.get('/optional', {} as { response?: typeof Address }, () => 'x');
+// a function that declares routes for any schema
+const echo = <T extends object>(schema: SchemaClass<T>): Router =>
+  new Router().post('/', { body: schema, response: { 200: schema } }, ({ body }) => {
+    is<Equal<typeof body, T>>();
+    return new HttpResponse();
+  });
+void echo(Address);
 class Unrelated {
   id = 1;
 }

@@ -140,6 +140,7 @@ same<Infer<typeof str>, string>();
 same<Infer<typeof User>, User>();
 same<Infer<StringConstructor>, string>();
 same<Infer<DateConstructor>, Date>();
+same<Infer<typeof Address | typeof int | boolean>, Address | number | boolean>();
 same<Infer<'anon'>, string>();
 const users = list(User);
 same<Infer<typeof users>, User[]>();
@@ -158,6 +159,18 @@ const reply: Wire<Address> = { city: 'Paris' };
 const replies: Wire<Address[]> = [{ city: 'Paris', zip: '75001' }];
 const instance: Wire<Address> = new Address({ city: 'Paris' });
 const order: Wire<Cat> = { kind: 'cat', lives: 3 };
+class Shape extends Schema {
+  kind = Field(str);
+  get area(): number {
+    return 1;
+  }
+}
+same<Wire<Cat>, { kind: 'cat'; lives: number }>();
+same<Wire<Shape>, { kind: string } & { area?: number }>();
+same<
+  Wire<Cat | Address>,
+  { kind: 'cat'; lives: number } | ({ city: string } & { zip?: string | undefined })
+>();
 declare const wire: Wire<User>;
 same<typeof wire.anything, unknown>();
 same<typeof wire.home.city, string>();
