@@ -251,7 +251,7 @@ function sources(): Record<string, string> {
   );
 }
 
-test('every source file is in a listed folder, imports only from its own folder or folders of lower layers, and contains nothing forbidden', () => {
+test('every source file is in a listed folder, imports only from its own folder or folders of lower layers, and contains no call or text that the rules of its folder forbid', () => {
   assert.deepEqual(violations(sources()), []);
 });
 

@@ -123,8 +123,8 @@ function asksNothing(detail: RouteDetail): boolean {
 }
 
 /**
- * SVC206: CORS origin functions that compare only a part of the origin. compile() reports functions that
- * allow every origin.
+ * SVC206: CORS origin functions that compare only a part of the origin. Synchronous functions that allow
+ * every origin are exempt, because compile() reports them.
  */
 export function findStrangers(view: ApplicationView, report: ReportFinding): void {
   for (const [layer, place] of layersWithPlaces(view)) {
@@ -249,7 +249,7 @@ const RANKS: readonly RegExp[] = [
 
 /**
  * Whether the lowest role or scope that `other` accepts has more rights than the lowest that `detail`
- * accepts. False if RANKS does not rank one of them.
+ * accepts. False if a role or scope of either route has no rank in RANKS.
  */
 function ranksAbove(other: RouteDetail, detail: RouteDetail): boolean {
   const [theirs, own] = [ranksOf(other), ranksOf(detail)];

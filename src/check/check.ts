@@ -1,6 +1,5 @@
 /**
- * Runs the rules and joins their findings with the findings from the compilation of the application in one
- * report.
+ * Runs the rules. The report contains their findings and those of the compilation of the application.
  *
  *   findings of compilation ─────────────────────────┐
  *   rules: graph → security → contract → environment ┴→ allowances of routes → sorting → Report
@@ -110,7 +109,7 @@ export interface Examination {
   readonly refuses: boolean;
 }
 
-/** A finding, and what a report does with it. */
+/** A finding, whether it prevents the start, and whether an allowance can suppress it. */
 interface Entry {
   readonly finding: Finding;
   /** Whether an error prevents the application from starting. */
@@ -378,7 +377,7 @@ export function findRule(
         near: nearest(
           id,
           rules.map((candidate) => candidate.id),
-          1, // two ids may differ in one digit only, so a longer distance would match unrelated rules
+          1, // two rules may differ in one digit only, so a larger distance would match unrelated rules
         ),
       }
     : { rule };

@@ -71,8 +71,8 @@ function isDefinedIn(code: string, name: string): boolean {
 }
 
 /**
- * Matches a statement that calls a clean-up method without await. In the code, `\u0001` stands for the
- * arguments.
+ * Matches a statement that calls a clean-up method without await. `\u0001` replaces the parentheses of the
+ * call and the arguments in them.
  */
 const FORGOTTEN = /^(Promise\.\w+|(?:[\w$#?]+\.)+(?:close|end|disconnect|rollback|commit|quit|flush))\u0001$/;
 

@@ -1,6 +1,6 @@
 /**
- * Rules about the OpenAPI document and about tools: parts of the application that the document cannot express
- * (SVC305).
+ * Rules about the OpenAPI document and about MCP tools (SVC305): duplicate names, missing descriptions, and
+ * parts of the application that the document cannot express.
  */
 import { isWrite, ownRoutes, shapeOf, subjectOf } from './check.ts';
 import { openapiFindings } from '../openapi/openapi.ts';
@@ -26,8 +26,7 @@ export function reportDocument(view: ApplicationView, report: ReportFinding): vo
 }
 
 /**
- * Counts the routes of each method and path, without regard to the names of parameters. SVC101 reports
- * duplicates.
+ * Counts the routes of each method and path, without regard to the names of parameters.
  */
 function countsOf({ details }: ApplicationView): Map<string, number> {
   const counts = new Map<string, number>();

@@ -2,7 +2,7 @@
  * Rules of the phase `graph`. Like the errors of compilation, their errors prevent the application from
  * starting.
  *
- * At start-up, passesAtStart() runs only rules that may report an error. `svc check` runs all of them
+ * At start-up, passesAtStart() runs only rules that may report an error. `svc check` runs every rule
  * (rules.ts).
  */
 import { findOutlived, findUnknownNames, findUnused } from './code-rules.ts';

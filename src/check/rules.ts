@@ -470,8 +470,8 @@ function findExposed({ details, place }: ApplicationView, report: ReportFinding)
 // -- SVC401: settings that are missing, misspelt or invalid --
 
 /**
- * Settings that the application reads only when a server starts, so later than the check. Each has a function
- * that converts its text.
+ * Settings that the application reads only when a server starts, and therefore after the check. Each has a
+ * function that converts its text.
  */
 const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | StringConstructor>> = {
   host: String,

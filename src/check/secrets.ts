@@ -102,7 +102,7 @@ function isRefused(secret: string): boolean {
   }
 }
 
-/** An object and the place of its use. `place` may be a getter, because few findings need it. */
+/** The place of a plugin, middleware or dependency. `place` may be a getter, because few findings need it. */
 interface Placed {
   readonly place: Place | undefined;
 }

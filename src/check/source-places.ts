@@ -21,7 +21,7 @@ import { WRITTEN_REMEDY } from './source/written-secrets.ts';
 import type { Node } from './source/nodes.ts';
 import type { SourceReport } from './source/examine.ts';
 
-/** A text file whose name the sources contain. */
+/** A JSON file that the sources name. */
 interface DataFile {
   readonly file: string;
   readonly text: string;
@@ -45,7 +45,7 @@ export function joinFindings(
     return place === undefined ? finding : { ...finding, place };
   });
   const found = findSecrets(secrets, project.modules, sources, secretRule);
-  // lines of calls that receive one of these secrets, in which the sources may report the same secret
+  // lines of the calls whose secrets are in `found`: the sources may report the same secret on such a line
   const elsewhere = new Set(found.map(({ call }) => lineOf(call)));
   const others = written.filter(
     ({ rule, message, place }) =>

@@ -53,8 +53,8 @@ export interface Command {
    */
   check?(values: Invocation['values']): void;
   /**
-   * Handles a module that cannot be found, for a command where this is a valid result. Default: the error is
-   * thrown.
+   * Called if the module cannot be found; `svc check` then prints a report about it. Without this method, the
+   * error is thrown.
    */
   absent?(invocation: Invocation, given: string, error: SvcError): Promise<number>;
   /**

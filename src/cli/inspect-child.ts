@@ -100,14 +100,14 @@ async function work(job: Job): Promise<Answer> {
   ];
   if (job.wants === 'routes') return { token: job.token, kind: 'routes', routes: routesOf(app) };
   if (job.wants === 'report' || job.wants === 'live') judgeAsDeployed(app);
-  const found = trespassed(); // before probe(), which calls functions that may use the network
+  const found = trespassed(); // before probe(), because the functions that it calls may use the network
   if (job.wants === 'report' || job.wants === 'live') await probe(app.inspect(), () => namesFor(job));
   const checked = app.check();
   if (
     job.wants === 'openapi' &&
     !checked.findings.some(({ rule, severity }) => severity === 'error' && rule.startsWith('SVC1'))
   )
-    // only without errors, because the document would lack a route that cannot be compiled
+    // after an error, a report is the response: the document would lack routes that cannot be compiled
     return openapiOf(job, app);
   if (job.wants === 'live') network.allow();
   const live = job.wants === 'live' ? await app.checkLive() : undefined;

@@ -294,9 +294,9 @@ function placeIn(error: Error): string {
 }
 
 /**
- * Returns the message of a syntax error with its place, which V8 does not report for a module. `node --check`
- * finds it in JavaScript without running the code. TypeScript that has a syntax error after its types were
- * stripped contains a decorator or `accessor`.
+ * Returns the message of a syntax error with its place, which V8 does not report for a module. For
+ * JavaScript, `node --check` finds the line without running the code. For TypeScript, names the usual cause:
+ * type stripping leaves decorators and `accessor` in the code.
  */
 function syntaxError(said: string): string {
   if (!lastResolved.startsWith('file:')) return said;

@@ -155,7 +155,7 @@ async function invoke(
   return command.run({ positionals, values, argv, subject: { given, target, module } });
 }
 
-/** Path of the command line in a package, now and in older bundled versions. */
+/** Paths of the module with `main()` in a copy of this package: of current and of older, bundled versions. */
 const COMMAND_LINES = ['dist/cli/main.js', 'dist/cli.js'] as const;
 
 /** Runs the command in the copy of this package that the application imports. */
@@ -188,7 +188,7 @@ function loadEnvironment(file: string): void {
 const STATUS: Partial<Record<FaultCode, number>> = { E_CLI_USAGE: 2, E_LOAD: 3, E_COMPILE: 3 };
 
 /**
- * Prints a line with the mistake and a line with the remedy. A stack is printed only for a bug of this
+ * Prints a line with the error and a line with the remedy. A stack is printed only for a bug of this
  * package or the application.
  */
 function report(thrown: unknown, command: string | undefined): number {

@@ -23,8 +23,8 @@ export const mcpCommand: Command = {
     '  --header <n>=<v>    sends the value of the environment variable <v> as the header field <n> with every call; may be repeated',
     ENV_FILE_HELP,
     '',
-    'The variable SVC_MCP_TOKEN is the access token of every call: "Authorization: Bearer …". Without it, calls have no access token.',
-    'Standard output has only messages of MCP; output of the application goes to standard error. The command ends with its input.',
+    'The environment variable SVC_MCP_TOKEN is the access token of every call: "Authorization: Bearer …". Without it, calls have no access token.',
+    'Standard output has only messages of MCP; output of the application goes to standard error. The command ends when standard input ends.',
   ].join('\n'),
   options: {
     list: { type: 'boolean' },
@@ -75,7 +75,7 @@ async function run({ values, subject }: Invocation): Promise<number> {
   return 0;
 }
 
-/** Time limit in milliseconds for running calls, hooks and plugins after a signal. */
+/** Time in milliseconds that running calls, hooks and plugins have to end after a signal. */
 const SHUTDOWN_MS = 20_000;
 
 function readFormat(values: Invocation['values']): 'human' | 'json' {

@@ -42,21 +42,21 @@ export const migrateCommand: Command = {
   summary:
     'applies, undoes, lists, repairs and creates migrations of a database, and fills it for development',
   details: [
-    '  --to <id>           up: stops after this one, for example 0003',
-    '  --steps <number>    down: how many to undo, the last one first; default 1',
-    '  --as applied        repair: notes the unfinished migration as done, once you have completed it; "pending" when you have undone it',
-    '  --in-production     seed: also where SVC_ENV is production, as it is by default',
-    `  --directory <path>  new: the folder to write the two files into; default ${DEFAULT_DIRECTORY}`,
-    '  --database <name>   the plugin whose database it is, where there are several; default "database"',
+    '  --to <id>           up: stops after the migration with this id, for example 0003',
+    '  --steps <number>    down: number of migrations to undo, the last one first; default 1',
+    '  --as applied        repair: records the unfinished migration as applied, if you have completed it; "--as pending", if you have undone it',
+    '  --in-production     seed: also runs if SVC_ENV is production, which is the default',
+    `  --directory <path>  new: the folder for the two new files; default ${DEFAULT_DIRECTORY}`,
+    '  --database <name>   name of the database plugin, if the application has several; default "database"',
     ENV_FILE_HELP,
     '',
     'Files are migrations/0001_create_users.up.sql and .down.sql, numbered without gaps. Each runs once, in a transaction,',
-    'whichever process comes first: deploying to several machines at once is safe. What plugins contribute comes before the',
-    'files. 0003_search.postgres.up.sql is for that engine, in place of 0003_search.up.sql.',
-    'Seeds are files such as seeds/10_users.sql. Each call runs all of them, in the order of their names.',
-    'The application is imported, and neither started nor checked.',
+    'even if several processes or machines apply migrations at the same time. Migrations of plugins run before the files.',
+    'PostgreSQL uses 0003_search.postgres.up.sql in place of 0003_search.up.sql, if both exist; other engines likewise.',
+    'Seed files are files such as seeds/10_users.sql. Each "svc migrate seed" runs all of them, in the order of their names.',
+    'The application is imported, but neither started nor checked.',
     '',
-    'Status: 0 done, 1 failed or, for status, something is to be done, 2 not understood, 3 the application did not load',
+    'Status: 0 done, 1 failed, or a migration needs attention (status, repair), 2 invalid arguments, 3 the application did not load',
   ].join('\n'),
   options: {
     to: { type: 'string' },
@@ -205,7 +205,7 @@ async function seed({ migrator, seeder }: OpenMigrator): Promise<number> {
   const done = await seeder.run(({ file, durationMs }) =>
     process.stdout.write(`seeded   ${file}  ${durationMs} ms\n`),
   );
-  if (done.length === 0) process.stdout.write('There are no seeds\n');
+  if (done.length === 0) process.stdout.write('There are no seed files\n');
   return 0;
 }
 

@@ -36,9 +36,9 @@ export const newCommand: Command = {
   usage: 'svc new <dir> [--name <name>] [--vendor | --registry | --link] [--if-absent]',
   summary: 'creates a production starter project',
   details: [
-    '  --name <name>   name of its package; default the name of the folder',
-    '  --vendor        puts a copy of svc into the project, which then installs without a network; the default',
-    '  --registry      installs svc from a registry of yours; in the public registry, "svc" is another package',
+    '  --name <name>   name in package.json; default the name of the folder',
+    '  --vendor        puts a copy of svc into the project, so that npm install needs no network; the default',
+    '  --registry      installs svc from your own registry; in the public registry, "svc" is another package',
     '  --link          uses the running copy of svc through a link, to try things out',
     '  --if-absent     changes nothing if the folder already has a project; prints no next steps, for use in scripts',
     '',

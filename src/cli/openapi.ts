@@ -6,7 +6,7 @@
  *
  *   0  written
  *   2  invalid arguments
- *   3  the module could not be imported, or has mistakes that prevent compilation
+ *   3  the module could not be imported, or has errors that prevent compilation
  */
 import { makeReport } from '../check/check.ts';
 import { humanReport } from '../check/report.ts';
@@ -29,7 +29,7 @@ export const openapiCommand: Command = {
     '  --format <form>     form of the document: json',
     '  --env <name>        production, development or test; default SVC_ENV, else the environment that the application sets',
     ENV_FILE_HELP,
-    '  --no-color          prints mistakes without colours; colours are used only on terminals, and not with NO_COLOR',
+    '  --no-color          prints errors without colours; colours are used only on terminals, and not with NO_COLOR',
     '',
     'The module is imported in a process of its own, without network; no startup hook runs.',
     'Parts of the application that OpenAPI cannot express are left out, and listed on standard error.',

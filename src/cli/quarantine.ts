@@ -1,6 +1,6 @@
 /**
- * Restricts a module during its inspected import: no network, no listening, and reports of what is left
- * running.
+ * Restricts a module while svc imports it for inspection: denies connecting and listening, and reports the
+ * resources that the module leaves open.
  *
  * For a child process only: `denyNetwork()` replaces parts of node:net, node:dgram and node:dns.
  */
@@ -40,7 +40,7 @@ export function isDenied(error: unknown): boolean {
   return false;
 }
 
-/** The denial of the network, which can be ended. */
+/** Denied uses of the network so far, and a function that ends the denial. */
 interface DeniedNetwork {
   readonly tried: readonly Trespass[];
   allow(): void;

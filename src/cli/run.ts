@@ -23,7 +23,7 @@ export const runCommand: Command = {
     '  --port <number>     port to listen on, 0 for a free one; default SVC_PORT, else 8000',
     '  --socket <path>     Unix socket to listen on, in place of host and port; default SVC_SOCKET',
     '  --socket-mode <octal>  permissions of the socket file; default SVC_SOCKET_MODE, else 660',
-    '  --workers <number>  number of processes that serve, "auto" for one per core; a process that dies is replaced; default SVC_WORKERS, else one',
+    '  --workers <number>  number of processes that serve, "auto" for one per core; a process that ends unexpectedly is replaced; default SVC_WORKERS, else one',
     '  --reload            restarts the application when a file that it imports is saved; sets SVC_ENV to',
     '                      "development" unless it is set',
     '  --no-check          in production, starts even if svc check finds errors; logs the errors',
@@ -31,8 +31,8 @@ export const runCommand: Command = {
     '',
     'The module is a .ts or .js file, or a package; the default export name is "app".',
     'After SIGTERM or SIGINT, requests in flight finish, then the process ends; a second signal ends it at once.',
-    'With --workers, SIGHUP replaces one process after another, and no request fails; with TLS, it reads the',
-    'certificate again; otherwise it ends the process as SIGTERM does.',
+    'With --workers, SIGHUP replaces one process after another, and no request fails. Without --workers, SIGHUP reads',
+    'the TLS certificate again; without TLS, it ends the process as SIGTERM does.',
     'An uncaught error is logged as one line, and ends the process with status 1.',
   ].join('\n'),
   options: {
@@ -116,8 +116,8 @@ function readRunOptions(values: Invocation['values']): RunOptions {
 }
 
 /**
- * Starts worker processes, or one process that restarts on changes. They load the application; this process
- * does not.
+ * Starts worker processes, or one process that restarts on changes. Only these child processes load the
+ * application.
  */
 async function supervise(
   { workers, reload: _, ...place }: RunOptions,

@@ -199,7 +199,7 @@ test('if another framework mounts requestListener() below a path, the applicatio
   assert.equal(await (await fetch(`${url}/users`)).text(), 'other');
 });
 
-test('app.fetch works without the application as "this"', async (t) => {
+test('app.fetch can be passed and called as a plain function, without the application as "this"', async (t) => {
   const app = new Svc().get('/', () => 'hello');
   t.after(() => app.shutdown());
   const { fetch: handle } = app;

@@ -21,7 +21,7 @@ test('Config reads a key from the environment, then from loadDict(), then from a
   );
 });
 
-test('if loadDict() is called twice, the later values are used; variables of the environment override both', () => {
+test('if loadDict() is called twice, Config uses the later values; environment variables take precedence over both', () => {
   const config = new Config({ environment: { SVC_B: 'env' } });
   config.loadDict({ a: 'one', b: 'one' }).loadDict({ a: 'two', b: 'two' });
   assert.deepEqual([config.get('a', ''), config.get('b', '')], ['two', 'env']);

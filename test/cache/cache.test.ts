@@ -150,7 +150,7 @@ test('MemoryCache uses the system clock when no clock is given', () => {
   assert.equal(cache.get('a'), 1);
 });
 
-test('MemoryCache gives the same results as a Map in order of use, over generated operations', async () => {
+test('for generated operations, MemoryCache gives the same results as a Map whose keys are kept in order of use', async () => {
   for (let seed = 1; seed <= 20; seed++) {
     const random = seeded(seed);
     const clock = new ManualClock();

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { ExpiryHeap } from '../../src/cache/stores.ts';
 import { seeded } from '../support/random.ts';
 
-test('ExpiryHeap returns the same earliest time as a plain list, over generated steps', () => {
+test('for generated operations, ExpiryHeap returns the same earliest time as a plain list', () => {
   for (let seed = 1; seed <= 20; seed++) {
     const random = seeded(seed);
     const heap = new ExpiryHeap<{ readonly key: string; timeMs: number; place: number }>();

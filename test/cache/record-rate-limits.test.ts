@@ -10,25 +10,31 @@ import { ManualClock } from '../../src/base/manual-clock.ts';
 import { MemoryRecordStore } from '../../src/cache/stores.ts';
 import { rateLimitStoreContract } from '../contract/rate-limit-store.ts';
 
-rateLimitStoreContract('RecordRateLimitStore over MemoryRecordStore meets its contract', () => {
-  const clock = new ManualClock();
-  return {
-    store: new RecordRateLimitStore(new MemoryRecordStore({ clock }), { clock }),
-    pass: (ms) => clock.advance(ms),
-  };
-});
+rateLimitStoreContract(
+  'RecordRateLimitStore over MemoryRecordStore passes the contract tests for rate limit stores',
+  () => {
+    const clock = new ManualClock();
+    return {
+      store: new RecordRateLimitStore(new MemoryRecordStore({ clock }), { clock }),
+      pass: (ms) => clock.advance(ms),
+    };
+  },
+);
 
-rateLimitStoreContract('RecordRateLimitStore over a record store in SQLite meets its contract', async () => {
-  const clock = new ManualClock();
-  const database = await openDatabase('sqlite::memory:');
-  const records = new DatabaseRecordStore(database, { clock });
-  await records.createTable();
-  return {
-    store: new RecordRateLimitStore(records, { clock }),
-    pass: (ms) => clock.advance(ms),
-    close: () => database.close(),
-  };
-});
+rateLimitStoreContract(
+  'RecordRateLimitStore over a record store in SQLite passes the contract tests for rate limit stores',
+  async () => {
+    const clock = new ManualClock();
+    const database = await openDatabase('sqlite::memory:');
+    const records = new DatabaseRecordStore(database, { clock });
+    await records.createTable();
+    return {
+      store: new RecordRateLimitStore(records, { clock }),
+      pass: (ms) => clock.advance(ms),
+      close: () => database.close(),
+    };
+  },
+);
 
 test('RecordRateLimitStore counts every attempt if several attempts at one bucket are concurrent', async () => {
   const clock = new ManualClock();

@@ -133,7 +133,7 @@ test('MemoryRecordStore and MemoryRateLimitStore use the system clock when no cl
   assert.equal(new MemoryRateLimitStore().take('a', { limit: 2, periodMs: 1_000 }).remaining, 1);
 });
 
-test('MemoryRateLimitStore gives the same results as GCRA computed in whole numbers, over generated attempts', async () => {
+test('for generated attempts, MemoryRateLimitStore gives the same results as GCRA (the generic cell rate algorithm) in whole numbers', async () => {
   for (let seed = 1; seed <= 30; seed++) {
     const random = seeded(seed);
     const clock = new ManualClock();
@@ -244,7 +244,7 @@ test('while all buckets fit, MemoryRateLimitStore allows the same generated atte
   }
 });
 
-test('MemoryRateLimitStore stores no bucket for an attempt that is refused or only reads', () => {
+test('MemoryRateLimitStore stores no bucket for an attempt that is refused or has the cost 0', () => {
   const store = new MemoryRateLimitStore({ clock: new ManualClock() });
   store.take('a', { limit: 1, periodMs: 1_000 }, 2);
   store.take('b', { limit: 1, periodMs: 1_000 }, 0);

@@ -484,7 +484,7 @@ test('svc check works in a read-only folder, and writes no file', async (t) => {
   assert.deepEqual([status, after], [0, before]);
 });
 
-test('svc check runs no startup hook and opens no shared dependency', async (t) => {
+test('svc check runs no startup hook and resolves no dependency of scope "app"', async (t) => {
   const { status, stderr } = await check(t, {
     'app.ts':
       "import { Svc, Depends } from 'svc';\nexport const app = new Svc();\napp.onStartup(() => console.log('HOOK'));\napp.get('/', { it: Depends(() => console.log('HOOK'), { scope: 'app' }) }, () => 1);\napp.register({ name: 'p', register() {}, startup() { console.log('HOOK'); } });",
@@ -822,7 +822,7 @@ for (const [how, args, env] of [
   ['compiled, with source maps', ['out/app.js'], {}],
   ['through tsx', ['src/app.ts'], { NODE_OPTIONS: '--import tsx' }],
 ] as const) {
-  test(`svc check reports the source line ${how}`, async (t) => {
+  test(`for a TypeScript module that runs ${how}, svc check reports lines of the TypeScript source`, async (t) => {
     const cwd = project(t, { 'src/app.ts': TYPED });
     const modules = join(ROOT, 'node_modules');
     if (how === 'compiled, with source maps') {

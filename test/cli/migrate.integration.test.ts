@@ -149,7 +149,7 @@ test('svc migrate does not start an application that calls run() at import, even
   assert.match(stderr, /Cannot start the application while its module is imported/);
 });
 
-test('svc migrate seed applies the migrations and then the seed files, each time that it is called, but not in production', async (t) => {
+test('each svc migrate seed runs all seed files; it refuses while migrations are pending, and in production without --in-production', async (t) => {
   const app = `// @ts-nocheck
 import { Svc } from 'svc';
 import { DatabasePlugin } from 'svc/db';

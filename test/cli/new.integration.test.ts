@@ -246,7 +246,7 @@ test('in production, a new project starts only after its database is migrated, a
   assert.equal(live.status, 0, live.stdout);
 });
 
-test('in production, a new project that has no provider refuses logins, and logs the reason', async (t) => {
+test('in production, a new project without a configured login provider refuses logins, and logs the reason', async (t) => {
   const path = await madeLinked(t);
   const server = start(t, process.execPath, [BIN, 'run', 'src/app.ts'], {
     cwd: path,
@@ -328,7 +328,7 @@ test(
   },
 );
 
-test('a new project stores its notes in PostgreSQL if its database address is of PostgreSQL; migrations and code stay the same', async (t) => {
+test('a new project stores its notes in PostgreSQL if its database address names a PostgreSQL server; migrations and code stay the same', async (t) => {
   if (!needsPostgres(t)) return;
   const path = await madeLinked(t);
   const ends: (() => void | Promise<void>)[] = [];

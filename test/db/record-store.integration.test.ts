@@ -21,13 +21,16 @@ for (const [where, maxRecords] of [
   ['in memory', undefined],
   ['near its limit', 12],
 ] as const) {
-  recordStoreContract(`DatabaseRecordStore ${where} meets the contract of record stores`, async () => {
-    const clock = new ManualClock();
-    const db = await openDatabase('sqlite::memory:');
-    const store = new DatabaseRecordStore(db, { clock, maxRecords });
-    await store.createTable();
-    return { store, pass: (ms) => clock.advance(ms), close: () => db.close() };
-  });
+  recordStoreContract(
+    `DatabaseRecordStore ${where} passes the contract tests for record stores`,
+    async () => {
+      const clock = new ManualClock();
+      const db = await openDatabase('sqlite::memory:');
+      const store = new DatabaseRecordStore(db, { clock, maxRecords });
+      await store.createTable();
+      return { store, pass: (ms) => clock.advance(ms), close: () => db.close() };
+    },
+  );
 }
 
 for (const [where, maxRecords] of [
@@ -35,7 +38,7 @@ for (const [where, maxRecords] of [
   [' near its limit', 12],
 ] as const) {
   recordStoreContract(
-    `DatabaseRecordStore on PostgreSQL${where} meets the contract of record stores`,
+    `DatabaseRecordStore on PostgreSQL${where} passes the contract tests for record stores`,
     async (t) => {
       const clock = new ManualClock();
       const db = await postgresDatabase(t);
@@ -56,7 +59,7 @@ for (const [name, engine] of [
     [' near its limit', 12],
   ] as const) {
     recordStoreContract(
-      `DatabaseRecordStore on ${name}${where} meets the contract of record stores`,
+      `DatabaseRecordStore on ${name}${where} passes the contract tests for record stores`,
       async (t) => {
         const clock = new ManualClock();
         const db = await mysqlDatabase(t, engine);

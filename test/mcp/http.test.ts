@@ -1369,22 +1369,22 @@ test(
 );
 
 for (const [what, origins, refusedOrigin] of [
-  ['all', '*', undefined],
-  ['those in a list', ['https://inspector.example'], 'https://other.example'],
+  ['all other origins', '*', undefined],
+  ['other origins in a list', ['https://inspector.example'], 'https://other.example'],
   [
-    'those that a function accepts',
+    'other origins that a function accepts',
     (name: string) => name.endsWith('inspector.example'),
     'https://other.example',
   ],
   [
-    'those that an async function accepts',
+    'other origins that an async function accepts',
     async (name: string) => name.endsWith('inspector.example'),
     'https://other.example',
   ],
-  ['none', undefined, 'https://inspector.example'],
+  ['no other origin', undefined, 'https://inspector.example'],
 ] as const) {
   test(
-    `the MCP endpoint accepts the application's own origin, and of other origins ${what}`,
+    `the MCP endpoint accepts requests from the application's own origin, and from ${what}`,
     LIMITED,
     async (t) => {
       const of = site(t, { origins });

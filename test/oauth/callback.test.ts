@@ -626,7 +626,7 @@ test('OAuth callback: HEAD requests and prefetches do not use up the state', asy
   assert.equal((await site.back(query)).status, 200);
 });
 
-test('OAuth callback: if a process dies between state and login, nothing partial is stored and the user can log in again', async () => {
+test('OAuth callback: if a process dies after it has used the state of a login, no login is stored, and the user can log in again', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { state } = await site.begin();
   const db = site.app.state.db;

@@ -75,7 +75,7 @@ test('OAuth native client: a native client gets a code at its own address, and e
   );
 });
 
-test('OAuth native client: a login with client_redirect_uri follows the usual rule for redirect_uri', async () => {
+test('OAuth native client: a login with client_redirect_uri sends the callback of the server to the provider; an address of a native client is refused as redirect_uri', async () => {
   await using site = await open({}, { env: 'production' });
   const { page } = await site.begin(asked());
   assert.equal(page.searchParams.get('redirect_uri'), 'https://app.example/oauth/callback');

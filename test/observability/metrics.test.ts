@@ -187,7 +187,7 @@ test('a label value is truncated to 256 characters', () => {
   assert.deepEqual(metrics.snapshot()[0]!.series, [[['x'.repeat(256)], [2]]]);
 });
 
-test('slot() counts in the same series as the labels that it stands for, also after the table of series has grown', () => {
+test('the object that slot(...labels) of a metric returns counts in the series of these labels, also after many series were added', () => {
   const { metrics } = setUp();
   const [counter, histogram] = [
     metrics.counter('svc_a', '', ['l']),

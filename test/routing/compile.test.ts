@@ -121,7 +121,7 @@ for (const [what, error, message] of [
   });
 }
 
-test('compileAll() reports a getter of a spec that throws as SVC107, and a route at the path of an endpoint such as /healthz as SVC102', () => {
+test('if a getter in the argument of provide() throws, compileAll() reports SVC107; it reports a route at the path of an endpoint such as /healthz as SVC102', () => {
   const spec = provide(
     {
       get later(): never {

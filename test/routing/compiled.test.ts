@@ -77,7 +77,7 @@ const ADA = { name: 'Ada', age: 36, home: { city: 'London' } };
 
 // ── bodies ──
 
-test('spec.body: if a middleware enters an AsyncLocalStorage, the handler runs in it', async () => {
+test('spec.body: if a middleware enters a context of an AsyncLocalStorage, the handler runs in this context', async () => {
   const entered = new AsyncLocalStorage<string>();
   const enter = (req: HttpRequest, next: () => unknown): unknown => entered.run(req.path, next);
   const handler = (): object => ({ store: entered.getStore() ?? null });
@@ -475,8 +475,11 @@ test('a request with several invalid inputs is answered with the place of each p
   assert.doesNotMatch(await response.text(), /secret/);
 });
 
-for (const hasDependencies of [false, true]) {
-  test(`an exception handler for ValidationError gets all problems of the input (the handler of the route throws a ValidationError too: ${hasDependencies})`, async () => {
+for (const [what, isThrown] of [
+  ['of an input', false],
+  ['of an input, and a ValidationError that the handler of the route throws', true],
+] as const) {
+  test(`an exception handler for ValidationError gets all problems ${what}`, async () => {
     await using it = setUp((app) => {
       app.exceptionHandler(ValidationError, (error) =>
         reply(
@@ -484,11 +487,11 @@ for (const hasDependencies of [false, true]) {
           422,
         ),
       );
-      app.post('/', { body: User, query: { page: Field(1) } }, () => (hasDependencies ? User.parse({}) : 1));
+      app.post('/', { body: User, query: { page: Field(1) } }, () => (isThrown ? User.parse({}) : 1));
     });
     const response = await it.client.post('/?page=x', { json: { ...ADA, age: 'x' } });
     assert.deepEqual([response.status, await response.json()], [422, ['query.page', 'body.age']]);
-    if (hasDependencies) assert.equal((await it.client.post('/', { json: ADA })).status, 422);
+    if (isThrown) assert.equal((await it.client.post('/', { json: ADA })).status, 422);
   });
 }
 

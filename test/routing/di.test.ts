@@ -682,7 +682,7 @@ test("if a guard of a router answers 401, invalid input of the router's other de
 // ── exceptions thrown into generators ──
 
 for (const scope of ['request', 'handler'] as const) {
-  test(`an error of the handler is thrown into generators of scope ${scope} in reverse order, and then becomes the response`, async () => {
+  test(`an error of the handler is thrown into generator dependencies of scope ${scope} in reverse order, and then becomes the response`, async () => {
     const { steps, dependency, asyncDependency } = recorder();
     await using it = setUp((app) =>
       app.get(
@@ -698,7 +698,7 @@ for (const scope of ['request', 'handler'] as const) {
     assert.deepEqual(logged(it.events, 'cleanup_failed'), []);
   });
 
-  test(`if a generator of scope ${scope} catches the error of the handler, the response and the other generators are unaffected`, async () => {
+  test(`if a generator dependency of scope ${scope} catches the error of the handler, the response and the other generators are unaffected`, async () => {
     const { steps, dependency } = recorder();
     const swallows = function* (): Generator<number, void> {
       try {
@@ -717,7 +717,7 @@ for (const scope of ['request', 'handler'] as const) {
   });
 }
 
-test('if a generator of scope "handler" throws another error, the new error is thrown into the other generators and becomes the response', async () => {
+test('if a generator dependency of scope "handler" replaces the error of the handler, the new error is thrown into the other generators and becomes the response', async () => {
   const { steps, dependency } = recorder();
   const replaces = async function* (): AsyncGenerator<number, void> {
     try {
@@ -747,7 +747,7 @@ test('if a generator of scope "handler" throws another error, the new error is t
   assert.deepEqual(steps, ['outer opens', 'a opens', 'a got NotFound', 'outer got NotFound']);
 });
 
-test('if a generator of scope "request" replaces the error of the handler, the new error is only logged, with route and dependency', async () => {
+test('if a generator dependency of scope "request" replaces the error of the handler, the new error is only logged, with route and dependency', async () => {
   const { steps, dependency } = recorder();
   const replaces = function* rollback(): Generator<number, void> {
     try {
@@ -771,7 +771,7 @@ test('if a generator of scope "request" replaces the error of the handler, the n
   assert.match(messageOf(line), /rollback failed/);
 });
 
-test('if a clean-up of scope "request" fails after a successful response, the error is logged and thrown into the earlier generators', async () => {
+test('if the clean-up of a dependency of scope "request" fails after a successful response, the error is logged and thrown into the earlier generator dependencies', async () => {
   const { steps, dependency } = recorder();
   const fails = function* (): Generator<number, void> {
     yield 1;
@@ -786,7 +786,7 @@ test('if a clean-up of scope "request" fails after a successful response, the er
 });
 
 for (const isAsync of [false, true]) {
-  test(`if the commit of a transaction of scope "handler" fails, the answer is 500 and not the handler's 201 (${isAsync ? 'async' : 'sync'})`, async () => {
+  test(`if a dependency of scope "handler" fails to commit its transaction, the answer is 500 and not the handler's 201 (${isAsync ? 'async' : 'sync'})`, async () => {
     const steps: string[] = [];
     const { steps: others, dependency } = recorder();
     const commit = (): void => {
@@ -826,7 +826,7 @@ for (const isAsync of [false, true]) {
     assert.deepEqual(others, ['connection opens', 'connection got Error']);
   });
 
-  test(`a transaction of scope "handler" is committed before the response is sent, and rolled back if the handler throws (${isAsync ? 'async' : 'sync'})`, async () => {
+  test(`a dependency of scope "handler" commits its transaction before the response is sent, and rolls it back if the handler throws (${isAsync ? 'async' : 'sync'})`, async () => {
     const { steps, dependency, asyncDependency } = recorder();
     let isFailing = false;
     await using it = setUp((app) => {
@@ -870,7 +870,7 @@ for (const isAsync of [false, true]) {
   });
 }
 
-test('if a reply does not fit its response schema, transactions of scope "handler" and of scope "request" are rolled back', async () => {
+test('if a reply does not fit its response schema, dependencies of scope "handler" and of scope "request" roll back their transactions', async () => {
   const { steps, dependency } = recorder();
   await using it = setUp((app) =>
     app.get(
@@ -887,7 +887,7 @@ test('if a reply does not fit its response schema, transactions of scope "handle
   assert.deepEqual(steps, ['tx opens', 'db opens', 'tx got SvcError', 'db got SvcError']);
 });
 
-test('if the input is refused, ValidationError is thrown into the generators that have already yielded', async () => {
+test('if the input is refused, ValidationError is thrown into the generator dependencies that have already yielded', async () => {
   const { steps, dependency } = recorder();
   const router = new Router({ deps: { db: Depends(dependency('db')) } });
   router.get('/', { query: { n: Field(int) }, late: Depends(dependency('late')) }, () => 1);
@@ -947,7 +947,7 @@ for (const [what, { source, problem, isEarly }] of Object.entries(MISBEHAVING)) 
   });
 }
 
-test('if a generator yields again after it received an error, it is closed and the answer is 500', async () => {
+test('if a generator dependency yields again after an error was thrown into it, it is closed and the answer is 500', async () => {
   const steps: string[] = [];
   const again = function* (): Generator<number, void> {
     try {
@@ -1044,7 +1044,7 @@ for (const isFailing of [false, true]) {
 }
 
 test(
-  'if the client disconnects during the response, ClientDisconnected is thrown into generators',
+  'if the client disconnects during the response, ClientDisconnected is thrown into generator dependencies',
   LIMITED,
   async (t) => {
     const { logger } = collectedLog();
@@ -1078,7 +1078,7 @@ test(
 );
 
 test(
-  'if the client disconnects while it sends the request body, ClientDisconnected is thrown into generators of routers',
+  'if the client disconnects while it sends the request body, ClientDisconnected is thrown into the generator dependencies of routers',
   LIMITED,
   async (t) => {
     const { logger, events } = collectedLog();
@@ -1111,7 +1111,7 @@ test(
 );
 
 test(
-  'if the client has disconnected or a clean-up of scope "handler" fails, the unread source of a streamed response is closed',
+  'if the client has disconnected, or the clean-up of a dependency of scope "handler" fails, the unread source of a streamed response is closed',
   LIMITED,
   async (t) => {
     const { logger } = collectedLog();
@@ -1154,7 +1154,7 @@ test(
 );
 
 for (const how of ['the handler runs', 'the handler has answered'] as const) {
-  test(`if a web request is aborted while ${how}, ClientDisconnected is thrown into generators`, async () => {
+  test(`if a web request is aborted while ${how}, ClientDisconnected is thrown into generator dependencies`, async () => {
     const { logger } = collectedLog();
     const app = new Svc({ logger });
     const { steps, dependency } = recorder();
@@ -1494,7 +1494,7 @@ for (const [how, start] of [
   });
 }
 
-test('if a start fails and then a clean-up of scope "app" fails too, the error of the start is kept and the other clean-ups run', async () => {
+test('if a start fails and then the clean-up of a dependency of scope "app" fails too, the error of the start is kept and the other clean-ups run', async () => {
   const steps: string[] = [];
   const first = function* (): Generator<number, void> {
     try {
@@ -1526,7 +1526,7 @@ test('if a start fails and then a clean-up of scope "app" fails too, the error o
   assert.deepEqual(steps, ['first is left']);
 });
 
-test('if a clean-up of scope "app" fails, the error is logged and the shutdown continues', async () => {
+test('if the clean-up of a dependency of scope "app" fails, the error is logged and the shutdown continues', async () => {
   const { steps, dependency } = recorder();
   const fails = function* pool(): Generator<number, void> {
     yield 1;

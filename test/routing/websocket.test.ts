@@ -235,7 +235,7 @@ describe('WebSocket handshakes are accepted or refused as RFC 6455 §4.2 defines
   });
 });
 
-describe('the Origin of a WebSocket handshake is checked', LIMITED_SUITE, () => {
+describe('the server refuses a WebSocket handshake whose Origin is not allowed', LIMITED_SUITE, () => {
   const origin = (value: string): TestWebSocketOptions => ({ headers: { origin: value } });
 
   test("by default, the Origin of a WebSocket handshake must be the application's own origin", async (t) => {
@@ -806,7 +806,7 @@ for (const listen of [false, true])
     });
   });
 
-describe('declarations of WebSocket routes are checked', LIMITED_SUITE, () => {
+describe('invalid declarations of WebSocket routes are refused or reported', LIMITED_SUITE, () => {
   test('a WebSocket route refuses an unknown option, and suggests the most similar name', () => {
     const { app } = make();
     assert.throws(() => app.websocket('/x', { heartbeat: 5 } as never), {

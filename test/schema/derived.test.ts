@@ -229,7 +229,7 @@ class Stay extends Schema {
   }
 }
 
-test('static check() can report several issues, each with a path from the root that uses aliases', () => {
+test('the static method check() of a schema can report several issues, each with a path from the root that uses aliases', () => {
   const bad = { from: 2, to: 1, guests: ['', 'a'] };
   const loc = (value: unknown, at?: string): unknown => {
     const result = planOf(Stay).parseJson(value, at);
@@ -248,7 +248,7 @@ test('static check() can report several issues, each with a path from the root t
   assert.deepEqual(planOf(Stay).parseText({ from: '2', to: '1' }, 'query').ok, false);
 });
 
-test('static check() runs in parse(), safeParse(), accepts() and new, also for nested schemas', () => {
+test('the static method check() of a schema runs in parse(), safeParse(), accepts() and new, also for nested schemas', () => {
   class Trip extends Schema {
     stays = Field(list(Stay));
   }
@@ -270,7 +270,7 @@ test('static check() runs in parse(), safeParse(), accepts() and new, also for n
   assert.equal(Long.accepts({ ...bad, nights: 1 }), false, 'inherited');
 });
 
-test('static check() must not be async', () => {
+test('the static method check() of a schema must not be async', () => {
   class Wrong extends Schema {
     static check = 1;
     a = Field(int);

@@ -49,7 +49,7 @@ class Address extends Schema {
   zip = Field(str, { optional: true });
 }
 
-test('JsonSchemas publishes every kind of type', () => {
+test('JsonSchemas writes a JSON Schema for every kind of type', () => {
   const cases: [TypeSource, JsonSchema][] = [
     [str, { type: 'string' }],
     [int, { type: 'integer', minimum: -(2 ** 53 - 1), maximum: 2 ** 53 - 1 }],
@@ -84,7 +84,7 @@ test('JsonSchemas publishes every kind of type', () => {
   for (const [source, schema] of cases) assert.deepEqual(publishedType(source), schema);
 });
 
-test('JsonSchemas publishes the constraints of fields', () => {
+test('JsonSchemas writes the constraints of fields', () => {
   const cases: [unknown, JsonSchema][] = [
     [Field(str, { minLength: 1, maxLength: 2 }), { type: 'string', minLength: 1, maxLength: 2 }],
     [Field(int, { ge: 1, le: 5, multipleOf: 2 }), { type: 'integer', minimum: 1, maximum: 5, multipleOf: 2 }],
@@ -133,7 +133,7 @@ test('JsonSchemas publishes the constraints of fields', () => {
   assert.match('QUI=', new RegExp(String(pattern), 'u'));
 });
 
-test('JsonSchemas publishes a pattern only if it has the same meaning in JSON Schema', () => {
+test('JsonSchemas writes a pattern only if it has the same meaning in JSON Schema', () => {
   for (const [pattern, source] of [
     ['^a$', '^a$'],
     [/^a.$/, '^a.$'],
@@ -150,7 +150,7 @@ test('JsonSchemas publishes a pattern only if it has the same meaning in JSON Sc
   });
 });
 
-test('JsonSchemas publishes the size of a file in octets, and its content type if only one is allowed', () => {
+test('JsonSchemas writes the size of a file in octets, and its content type if only one is allowed', () => {
   for (const [types, named] of [
     [['image/png'], 'image/png'],
     [['image/*'], 'application/octet-stream'],
@@ -164,7 +164,7 @@ test('JsonSchemas publishes the size of a file in octets, and its content type i
   }
 });
 
-test('JsonSchemas publishes an e-mail address with its format and with the pattern that the validator uses', () => {
+test('JsonSchemas writes an e-mail address with its format and with the pattern that the validator uses', () => {
   const schema = published(Field(str, { email: true, maxLength: 300 }));
   assert.deepEqual(
     { ...schema, pattern: '' },
@@ -176,7 +176,7 @@ test('JsonSchemas publishes an e-mail address with its format and with the patte
   assert.equal(both['pattern'], undefined);
 });
 
-test('if a class has defaults, secret members or readOnly members, JsonSchemas publishes different schemas for input and output', () => {
+test('if a class has defaults, secret members or readOnly members, JsonSchemas writes different schemas for input and output', () => {
   class Account extends Schema {
     id = Field(int, { readOnly: true, description: 'Given by us' });
     name = Field(str);
@@ -291,7 +291,7 @@ test('JsonSchemas sets additionalProperties to false only if unknown members are
   });
 });
 
-test('JsonSchemas publishes schemas that contain themselves', () => {
+test('JsonSchemas writes schemas that contain themselves', () => {
   class Tree extends Schema {
     children: Tree[] = Field(list(lazy(() => Tree)), { default: () => [] });
     parent: Tree | null = Field(nullable(Tree));
@@ -321,7 +321,7 @@ test('JsonSchemas publishes schemas that contain themselves', () => {
   });
 });
 
-test('JsonSchemas publishes tagged unions, and adds a discriminator for OpenAPI', () => {
+test('JsonSchemas writes tagged unions, and adds a discriminator for OpenAPI', () => {
   class Cat extends Schema {
     kind = Field(literal('cat'), { alias: 'type' });
   }
@@ -372,7 +372,7 @@ function referee(folder: string): (schema: JsonSchema) => Judge {
 const AJV = { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' };
 
 for (const seed of [2_020_12, 43, 7_919]) {
-  test(`ajv accepts a value by the published schema exactly when the validator accepts it: seed ${seed}`, (t) => {
+  test(`ajv accepts a value by the JSON Schema of a type exactly when the validator accepts it: seed ${seed}`, (t) => {
     const folder = scratch(t, 'ajv', AJV);
     if (folder === undefined) return;
     compareWith(referee(folder), Object.assign(new Random(seed), { makesReadOnly: true }));
@@ -485,7 +485,7 @@ function mutated(random: Random, text: string): string {
   return characters.join('');
 }
 
-test('the published schema of datetime refuses dates that a conversion to UTC could move out of the years 0000 to 9999', (t) => {
+test('the JSON Schema of datetime refuses dates that a conversion to UTC could move out of the years 0000 to 9999', (t) => {
   const folder = scratch(t, 'ajv', AJV);
   if (folder === undefined) return;
   const judge = referee(folder)(published(Field(datetime)));

@@ -278,7 +278,7 @@ test('the constructor of a schema can change the data before it calls super()', 
   assert.equal(Renamed.parse({ name: 'Ada' }).name, 'Ada!');
 });
 
-test('if an initialiser throws for the placeholder values, Schema inspects the class with sample values instead', () => {
+test('if an initialiser of a class throws for placeholder values, Schema finds the fields of the class with sample values of their types instead', () => {
   class Checked extends Schema {
     a = Field(str);
     i = Field(int);
@@ -461,7 +461,7 @@ test('if the construction of a schema throws, later constructions are unaffected
   assert.equal(new Strict({ a: 12 }).a, 12);
 });
 
-test('if a #private member throws during construction, the state of the construction is removed by the next microtask', async () => {
+test('after a #private member has thrown during a construction, Schema forgets this construction by the next microtask', async () => {
   class Breaking extends Schema {
     a = Field(str);
     #b = ((): number => {
@@ -480,7 +480,7 @@ test('if a #private member throws during construction, the state of the construc
   assert.deepEqual(fieldsOf({ c: Field(str) }).parseJson({ c: 'x' }), { ok: true, value: { c: 'x' } });
 });
 
-test('if a construction skips its last call of Field(), the state of the construction is removed by the next microtask', async () => {
+test('after a construction has skipped its last call of Field(), Schema forgets this construction by the next microtask', async () => {
   class Losing extends Schema {
     a = Field(str);
     b = this.a === 'skip' ? 'none' : Field(str);

@@ -427,7 +427,7 @@ test('if a background task fails, TestClient with listen: true rejects the call,
   assert.match(String(said ?? atClose), /the task failed/);
 });
 
-test('if a clean-up of scope "app" fails, TestClient.close() rejects with its error', async () => {
+test('if the clean-up of a dependency of scope "app" fails, TestClient.close() rejects with its error', async () => {
   const app = quiet();
   function* pool(): Generator<string, void> {
     yield 'pool';

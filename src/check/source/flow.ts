@@ -85,7 +85,10 @@ export class Flow {
 
   // -- analysis of functions --
 
-  /** Analyses a function at its definition. Without `given`, parameters have the values of their roles. */
+  /**
+   * Analyses a function at its definition. A parameter without a value in `given` has the value of its role,
+   * such as the request.
+   */
   #enter(
     fn: Fn,
     around: Names,
@@ -253,7 +256,10 @@ export class Flow {
     names.setKeys(name, this.#keysWithin(node, names));
   }
 
-  /** Returns the paths of single request values in a node: `params.id`. Adds the keys of its variables. */
+  /**
+   * Returns the paths of the single request values in a node, such as `params.id`. Also returns the paths
+   * with which code looked up the variables in the node.
+   */
   #keysWithin(node: Node, names: Names, isOfCalls = false): string[] {
     const found = new Set<string>();
     const add = (keys: readonly string[]): void => keys.forEach((key) => found.add(key));
@@ -273,8 +279,9 @@ export class Flow {
   // -- tests: which values a condition checks --
 
   /**
-   * Returns the paths that count as checked where a condition is true (`yes`) and false (`no`): for `===`,
-   * where both sides are equal; for most tests, in both cases. A test for presence checks only keys.
+   * Returns the paths that count as checked where a condition is true (`yes`) and where it is false (`no`).
+   * `===` checks where both sides are equal; most other tests check in both cases. A test for presence, such
+   * as `user === undefined`, checks only the paths with which code looked up `user`.
    */
   #judgedIn(test: Node, names: Names, isNegated = false): { yes: string[]; no: string[] } {
     const yes: string[] = [];
@@ -331,7 +338,7 @@ export class Flow {
     return found;
   }
 
-  /** Returns the paths that a check of an expression covers: its own, of its object, of its request value. */
+  /** Returns the paths that a test of an expression checks: a test of `url.host` also checks `url`. */
   #pathsOf(node: Node, names: Names): string[] {
     if (node.type !== 'name' && node.type !== 'member' && node.type !== 'call') return [];
     const path = pathOf(node);

@@ -42,7 +42,7 @@ function findComparisons(sources: Sources, report: ReportNode): void {
       'SVC621',
       module,
       node,
-      `"${node.operator}" stops at the first difference, so its duration shows how much of the secret matches`,
+      `the comparison with "${node.operator}" stops at the first difference, so its duration shows how much of the secret matches`,
     );
   }
 }

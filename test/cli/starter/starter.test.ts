@@ -55,7 +55,7 @@ test('the starter writes package.json last, so that its presence shows that the 
   assert.equal(starterFiles(DEPS).at(-1)?.path, 'package.json');
 });
 
-test('README.md of the starter names the type packages in the versions of this repository; the project does not install them', () => {
+test('README.md of the starter names TypeScript and @types/node with the versions in package.json of this repository; a new project depends on neither', () => {
   const { devDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
     devDependencies: Record<string, string>;
   };

@@ -32,7 +32,7 @@ for (const [name, engine] of [
 ] as const) {
   databaseContract(name, (t) => mysqlDatabase(t, engine));
   databaseContract(
-    `${name} without a statement cache and with reset: "full" meets the contract of databases`,
+    `${name} without a statement cache and with reset: "full" passes the contract tests for databases`,
     (t) => mysqlDatabase(t, engine, { statementCache: 0, pool: { max: 3, reset: 'full' } }),
   );
   ownTypeContract(name, engine, (t, options) => mysqlDatabase(t, engine, options));

@@ -1209,7 +1209,7 @@ for (const [name, ways] of [
 ] as const) {
   const url = process.env[name];
   test(
-    `PostgreSQL: a login with the address of ${name} succeeds`,
+    `PostgreSQL: the client can log in, and cancel a statement, with the address in the environment variable ${name}`,
     { skip: url === undefined && `needs a server with that account: set ${name}` },
     async (t) => {
       const connection = await connected(t, {}, url);

@@ -30,11 +30,15 @@ async function address(): Promise<string> {
 }
 
 if (problem !== undefined)
-  test('PostgreSQL through PgBouncer meets the contract of databases', { skip }, () => undefined);
+  test('PostgreSQL through PgBouncer passes the contract tests for databases', { skip }, () => undefined);
 else
-  databaseContract('PostgreSQL through PgBouncer meets the contract of databases', (t) => emptied(t), {
-    knowsTypes: false,
-  });
+  databaseContract(
+    'PostgreSQL through PgBouncer passes the contract tests for databases',
+    (t) => emptied(t),
+    {
+      knowsTypes: false,
+    },
+  );
 
 test(
   'behind PgBouncer, concurrent transactions see only their own rows, although the server has fewer sessions than the client has connections',

@@ -32,7 +32,7 @@ import type { Database, PoolEvent, Transaction } from '../../../src/db/index.ts'
 
 databaseContract('PostgreSQL', (t) => postgresDatabase(t));
 databaseContract(
-  'PostgreSQL without a statement cache and with reset: "full" meets the contract of databases',
+  'PostgreSQL without a statement cache and with reset: "full" passes the contract tests for databases',
   (t) => postgresDatabase(t, { statementCache: 0, pool: { max: 3, reset: 'full' } }),
   { knowsTypes: false },
 );

@@ -309,7 +309,7 @@ for (const [what, answer, problem] of [
     /is a node of a Redis cluster, which is not supported/,
   ],
 ] as const) {
-  test(`Redis connection: the error of open() names ${what}, and open() does not retry`, async (t) => {
+  test(`Redis connection: if the address names ${what}, open() rejects with that reason and does not retry`, async (t) => {
     const fake = await serving(t, ([name]) => {
       if (name === 'HELLO') return '%1\r\n$4\r\nrole\r\n$6\r\nmaster\r\n';
       return name === 'SELECT' ? answer : '+OK\r\n';

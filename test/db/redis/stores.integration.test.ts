@@ -46,7 +46,7 @@ const until = async (isSo: () => boolean): Promise<void> => {
 
 if (problem !== undefined)
   test(
-    'the stores RedisCache, RedisRecordStore, RedisRateLimitStore and RedisRoomBus meet their contracts',
+    'RedisCache, RedisRecordStore, RedisRateLimitStore and RedisRoomBus pass the contract tests for their kinds of store',
     { skip: problem },
     () => undefined,
   );

@@ -15,18 +15,18 @@ function inFile(options: DatabaseOptions = {}): OpenDatabase {
   };
 }
 
-databaseContract('a SQLite database in a file meets the contract of databases', inFile());
-databaseContract('a SQLite database in memory meets the contract of databases', async (t) => {
+databaseContract('a SQLite database in a file passes the contract tests for databases', inFile());
+databaseContract('a SQLite database in memory passes the contract tests for databases', async (t) => {
   const db = await openDatabase('sqlite::memory:');
   t.after(() => db.close());
   return db;
 });
 databaseContract(
-  'a SQLite database with reader processes meets the contract of databases',
+  'a SQLite database with reader processes passes the contract tests for databases',
   inFile({ readers: 2 }),
 );
 databaseContract(
-  'a SQLite database with synchronous=normal and a cache of one statement meets the contract of databases',
+  'a SQLite database with synchronous=normal and a cache of one statement passes the contract tests for databases',
   inFile({ synchronous: 'normal', statementCache: 1 }),
 );
 

@@ -307,7 +307,7 @@ test('the ConcurrencyLimitMiddleware of a route applies in addition to that of t
   ]);
 });
 
-test('ConcurrencyLimitMiddleware refuses options out of range; check() reports a wrong order of middleware and use in two applications', () => {
+test('ConcurrencyLimitMiddleware refuses options out of range; check() reports a wrong order of middleware, and an object that two applications use', () => {
   for (const options of [
     { max: 0 },
     { max: 1.5 },

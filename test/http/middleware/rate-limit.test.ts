@@ -301,7 +301,7 @@ test('if no request remains, the RateLimit field has the time until the next all
   ]);
 });
 
-test('the option "legacyHeaders" adds the three X-RateLimit header fields that were used before the draft', async () => {
+test('the option "legacyHeaders" adds the three X-RateLimit-* header fields, which are older than the IETF draft of RateLimit', async () => {
   const { client, clock } = setting({
     perMinute: 2,
     legacyHeaders: true,

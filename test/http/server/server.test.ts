@@ -1410,10 +1410,10 @@ for (const [what, head, answer] of [
 }
 
 for (const [what, isBefore] of [
-  ['before it', true],
-  ['during it', false],
+  ['before close()', true],
+  ['during close()', false],
 ] as const) {
-  test(`if a body was answered ${what}, HttpServer.close() reads the rest of the body, so its client receives the response`, async () => {
+  test(`if a response was sent ${what}, HttpServer.close() reads the rest of the request body, so the client receives the response`, async () => {
     const clock = new ManualClock();
     const release = gate();
     const app = new Svc({ clock });

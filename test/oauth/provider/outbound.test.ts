@@ -224,7 +224,7 @@ test('Outbound.call() follows no redirect', async () => {
   assert.equal(thief.count(), 0);
 });
 
-test('if the peer is absent or hangs up, Outbound.call() fails with the stage and the system error', async () => {
+test('if the server is unreachable or ends the connection, the error of Outbound.call() names the step of the call and the system error', async () => {
   const closed = await rawServer(() => undefined);
   await closed[Symbol.asyncDispose]();
   await assert.rejects(

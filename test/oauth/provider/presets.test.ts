@@ -239,7 +239,7 @@ test('OAuthProvider reads caFile once, and refuses a file that contains no certi
   refused({ caFile: file }, /cannot be read as PEM/);
 });
 
-test('githubProvider() has the endpoints, scopes and special rules of GitHub as data', () => {
+test('githubProvider() returns a provider with the endpoints, scopes and special rules of GitHub', () => {
   const provider = githubProvider('id', 'secret');
   assert.deepEqual(
     { ...provider },
@@ -283,7 +283,7 @@ test('githubProvider() has the endpoints, scopes and special rules of GitHub as 
     assert.equal(mapUser({ id }).subject, undefined, String(id));
 });
 
-test('googleProvider() has the endpoints of Google, and requests no refresh token', () => {
+test('googleProvider() returns a provider with the endpoints of Google, which requests no refresh token', () => {
   const provider = googleProvider('id', 'secret');
   assert.deepEqual(
     { ...provider },

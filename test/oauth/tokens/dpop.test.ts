@@ -171,7 +171,7 @@ test('DPoP: the example proof of RFC 9449 §4.1 is valid for its request, and ha
   });
 });
 
-test('DPoP: each single mistake in a proof is enough to refuse it', async () => {
+test('DPoP: a proof with a single mistake of any kind is refused', async () => {
   const clock = new ManualClock();
   const now = Math.floor(clock.nowMs() / 1_000);
   const { reasonOf } = judge(clock);

@@ -25,25 +25,31 @@ import type { Connection, Dialect, Driver } from '../../../src/db/index.ts';
 /** Time limit in milliseconds, longer than all attempts of the store. */
 const MOST_MS = 30_000;
 
-tokenStoreContract('SqlTokenStore with SQLite in memory meets the contract of token stores', async () => {
-  const database = await oauthDatabase('sqlite::memory:');
-  return { store: new SqlTokenStore(() => database, new ManualClock()), close: () => database.close() };
-});
+tokenStoreContract(
+  'SqlTokenStore with SQLite in memory passes the contract tests for token stores',
+  async () => {
+    const database = await oauthDatabase('sqlite::memory:');
+    return { store: new SqlTokenStore(() => database, new ManualClock()), close: () => database.close() };
+  },
+);
 
-tokenStoreContract('SqlTokenStore with a SQLite file meets the contract of token stores', async () => {
-  const ends: (() => void | Promise<void>)[] = [];
-  const database = await oauthDatabase(
-    `sqlite:${join(folder({ after: (end) => void ends.push(end) }), 'data.db')}`,
-    { synchronous: 'normal' },
-  );
-  return {
-    store: new SqlTokenStore(() => database, new ManualClock()),
-    async close() {
-      await database.close();
-      for (const end of ends) await end();
-    },
-  };
-});
+tokenStoreContract(
+  'SqlTokenStore with a SQLite file passes the contract tests for token stores',
+  async () => {
+    const ends: (() => void | Promise<void>)[] = [];
+    const database = await oauthDatabase(
+      `sqlite:${join(folder({ after: (end) => void ends.push(end) }), 'data.db')}`,
+      { synchronous: 'normal' },
+    );
+    return {
+      store: new SqlTokenStore(() => database, new ManualClock()),
+      async close() {
+        await database.close();
+        for (const end of ends) await end();
+      },
+    };
+  },
+);
 
 /** A database of any dialect whose statements fail as scripted, or else affect one row. It records statements. */
 function failing(

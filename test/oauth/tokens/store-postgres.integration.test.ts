@@ -22,7 +22,7 @@ import { needsPostgres, postgresDatabase, postgresUrl } from '../../support/post
 import { seeded } from '../../support/random.ts';
 import { tokenStoreContract } from './store.contract.ts';
 
-tokenStoreContract('SqlTokenStore on PostgreSQL meets the contract of token stores', async (t) => {
+tokenStoreContract('SqlTokenStore on PostgreSQL passes the contract tests for token stores', async (t) => {
   const database = await postgresDatabase(t);
   if (database === undefined) return undefined;
   await new Migrator(database, {
@@ -34,7 +34,7 @@ tokenStoreContract('SqlTokenStore on PostgreSQL meets the contract of token stor
   return { store: new SqlTokenStore(() => database, new ManualClock()) };
 });
 
-test('six processes share one PostgreSQL database: each refresh gets one new token, revokeAll() ends every login, a crash loses nothing, and a replay is one event', async (t) => {
+test('six processes share one PostgreSQL database: each refresh gets one new token, revokeAll() ends every login, a crash loses nothing, and a replay is logged once', async (t) => {
   if (!needsPostgres(t)) return;
   const fleet = await Fleet.start(t, 6, await postgresUrl(t));
   for (const count of [2, 5, 20, 100]) await coalesced(fleet, count, 1);

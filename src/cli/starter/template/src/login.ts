@@ -9,7 +9,10 @@ import type { OAuthProvider } from 'svc/oauth';
 /** Scopes of a person in the JSON API. */
 export const SCOPES: readonly string[] = ['notes:read', 'notes:write'];
 
-/** Registers the login; returns it and the names of its providers. In production, it needs the settings. */
+/**
+ * Registers the login; returns its plugin and the names of its providers. In production without the settings
+ * of GitHub, there is no login.
+ */
 export async function addLogin(app: Svc): Promise<[OAuthPlugin | undefined, readonly string[]]> {
   const id = app.config.get('githubClientId', '');
   const secret = app.config.get('githubClientSecret', '');
@@ -17,7 +20,7 @@ export async function addLogin(app: Svc): Promise<[OAuthPlugin | undefined, read
     cast: (text) => new URL(text),
     needs: 'an address such as https://notes.example',
   });
-  const isConfigured = id !== '' || secret !== ''; // if only one of the two is set, the provider reports it
+  const isConfigured = id !== '' || secret !== ''; // githubProvider() throws if only one of the two is set
   if (!isConfigured && app.env === 'production') {
     const remedy = 'Set SVC_GITHUB_CLIENT_ID, SVC_GITHUB_CLIENT_SECRET and SVC_BASE_URL';
     app.onStartup(() => app.log.warn('login_missing', { remedy }));
