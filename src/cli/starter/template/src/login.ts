@@ -9,10 +9,7 @@ import type { OAuthProvider } from 'svc/oauth';
 /** Scopes of a person in the JSON API. */
 export const SCOPES: readonly string[] = ['notes:read', 'notes:write'];
 
-/**
- * Registers the login; returns its plugin and the names of its providers. In production without the settings
- * of GitHub, there is no login.
- */
+/** Registers the login, except in production without settings. Returns its plugin and its provider names. */
 export async function addLogin(app: Svc): Promise<[OAuthPlugin | undefined, readonly string[]]> {
   const id = app.config.get('githubClientId', '');
   const secret = app.config.get('githubClientSecret', '');
