@@ -85,10 +85,7 @@ export class Flow {
 
   // -- analysis of functions --
 
-  /**
-   * Analyses a function at its definition. A parameter without a value in `given` has the value of its role,
-   * such as the request.
-   */
+  /** Analyses a function at its definition. Parameters outside of `given` have the value of their role. */
   #enter(
     fn: Fn,
     around: Names,
@@ -256,10 +253,7 @@ export class Flow {
     names.setKeys(name, this.#keysWithin(node, names));
   }
 
-  /**
-   * Returns the paths of the single request values in a node, such as `params.id`. Also returns the paths
-   * with which code looked up the variables in the node.
-   */
+  /** Returns the paths of request values in a node, and the paths by which its variables were looked up. */
   #keysWithin(node: Node, names: Names, isOfCalls = false): string[] {
     const found = new Set<string>();
     const add = (keys: readonly string[]): void => keys.forEach((key) => found.add(key));
