@@ -1,7 +1,7 @@
 /**
- * Follows request values to the calls that receive them: within a function, its inner functions, and the
- * functions that it calls. A value counts as checked once code compares it or passes it to a test. Results of
- * unknown functions count as safe. So the analysis misses some mistakes, but reports few false ones.
+ * Follows request values to the calls that receive them, also into inner functions and functions that are
+ * called. A value counts as checked once code compares it or passes it to a test. Results of unknown
+ * functions count as safe, so the analysis misses some mistakes, but reports few false ones.
  */
 import { boundIn } from './modules.ts';
 import {
@@ -228,7 +228,6 @@ export class Flow {
   #asserted(node: Node, names: Names): void {
     const call = node.type === 'await' ? node.value : node;
     const name = call.type === 'call' ? (calledName(call) ?? '') : '';
-    // `await getNote(id);` alone is a check: it throws if no note has this id
     if (call.type !== 'call' || !(ASSERTING.test(name) || (call !== node && LOOKS_UP.test(name)))) return;
     for (const arg of call.args) for (const path of this.#pathsOf(arg, names)) names.check(path);
   }
