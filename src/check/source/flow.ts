@@ -224,7 +224,7 @@ export class Flow {
     this.#statement(body, names);
   }
 
-  /** Marks the arguments of an assertion such as `assertKnown(sort);` as checked. */
+  /** Marks arguments as checked: of `assertKnown(sort);`, and of `await getNote(id);`, which may throw. */
   #asserted(node: Node, names: Names): void {
     const call = node.type === 'await' ? node.value : node;
     const name = call.type === 'call' ? (calledName(call) ?? '') : '';
