@@ -262,8 +262,8 @@ export class Declarations {
       const { findings } = this.#examine(compilation).report;
       throw new SvcError('E_COMPILE', [findings], { findings });
     }
-    // Findings that do not prevent a start are not logged, except weak secrets: an attacker who guesses a secret
-    // can sign tokens that the application accepts.
+    // Findings that do not prevent a start are not logged, except weak secrets: an attacker who guesses a
+    // secret can sign tokens that the application accepts.
     for (const { rule, message, remedy } of report.findings)
       if (rule === 'SVC205') this.#deps.log.warn('secret_weak', { message, remedy });
   }
