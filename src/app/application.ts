@@ -72,7 +72,7 @@ export class Application implements ServedApplication {
   readonly isProbe: (req: TransportRequest) => boolean = isProbe;
   readonly #deps: ApplicationDeps;
   readonly #accessLog: AccessLog | undefined;
-  /** Serves the MCP tools, prompts and resources that are functions, not routes. */
+  /** Handles calls of the MCP tools, prompts and resources that are functions and not routes. */
   readonly #functions: ServedApplication;
 
   constructor(deps: ApplicationDeps) {
@@ -134,7 +134,7 @@ export class Application implements ServedApplication {
   }
 
   /**
-   * Handles a call of an MCP tool in this process. `isFunction`: whether the call is for a function of
+   * Handles a call of an MCP tool in this process. `isFunction` is true when the call is for a function of
    * app.tool(), app.prompt() or app.resource(), and not for a route.
    */
   async answerCall(
@@ -188,7 +188,10 @@ export class Application implements ServedApplication {
   }
 }
 
-/** Publishes the response to subscribers of the request's diagnostics channel, but counts nothing. */
+/**
+ * Publishes the response to subscribers of the request's diagnostics channel. Unlike count(), it changes no
+ * metrics.
+ */
 function publishResponse(req: TransportRequest, response: HttpResponse, durationMs: number): void {
   if (req.event !== undefined) answerRequest(req.event, response, durationMs);
 }

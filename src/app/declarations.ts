@@ -141,7 +141,8 @@ export class Declarations {
   }
 
   /**
-   * Lets the plugins register, then compiles every declaration that has no mistake. Mistakes become findings.
+   * Calls register() of the plugins, then compiles every valid declaration. Each invalid declaration becomes
+   * a finding of `svc check`.
    */
   build(variant: CompileVariant = {}): Compilation {
     const { declaredRoutes, operations, config, conditions, openapi } = this.#deps;
@@ -261,8 +262,8 @@ export class Declarations {
       const { findings } = this.#examine(compilation).report;
       throw new SvcError('E_COMPILE', [findings], { findings });
     }
-    // Besides errors that prevent a start, only weak secrets are logged: an attacker who guesses a secret can
-    // sign tokens that the application accepts.
+    // Findings that do not prevent a start are not logged, except weak secrets: an attacker who guesses a
+    // secret can sign tokens that the application accepts.
     for (const { rule, message, remedy } of report.findings)
       if (rule === 'SVC205') this.#deps.log.warn('secret_weak', { message, remedy });
   }
@@ -285,7 +286,9 @@ function countsAtStart({ id, phase }: CoreRule | Rule): boolean {
   return phase === 'graph' || id === 'SVC205';
 }
 
-/** Rules that report a setting that the framework cannot parse, by the code of the thrown error. */
+/**
+ * For each error code that means that a setting cannot be parsed: the rule of `svc check` that reports it.
+ */
 const UNREADABLE_SETTINGS: Readonly<Partial<Record<FaultCode, Finding['rule']>>> = {
   E_CONFIG_CAST: 'SVC401',
   E_TRUST_PROXY: 'SVC210',
@@ -404,8 +407,8 @@ class Plugins {
 }
 
 /**
- * Returns services for middleware and plugins. Each property reads the application anew, because a test
- * client may replace environment and clock.
+ * Returns services for middleware and plugins. Each property reads the current value of the application,
+ * because a test client may replace environment and clock.
  */
 export function servicesOf(app: Services): Services {
   return {

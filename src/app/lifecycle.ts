@@ -88,8 +88,7 @@ export class Lifecycle {
   readonly #roomBus: RoomBus | undefined;
   readonly #plugins: () => readonly Plugin[];
   /**
-   * Settles when the dependencies of scope `app` are resolved. Its value is the function that runs their
-   * clean-ups.
+   * Resolves when the dependencies of scope `app` are resolved, with a function that runs their clean-ups.
    */
   #sharing: Promise<() => Promise<void>> | undefined;
   #starting: Promise<void> | undefined;
@@ -131,7 +130,7 @@ export class Lifecycle {
     try {
       await (this.#sharing ??= this.#app.application().start());
     } catch (error) {
-      // A catch() of `#sharing` must not call shutdown(): shutdown() awaits `#sharing`, so `#sharing` would
+      // shutdown() is called here, and not in a catch() of `#sharing`: it awaits `#sharing`, which would then
       // wait for itself.
       await this.#app.shutdown();
       throw error;
@@ -246,7 +245,7 @@ interface OpenedServer {
 
 /**
  * Time in milliseconds during which a draining server still waits for the first request of a new connection.
- * A parent process may have passed on the connection just before.
+ * A parent process may have passed on the connection just before the server began to drain.
  */
 const LAST_REQUEST_MS = 100;
 

@@ -247,7 +247,7 @@ export function readPlace(
     throw new SvcError('E_OPTION_RANGE', [
       owner,
       'socket',
-      'cannot be combined with "host" or "port": a server listens on one of them',
+      'cannot be combined with "host" or "port": a server listens either on a socket or on a port',
       'both',
     ]);
   const path = socket ?? (isPort ? '' : config.get('socket', ''));

@@ -56,7 +56,7 @@ import type { CompileVariant } from './declarations.ts';
 import type { RunOptions, SvcOptions } from './options.ts';
 import type { RequestListeners, RunningServer } from './lifecycle.ts';
 
-/** Property that marks an object as an application. It is also set by another copy of this package. */
+/** Property that marks an object as an application. Other copies of this package use the same property. */
 export const APP_BRAND: symbol = Symbol.for('svc.app');
 
 /** Function that `app.onStartup()` or `app.onShutdown()` runs once at each start or shutdown. */
@@ -213,8 +213,8 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Adds a tool for MCP clients that is a function and not a route. `args` declares its arguments. All other
-   * keys of `spec` have the same meaning as for a route. A call passes through the middleware like a request.
+   * Adds an MCP tool that calls a function instead of a route. `args` declares its arguments. All other keys
+   * of `spec` have the same meaning as for a route. A call passes through the middleware like a request.
    * @throws SvcError `E_MCP_NAME` when the name is malformed or taken, `E_ROUTE_SPEC` for a mistake in `spec`
    */
   tool<const S extends object, const R extends HandlerResult<S>>(
@@ -319,8 +319,8 @@ export class Svc extends Router implements McpApplication {
 
   /**
    * Returns every mistake of the application that can be found without starting it; `svc check` prints the
-   * same list. The plugins register, but no hook runs, and no port or connection is opened. Afterwards, more
-   * can still be declared. Throws nothing.
+   * same list. The plugins register, but no hook runs, and no port or connection is opened. Afterwards,
+   * routes, plugins and hooks can still be added. Throws nothing.
    */
   check(): Report {
     return this.#declarations.check();
@@ -359,8 +359,9 @@ export class Svc extends Router implements McpApplication {
   /**
    * Checks all declarations, and compiles the application. startup() calls this method; further calls do
    * nothing.
+   *
    * @throws SvcError `E_COMPILE` with all findings of check(), if declarations contradict each other, or a
-   * rule of the phase `graph` reports an error. Errors of other rules only prevent a start by `svc run` in
+   * rule with `phase: 'graph'` reports an error. Errors of other rules only prevent a start by `svc run` in
    * production.
    */
   compileAll(): this {
@@ -468,10 +469,7 @@ export class Svc extends Router implements McpApplication {
     this.#clock = clock;
   }
 
-  /**
-   * Settings that each request of a test client needs.
-   * @internal
-   */
+  /** Settings that a test client needs to create requests, such as the trusted proxies. @internal */
   get defaults(): RequestDefaults {
     return this.#readEffective().defaults;
   }

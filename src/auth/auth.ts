@@ -2,8 +2,8 @@
  * Dependencies that authenticate the client of a request: by bearer token (RFC 6750), by session, or by API
  * key. In `me: Depends(BearerAuth())`, the value of `me` is the claims of the token.
  *
- * BearerAuth() verifies the token before `schema` and verify() check its claims. It reads `Authorization`
- * only: a query string would put tokens into logs, and a page of any site can submit a form. It verifies a
+ * BearerAuth() verifies the token before `schema` and verify() check its claims. It reads no tokens from the
+ * query string, which appears in logs, or from forms, which a page of any site can submit. It verifies a
  * token once for each request. require.ts checks roles and scopes.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
@@ -260,8 +260,8 @@ class BearerReader {
   }
 
   /**
-   * Returns the fields of a 401 with all its challenges. Only the challenge of the scheme in the request
-   * contains `error` (RFC 9449 §7.1).
+   * Returns the header fields of a 401 response with all its challenges. Only the challenge of the scheme
+   * that the request used contains `error` (RFC 9449 §7.1).
    */
   #challenges(error: 'invalid_token' | undefined, req: HttpRequest, { issuer }: BearerKeys): Challenge {
     const own = error === undefined ? this.#absent : this.#refused;
@@ -274,7 +274,7 @@ class BearerReader {
 
 type Challenge = Readonly<Record<string, string>> & { readonly 'WWW-Authenticate': string };
 
-/** InvalidToken whose challenges are those of the BearerAuth() that refused the token. */
+/** The error InvalidToken, with the challenges of the BearerAuth() that refused the token. */
 class RefusedToken extends InvalidToken {
   override readonly headers: Challenge;
 
@@ -291,12 +291,11 @@ class RefusedToken extends InvalidToken {
  * If credentials are missing or invalid, the response is 401, always with a challenge (RFC 9110 §11.6.1). If
  * valid credentials lack a permission, the response is 403.
  *
- * Each source authenticates a request only once. Guards that also require a role or scope reuse the result.
+ * Each of these dependencies authenticates a request only once. Guards that also require a role or scope
+ * reuse the result.
  */
 
-/**
- * Function for Depends(): its value is the authenticated client, as claims or as a record of the application.
- */
+/** Function for Depends() that returns the authenticated client: claims, or an object of the application. */
 export type AuthSource<P> = (context: Context) => Awaitable<P>;
 
 /** Returns a challenge for `WWW-Authenticate`, such as `Bearer error="invalid_token"` (RFC 9110 §11.3). */
@@ -318,8 +317,8 @@ function isRealm(value: unknown): boolean {
 }
 
 /**
- * How a source authenticates: `bare` returns the client, `requirement` describes it in the OpenAPI document,
- * and challenges contain `realm`.
+ * How a dependency authenticates the client. `bare` returns the client, `requirement` is the entry in the
+ * OpenAPI document, and `realm` is the realm in challenges.
  */
 interface Way {
   readonly bare: DependencySource;
@@ -349,7 +348,7 @@ export function wayOf(source: DependencySource): Way {
   return { bare: source, requirement, realm: undefined };
 }
 
-/** Returns a requirement for the OpenAPI document that demands no roles or scopes. */
+/** Returns a security requirement for the OpenAPI document that demands no roles or scopes. */
 function requirementOf(scheme: SecurityRequirement['scheme'], isOptional = false): SecurityRequirement {
   return { scheme, scopes: [], roles: [], ...(isOptional ? { isOptional } : {}) };
 }
@@ -438,7 +437,10 @@ export function requireSession<T>(key: SessionKey<T>): AuthSource<NonNullable<T>
  * memory dump does not show them. Comparison takes constant time, so response times do not reveal a key.
  */
 
-/** Options of APIKeyAuth() for listed and looked-up keys. An option that is `undefined` has its default. */
+/**
+ * Options that APIKeyAuth() has in both forms, with `keys` and with `verify`. An option that is `undefined`
+ * has its default.
+ */
 export interface APIKeyPlace {
   /** Name of the header field that contains the key. Default `X-API-Key`, unless `cookie` is set. */
   readonly header?: string | undefined;
@@ -513,7 +515,7 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
   if ((keys === undefined) === (verify === undefined))
     mistaken(OWNER, 'exactly one of keys and verify must be set');
   noteSecrets('APIKeyAuth', Object.values(keys ?? {}).flat());
-  const find = verify ?? finder(keys!); // the checks above ensure that one is set
+  const find = verify ?? finder(keys!); // the checks above ensure that `keys` or `verify` is set
   const place =
     cookie === undefined
       ? ({ in: 'header', name: header ?? 'X-API-Key' } as const)
@@ -548,7 +550,7 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
 
 const OWNER = 'APIKeyAuth()';
 const LEAST_CHARACTERS = 16;
-/** Maximum number of keys: each request is compared with all of them. */
+/** Maximum number of keys. It is limited, because the key of a request is compared with all of them. */
 const MOST_KEYS = 100;
 
 function isName(value: unknown): boolean {

@@ -236,8 +236,8 @@ function readNames(
 type Lack = 'role' | 'scope' | 'condition';
 
 /**
- * Creates a guard whose value is the value of `auth`. The guard refuses a client if `judge` returns what the
- * client lacks.
+ * Creates a guard whose value is the value of `auth`. `judge` returns what the client lacks, and the guard
+ * refuses the client; it accepts the client if `judge` returns undefined.
  */
 function demand(
   name: string,

@@ -92,8 +92,9 @@ export interface CallDeps {
   /** Trace context fields that the client sent, such as `traceparent`. */
   readonly trace?: Readonly<Record<string, string>> | undefined;
   /**
-   * Called when the response of a route makes the client get another access token: 401 refuses the token, 403
-   * its scopes. `challenge` is the WWW-Authenticate field of the response.
+   * Called when a route refuses the access token, so that the client should get another one. The status is
+   * 401 if the token is invalid, and 403 if it lacks a scope. `challenge` is the WWW-Authenticate field of
+   * the response.
    */
   readonly challenged?: ((status: number, challenge: string) => void) | undefined;
 }
@@ -232,8 +233,8 @@ export class Toolset {
 }
 
 /**
- * Challenges in WWW-Authenticate that make a client get another access token, as patterns by status (RFC 6750
- * §3.1, RFC 9449 §7.1).
+ * Patterns of WWW-Authenticate, by status. If a response matches, the client must get another access token
+ * (RFC 6750 §3.1, RFC 9449 §7.1).
  */
 const WANTED: Readonly<Record<number, RegExp>> = {
   401: /(?:^|,[ \t]*)(?:bearer|dpop)(?![^ ,])/i,

@@ -251,7 +251,7 @@ export interface ToolSpec extends Pick<
   readonly title?: string | undefined;
   /** Description for models: the purpose of the tool, and when to use it. */
   readonly description?: string | undefined;
-  /** The arguments: an object of fields, or a schema class. */
+  /** The arguments: an object of `Field()` members, or a schema class. */
   readonly args?: InputShape | undefined;
   /** Behaviour hints for clients. Default: the tool may change and overwrite data. */
   readonly annotations?: ToolHints | undefined;
@@ -266,7 +266,7 @@ export interface PromptSpec extends Pick<
 > {
   readonly title?: string | undefined;
   readonly description?: string | undefined;
-  /** The arguments, which clients send as text: an object of fields, or a schema class. */
+  /** The arguments, which clients send as text: an object of `Field()` members, or a schema class. */
   readonly args?: InputShape | undefined;
 }
 
@@ -422,7 +422,7 @@ function promptAnswer(reply: PromptReply | HttpResponse, description: string | u
   return new JSONResponse(description === undefined ? { messages } : { description, messages });
 }
 
-/** Returns the arguments as a type. A plain object of fields becomes a new schema class. */
+/** Returns the arguments as a type. A plain object of `Field()` members becomes a new schema class. */
 function typeOf(args: InputShape): TypeSource {
   if (isSchemaClass(args) || args instanceof FieldType) return args as TypeSource;
   const fields = Object.entries(args);

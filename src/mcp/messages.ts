@@ -6,7 +6,7 @@
  *   - A notification is { jsonrpc, method, params? }. It has no id, and gets no response.
  *   - A response is { jsonrpc, id, result | error }. The client sends it for a question of the server.
  *
- * Any other value becomes an error. The error has the id of the message if the id is readable.
+ * A value of any other form becomes an error. The error has the id of the message if the id is readable.
  */
 import { isRecord } from '../base/options.ts';
 
@@ -18,7 +18,7 @@ const INVALID_REQUEST = -32_600;
 export const METHOD_NOT_FOUND = -32_601;
 export const INVALID_PARAMS = -32_602;
 export const INTERNAL_ERROR = -32_603;
-/** Error code: resource not found; used in versions up to 2025-11-25. */
+/** Error code: resource not found. Only used in protocol versions up to 2025-11-25. */
 export const RESOURCE_NOT_FOUND = -32_002;
 /** Error code: a header field does not match the message. */
 export const HEADER_MISMATCH = -32_020;
@@ -131,19 +131,22 @@ function isRequestId(value: unknown): value is RequestId {
 export interface Dialect {
   readonly version: string;
   /**
-   * Since 2026-07-28: each request carries its version and capabilities, each result names its kind and its
-   * cache lifetime, and `structuredContent` may be any value, not only an object.
+   * True since protocol version 2026-07-28. Each request carries its version and capabilities, and each
+   * result names its kind and its cache lifetime. `structuredContent` may be any value, not only an object.
    */
   readonly isModern: boolean;
-  /** Since 2025-03-26: tools have `annotations`, progress has a `message`, and content may be `audio`. */
+  /**
+   * True since protocol version 2025-03-26: tools have `annotations`, progress has a `message`, and content
+   * may be `audio`.
+   */
   readonly hasAnnotations: boolean;
-  /** Until 2025-03-26: batches are allowed. */
+  /** True up to protocol version 2025-03-26: batches are allowed. */
   readonly hasBatches: boolean;
-  /** Since 2025-06-18: tools have `title`, `outputSchema` and `structuredContent`. */
+  /** True since protocol version 2025-06-18: tools have `title`, `outputSchema` and `structuredContent`. */
   readonly hasStructure: boolean;
   /**
-   * Since 2025-11-25: an error response has no id if the id of the message is unreadable. Before, it has a
-   * null id, as in JSON-RPC.
+   * True since protocol version 2025-11-25: an error response has no id if the id of the message is
+   * unreadable. In earlier versions it has a null id, as in JSON-RPC.
    */
   readonly omitsUnknownIds: boolean;
 }
@@ -169,8 +172,8 @@ export const NEWEST_LEGACY: Dialect = LEGACY.at(-1)!;
 /** The newest version, used if the client names none. */
 export const NEWEST: Dialect = MODERN[0]!;
 /**
- * Version of an HTTP request without the field MCP-Protocol-Version: version 2025-03-26 did not have this
- * field.
+ * Version that is assumed for an HTTP request without the field MCP-Protocol-Version, because version
+ * 2025-03-26 did not have this field.
  */
 export const UNSAID: Dialect = LEGACY.find(({ version }) => version === '2025-03-26')!;
 

@@ -29,8 +29,8 @@ import type { JsonObject } from './messages.ts';
 import type { ToolContentPart } from './results.ts';
 
 /**
- * A kind of question that a client may support: a form, opening a URL, a message of its model, a message of a
- * model with tools, its roots.
+ * A kind of question that a client may support: a form, a URL to open, a message of its model, a message of a
+ * model with tools, or its roots.
  */
 export type ClientAbility = 'elicit' | 'elicit-url' | 'sample' | 'sample-tools' | 'roots';
 
@@ -98,7 +98,7 @@ export interface QuestionOptions {
 export interface FormQuestion<S extends InputShape = InputShape> extends QuestionOptions {
   /** Text that explains to the user why the form is shown. */
   readonly message: string;
-  /** The fields of the form: an object of fields, or a schema class. It validates the answer. */
+  /** The fields of the form: an object of `Field()` members, or a schema class. It validates the answer. */
   readonly schema: S;
 }
 /** A form given as JSON Schema, for choices with titles. The answer is not validated. */
@@ -447,8 +447,8 @@ const STATE_SECONDS = 3_600;
 const MAX_STATE_CHARACTERS = 4_000_000;
 
 /**
- * Returns the encryption of `requestState`. With `authSecret`, every process of the application can decrypt
- * it.
+ * Returns the object that encrypts and decrypts `requestState`. With `authSecret`, every process of the
+ * application can decrypt it.
  */
 export function stateSeal(services: Services | undefined): ProtectedValues {
   return new ProtectedValues(ringOf(services?.config), 'mcp questions', 'sealed', MAX_STATE_CHARACTERS);

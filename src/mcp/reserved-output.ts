@@ -23,7 +23,10 @@ import type { Worker, WorkerOptions } from 'node:worker_threads';
 
 const WRITERS = ['write', 'writeSync', 'writev', 'writevSync', 'writeFileSync', 'appendFileSync'] as const;
 const STDIN = 0;
-/** Functions that create a process without calling ChildProcess.spawn(). All other functions call it. */
+/**
+ * Functions that create a process without calling ChildProcess.spawn(). All other functions of
+ * node:child_process call this method.
+ */
 const SYNCHRONOUS = ['spawnSync', 'execSync', 'execFileSync'] as const;
 
 /**

@@ -161,7 +161,7 @@ function isJson(type: string): boolean {
   return type === 'application/json' || type === PROBLEM_TYPE || /^application\/[\w.-]+\+json$/.test(type);
 }
 
-/** Returns the value of a JSON text; undefined for another text. */
+/** Returns the value of a JSON text; undefined if the text is not JSON. */
 export function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;

@@ -103,8 +103,9 @@ export function serverOptions(): {
 export interface DispatcherOptions extends McpServerOptions {
   readonly cacheScope: 'public' | 'private';
   /**
-   * Services of the application. Their secret encrypts the state of calls that ask questions. Without them,
-   * only this process can continue such a call.
+   * Services of the application, for the setting `authSecret`. It encrypts the `requestState` of a call whose
+   * handler asks the client a question. Without it, the key is random, so only this process can continue the
+   * call after the answer.
    */
   readonly services?: Services | undefined;
 }
@@ -343,7 +344,8 @@ export class McpDispatcher {
       return ask === undefined || session === undefined
         ? new WaitingCall(new Set(), () => Promise.resolve())
         : new WaitingCall(session.abilities, ask);
-    // `principal` may not depend on the credentials for the guards of the route, so they are added
+    // the owner of the call may be the same for different credentials, so the credentials for the guards of
+    // the route are added
     const shown = caller.carrier === undefined ? [] : credentialsOf(caller.carrier, detail.route.security);
     return new RepeatedCall({
       // the cast is safe: readModern() has checked the type

@@ -145,7 +145,7 @@ function clean(name: string): string {
 
 /**
  * Returns the hints that follow from the method (RFC 9110 §9.2). A hint that the method does not determine
- * gets the value for a dangerous tool.
+ * gets the value of a tool that may do harm.
  */
 function hintsOf(method: string): ToolHints {
   const readOnlyHint = method === 'GET' || method === 'QUERY';
@@ -157,9 +157,9 @@ function hintsOf(method: string): ToolHints {
 }
 
 /*
- * The output of a tool: the `response` of its route, as JSON Schema and as a value. From 2025-06-18 to
- * 2025-11-25 the output must be an object, so `response: list(User)` becomes { result: [...] }. Since
- * 2026-07-28 it is [...].
+ * The output of a tool: the `response` of its route, as JSON Schema and as a value. In the protocol versions
+ * 2025-06-18 and 2025-11-25, the output must be an object. There, `response: list(User)` becomes { result:
+ * [...] }. Since version 2026-07-28, it is [...].
  */
 
 class OutputPlan {

@@ -22,7 +22,8 @@ import type { JsonEntry } from './redact.ts';
  */
 export interface Logger {
   /**
-   * Returns a logger whose name is `name`, without the name of this logger. It adds `fields` to every event.
+   * Returns a logger with the given name, which does not include the name of this logger. The new logger adds
+   * `fields` to every event.
    */
   child(name: string, fields?: Record<string, unknown>): Logger;
   /** Logs an event that helps developers find mistakes. */

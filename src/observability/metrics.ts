@@ -392,11 +392,11 @@ export interface MetricSnapshot {
   readonly series: readonly (readonly [labels: readonly string[], numbers: readonly number[]])[];
 }
 
-// -- adding up several processes --
+// -- adding up the metrics of several processes --
 
 /**
- * Adds up the metrics of several processes. For gauges with `merge: 'max'`, the greatest value is used. If a
- * metric is declared differently than in the first list that has it, it is omitted.
+ * Adds up the metrics of several processes. For gauges with `merge: 'max'`, the greatest value is used. If
+ * two lists declare a metric differently, its values in the later list are left out.
  */
 export function mergeMetrics(lists: Iterable<readonly MetricSnapshot[]>): MetricSnapshot[] {
   const merged = new Map<

@@ -34,7 +34,7 @@ export function safeError(error: unknown): string {
   return anyJson(error, 0, { values: MAX_VALUES, characters: MAX_LINE_CHARACTERS, ancestors: [] });
 }
 
-/** Returns the value of a header field for a log. */
+/** Returns the value of a header field as a log may show it: secrets are masked. */
 export function safeField(name: string, value: string): string {
   return isSecret(name, value) ? '[redacted]' : mask(value);
 }
@@ -302,7 +302,10 @@ const SECRET_HEADERS: ReadonlySet<string> = new Set([
  */
 const SECRET_NAME =
   /^(?:auth|jwt|otp|pin|sid|pwd|bearer|pepper|signature|sessionid|credentials?|connectionstring)$|(?:authorization|cookie|password|passwd|passphrase|secret|secretprevious|token|apikey|privatekey|secretkey|signingkey|codeverifier)$/;
-/** Plural names. `tokens: ['...']` is secret, but `maxTokens: 5` is a number. */
+/**
+ * Plural names. Their values are secret, except numbers: `tokens: ['...']` is secret, but `maxTokens: 5` is
+ * not.
+ */
 const SECRET_PLURAL = /(?:cookies|passwords|secrets|tokens|apikeys|privatekeys|secretkeys)$/;
 /**
  * Names of values that are secret only if they look random. In OAuth, `code`, `state` and `nonce` are random.
@@ -357,17 +360,17 @@ function secrecyOf(key: string): Secrecy {
 // -- secrets that are recognized by their form --
 
 /**
- * Finds out in one pass whether a text contains anything that must be masked or escaped, which most texts do
- * not. A URL without `@` has no password. Character classes replace the flag `i`, which would triple the
- * time.
+ * Matches every text that contains something to mask or to escape. Most texts do not match, so one test is
+ * enough for them. A URL only matches with `@`, because without it there is no password. Character classes
+ * replace the flag `i`, which would triple the time.
  */
 const SPECIAL =
   /[\x00-\x1f"\\\x7f-\uffff?&#]|eyJ|:\/\/[^\s/?#]*@|[bB][eE][aA][rR][eE][rR]|[bB][aA][sS][iI][cC]|[cC][oO][oO][kK][iI][eE]:|svcrt_|[es]1\.[\w-]/;
 
 /**
  * Returns a string as JSON, shortened to a limit. Secrets are masked first, because the first part of a
- * secret might not be recognized. Masking takes time even for text that is then cut off. So, for each line,
- * at most twice the maximum length of a line is masked.
+ * secret might not be recognized. Masking takes time even for text that is then cut off, so only a limited
+ * amount of text is masked for each line.
  */
 function spend(text: string, limit: number, budget: Budget): string {
   const most = Math.min(limit, Math.max(0, budget.characters));

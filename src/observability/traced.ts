@@ -60,7 +60,7 @@ function settled(
   );
 }
 
-/** Publishes `event` with its error. */
+/** Publishes `event` on the `error` channel, after its member `error` was set. */
 export function fail(channel: TracingChannel<unknown, object>, event: Failable, error: unknown): void {
   event.error = error;
   channel.error.publish(event);

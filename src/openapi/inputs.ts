@@ -223,7 +223,7 @@ function plain(node: TypeNode): TypeNode {
   return node.kind === 'lazy' ? plain(node.resolve()) : node;
 }
 
-/** Combines two parameters that read the same text, which must satisfy both. */
+/** Combines two parameters that read the same text. The text must satisfy both schemas. */
 function both(first: Parameter, second: Parameter): Parameter {
   const isSame = JSON.stringify(first.schema) === JSON.stringify(second.schema);
   const hasOneType = first.schema['type'] === second.schema['type'];

@@ -2,8 +2,8 @@
  * Compares the earlier and the later JSON Schema of an input or output. It reports values that the earlier
  * schema accepts and the later one refuses.
  *
- * For responses, the caller swaps the schemas, because there new values break clients. Only keywords are
- * compared. Members that the earlier schema does not declare are ignored.
+ * For responses, the caller swaps the schemas, because new values in responses break clients. Only keywords
+ * are compared. Members that the earlier schema does not declare are ignored.
  */
 import { isRecord } from '../base/options.ts';
 import { FORMAT_PATTERNS } from '../schema/formats.ts';

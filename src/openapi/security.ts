@@ -124,8 +124,8 @@ export function describeSecurity(requirements: readonly SecurityRequirement[]): 
   );
   const plain = new Set(requirements.map(({ scheme }) => `Needs ${WORDS[scheme]}.`));
   const distinct = [...sentences].filter((sentence) => !plain.has(sentence));
-  // a sentence with scopes or roles implies that credentials are needed, so the sentence without them is left
-  // out
+  // a sentence with scopes or roles also says that credentials are needed, so a sentence that says only that
+  // is left out
   return (distinct.length === 0 ? [...sentences] : distinct).join(' ');
 }
 

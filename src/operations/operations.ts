@@ -56,8 +56,8 @@ const PROBE_TIMEOUT_MS = 2_000;
 /** Upper limits of the histogram of request durations, in seconds; +Inf is added. */
 const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 /**
- * Methods with a label value of their own. All others share one label value, because otherwise clients could
- * create any number of series.
+ * HTTP methods that metrics count under their own name. All other methods are counted under one common name,
+ * because otherwise clients could create any number of series.
  */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
@@ -223,7 +223,7 @@ export class Operations {
   }
 
   /**
-   * Responds to `/docs` and `/openapi.json`, with the response of `answer`.
+   * Checks access to `/docs` and `/openapi.json`, and returns the response of `answer`.
    * @throws Unauthorized when the bearer token is wrong or missing, Forbidden when the client has no access
    */
   document(req: HttpRequest, answer: () => Awaitable<HttpResponse>): Awaitable<HttpResponse> {

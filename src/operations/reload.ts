@@ -246,7 +246,9 @@ export async function superviseReload(options: ReloadOptions): Promise<Supervise
   const { log, handleSignals, envFile } = options;
   const script = process.argv[1];
   if (script === undefined)
-    throw new SvcError('E_WORKERS', ['there is no script that a child process could run']);
+    throw new SvcError('E_WORKERS', [
+      'this process was started without a script file, which the child process would run',
+    ]);
   const env = { ...environmentWithout(envFile), ...roleEnvironment('reload') };
   const reloader = new Reloader(
     options,

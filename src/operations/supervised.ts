@@ -126,8 +126,8 @@ class SupervisedChild {
     });
     if (this.#ending !== undefined) return this.#ending;
     const server = (this.#server = new HttpServer(this.#app.application(), secure));
-    // With `reload`, each connection closes after its response. On an open connection, the next request would
-    // fail if this child is replaced meanwhile.
+    // With `reload`, each connection closes after its response. If the connection stayed open, its next
+    // request would fail when this child is replaced.
     server.keepsAlive = this.#role === 'worker';
     // by default, node:cluster ends a worker at once when its parent has exited
     if (cluster.worker !== undefined) cluster.worker.exitedAfterDisconnect = true;

@@ -33,7 +33,9 @@ export interface Address {
  */
 export type Leave = 'stop' | 'retire';
 
-/** Message from the parent to a child. With `socket`, the handle of a socket is sent. */
+/**
+ * Message from the parent to a child. A message of the kind `socket` also transfers the handle of a socket.
+ */
 export type ToChild =
   | { readonly svc: 'address'; readonly address: Address }
   | { readonly svc: 'socket'; readonly id: number }

@@ -253,7 +253,7 @@ export class Workers {
       return void this.#fill(0);
     }
     if (!this.#hasServed && signal === null) {
-      // a restart would fail in the same way, because the first worker exited by itself
+      // the first worker exited by itself before it served requests, so a restart would fail in the same way
       this.#started.resolve({ status, signal });
       this.#stop.abort();
       this.#handoff.close();
@@ -397,7 +397,9 @@ export async function superviseWorkers(
   if (!cluster.isPrimary)
     throw new SvcError('E_WORKERS', ['this process is itself a worker of node:cluster']);
   if (script === undefined)
-    throw new SvcError('E_WORKERS', ['there is no script that a worker process could run']);
+    throw new SvcError('E_WORKERS', [
+      'this process was started without a script file, which the workers would run',
+    ]);
   isTaken = true;
   cluster.setupPrimary({ exec: script, args: process.argv.slice(2), execArgv: preload() });
   const workers = new Workers({

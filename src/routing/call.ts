@@ -7,7 +7,7 @@
  *   4. call the handler, and convert its result into a response
  *   5. run the clean-ups of scope `handler`
  *
- * A step returns a promise only if it has to wait.
+ * Each step returns a promise only if it has to wait.
  */
 import { Resolution, calledInside } from './di-plan.ts';
 import { ValidationError } from '../schema/schema.ts';
@@ -90,7 +90,7 @@ class RouteCall {
     return waiting === undefined ? this.#read(issues) : waiting.then(() => this.#read(issues));
   }
 
-  /** Returns the dependencies that have valid inputs, and that only need others with valid inputs. */
+  /** Returns the dependencies that have valid inputs, and whose own dependencies also have valid inputs. */
   #sound(dependencies: readonly PlannedDependency[]): PlannedDependency[] {
     const unsound = new Set<number>();
     return dependencies.filter(({ slot, inputs, needs }) => {
@@ -222,7 +222,7 @@ class RouteCall {
     const { event } = this.#req;
     const value = event === undefined ? handler(context) : observeHandler(event, handler, context);
     if (this.#plan.size === 0 || (!this.#resolution.hasCleanups && this.#resolution.tasks === undefined))
-      return value; // CoreEdge converts the value to a response
+      return value; // the caller (CoreEdge) converts the value to a response
     return isThenable(value) ? value.then((settled) => this.#finish(settled)) : this.#finish(value);
   }
 
@@ -329,7 +329,7 @@ class BodyAnswer extends LateAnswer implements JsonTaker {
   }
 }
 
-/** Shared by all routes without dependencies, because it never stores anything. */
+/** The Resolution of all routes without dependencies. They can share it, because it never stores anything. */
 let nothingResolved: Resolution | undefined;
 
 /**

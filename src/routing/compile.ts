@@ -54,7 +54,7 @@ interface Declarations {
   placeOfMiddleware(middleware: Middleware): Place | undefined;
   /** Plugins in the order in which they start. */
   readonly plugins: readonly Plugin[];
-  /** Findings from before the compilation. */
+  /** Findings that were detected before the compilation began. */
   readonly findings: readonly Finding[];
   readonly services: Services;
   readonly errors: ErrorRenderer;
@@ -70,13 +70,18 @@ interface Declarations {
 /** A compiled route together with its declaration. The rules of `svc check` read both. */
 export interface RouteDetail {
   readonly route: CompiledRoute;
-  /** The declaration of the route, which the routes of its other methods share. */
+  /**
+   * The declaration of the route. If it declares several methods, the compiled route of each method refers to
+   * it.
+   */
   readonly declared: FlatRoute;
   readonly isOperation: boolean;
   readonly inputs: RouteInputs;
 }
 
-/** View of an application, whose valid declarations are compiled even if others have mistakes. */
+/**
+ * View of an application that contains all valid declarations in compiled form, even if others have mistakes.
+ */
 export interface CompilationView extends CompiledView {
   /** Declarations and inputs of `routes`, in the same order. */
   readonly details: readonly RouteDetail[];
@@ -372,7 +377,10 @@ function compiledSocket(
   });
 }
 
-/** Returns whether a route is the path of a static folder itself. Another route may also have this path. */
+/**
+ * Returns whether a route serves the path of a static folder itself, such as `/static`. Another route may
+ * also have this path.
+ */
 function isFolderOfMount({ mount, template }: FlatRoute): boolean {
   return mount !== undefined && template.parameters.at(-1)?.converter !== CONVERTERS.path;
 }
@@ -415,7 +423,7 @@ function compiled(
   }
 }
 
-/** Returns `deps` for routes whose errors are converted by `errors`. */
+/** Returns `deps`, changed so that `errors` converts the errors of routes into responses. */
 function within(deps: RouteDeps, errors: ErrorRenderer): RouteDeps {
   return errors === deps.errors ? deps : { ...deps, errors, usualEdge: new CoreEdge(DEFAULT_PLAN, errors) };
 }
@@ -455,7 +463,7 @@ function reportDuplicateNames(flat: readonly FlatRoute[], report: (finding: Find
 
 /**
  * Returns the function inside all middleware of the application. It calls the matched route, or responds
- * without one.
+ * itself if no route matches.
  */
 function core(
   details: readonly RouteDetail[],
@@ -486,7 +494,7 @@ function core(
   };
 }
 
-/** Additional remedy for a route that has the path of a framework's route, by this path. */
+/** Ends of a remedy, by path: what else helps if a route has the same path as a route of the framework. */
 const OTHER_WAYS: Readonly<Record<string, string>> = {
   '/metrics': ', or the metrics a port of their own: ops: { metrics: { port } }',
   '/docs': ', or switch the page off with enableDocs: false',

@@ -55,7 +55,7 @@ export class DependencyGraph {
     this.#report = deps.report;
   }
 
-  /** Returns an empty list for the dependencies of a route. */
+  /** Returns an ordering without dependencies, to which {@link plan} adds those of a route. */
   order(subject: string, declared: Declared): Ordering {
     return { planned: [], slots: new Map(), subject, declared };
   }
@@ -323,7 +323,7 @@ export function surrounded(planned: readonly PlannedDependency[]): {
 } {
   const around: PlannedDependency[][] = [];
   for (const { needs } of planned) {
-    // both exist, because a dependency comes after all that it needs
+    // both values exist, because a dependency comes after all that it needs
     const outer = needs.flatMap((slot) => [...around[slot]!, planned[slot]!]);
     around.push([...new Set(outer)].filter(({ surround }) => surround !== undefined));
   }
@@ -385,7 +385,7 @@ interface Failure {
 /** Resolves the dependencies of one request, and runs their clean-ups. */
 export class Resolution {
   readonly context: Context;
-  /** Diagnostics event of the request; undefined if the channels have no subscribers. */
+  /** Diagnostics event of the request; undefined if the diagnostics channels have no subscribers. */
   readonly #event: RequestEvent | undefined;
   readonly values: unknown[];
   /** Validated inputs of the dependencies, by the same index as `values`. */

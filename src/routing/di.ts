@@ -65,8 +65,8 @@ export class Dependency<out T> {
   }
 
   /**
-   * Scope of the value. Only read it when the application compiles, because the spec of a provided function
-   * may refer to later declarations.
+   * Scope of the value. Only read it when the application compiles, because the spec of provide() may refer
+   * to later declarations.
    * @internal
    */
   get scope(): Scope {
@@ -144,7 +144,7 @@ export interface ProviderSpec extends TextInputs {
    */
   readonly secrets?: readonly string[] | undefined;
 }
-/** Members that every context has. A dependency of a provided function cannot have these names. */
+/** Members that every context has. A dependency in the spec of {@link provide} cannot have these names. */
 export type ContextKey = 'req' | 'signal' | 'state' | 'params';
 type ProviderKey = keyof ProviderSpec | ContextKey;
 
@@ -159,7 +159,7 @@ type CheckedProvider<S> = {
         : `"${K & string}" is neither query, headers, cookies, security nor secrets, and no Depends(…)`;
 };
 
-/** Context of a provided function. */
+/** Context of the function that is passed to {@link provide}. */
 export type ProviderContext<S> = Context & {
   readonly [K in keyof S & keyof TextInputs]: InputOf<NonNullable<S[K]>>;
 } & { readonly [K in Exclude<keyof S, ProviderKey>]: S[K] extends Dependency<infer T> ? T : never };
@@ -329,7 +329,7 @@ export function readTextInputs(spec: Readonly<Record<string, unknown>>): TextInp
   });
 }
 
-/** Returns the compiled schema of a class, or of an object of fields. */
+/** Returns the compiled form of a schema class, or of an object whose members are declared by `Field()`. */
 export function planOfShape(shape: InputShape, owner: string): SchemaPlan {
   return isSchemaClass(shape) ? planOf(shape) : fieldsOf(shape, owner);
 }

@@ -97,7 +97,7 @@ export interface ExceptionSpec {
 export type ExceptionArguments<E> =
   readonly [handler: ExceptionHandler<E>] | readonly [spec: ExceptionSpec, handler: ExceptionHandler<E>];
 
-/** An exception handler, its spec, and how its return values become responses. */
+/** An exception handler with its spec and with the rules by which its return values become responses. */
 interface ReadHandler<E> {
   readonly handler: ExceptionHandler<E>;
   readonly plan: ReplyPlan;
@@ -119,7 +119,7 @@ export function readExceptionHandler<E>(
   if (!isObject(declared)) throw new SvcError('E_EXCEPTION_HANDLER', ['the handler is not a function']);
   const { response, status } = readOptions(subject, declared, {
     response: given<ExceptionSpec['response']>(
-      'a type, or types by status',
+      'a type, or an object of types by status',
       (value) => typeof value === 'function' || isObject(value),
     ),
     status: optionalInt(200, 599),
@@ -128,7 +128,7 @@ export function readExceptionHandler<E>(
     throw new SvcError('E_OPTION_RANGE', [
       subject,
       'response',
-      'must be a type, or types by status',
+      'must be a type, or an object of types by status',
       'undefined',
     ]);
   const spec = { response, ...(status === undefined ? {} : { status }) };

@@ -302,7 +302,7 @@ export class Routes {
         handlers,
         within: [...around.within, this],
       });
-      // one call each, because too many arguments of a call would overflow the stack
+      // one push() for each route, because a call with too many arguments would overflow the stack
       for (const route of mounted) flat.push(route);
     }
     return flat;
@@ -427,7 +427,7 @@ export class Routes {
 /** Type of a path below the prefix of a router. */
 type Below<B extends string, P extends string> = `${B}${P}`;
 
-/** Collects routes. The application itself is a router; includeRouter() adds those of other routers. */
+/** Collects routes. The application itself is a router; includeRouter() adds the routes of other routers. */
 export class Router<
   const D extends Dependencies = Record<never, never>,
   const B extends string = '',

@@ -388,7 +388,10 @@ const ERROR_STATUSES = [
 ] as const;
 /** Statuses of error responses. A handler may return them even if `response` does not declare them. */
 export type ErrorStatus = (typeof ERROR_STATUSES)[number];
-/** Statuses of errors that are not keys of `R`. `Exclude` would test each of them for each route. */
+/**
+ * Statuses of errors that are not keys of `R`. The compiler finds them faster than with `Exclude`, which
+ * tests each status for each route.
+ */
 type UndeclaredError<R> = ({ [S in ErrorStatus]: S } & { [K in keyof R]: never })[ErrorStatus];
 /**
  * The tuple `[body, status, headers]` without the methods of an array. With them, the compiler would compare

@@ -63,8 +63,8 @@ export interface Steps {
   readonly body: CompiledType | undefined;
   readonly form: SchemaPlan | undefined;
   /**
-   * Returns how many bytes of a file in this form field are stored; undefined if the form declares no such
-   * file.
+   * Returns the maximum number of bytes that are stored of a file in this form field; undefined if the form
+   * declares no such file.
    */
   readonly keeper: FileKeeper | undefined;
   /** Dependencies that the handler receives: name, and index of its value in `Resolution.values`. */
@@ -195,7 +195,7 @@ function reportPatterns(
   report: (finding: Finding) => void,
 ): void {
   for (const of of plans) {
-    // the cast is safe: a plan without a class comes from an object of fields, so it is a SchemaPlan
+    // the cast is safe: without a class, the fields come from a plain object, so `of` is a SchemaPlan
     const { name, hazards } = of.schema === undefined ? (of as SchemaPlan) : planOf(of.schema);
     for (const { field, message } of hazards) {
       report({

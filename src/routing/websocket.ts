@@ -221,8 +221,8 @@ interface Callbacks<C, M> {
  * Collects the handlers of a WebSocket route. `C` is the type of their context, `M` the type of a message.
  */
 export class WebSocketRouter<C = Context, M = string | Uint8Array> {
-  // The type of this member does not contain C. So a router is assignable even if its context has another
-  // type.
+  // The type of this member does not contain C, so that a router is assignable to a router with another
+  // context type.
   readonly #callbacks: Callbacks<never, M> = {};
   readonly #subject: string;
   #isFrozen = false;
@@ -492,7 +492,7 @@ class HandshakeGuard implements Middleware {
     return admission === undefined ? next() : admission.then(next);
   }
 
-  /** Removes and returns the agreement that handle() has negotiated for this request. */
+  /** Removes and returns what handle() has agreed with the client: the subprotocol and the compression. */
   takeAgreement(req: HttpRequest): Agreement {
     // defined, because handle() stores an agreement before it calls next()
     const agreement = this.#agreements.get(req)!;
@@ -509,7 +509,8 @@ function decoder(message: TypeSource | undefined, subject: string): (data: strin
   if (message === undefined) return (data) => data;
   const type = compileType(message, `the messages of ${subject}`);
   return (data) => {
-    if (typeof data !== 'string') throw new HTTPException(415, 'A message must be a JSON text');
+    if (typeof data !== 'string')
+      throw new HTTPException(415, 'A message must be JSON in a text frame, not in a binary frame');
     const result = type.parseJson(parseJson(data), 'message', !data.includes('\\u'));
     if (!result.ok) throw new ValidationError(result.issues);
     return result.value;

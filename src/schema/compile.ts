@@ -321,9 +321,9 @@ export class Members {
   }
 
   /**
-   * Reads the fields that are declared before `key`, and returns the index of the field `key`. Returns `at`
-   * when no later field has that name. A separate method keeps {@link read} small enough for V8 to inline
-   * (test/bench/parts.mjs --only=validation).
+   * Reads the fields from the index `at` to the one before `key`, and returns the index of the field `key`.
+   * Returns `at`, and reads nothing, if the field `key` is unknown or comes before `at`. A separate method
+   * keeps {@link read} small enough for V8 to inline (test/bench/parts.mjs --only=validation).
    */
   #reach(key: string, at: number, object: Input, run: Run, values: unknown[]): number {
     const index = this.#indexes.get(key);
@@ -421,8 +421,8 @@ export function unknownMembers(plan: ObjectPlan): UnknownMembers {
  */
 
 /**
- * Numbers of the cases in {@link Plain.accepts}. That function repeats the numbers as literals. Then V8 can
- * compile a jump table, and inline the function.
+ * Numbers of the cases in {@link Plain.accepts}. That function repeats the numbers as literals, so that V8
+ * can compile a jump table, and inline the function.
  */
 const KIND = { none: 0, text: 1, integer: 2, number: 3, flag: 4, formatted: 5, choice: 6 } as const;
 const NO_PATTERN = /(?!)/;
@@ -433,7 +433,9 @@ const MAX_CHOICES = 8;
  * always the same, so that V8 reads them fast.
  */
 export class Plain {
-  /** Accepts no value, so that every value goes to its check. */
+  /**
+   * Instance whose accepts() always returns false, so that the check of the type decides about every value.
+   */
   static readonly nothing: Plain = new Plain({ kind: 'any', constraints: {} });
 
   readonly kind: number;
@@ -452,7 +454,7 @@ export class Plain {
     const { constraints } = node;
     const format = constraints.format === undefined ? undefined : FORMATS[constraints.format];
     this.kind = kindOf(node);
-    // a text of n UTF-16 units has at least n / 2 and at most n code points
+    // the constraints count code points: a text of n UTF-16 units has at least n / 2 and at most n of them
     this.shortest = Math.min(2 * (constraints.minLength ?? 0) - 1, LONGEST);
     this.longest = Math.min(
       constraints.maxLength ?? LONGEST,

@@ -30,7 +30,7 @@ interface Call extends Declaration {
   readonly after: string | undefined;
 }
 
-/** Facts about a class that its trial construction has shown. */
+/** Facts about a class that were found when it was constructed once to learn its fields. */
 export interface Learnt {
   readonly calls: readonly Call[];
   /** Names of all members that an instance has after construction, including those without `Field()`. */
@@ -226,7 +226,7 @@ export function learn(schema: SchemaClass, sample: (declaration: Declaration) =>
       const probe = new Probe(schema, standIn);
       probing = probe;
       try {
-        new schema(ABSORBING as never); // it supports every operation of a constructor
+        new schema(ABSORBING as never); // ABSORBING supports every operation of a constructor
         return probe.result();
       } catch (error) {
         if (error instanceof SvcError) throw error;

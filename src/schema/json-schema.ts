@@ -54,8 +54,8 @@ export class JsonSchemas {
   readonly #found = new Map<ObjectPlan | TypeNode, Map<Direction, Component>>();
   readonly #mappings: (() => void)[] = [];
   /**
-   * Copies of union members, by the field of the tag. The copy requires the tag, although the class has a
-   * default for it.
+   * Compiled classes of tagged unions, copied so that the tag is required, although the class may have a
+   * default for it. The key is the field of the tag.
    */
   readonly #variants = new Map<FieldPlan, ObjectPlan>();
   /** Definitions that components() has renamed, because another definition has the wanted name. */
@@ -94,7 +94,7 @@ export class JsonSchemas {
 
   /**
    * Returns the schema of an object type: a reference for a class, the full schema for a plain object of
-   * fields.
+   * `Field()` members.
    */
   object(plan: ObjectPlan, direction: Direction): JsonSchema {
     if (plan.schema === undefined) return this.#members(plan, direction);

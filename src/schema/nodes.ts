@@ -114,13 +114,13 @@ export interface RuleIssue {
 /** A compiled object type: the fields of a schema class or of a plain object, in the order of declaration. */
 export interface ObjectPlan {
   readonly name: string;
-  /** Class of the schema; undefined for a plain object of fields. */
+  /** Class of the schema; undefined for a plain object of `Field()` members. */
   readonly schema: SchemaClass | undefined;
   readonly fields: readonly FieldPlan[];
   readonly extra: Extra;
   /** Names of methods and other members of the class. An undeclared member must not have such a name. */
   readonly reserved: ReadonlySet<string>;
-  /** Returns the members of an instance as input, to validate an instance that is the whole input. */
+  /** Returns the members of an instance under their aliases, to validate the instance as an input. */
   inputOf?(instance: object): Readonly<Record<string, unknown>>;
   /**
    * Runs `static check()` on a value whose fields are valid, and returns its issues. Undefined for a class
@@ -569,7 +569,7 @@ export function innerOf(node: TypeNode): readonly TypeNode[] {
   }
 }
 
-/** Returns every compiled object type that a type contains at any depth, including itself, each once. */
+/** Returns the {@link ObjectPlan} of every schema class that occurs in a type, at any depth. */
 export function plansWithin(
   node: TypeNode,
   found: Set<ObjectPlan> = new Set<ObjectPlan>(),
@@ -583,7 +583,7 @@ export function plansWithin(
   return found;
 }
 
-/** Adds an object type, and every object type that it contains at any depth, to `found`. */
+/** Adds `plan` to `found`, and the plans of all schema classes in its fields, at any depth. */
 export function plansOf(
   plan: ObjectPlan,
   found: Set<ObjectPlan> = new Set<ObjectPlan>(),

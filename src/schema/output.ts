@@ -6,8 +6,8 @@
  *   - Only declared members are written, under their aliases. Methods, getters and other members are left
  *     out.
  *   - A `secret` member that is present is an issue: the response is a 500, and the secret is not sent.
- *   - A Date becomes RFC 3339 text, and bytes become base64. A bigint becomes decimal text, but a number in
- *     an integer field if it is a safe integer.
+ *   - A Date becomes RFC 3339 text, and bytes become base64. A bigint becomes decimal text; in an integer
+ *     field, it becomes a number if it is a safe integer.
  *   - An absent member gets its default.
  */
 import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
@@ -127,7 +127,7 @@ function noPromise(check: Check): Check {
   return (value, run) => (isThenable(value) ? run.fail('type', FORGOTTEN_AWAIT) : check(value, run));
 }
 
-/** Returns a check that requires a certain class, and converts the value to text. */
+/** Returns a check that accepts only values for which `isKind` returns true, and converts them to text. */
 function thatIs(
   isKind: (value: unknown) => boolean,
   message: string,

@@ -1,6 +1,6 @@
 /**
- * Compiles a class, a plain object of fields or a type to a {@link SchemaPlan} or {@link CompiledType}. These
- * parse input to values, and convert values to JSON.
+ * Compiles a class, a plain object of `Field()` members or a type to a {@link SchemaPlan} or
+ * {@link CompiledType}. These parse input to values, and convert values to JSON.
  *
  * This module is separate from schema.ts, which only declares schemas. So it is not loaded before the first
  * schema is used.
@@ -71,8 +71,8 @@ export function planOf<T extends object>(schema: SchemaClass<T>): SchemaPlan<T> 
 }
 
 /**
- * Compiles a plain object of fields, such as `query: { page: Field(1, { ge: 1 }) }`. Its values are plain
- * objects. `owner` names the object in errors.
+ * Compiles a plain object of `Field()` members, such as `query: { page: Field(1, { ge: 1 }) }`. Its values
+ * are plain objects. `owner` names the object in errors.
  */
 export function fieldsOf<T extends object>(
   shape: T,
@@ -326,7 +326,7 @@ function extraOf(schema: SchemaClass, name: string): Extra {
   throw new SvcError('E_OPTION_RANGE', [name, 'static extra', needed, shown(extra)]);
 }
 
-/** A compiled plain object of fields. */
+/** The compiled form of a plain object of `Field()` members. */
 class ShapePlan implements SchemaPlan<object> {
   readonly name: string;
   readonly schema: undefined;

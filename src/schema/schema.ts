@@ -239,7 +239,10 @@ export type FieldNames<T> = {
       ? K
       : never;
 }[keyof T & string];
-/** A class derived from others, to be used directly or extended. */
+/**
+ * Type of a schema class that is derived from others, for example by `pick()` or `partial()`. Such a class
+ * can be used directly or extended.
+ */
 export type DerivedClass<T> = Omit<typeof Schema, 'prototype'> & (new (data: unknown) => T & Schema);
 
 /**

@@ -272,7 +272,7 @@ export const any: FieldType<unknown, PlainOptions> = new FieldType({ kind: 'any'
  * UTC. Digits beyond milliseconds are cut off.
  */
 export const datetime: FieldType<Date, PlainOptions> = new FieldType({ kind: 'datetime' });
-/** A day of the calendar as `YYYY-MM-DD`: a string, because a Date would invent a time and a zone. */
+/** A day of the calendar as `YYYY-MM-DD`: a string, because a Date also has a time of day. */
 export const date: FieldType<string, PlainOptions> = new FieldType({ kind: 'date' });
 /** A UUID of any version in its text form (RFC 9562 §4), kept as it was written. */
 export const uuid: FieldType<string, PlainOptions> = new FieldType({ kind: 'uuid' });

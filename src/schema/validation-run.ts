@@ -98,8 +98,8 @@ export class Run {
   }
 
   /**
-   * Removes all issues after the first `mark` ones, when an alternative of a union has failed. Returns how
-   * many were removed.
+   * Keeps the first `mark` issues and removes all others, because an alternative of a union has failed.
+   * Returns the number of removed issues.
    */
   rewind(mark: number, wasFull: boolean): number {
     const noted = this.count - mark;
@@ -110,8 +110,8 @@ export class Run {
   }
 
   /**
-   * Whether exactly one issue was reported after the first `mark` ones, about the value itself, and with this
-   * code.
+   * Whether exactly one issue was reported after the first `mark` issues, has this code, and is about the
+   * value itself instead of one of its members.
    */
   isOnly(mark: number, code: string): boolean {
     const first = this.#issues?.[mark];
@@ -119,8 +119,8 @@ export class Run {
   }
 
   /**
-   * Puts `key` in front of the paths of all issues after the first `mark` ones. Returns the number of all
-   * issues, which is the `mark` for the next key.
+   * Puts `key` in front of the path of each issue after the first `mark` issues. Returns the number of all
+   * issues. Callers pass it as `mark` for the next key.
    */
   place(mark: number, key: string | number): number {
     if (mark === this.count) return mark;
@@ -174,7 +174,10 @@ function counted(count: number, one: string): string {
   return `${count} ${one}${count === 1 ? '' : 's'}`;
 }
 
-/** Check of those rules for a value that are not bounds; undefined if there are no such rules. */
+/**
+ * Check of the rules that the caller does not compare itself, such as `pattern` and `multipleOf`. Undefined
+ * if there are none.
+ */
 type Rest<T> = ((value: T, run: Run) => typeof FAIL | undefined) | undefined;
 
 /**
@@ -413,8 +416,8 @@ export function nameProblem(key: string, run: Run): typeof FAIL | undefined {
 }
 
 /**
- * Checks a member name that handlers may look up. `__proto__` would set a prototype when a handler copies the
- * member.
+ * Checks a member name that handlers may look up. Refuses `__proto__`, which would set the prototype when a
+ * handler copies the member.
  */
 export function keyIssue(key: string, run: Run): typeof FAIL | undefined {
   return key === '__proto__' ? run.fail('key', 'is not an allowed name') : nameProblem(key, run);
@@ -429,7 +432,7 @@ const MAX_TRIALS = 200_000;
 
 /**
  * Returns the check of a union without a tag. The first type that accepts the value is used. If exactly one
- * type fits the kind of the value, its issues are reported; otherwise one general issue.
+ * type fits the kind of the value, its issues are reported; otherwise one general issue is reported.
  */
 export function choiceCheck(members: readonly Check[]): Check {
   return (value, run) => {

@@ -62,12 +62,13 @@ export interface TestClientOptions {
   /** Sends requests over a real network connection, to a free port of 127.0.0.1. Default false. */
   readonly listen?: boolean | undefined;
   /**
-   * Whether a call rejects when no exception handler handles an error of the application; otherwise it
-   * returns a 500. Default true.
+   * Whether a call rejects with an error of the application that no exception handler handles. If false, the
+   * call returns a 500. Default true.
    *
-   * If a WebSocket handler throws, `receive()`, `close()` and `closed` of the {@link TestWebSocket} reject,
-   * or else `close()` of the client. If a background task or clean-up throws, the call rejects. If the call
-   * has already returned the response, `close()` of the client rejects.
+   * An error of a WebSocket handler rejects `receive()`, `close()` and `closed` of the {@link TestWebSocket}.
+   * If the test uses none of these, `close()` of the client rejects. An error of a background task or
+   * clean-up rejects the call. If the call has already returned the response, `close()` of the client
+   * rejects.
    */
   readonly raiseErrors?: boolean | undefined;
   /**

@@ -249,5 +249,5 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
 }
 
 function closedError({ code, reason }: WebSocketClose): Error {
-  return new Error(`The WebSocket has closed: ${code}${reason === '' ? '' : ` ${reason}`}`);
+  return new Error(`The WebSocket has closed with code ${code}${reason === '' ? '' : `: ${reason}`}`);
 }

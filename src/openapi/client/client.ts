@@ -18,7 +18,8 @@ import type { JsonObject, ReadOperation } from '../reader.ts';
 
 const FORMS: ReadonlySet<string> = new Set(['multipart/form-data', 'application/x-www-form-urlencoded']);
 /**
- * Pairs of a parameter's `in`, and the member of a call's input that contains the parameters with this `in`.
+ * Locations of parameters (`in`), each with the member of a call's input that contains the parameters from
+ * there.
  */
 const PLACES = [
   ['path', 'params'],
@@ -372,7 +373,7 @@ function readSent(root: JsonObject, items: JsonObject): Sent[] {
 
 /**
  * Returns the callbacks of an operation. If a callback has several addresses, each address gets an entry
- * whose name ends with it.
+ * whose name ends with the address.
  */
 function readCallbacks(root: JsonObject, operation: JsonObject): Sent[] {
   const callbacks = callbacksOf(root, operation);

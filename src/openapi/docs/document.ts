@@ -126,7 +126,7 @@ export function readDocument(document: object): ReadDocument {
 
 /**
  * Makes unique ids for elements. An id has no spaces, because HTML forbids them. It does not start with a
- * colon, because the script of the page makes such ids.
+ * colon, because the script of the page makes ids that do.
  */
 class Ids {
   /** Ids that the page itself uses. */

@@ -51,8 +51,8 @@ const FIELDS: Readonly<Record<string, string>> = {
  * 37 kB in 5 ms in another thread. A page of the usual size takes 1 ms. For this page, zstd gives more bytes
  * and takes longer than br.
  *
- * Hashes instead of a nonce would make the bytes equal, so they could be compressed once. But middleware that
- * adds elements to the page would then have to update the Content-Security-Policy.
+ * With hashes instead of a nonce, all responses would be equal, so they could be compressed once. But
+ * middleware that adds elements to the page would then have to update the Content-Security-Policy.
  */
 const COMPRESSION = new CompressionMiddleware({
   encodings: ['br', 'gzip'],

@@ -31,7 +31,7 @@ const MOST_DEPTH = 6;
 const MOST_VALUES = 40;
 /** Maximum number of characters of an example or default in a line. */
 const MOST_CHARACTERS = 120;
-/** Keywords of a schema that can have members to show. */
+/** Keywords of a schema from which the page may show members. */
 const HOLDERS =
   'properties items additionalProperties oneOf anyOf allOf patternProperties discriminator'.split(' ');
 
