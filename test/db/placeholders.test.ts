@@ -121,7 +121,7 @@ for (const source of [
   'select /* /* */ ?',
   "select E'a\\",
 ]) {
-  test(`scanned() leaves it to the server to refuse a quote or comment without an end: ${source}`, () => {
+  test(`scanned() returns a statement with an unclosed quote or comment unchanged, so that the server refuses it: ${source}`, () => {
     const { kind: _, ...found } = scanned(source, 'postgres');
     assert.deepEqual(found, { text: source, placeholders: 0, problem: undefined });
   });
@@ -148,7 +148,7 @@ for (const [what, source] of [
   ['a number that is too large', 'select $65536'],
   ['too many placeholders', `select ${'?,'.repeat(65_535)}?`],
 ] as const) {
-  test(`checkedStatement() refuses the statement ${what}`, () =>
+  test(`checkedStatement() refuses as a statement: ${what}`, () =>
     assert.throws(
       () => checkedStatement(source, 'postgres'),
       (error) => error instanceof SvcError && error.code === 'E_DB_STATEMENT',

@@ -18,11 +18,11 @@ import { postgresDatabase } from '../support/postgres-database.ts';
 import { folder, start } from '../support/run.ts';
 
 for (const [where, maxRecords] of [
-  ['in memory', undefined],
-  ['near its limit', 12],
+  ['default limit', undefined],
+  ['maxRecords: 12', 12],
 ] as const) {
   recordStoreContract(
-    `DatabaseRecordStore ${where} passes the contract tests for record stores`,
+    `DatabaseRecordStore on SQLite (${where}) passes the contract tests for record stores`,
     async () => {
       const clock = new ManualClock();
       const db = await openDatabase('sqlite::memory:');
@@ -34,11 +34,11 @@ for (const [where, maxRecords] of [
 }
 
 for (const [where, maxRecords] of [
-  ['', undefined],
-  [' near its limit', 12],
+  ['default limit', undefined],
+  ['maxRecords: 12', 12],
 ] as const) {
   recordStoreContract(
-    `DatabaseRecordStore on PostgreSQL${where} passes the contract tests for record stores`,
+    `DatabaseRecordStore on PostgreSQL (${where}) passes the contract tests for record stores`,
     async (t) => {
       const clock = new ManualClock();
       const db = await postgresDatabase(t);
@@ -55,11 +55,11 @@ for (const [name, engine] of [
   ['MySQL', 'mysql'],
 ] as const) {
   for (const [where, maxRecords] of [
-    ['', undefined],
-    [' near its limit', 12],
+    ['default limit', undefined],
+    ['maxRecords: 12', 12],
   ] as const) {
     recordStoreContract(
-      `DatabaseRecordStore on ${name}${where} passes the contract tests for record stores`,
+      `DatabaseRecordStore on ${name} (${where}) passes the contract tests for record stores`,
       async (t) => {
         const clock = new ManualClock();
         const db = await mysqlDatabase(t, engine);

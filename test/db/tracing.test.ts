@@ -24,7 +24,7 @@ function subscribe(t: TestContext, channel: string, on: (phase: string, event: n
   t.after(() => tracing.unsubscribe(subscribers));
 }
 
-test('the channel svc:db:query publishes each statement and each failure, but not the values of the statement', async (t) => {
+test('the diagnostics channel svc:db:query publishes each statement and each failure, but not the values of the statement', async (t) => {
   await using database = await openDatabase('sqlite::memory:');
   await database.script('create table note (id integer primary key, text text)');
   const seen: unknown[] = [];
@@ -53,7 +53,7 @@ test('the channel svc:db:query publishes each statement and each failure, but no
   assert.doesNotMatch(JSON.stringify(seen), /hidden/);
 });
 
-test('the channel svc:db:query publishes transactions, savepoints and streams; subscribers do not change how these behave', async (t) => {
+test('the diagnostics channel svc:db:query publishes transactions, savepoints and streams; subscribers do not change how these behave', async (t) => {
   for (const isWatched of [false, true]) {
     await using database = await openDatabase('sqlite::memory:');
     const seen: string[] = [];
@@ -101,7 +101,7 @@ test('the channel svc:db:query publishes transactions, savepoints and streams; s
   }
 });
 
-test('the channel svc:db:query publishes the end of a stream, also if the stream fails or its loop is left early', async (t) => {
+test('the diagnostics channel svc:db:query publishes the end of a stream, also if the stream fails or its loop is left early', async (t) => {
   await using database = await openDatabase('sqlite::memory:');
   await database.script(
     'create table note (id integer primary key); with recursive n (i) as (select 1 union all select i + 1 from n where i < 5000) insert into note select i from n',
@@ -130,7 +130,7 @@ test('the channel svc:db:query publishes the end of a stream, also if the stream
   );
 });
 
-test('on the channel svc:db:query, statements are published in the async context that a subscriber of svc:request has set', async (t) => {
+test('on the diagnostics channel svc:db:query, statements are published in the async context that a subscriber of svc:request has set', async (t) => {
   const app = new Svc({ logger: collectedLog().logger });
   app.register(new DatabasePlugin('sqlite::memory:'));
   const store = new AsyncLocalStorage<string>();

@@ -53,7 +53,7 @@ test('inside a transaction of one database, a transaction of another database ca
   );
 });
 
-test('after a transaction has settled, its handle fails with E_DB_OVER in any async context', async (t) => {
+test('after a transaction has settled, the Transaction object of its callback fails with E_DB_OVER in any async context', async (t) => {
   const db = await memory(t);
   const events = new EventEmitter();
   let handle: Transaction | undefined;
@@ -114,7 +114,7 @@ test('"statementTimeoutMs" limits each call that has no "timeoutMs" of its own',
   assert.equal(await patient, 2);
 });
 
-test('"statementTimeoutMs" and the time left limit the begin, the statements and the end of a transaction; the end has at least five seconds', async () => {
+test('each step of a transaction is limited by "statementTimeoutMs" and by the time left, which counts as at least five seconds for the commit', async () => {
   const reported: [what: string, timeoutMs: number | undefined, hasSignal: boolean][] = [];
   const clock = new ManualClock();
   function telling(what: string, at: number) {

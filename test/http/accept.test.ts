@@ -46,13 +46,13 @@ for (const [header, expected, why] of [
   });
 }
 
-test('negotiateEncoding() returns only codings that were offered to it', () => {
+test('negotiateEncoding() returns only codings from the given list', () => {
   assert.equal(negotiateEncoding('zstd, br, gzip;q=0.1', ['gzip']), 'gzip');
   assert.equal(negotiateEncoding('gzip', []), undefined);
   assert.equal(negotiateEncoding('*;q=0.5, zstd;q=0', ['zstd', 'br']), 'br');
 });
 
-test('negotiateEncoding() reads only the first 32 members of a header field', () => {
+test('negotiateEncoding() reads only the first 32 members of the Accept-Encoding field', () => {
   assert.equal(negotiateEncoding(`${'a,'.repeat(31)}gzip`, ALL), 'gzip');
   assert.equal(negotiateEncoding(`${'a,'.repeat(32)}gzip`, ALL), undefined);
   assert.equal(negotiateEncoding(`gzip${';'.repeat(50_000)}${' \t'.repeat(50_000)}`, ALL), undefined);

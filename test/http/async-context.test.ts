@@ -54,7 +54,7 @@ for (const [name, source] of [
   ['a generator', syncTexts],
   ['a web stream', pulled],
 ] as const)
-  test(`a StreamingResponse pulls ${name} in the async context of its request`, async (t) => {
+  test(`a StreamingResponse whose source is ${name} reads its source in the async context of its request`, async (t) => {
     const text = await textOf(t, (app) => app.get('/', () => new StreamingResponse(source())));
     assert.equal(text, 'ctx ctx ctx ');
   });
@@ -63,7 +63,7 @@ for (const [name, make] of [
   ['EventStreamResponse', () => new EventStreamResponse(texts())],
   ['NDJSONResponse', () => new NDJSONResponse(texts())],
 ] as const satisfies readonly (readonly [string, () => HttpResponse])[])
-  test(`an ${name} pulls its source in the async context of its request`, async (t) => {
+  test(`${name} reads its source in the async context of its request`, async (t) => {
     const text = await textOf(t, (app) => app.get('/', make));
     assert.equal(text.match(/ctx/g)?.length, 3);
     assert.doesNotMatch(text, /none/);

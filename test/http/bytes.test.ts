@@ -37,7 +37,7 @@ function application(): Svc {
 
 const WAYS = ['reply', 'status', 'response', 'replaced', 'chunks', 'stream', 'counted'];
 
-test('a buffer or view of any kind is sent as the bytes that it contains, in a reply, as a response body and as a chunk of a stream', async () => {
+test('the bytes of a buffer or view of any kind are sent, whether it is in a reply, a response body or a chunk of a stream', async () => {
   await using server = await served(application());
   for (const [index, [what]] of VIEWS.entries()) {
     for (const way of WAYS) {
@@ -48,7 +48,7 @@ test('a buffer or view of any kind is sent as the bytes that it contains, in a r
   }
 });
 
-test('buffers and views of every kind keep their bytes in app.fetch(), and if middleware reads the body', async () => {
+test('app.fetch() returns the bytes of buffers and views of every kind, also if middleware reads the body', async () => {
   const app = application();
   app.use(new ETagMiddleware());
   app.use(new CompressionMiddleware({ thresholdBytes: 1 }));

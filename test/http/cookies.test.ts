@@ -167,7 +167,7 @@ for (const [env, scheme, expected] of [
   ['test', 'http', 'a false'],
   ['test', 'https', '__Host-a true'],
 ] as const) {
-  test(`hostCookie() in ${env} over ${scheme} returns the name ${expected.split(' ')[0]}`, () => {
+  test(`in the environment ${env}, hostCookie() for a request over ${scheme} returns the cookie name ${expected.split(' ')[0]}`, () => {
     const { name, secure } = hostCookie('a', { scheme }, env);
     assert.equal(`${name} ${secure}`, expected);
   });

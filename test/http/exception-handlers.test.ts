@@ -12,7 +12,7 @@ function found(handlers: ExceptionHandlers, error: unknown): unknown {
   return handlers.find(error)?.handler(error, {} as HttpRequest);
 }
 
-test('ExceptionHandlers.find() returns the handler for the nearest class, whatever the order of registration', () => {
+test('ExceptionHandlers.find() returns the handler for the most specific class of an error, whatever the order of registration', () => {
   for (const order of [
     [Error, Base, Middle],
     [Middle, Base, Error],
@@ -72,7 +72,7 @@ test('ExceptionHandlers.find() uses the prototype chain, as instanceof does, and
   assert.equal(handlers.find(forged), undefined);
 });
 
-test('ExceptionHandlers.add() returns true for a new class; for a known class it replaces the handler and returns false', () => {
+test('ExceptionHandlers.add() adds or replaces the handler of a class, and returns whether the class is new', () => {
   const handlers = new ExceptionHandlers();
   assert.equal(
     handlers.add(Base, () => 1),

@@ -46,7 +46,7 @@ const REPLIES: readonly (readonly [where: string, reply: () => unknown, place: s
 ];
 
 for (const env of ['production', 'development'] as const) {
-  test(`in ${env}, a reply that contains a promise is a 500, and the log names the member with the promise`, async () => {
+  test(`in the environment ${env}, a reply that contains a promise causes a 500, and the log names the member with the promise`, async () => {
     const { logger, events } = collectedLog();
     const app = new Svc({ logger, env, enableDocs: false });
     REPLIES.forEach(([, handler], index) => app.get(`/${index}`, { public: true }, handler));
@@ -59,7 +59,7 @@ for (const env of ['production', 'development'] as const) {
   });
 }
 
-test('if a route has a response schema, a reply that contains a promise is a 500, and the log names the member', async () => {
+test('if a route has a response schema, a reply that contains a promise causes a 500, and the log names the member', async () => {
   const { logger, events } = collectedLog();
   const app = new Svc({ logger, env: 'test' });
   const CASES = [
@@ -82,7 +82,7 @@ test('if a route has a response schema, a reply that contains a promise is a 500
   }
 });
 
-test('a promise in a later NDJSON line or event cuts the stream, and the log names the member with the promise', async () => {
+test('if a later NDJSON line or event contains a promise, the response ends incomplete, and the log names the member with the promise', async () => {
   const { logger, events } = collectedLog();
   const app = new Svc({ logger, env: 'test' });
   app.get('/lines', () => new NDJSONResponse([{ v: 1 }, { v: later() }]));

@@ -68,7 +68,7 @@ test('if a handler returns one FileResponse for many concurrent requests, each r
   assert.deepEqual(new Set(answers.map((answer) => answer.length)), new Set([1_000]));
 });
 
-test('if a middleware answers before the handler has finished, dependencies are cleaned up and background tasks are settled', async () => {
+test('if a middleware answers before the handler has finished, dependencies are still cleaned up, and background tasks run', async () => {
   const app = make();
   const log: string[] = [];
   const gate = Promise.withResolvers<void>();
@@ -124,7 +124,7 @@ test('an exception handler for Error does not receive HTTP exceptions, but a han
   assert.equal((await client.post('/boom')).status, 405);
 });
 
-test('a request with an Upgrade that is not accepted gets an ordinary response, and its connection is closed', async () => {
+test('a request whose Upgrade field is not accepted gets an ordinary response, and its connection is closed', async () => {
   const app = make();
   const seen: string[] = [];
   app
@@ -160,7 +160,7 @@ test('if a client sends Connection: close, its connection is closed after a 426 
   assert.ok(tookMs < 4_000, `after ${tookMs} ms, which is when a connection that is kept ends`);
 });
 
-test('a malformed request does not destroy the unfinished response to the previous request', async () => {
+test('a malformed request does not interrupt the unfinished response to the previous request', async () => {
   const app = make();
   const entered = Promise.withResolvers<void>();
   const gate = Promise.withResolvers<void>();
@@ -189,7 +189,7 @@ for (const method of ['GET', 'POST']) {
       ['', 'RUBBISH\r\n\r\n'],
       ['Connection: close\r\n', 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n'],
     ] as const) {
-      test(`if malformed bytes follow a ${method} ${fields.trim()} request in one packet, its response of ${size} bytes is complete`, async () => {
+      test(`if bytes that the server refuses follow a ${method} request (${fields.trim() || 'no fields'}) in one packet, its response of ${size} bytes is complete`, async () => {
         const app = make()
           .get('/', () => 'x'.repeat(size))
           .post('/', { body: any }, () => 'x'.repeat(size));

@@ -231,7 +231,7 @@ for (const thrown of [
   });
 }
 
-test('the response to an unhandled error shows nothing of the error; with debug it shows the stack and causes', async () => {
+test('the response to an unhandled error shows the error with its stack and causes only if "debug" is set', async () => {
   const error = new Error('secret detail', { cause: new Error('secret cause') });
   const plain = await run([], throwing(error));
   assert.ok(!String(plain.response.body).includes('secret'));
@@ -450,7 +450,7 @@ test('if a middleware only returns the promise of next(), compose() creates no f
   assert.deepEqual([response.status, events], [404, []]);
 });
 
-test('if a handler returns a LateAnswer, next() of a middleware returns a promise; without middleware compose() returns the LateAnswer itself', async () => {
+test('if a handler returns a LateAnswer (a response that is set later), next() returns a promise, and compose() without middleware returns the LateAnswer', async () => {
   class Later extends LateAnswer {
     constructor() {
       super();

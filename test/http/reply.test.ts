@@ -104,7 +104,7 @@ test('toResponse() sends the bytes of buffers and views of every kind, also of v
   }
 });
 
-test('if readsTuples is false, toResponse() reads a list as JSON and never as a tuple', () => {
+test('if readsTuples is false, toResponse() sends a list as JSON, and never reads it as a tuple of body and status', () => {
   assert.deepEqual(read(['x', 404], { ...DEFAULT_PLAN, readsTuples: false }), [200, JSON_, '["x",404]']);
   assert.deepEqual(read(reply('x', 404), { ...DEFAULT_PLAN, readsTuples: false }), [404, TEXT, 'x']);
 });
@@ -138,7 +138,7 @@ test('toResponse() serialises a body with the serialiser for its status, and nev
   );
 });
 
-test('toResponse() returns a response unchanged; if a reply contains the response, its status and header fields apply to a copy', () => {
+test('toResponse() returns a response object unchanged, and applies status and header fields of a reply that contains it to a copy', () => {
   const response = new HttpResponse('x', { status: 202, headers: { 'X-A': '1' } });
   assert.equal(toResponse(response, { ...DEFAULT_PLAN, status: 201 }), response);
   assert.equal(response.status, 202);
@@ -248,7 +248,7 @@ test('fromWeb() refuses Response.error(), because it has no status', () => {
   assert.throws(() => fromWeb(Response.error()), RangeError);
 });
 
-test('toResponse() returns a StreamingResponse before it reads the source', () => {
+test('toResponse() returns a StreamingResponse before the source of the stream is read', () => {
   const response = new StreamingResponse(
     (function* () {
       throw new Error('pulled');

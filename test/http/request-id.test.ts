@@ -102,7 +102,7 @@ test('error responses of the server and responses that no middleware sees have t
   }
 });
 
-test('RequestIDMiddleware refuses header fields that have another meaning; check() reports a second RequestIDMiddleware and one in a route', () => {
+test('RequestIDMiddleware refuses header fields with another meaning, such as Host, and check() reports a second RequestIDMiddleware and one in a route', () => {
   for (const header of [
     '',
     'a b',

@@ -130,7 +130,7 @@ test('HttpResponse.setCookie() adds a Set-Cookie field, and deleteCookie() adds 
   assert.throws(() => new HttpResponse().setCookie('a;', '1'), { code: 'E_COOKIE' });
 });
 
-test('HttpResponse.fields() adds Secure only to cookies that do not specify it, and returns the same when called again', () => {
+test('HttpResponse.fields() adds Secure only to cookies that do not specify it, and returns the same fields when it is called again', () => {
   const response = new HttpResponse()
     .setCookie('open', '1')
     .setCookie('never', '1', { secure: false })

@@ -118,7 +118,7 @@ test('RoutingTable.match() finds a static path, whichever of its characters are 
   assert.equal(found(table, 'POST', '/%61%20b/caf%c3%a9'), 'GET, HEAD, OPTIONS');
 });
 
-test('if a template equals an existing one except for parameter names, RoutingTable.add() returns the existing endpoint and keeps it', () => {
+test('if a template equals an existing one except for parameter names, RoutingTable.add() keeps the existing endpoint and returns it', () => {
   const table = new RoutingTable<string>();
   assert.equal(table.add('GET', '/{a}/x', 'first'), undefined);
   assert.equal(table.add('GET', '/{b}/x', 'second'), 'first');
@@ -131,7 +131,7 @@ test('if a template equals an existing one except for parameter names, RoutingTa
   assert.throws(() => table.add('GET', 'x', 'y'), { code: 'E_PATH_TEMPLATE' });
 });
 
-test('RoutingTable.add() finds the common prefix of templates even if other templates have split it', () => {
+test('RoutingTable finds every template, even if templates that were added later have split its prefix', () => {
   const templates = [
     '/abc/{a}',
     '/abc/{a}/x',

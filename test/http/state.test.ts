@@ -14,7 +14,7 @@ test('stateKey() returns a different key for each call, even if the names are eq
   assert.throws(() => state.get(other), { code: 'E_STATE_UNSET', message: /"n"/ });
 });
 
-test('stateKey() returns a function that reads its value from a context', () => {
+test('stateKey() returns a function that reads its value from the context of a request', () => {
   const key = stateKey<string>('k');
   const state = new AppState();
   state.set(key, 'value');
@@ -31,7 +31,7 @@ test('AppState.provide() calls the given function at each read, and set() replac
   assert.equal(state.get(key), 9);
 });
 
-test('RequestState returns its own values before those of the application, and never changes the application', () => {
+test('RequestState prefers its own values to those of the application, and never changes the state of the application', () => {
   const key = stateKey<number | undefined>('n');
   const app = new AppState();
   const request = new RequestState(app);

@@ -323,7 +323,7 @@ test('Migrator waits while another process runs a migration without a transactio
   assert.deepEqual(ids(await waiting), ['0002']);
 });
 
-test("if another process begins a migration after Migrator's first check, Migrator waits for this migration, too", async (t) => {
+test('if another process begins a migration after the first check of Migrator, Migrator also waits for this migration', async (t) => {
   const { db, path, migrator } = await open(t, {
     '0001_a.up.sql': '-- svc: no-transaction\nselect 1;',
     '0002_b.up.sql': 'create table b (id);',
@@ -373,9 +373,9 @@ test('with the directive "no-foreign-keys", a migration can rebuild a referenced
 
 for (const [what, directives] of [
   ['below a block comment', '/* Copyright of us */\n-- svc: no-foreign-keys'],
-  ['and without a transaction', '-- svc: no-foreign-keys\n-- svc: no-transaction'],
+  ['without a transaction', '-- svc: no-foreign-keys\n-- svc: no-transaction'],
 ] as const) {
-  test(`a migration with the directive "no-foreign-keys" ${what} can replace a table, and rows that refer to the table are kept`, async (t) => {
+  test(`a migration with the directive "no-foreign-keys" (${what}) can replace a table, and rows that refer to the table are kept`, async (t) => {
     const { db, migrator } = await open(t, {
       '0001_a.up.sql':
         'create table owners (id integer primary key);\ncreate table notes (id integer primary key, owner integer references owners (id) on delete cascade);\ninsert into owners values (1), (2);\ninsert into notes values (10, 1), (20, 2);',

@@ -79,7 +79,7 @@ const states = async (migrator: Migrator): Promise<string[]> =>
   (await migrator.status()).map(({ id, state }) => `${id} ${state}`);
 
 for (const engine of [...SERVERS, SQLITE]) {
-  test(`${engine.name}: after an unfinished migration was undone by hand, repair() records it as pending; after it was completed by hand, as applied`, async (t) => {
+  test(`${engine.name}: repair() records an unfinished migration as pending after it was undone by hand, and as applied after it was completed by hand`, async (t) => {
     const opened = await open(t, engine, 'insert into missing values (1)');
     if (opened === undefined) return;
     const { db, migrator, directory } = opened;

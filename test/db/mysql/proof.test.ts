@@ -183,7 +183,7 @@ for (const [plugin, hash, logIn] of [
     ['with a length prefix', withLength(info(proofOf(hash)))],
     ['in lower case', info(proofOf(hash).toLowerCase())],
   ] as const) {
-    test(`MariaDB client: a login by ${plugin} accepts a self-signed certificate with a valid proof, also if the proof is sent ${how}`, async (t) => {
+    test(`MariaDB client: a login by ${plugin} accepts a self-signed certificate if the server proves that it knows the password, also with a proof that is sent ${how}`, async (t) => {
       const { url, received } = await serving(t, logIn(text));
       for (const mode of ['verify-full', 'verify-ca']) {
         const db = await opens(url(`sslmode=${mode}`));
@@ -217,7 +217,7 @@ for (const [plugin, hash, logIn] of [
   }
 }
 
-test('MariaDB client: a self-signed certificate is refused when the last authentication method that the server requested sends no proof', async (t) => {
+test('MariaDB client: a self-signed certificate is refused when the authentication method that the server requested last cannot prove that the server knows the password', async (t) => {
   const { url } = await serving(t, async ({ say, next }) => {
     say(Buffer.of(0xfe), 'caching_sha2_password\0', `${NONCE}\0`);
     await next();

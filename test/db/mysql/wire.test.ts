@@ -143,7 +143,7 @@ const MESSAGES: readonly (readonly [
 ];
 
 for (const [what, body, reader, expected] of MESSAGES) {
-  test(`${what} is decoded; if it is cut short, it is refused or decoded to another value`, () => {
+  test(`MySQL protocol: ${what} is decoded, and if it is truncated, it is decoded to some value or refused with ProtocolViolation`, () => {
     assert.deepEqual(reader(body, 0, body.length), expected);
     for (let end = 1; end < body.length; end++) {
       try {

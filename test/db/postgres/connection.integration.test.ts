@@ -152,7 +152,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: at most "statementCache" statements are cached, and further ones are closed on the server',
+  'PostgreSQL connection: at most "statementCache" statements stay prepared, and further prepared statements are closed on the server',
   async (t) => {
     const connection = await connected(t, { statementCache: 3 });
     for (let index = 0; index < 20; index++) {
@@ -224,7 +224,7 @@ withPostgres(
 );
 
 withPostgres(
-  "PostgreSQL connection: a statement ended by the server's statement_timeout throws QueryTimeout; a statement canceled by an operator does not",
+  "PostgreSQL connection: a statement ended by the server's statement_timeout throws QueryTimeout, but one that is canceled by an operator does not",
   async (t) => {
     const connection = await connected(t);
     await connection.execute("set statement_timeout = '50ms'", [], undefined);
@@ -242,7 +242,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a numeric column accepts a bigint of any length as a value, in a list and in COPY, even at the first use of a statement',
+  'PostgreSQL connection: a numeric column accepts a bigint of any length as a single value, in a list and in COPY, even at the first use of a statement',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection, 'id int primary key, amount numeric');
@@ -288,7 +288,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: when the plan of a prepared statement is out of date, the statement is prepared again',
+  'PostgreSQL connection: when the query plan of a prepared statement is out of date, the statement is prepared again',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection);

@@ -537,7 +537,7 @@ for (const [what, isOurs, expected] of [
   ['its own transaction', true, CommitOutcomeUnknown],
   ['a transaction of others', false, QueryTimeout],
 ] as const) {
-  test(`PostgreSQL client: when the loop over a stream in ${what} is left and the server is silent, the stream ends at its time limit, but not before five seconds`, async (t) => {
+  test(`PostgreSQL client: when the server is silent after the loop over a stream in ${what} was left, the stream ends at its time limit, but at the earliest after five seconds`, async (t) => {
     const clock = new ManualClock();
     const asked = Promise.withResolvers<void>(),
       reported = Promise.withResolvers<void>();

@@ -87,7 +87,7 @@ for (const [what, binding, mechanism, header, bound] of [
     Buffer.concat([Buffer.from('p=tls-server-end-point,,'), DIGEST]),
   ],
 ] as const) {
-  test(`the SCRAM client and a reference server authenticate each other, ${what}`, async () => {
+  test(`the SCRAM client and a reference server authenticate each other (${what})`, async () => {
     const first = new ScramFirst('pa\u00adss', binding, new ScramKeyring());
     assert.equal(first.mechanism, mechanism);
     assert.ok(first.message.startsWith(`${header}n=,r=`));

@@ -209,7 +209,7 @@ const MESSAGES: readonly (readonly [
 ];
 
 for (const [what, bytes, reader, expected] of MESSAGES) {
-  test(`${what} is decoded; if it is cut short, no error other than ProtocolViolation is thrown`, () => {
+  test(`PostgreSQL protocol: ${what} is decoded, and if it is truncated, no error other than ProtocolViolation is thrown`, () => {
     assert.deepEqual(reader(bytes, 5, bytes.length), expected);
     for (let end = 5; end < bytes.length; end++) {
       try {

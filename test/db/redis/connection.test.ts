@@ -204,7 +204,7 @@ for (const [what, reply] of [
   ['a string', `$70000\r\n${'x'.repeat(70_000)}\r\n`],
   ['a list', `*200\r\n${`$1000\r\n${'x'.repeat(1_000)}\r\n`.repeat(200)}`],
 ] as const)
-  test(`Redis connection: the error for a reply above the limit "maxReplyBytes" names this option: ${what}`, async (t) => {
+  test(`Redis connection: the error for a reply (${what}) above the limit "maxReplyBytes" names this option`, async (t) => {
     const { redis } = await opened(t, () => reply, { maxReplyBytes: 65_536 });
     await assert.rejects(
       redis.command(['GET', 'a']),
@@ -453,7 +453,7 @@ test('Redis connection: a script is sent by its digest; if the server does not k
   );
 });
 
-test('Redis connection: commands that would affect other callers are refused before they are sent, and so are invalid arguments', async (t) => {
+test('Redis connection: commands that would affect other callers, and invalid arguments, are refused before they are sent', async (t) => {
   const { redis, fake } = await opened(t, echo);
   const before = fake.commands.length;
   for (const parts of [

@@ -118,7 +118,7 @@ test('while its Redis server is unreachable, an application starts only with the
   assert.equal((await lenient.client.get('/readyz')).status, 503);
 });
 
-test('while Redis is unavailable, caches report misses, rate limits act as "onStoreError" says, and sessions and idempotency fail in time', async (t) => {
+test('while Redis is unavailable, caches report misses, rate limits follow "onStoreError", and requests with sessions or idempotency keys fail within seconds', async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t);
   let calls = 0;

@@ -331,7 +331,7 @@ test('while SQLite streams the rows of a statement, another caller can run the s
   );
 });
 
-test('SQLite caches at most "statementCache" statements, and returns correct rows even when this number is one', async (t) => {
+test('SQLite caches at most "statementCache" statements, and returns correct rows even when this number is 1', async (t) => {
   const db = await memory(t, { statementCache: 1 });
   for (let index = 0; index < 20; index++)
     assert.equal(await db.scalar(`select ${index % 3} + ?`, [1]), (index % 3) + 1);

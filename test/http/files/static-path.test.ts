@@ -49,7 +49,7 @@ for (const [rest, expected] of [
   ['.well-known/.x', 'none'],
   ['.WELL-KNOWN/x', 'none'],
 ] as const) {
-  test(`readStaticPath() returns ${JSON.stringify(expected)} for ${JSON.stringify(rest.slice(0, 40))}`, () =>
+  test(`readStaticPath() returns ${JSON.stringify(expected)} for the path ${JSON.stringify(rest.slice(0, 40))}`, () =>
     assert.equal(read(rest), expected));
 }
 
@@ -78,7 +78,7 @@ for (const rest of [
   'a"b',
   'a<b',
 ]) {
-  test(`readStaticPath() refuses ${JSON.stringify(rest)} on Windows`, () =>
+  test(`readStaticPath() refuses the path ${JSON.stringify(rest)} on Windows`, () =>
     assert.equal(read(rest, true), 'none'));
 }
 

@@ -519,7 +519,7 @@ test('if the directory of mountStatic() is missing, check() reports it and the a
   );
 });
 
-test('check() reports a mounted directory that exposes too much (SVC213), and two directories mounted at one path', () => {
+test('check() reports a mounted directory that has a package.json or serves dotfiles and links (SVC213), and two directories mounted at one path', () => {
   put('program/package.json', '{}');
   const exposed = new Svc({ logger: collectedLog().logger })
     .mountStatic('/a', join(area, 'program'))

@@ -67,7 +67,7 @@ for (const coding of CODINGS) {
     ['in place', TEXT],
     ['in another thread', TEXT.repeat(200)],
   ] as const) {
-    test(`CompressionMiddleware compresses a body with ${coding} ${size}, and sends it with Content-Length and Vary`, async () => {
+    test(`CompressionMiddleware compresses a body (${coding}, ${size}), and sends it with Content-Length and Vary`, async () => {
       await using client = site((app) =>
         app
           .get('/text', () => text)
@@ -116,7 +116,7 @@ for (const coding of CODINGS) {
   });
 }
 
-test('CompressionMiddleware compresses a short stream as a whole if "contentLength" is set; a wrong "contentLength" is a 500', async () => {
+test('CompressionMiddleware compresses a short stream as a whole if the stream declares its length, and answers 500 if this length is wrong', async () => {
   const app = new Svc({ logger: collectedLog().logger }).use(new CompressionMiddleware());
   const half = TEXT.slice(0, 1_000);
   for (const [path, contentLength] of [
@@ -179,7 +179,7 @@ for (const [accept, expected] of [
   ['x-gzip', 'gzip'],
   ['zstd;q=0, br;q=0, gzip;q=0.001', 'gzip'],
 ] as const) {
-  test(`CompressionMiddleware answers Accept-Encoding: ${accept ?? '(none)'} with ${expected ?? 'no coding'}, and always sends Vary`, async () => {
+  test(`CompressionMiddleware uses ${expected ?? 'no coding'} for Accept-Encoding: ${accept ?? '(none)'}, and always sends Vary`, async () => {
     await using client = site((app) => app.get('/', () => TEXT));
     const answer = await get(client, '/', accept);
     assert.deepEqual(
@@ -230,7 +230,7 @@ for (const mediaType of [
   });
 }
 
-test('the value false of meta.compress disables compression for a route, and true enables it for responses that set cookies', async () => {
+test('if meta.compress of a route is false, its responses are not compressed; if it is true, also responses that set cookies are compressed', async () => {
   await using client = site((app) =>
     app
       .get('/never', { meta: { compress: false } }, () => TEXT)
@@ -372,7 +372,7 @@ test('a 206 response has the same Vary as the 200 response (RFC 9110 §15.3.7)',
   }
 });
 
-test('CompressionMiddleware compresses at most maxConcurrent responses at once; the end of a response, HEAD or a lost client frees a place', async () => {
+test('CompressionMiddleware compresses at most maxConcurrent responses at once; a response counts until it ends or its client leaves, and HEAD does not count', async () => {
   const app = new Svc().use(new CompressionMiddleware({ maxConcurrent: 1 }));
   const more = Promise.withResolvers<void>();
   let ended = 0;
@@ -434,7 +434,7 @@ test('CompressionMiddleware compresses at most maxConcurrent responses at once; 
 });
 
 for (const coding of CODINGS) {
-  test(`with ${coding}, each event and each NDJSON line reaches the client as soon as it is sent`, async () => {
+  test(`with the content coding ${coding}, each event and each NDJSON line reaches the client as soon as it is sent`, async () => {
     const news = new EventBroadcast();
     const more = Promise.withResolvers<void>();
     const app = new Svc().use(new CompressionMiddleware());
@@ -486,7 +486,7 @@ for (const coding of CODINGS) {
   });
 }
 
-test('if the source of a compressed response fails during the response, the connection is cut', async () => {
+test('if the source of a compressed stream fails during the response, the connection is cut', async () => {
   const app = new Svc().use(new CompressionMiddleware());
   app.get(
     '/',
@@ -508,7 +508,7 @@ test('if the source of a compressed response fails during the response, the conn
   await close();
 });
 
-test('CompressedChunks writes the same content however its source is split, with each coding, and closes its source once', async () => {
+test('with each coding, CompressedChunks yields the whole content however its source is split, and calls onEnd() once', async () => {
   const coders = codersOf({ zstd: 1, br: 1, gzip: 1 });
   for (const coding of CODINGS) {
     for (const size of [1, 7, 1_000, 100_000]) {

@@ -98,7 +98,7 @@ test('ConcurrencyLimitMiddleware answers requests above "max" with 503, Retry-Af
   for (const name of ['b', 'd']) await s.answer(name);
 });
 
-test('ConcurrencyLimitMiddleware does not count exempt routes, health probes, /metrics and requests that are answered synchronously', async () => {
+test('ConcurrencyLimitMiddleware does not count exempt routes, health probes, /metrics or requests that are answered synchronously', async () => {
   const s = site({ max: 1 });
   await using client = s.client;
   for (let round = 0; round < 3; round++) assert.equal((await client.get('/sync')).status, 200);
@@ -243,7 +243,7 @@ test('ConcurrencyLimitMiddleware counts a streamed response only until its head 
   assert.equal(await first.text(), 'x');
 });
 
-test('while the event loop is delayed, ConcurrencyLimitMiddleware refuses all requests, unless maxEventLoopDelayMs is false', async () => {
+test('while the event loop is delayed, ConcurrencyLimitMiddleware refuses all requests except health probes, unless maxEventLoopDelayMs is false', async () => {
   for (const [maxEventLoopDelayMs, expected] of [
     [200, [200, 503, 503, 200]],
     [undefined, [200, 503, 503, 200]],
@@ -289,7 +289,7 @@ test('ConcurrencyLimitMiddleware logs refused requests once a minute, with their
   await s.answer('a');
 });
 
-test('the ConcurrencyLimitMiddleware of a route applies in addition to that of the application, and both count in one metric', async () => {
+test('a ConcurrencyLimitMiddleware in the option "use" of a route applies in addition to that of the application, and both count in one metric', async () => {
   const { logger } = collectedLog();
   const gate = Promise.withResolvers<string>();
   const app = new Svc({ logger })
@@ -307,7 +307,7 @@ test('the ConcurrencyLimitMiddleware of a route applies in addition to that of t
   ]);
 });
 
-test('ConcurrencyLimitMiddleware refuses options out of range; check() reports a wrong order of middleware, and an object that two applications use', () => {
+test('ConcurrencyLimitMiddleware refuses options out of range, and check() reports its wrong order and its use by two applications', () => {
   for (const options of [
     { max: 0 },
     { max: 1.5 },

@@ -36,7 +36,7 @@ test('ContentSecurityPolicy has default directives, and options extend, replace 
   );
 });
 
-test('ContentSecurityPolicy replaces all defaults when it is given as text', () => {
+test('ContentSecurityPolicy uses no default directives when the policy is given as text', () => {
   assert.equal(
     new ContentSecurityPolicy(" default-src 'none';Script-Src  'self' 'sha256-abc=';;").text,
     "default-src 'none'; script-src 'self' 'sha256-abc='",
@@ -88,7 +88,7 @@ for (const [given, pattern] of [
   [' ; ', /empty policy/],
   ["default-src 'self', script-src 'none'", /contains a character that is not allowed|needs quotation marks/],
 ] as const) {
-  test(`ContentSecurityPolicy refuses ${JSON.stringify(given)} (E_CSP)`, () => {
+  test(`ContentSecurityPolicy refuses the policy ${JSON.stringify(given)} (E_CSP)`, () => {
     assert.throws(
       () => new ContentSecurityPolicy(given as never),
       (error) => error instanceof SvcError && error.code === 'E_CSP' && pattern.test(error.message),

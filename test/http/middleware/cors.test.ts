@@ -66,7 +66,7 @@ test('CORSMiddleware refuses "*" for origins, methods or headers together with c
   assert.ok(new CORSMiddleware({ origins: '*', methods: '*', headers: '*' }));
 });
 
-test('CORSMiddleware returns an allowed origin byte for byte with Vary; for another origin it sends only Vary', async () => {
+test('CORSMiddleware sends an allowed origin back unchanged, with Vary, and sends only Vary for any other origin', async () => {
   const { client } = setting({ origins: [SITE, 'http://localhost:5173'] });
   await using _ = client;
   assert.deepEqual(fieldsOf(await client.get('/x', { headers: { Origin: SITE } })), {
@@ -82,7 +82,7 @@ test('CORSMiddleware returns an allowed origin byte for byte with Vary; for anot
   });
 });
 
-test('CORSMiddleware sends Vary to requests without Origin if the response may depend on the origin, but not if origins is "*"', async () => {
+test('CORSMiddleware answers a request without Origin with Vary if the response may depend on the origin, but not if origins is "*"', async () => {
   for (const [options, expected] of [
     [{ origins: [SITE] }, { vary: 'Origin' }],
     [{ origins: () => true }, { vary: 'Origin' }],
@@ -219,7 +219,7 @@ test('CORSMiddleware answers a preflight from a refused origin, but grants it no
   });
 });
 
-test('an OPTIONS request that lacks Access-Control-Request-Method or Origin reaches the routes', async () => {
+test('CORSMiddleware passes an OPTIONS request without Access-Control-Request-Method or without Origin to the routes', async () => {
   const { client } = setting({ origins: [SITE] }, (app) => app.route('/own', ['OPTIONS'], () => 'mine'));
   await using _ = client;
   assert.equal(
@@ -587,7 +587,7 @@ test('CORSMiddleware in the option "use" of a route answers preflights of that r
   });
 });
 
-test('if a path has several routes, a preflight answered by the CORSMiddleware of one route is not cached, because browsers cache by path', async () => {
+test('if the routes of a path do not share one CORSMiddleware, preflight responses have max-age 0, because browsers cache them by path', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   const [layer, slow] = [
     new CORSMiddleware({ origins: [SITE] }),
@@ -623,7 +623,7 @@ test('if a path has several routes, a preflight answered by the CORSMiddleware o
   );
 });
 
-test('if the function "origins" of a route throws, a preflight is a 500; a declared OPTIONS route is called instead of the function', async () => {
+test('if the function "origins" of a route throws, the response to a preflight is a 500, unless the path has its own OPTIONS route', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   const broken = new CORSMiddleware({
     origins: () => {

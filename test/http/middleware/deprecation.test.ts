@@ -49,7 +49,7 @@ function site(t: TestContext, declare: (app: Svc) => void): TestClient {
 
 const old = (): string => Field(str, { optional: true, deprecated: OLD }) as string;
 
-test('if a request uses a deprecated query field, header, cookie or field of a dependency, the reply has Deprecation', async (t) => {
+test('if a request uses a deprecated query field, header, cookie or field of a dependency, the response has the field Deprecation', async (t) => {
   const paging = provide({ query: { page: Field(1, { deprecated: OLD }) } }, ({ query }) => query.page);
   const client = site(t, (app) => {
     app.get(
@@ -69,7 +69,7 @@ test('if a request uses a deprecated query field, header, cookie or field of a d
     assert.deepEqual(marksOf(await client.get(url, { headers })), MARKED, url);
 });
 
-test('if a request body has a deprecated member, at any depth, even with its default value, the reply has Deprecation', async (t) => {
+test('if a request body has a deprecated member, at any depth, even with its default value, the response has the field Deprecation', async (t) => {
   class Inner extends Schema {
     old = old();
   }
@@ -120,7 +120,7 @@ test('if a request body has a deprecated member, at any depth, even with its def
   assert.deepEqual(marksOf(await client.post('/a', { json: { n: 'wrong' } })), UNMARKED, 'a refused body');
 });
 
-test('if a form has a deprecated field or file, the reply has Deprecation', async (t) => {
+test('if a form has a deprecated field or file, the response has the field Deprecation', async (t) => {
   const client = site(t, (app) => {
     app.post(
       '/a',
@@ -142,7 +142,7 @@ test('if a form has a deprecated field or file, the reply has Deprecation', asyn
   assert.deepEqual(marksOf(await client.post('/a', { body: new URLSearchParams({ old: 'x' }) })), MARKED);
 });
 
-test('if a request uses several deprecated fields, the reply has their earliest dates and all links; the date of a deprecated route takes precedence', async (t) => {
+test('if a request uses several deprecated fields, the response has their earliest dates and all links, unless the route itself has a date of deprecation', async (t) => {
   const query = { a: old(), b: Field(str, { optional: true, deprecated: OLDER }) };
   const client = site(t, (app) => {
     app.get('/a', { query }, () => 'ok');
@@ -161,7 +161,7 @@ test('if a request uses several deprecated fields, the reply has their earliest 
   assert.equal((await client.get('/route?a=1')).headers.get('deprecation'), '@1772323200');
 });
 
-test('OpenAPI documents mark a deprecated field, and a wrong date of a deprecation is reported when the application starts', async (t) => {
+test('OpenAPI documents mark a deprecated field, and an invalid deprecation is reported when the application starts', async (t) => {
   class Body extends Schema {
     old = old();
   }

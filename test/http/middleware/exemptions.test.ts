@@ -45,12 +45,12 @@ for (const [exempt, template, path, expected] of [
   ['/hooks/{id:int}', '/hooks/{id}', '/hooks/x', false],
   ['/hooks/github', '/hooks/gitlab', '/hooks/github', false],
 ] as const) {
-  test(`with the exempt template ${exempt}, the route ${template} is ${expected ? '' : 'not '}exempt for the path ${path}`, () => {
+  test(`Exemptions with the template ${exempt} returns ${expected} for the path ${path} of the route ${template}`, () => {
     assert.equal(judge([exempt], template, path)[0], expected);
   });
 }
 
-test('Exemptions applies every template, and returns the templates that match no route', () => {
+test('Exemptions applies every template, and enter() returns the templates that exempt no route', () => {
   assert.deepEqual(judge(['/a/{x}', '/a/{p:path}', '/c'], '/a/b', '/a/b'), [true, ['/a/{x}', '/c']]);
   assert.deepEqual(judge(['/a/1', '/a/2'], '/a/{x}', '/a/2'), [true, []]);
   assert.deepEqual(judge([], '/a', '/a'), [false, []]);
@@ -64,7 +64,7 @@ test('Exemptions exempts a path that has no route if a template matches the path
   );
 });
 
-test('an exempt template of CSRFMiddleware does not exempt a more specific route; a template that matches no checked route is a warning', async () => {
+test('an exempt template of CSRFMiddleware does not exempt a more specific route, and check() warns of a template that matches no route that changes state', async () => {
   const app = new Svc({ authSecret: SECRET, logger: collectedLog().logger });
   app
     .use(new SessionMiddleware())

@@ -102,7 +102,7 @@ test(
 );
 
 test(
-  'if a process is killed during a request, repetitions get 409 until its lease ends, and then the request runs once',
+  'if a process is killed during a request, repetitions get 409 until the lease of the idempotency key ends, and then the request runs once',
   { timeout: MOST_MS },
   async (t) => {
     const { db, children, urls, executions, begun } = await processes(t, 1);

@@ -42,7 +42,7 @@ for (const [field, key] of [
   ['k'.repeat(256), undefined],
   [`"a";${'x'.repeat(2_000)}`, undefined],
 ] as const) {
-  test(`readIdempotencyKey() of ${JSON.stringify(field).slice(0, 60)} returns ${key === undefined ? 'no key' : 'a key'}`, () => {
+  test(`readIdempotencyKey() returns ${key === undefined ? 'no key' : 'a key'} for the field ${JSON.stringify(field).slice(0, 60)}`, () => {
     assert.equal(readIdempotencyKey(field), key);
   });
 }
@@ -89,7 +89,7 @@ test('readIdempotencyKey() returns what the algorithm of RFC 9651 returns for ge
   }
 });
 
-test('recordKey() and fingerprint() return different values if any part differs, also if the parts joined together are equal', () => {
+test('recordKey() and fingerprint() return different values for different parts, even if the parts are equal when joined', () => {
   assert.notEqual(recordKey(['POST', '/a', 'x', 'y']), recordKey(['POST', '/a', 'xy']));
   assert.notEqual(recordKey(['POST', '/a', 'x","y']), recordKey(['POST', '/a', 'x', 'y']));
   assert.match(recordKey(['POST', '/a'.repeat(5_000)]), /^idempotency:[\w-]{43}$/);

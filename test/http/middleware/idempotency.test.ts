@@ -68,7 +68,7 @@ const codeOf = async (response: Response): Promise<unknown> => [
   ((await response.json()) as Record<string, unknown>)['code'],
 ];
 
-test('IdempotencyMiddleware answers a repeated request with the first response and marks it as replayed; the handler runs once', async () => {
+test('IdempotencyMiddleware runs the handler once, and answers a repeated request with the first response, marked as replayed', async () => {
   const s = site(
     {},
     { '/orders': (_req, call) => reply({ call }, 201, { Location: `/orders/${call}`, 'X-Kept': 'yes' }) },
@@ -229,7 +229,7 @@ test('IdempotencyMiddleware identifies clients without credentials and cookies b
   await s.client.close();
 });
 
-test('IdempotencyMiddleware identifies clients by the result of the option "principal"; if it returns undefined, by their credentials', async () => {
+test('IdempotencyMiddleware identifies a client by the result of the option "principal", or by its credentials if the result is undefined', async () => {
   const s = site({ principal: async (req) => req.headers['x-user'] }, { '/': () => 'x' });
   await using _ = s.client;
   const replayed = async (headers: Record<string, string>): Promise<string | null> =>
@@ -252,7 +252,7 @@ test('IdempotencyMiddleware identifies clients by the result of the option "prin
   await wrong.client.close();
 });
 
-test('if a route requires a session or an API key, IdempotencyMiddleware identifies clients by it and ignores other cookies', async () => {
+test('IdempotencyMiddleware identifies a client by the session or API key that a route requires, and ignores other cookies', async () => {
   const app = new Svc({ authSecret: SECRET })
     .use(new SessionMiddleware({ store: new MemoryRecordStore() }))
     .use(new IdempotencyMiddleware())
@@ -292,7 +292,7 @@ test('if a route requires a session or an API key, IdempotencyMiddleware identif
   );
 });
 
-test('IdempotencyMiddleware answers 409 with Retry-After while an equal request runs; only one of a hundred equal requests runs', async () => {
+test('IdempotencyMiddleware runs only one of a hundred equal requests, and answers 409 with Retry-After while it runs', async () => {
   const gate = Promise.withResolvers<unknown>();
   const s = site(
     {},
@@ -314,7 +314,7 @@ test('IdempotencyMiddleware answers 409 with Retry-After while an equal request 
   assert.deepEqual([(await s.send('/')).headers.get('idempotency-replayed'), s.calls.length], ['true', 1]);
 });
 
-test('IdempotencyMiddleware runs a failed request again: after 5xx, exceptions, and statuses that ask for a retry', async () => {
+test('IdempotencyMiddleware runs a repeated request again after an exception, a 5xx response or a status that asks for a retry', async () => {
   const s = site(
     {},
     {
@@ -531,7 +531,7 @@ class FailingStore implements RecordStore {
   }
 }
 
-test('if its store fails, IdempotencyMiddleware runs no handler; if the store fails after the handler, the failure is logged and the response is sent', async () => {
+test('if its store fails, IdempotencyMiddleware runs no handler; if the store fails after the handler has run, the failure is logged and the response is sent', async () => {
   const store = new FailingStore();
   const s = site(
     { store, leaseSeconds: 3 },

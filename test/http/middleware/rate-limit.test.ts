@@ -76,7 +76,7 @@ test('RateLimitMiddleware sends a Retry-After of at least 1 second, also when th
   );
 });
 
-test('RateLimitMiddleware does not allow two bursts around the start of a minute', async () => {
+test('RateLimitMiddleware does not allow two full bursts around the start of a minute', async () => {
   const { client, send, clock } = setting({ perMinute: 60 });
   await using _ = client;
   await clock.advance(59_900);
@@ -87,7 +87,7 @@ test('RateLimitMiddleware does not allow two bursts around the start of a minute
   assert.deepEqual(tally(await send(60), 200), 1);
 });
 
-test('if a client has waited for the time in Retry-After, RateLimitMiddleware allows its next request, at any rate', async () => {
+test('with every tested limit, RateLimitMiddleware allows the next request of a client that has waited for the time in Retry-After', async () => {
   for (const perMinute of [1, 7, 13, 59, 61, 120, 999]) {
     const { client, send, clock } = setting({ perMinute });
     await using _ = client;
@@ -103,7 +103,7 @@ test('if a client has waited for the time in Retry-After, RateLimitMiddleware al
   }
 });
 
-test('RateLimitMiddleware counts 200,000 addresses within its memory limit, and a limited client stays limited meanwhile', async () => {
+test('RateLimitMiddleware counts 200,000 addresses within its memory limit, and a limited client stays limited', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ clock, maxBuckets: 10_000 });
   const rule = { limit: 60, periodMs: 60_000 };
@@ -145,7 +145,7 @@ test('if a client invents many keys for one rate limit, other limits keep their 
   assert.deepEqual(await send(1), [429]);
 });
 
-test('RateLimitMiddleware refuses an async function as "key" when it is created, and a key that is a promise when a request arrives', async () => {
+test('the constructor of RateLimitMiddleware refuses an async function as "key", and a request whose key is a promise is answered with 500', async () => {
   assert.throws(() => new RateLimitMiddleware({ key: (async () => 'a') as never }), {
     code: 'E_OPTION_RANGE',
     message: /"key" needs a function of the request that returns text or undefined, not a promise/,
@@ -184,7 +184,7 @@ test('RateLimitMiddleware behind a trusted proxy counts each client of the proxy
   );
 });
 
-test('RateLimitMiddleware counts IPv6 clients by /64 or by the prefix of its option, and treats IPv4-mapped addresses as IPv4', async () => {
+test('RateLimitMiddleware counts IPv6 clients by their /64 network or by the configured prefix, and treats IPv4-mapped addresses as IPv4', async () => {
   const { client, send } = setting({ perMinute: 2 });
   await using _ = client;
   assert.deepEqual(
@@ -288,7 +288,7 @@ test('every response has the RateLimit header fields: 200, 404, 500, asynchronou
   }
 });
 
-test('if no request remains, the RateLimit field has the time until the next allowed request, not until the full limit', async () => {
+test('if no request remains, the RateLimit field has the time until the next request is allowed, not until the full limit is available', async () => {
   const { client } = setting({ perMinute: 4 });
   await using _ = client;
   const reported: (string | null)[] = [];
@@ -301,7 +301,7 @@ test('if no request remains, the RateLimit field has the time until the next all
   ]);
 });
 
-test('the option "legacyHeaders" adds the three X-RateLimit-* header fields, which are older than the IETF draft of RateLimit', async () => {
+test('the option "legacyHeaders" adds the three X-RateLimit-* header fields', async () => {
   const { client, clock } = setting({
     perMinute: 2,
     legacyHeaders: true,
@@ -378,7 +378,7 @@ test('a rate-limit rule replaces the default limit for its path and methods, and
   );
 });
 
-test('the option "rateLimit" of a route replaces rules and default, appears in req.route, and removes the limit if it is false', async () => {
+test('the option "rateLimit" of a route replaces rules and default, can be read from req.route, and removes the limit if it is false', async () => {
   const { client, send, app } = setting(
     { perMinute: 3, rules: [{ path: '/strict', perMinute: 2 }] },
     (svc) => {
@@ -411,7 +411,7 @@ test('the option "rateLimit" of a route replaces rules and default, appears in r
   assert.equal(app.routes.find((route) => route.template === '/')!.rateLimit, undefined);
 });
 
-test('the rate limit of a route with a non-ASCII path has a name that header fields can carry', async () => {
+test('the name of the rate limit of a route with a non-ASCII path is percent-encoded in RateLimit-Policy', async () => {
   const { client } = setting({}, (app) => app.get('/café/{id}', { rateLimit: { perMinute: 5 } }, () => 'x'));
   await using _ = client;
   assert.equal(
@@ -437,7 +437,7 @@ test('RateLimitMiddleware counts by the result of the function "key", and by add
   );
 });
 
-test('RateLimitMiddleware answers synchronously with a synchronous store, awaits an asynchronous store, and applies "onStoreError" if the store fails', async () => {
+test('RateLimitMiddleware awaits only an asynchronous store, and applies "onStoreError" if the store fails', async () => {
   const clock = new ManualClock();
   const memory = new MemoryRateLimitStore({ clock });
   const later: RateLimitStore = { take: async (...args) => memory.take(...args) };
@@ -469,7 +469,7 @@ test('RateLimitMiddleware answers synchronously with a synchronous store, awaits
   assert.deepEqual(await sendShut(2), [503, 503]);
 });
 
-test('two RateLimitMiddleware of one application count by two keys; the option "rateLimit" of a route replaces one limit, and rateLimit: false removes both', async () => {
+test('two RateLimitMiddleware of one application apply two limits; the option "rateLimit" of a route replaces one of them, and rateLimit: false removes both', async () => {
   const { client, send } = setting({ perMinute: 5 }, (app) => {
     app.use(new RateLimitMiddleware({ name: 'user', perMinute: 2, key: (req) => req.headers['x-user'] }));
     app.get('/own', { rateLimit: { perMinute: 3 } }, () => 'x').get('/free', { rateLimit: false }, () => 'x');

@@ -58,7 +58,7 @@ test('RateLimiter does not count refused attempts, so an account is never locked
   assert.equal((await client.post('/login', from('203.0.113.1', 'ada'))).status, 200);
 });
 
-test('if RateLimiter refuses a request, the response is one problem with the RateLimit fields of both limits', async () => {
+test('if RateLimiter refuses a request behind RateLimitMiddleware, the response is one problem with the RateLimit fields of both limits', async () => {
   const { client, app } = login();
   app.use(new RateLimitMiddleware({ perMinute: 100 }));
   await using _ = client;
@@ -94,7 +94,7 @@ test('several RateLimiters can share one store, and each has its own buckets', a
   assert.equal(store.size, 2);
 });
 
-test('RateLimiter.take() counts by address if no key is given, subtracts the given cost, and subtracts nothing if the cost is 0', async () => {
+test('without a key, RateLimiter.take() counts by address, and subtracts the given cost, which may be 0', async () => {
   const { logger } = collectedLog();
   const limiter = new RateLimiter({ name: 'mail', perMinute: 10, burst: 3 });
   const app = new Svc({ logger, trustProxy: 'loopback' }).get('/{cost:int}', async ({ req, params }) => ({
@@ -159,7 +159,7 @@ for (const [how, take] of [
   ],
   ['rejects', () => Promise.reject(new Error('store is away'))],
 ] as const) {
-  test(`if its store ${how}, RateLimiter allows requests or answers 503, depending on "onStoreError", and logs once a minute`, async () => {
+  test(`if the store of RateLimiter ${how}, requests are allowed or answered with 503, depending on "onStoreError", and the failure is logged once a minute`, async () => {
     for (const onStoreError of ['allow', 'refuse'] as const) {
       const { client, events, clock } = login({ store: { take }, onStoreError });
       await using _ = client;

@@ -73,7 +73,7 @@ async function overSocket(app: Svc, target: string, fields = ''): Promise<RawAns
   return answer;
 }
 
-test('a header value with CR, LF or NUL is a 500 before anything is sent, and the body does not show the value', async () => {
+test('if a header value has CR, LF or NUL, only a 500 is sent, and its body does not show the value', async () => {
   const { logger } = collectedLog();
   const app = new Svc({ logger }).get('/', ({ req }) => ['x', 200, { 'X-Name': req.query.get('v')! }]);
   app.get('/thrown', ({ req }) => {
@@ -159,7 +159,7 @@ test('in production SecurityHeadersMiddleware sends HSTS for any scheme, because
   }
 });
 
-test('SecurityHeadersMiddleware sends HSTS for a year with subdomains; outside production it does so only over https', async () => {
+test('SecurityHeadersMiddleware sends HSTS for a year with subdomains, and outside production only over https', async () => {
   const { client } = setting();
   await using _ = client;
   const secure = { headers: { 'X-Forwarded-Proto': 'https' } };
@@ -263,7 +263,7 @@ test('a response object that is returned repeatedly does not collect security he
   assert.deepEqual([...kept.headers].length, 1);
 });
 
-test('cspNonce() adds a nonce to the policy of the page that calls it, without unsafe-inline; other pages get no nonce', async () => {
+test('cspNonce() adds a nonce, and not unsafe-inline, to the Content-Security-Policy of its page; other pages get no nonce', async () => {
   const { app, client } = setting();
   app.get(
     '/help',
@@ -286,7 +286,7 @@ test('cspNonce() adds a nonce to the policy of the page that calls it, without u
   assert.equal((await client.get('/page')).headers.get('content-security-policy'), POLICY);
 });
 
-test('cspNonce() adds no policy if the middleware has none, and does not change a policy that the handler has set', async () => {
+test('cspNonce() adds no Content-Security-Policy if the middleware sends none, and does not change one that the handler has set', async () => {
   const { app, client } = setting({ contentSecurityPolicy: false });
   app.get('/help', ({ req }) => new HTMLResponse(cspNonce(req)));
   await using _ = client;
@@ -320,7 +320,7 @@ test('text responses declare their charset, and JSON errors are never sent as HT
   }
 });
 
-test('without debug a 500 shows nothing of the error; with debug it shows the stack; the log masks secrets', async () => {
+test('a 500 shows the error and its stack only if the option "debug" is set, and the log masks secrets', async () => {
   for (const debug of [false, true]) {
     const { logger, events } = collectedLog();
     const app = new Svc({ debug, logger, authSecret: 'a-secret-of-more-than-32-bytes-000' });

@@ -74,7 +74,7 @@ test('TimeoutMiddleware answers 503 with Retry-After and a problem when its time
   );
 });
 
-test('when the time limit passes, TimeoutMiddleware aborts the signal with RequestTimeout, and discards the late result of the handler', async () => {
+test('when the time limit passes, TimeoutMiddleware aborts the signal of the request with RequestTimeout, and discards the late result of the handler', async () => {
   const s = site();
   const reasons: unknown[] = [];
   s.app
@@ -165,7 +165,7 @@ test('the option "timeoutMs" of a route must be an integer from 1 to 86_400_000 
   assert.throws(() => new TimeoutMiddleware({ second: 5 } as never), { code: 'E_OPTION_UNKNOWN' });
 });
 
-test('when the time limit passes, generators of dependencies get RequestTimeout, background tasks are dropped, and the stream of the handler is closed', async () => {
+test('when the time limit passes, RequestTimeout is thrown into generators of dependencies, background tasks are dropped, and the stream of the handler is closed', async () => {
   const s = site();
   const reported: string[] = [];
   const told2 = (name: string, error: unknown): void =>
@@ -284,7 +284,7 @@ test('if the time limit passes in a middleware around a handler, the handler doe
   assert.equal(s.events.filter(({ event }) => event === 'unhandled_error').length, 1);
 });
 
-test('TimeoutMiddleware does not cut a stream that has begun', async () => {
+test('TimeoutMiddleware does not interrupt a stream that has begun', async () => {
   const s = site();
   s.app.use(new TimeoutMiddleware({ seconds: 1 })).get(
     '/',
@@ -331,7 +331,7 @@ test('exception handlers are called once for RequestTimeout, and outer middlewar
   assert.equal(calls, 1);
 });
 
-test('if a client leaves before the time limit, the signal aborts with ClientDisconnected', async () => {
+test('if a client leaves before the time limit, the signal of the request aborts with ClientDisconnected', async () => {
   const s = site();
   let request: HttpRequest | undefined;
   s.app.use(new TimeoutMiddleware({ seconds: 1 })).get('/', ({ req }) => {

@@ -64,7 +64,7 @@ const post = (
   client.post(path, { headers: { 'content-encoding': coding, 'content-type': type }, body });
 
 for (const coding of CODINGS) {
-  test(`every method that reads a body decodes Content-Encoding: ${coding}`, async () => {
+  test(`every method that reads a body decodes a body with Content-Encoding: ${coding}`, async () => {
     await using client = site();
     const json = ENCODE[coding](Buffer.from('{"text":"é"}'));
     assert.equal(await (await post(client, '/json', coding, json)).text(), '{"text":"é"}');
@@ -203,7 +203,7 @@ for (const [coding, status] of [
   ['IDENTITY', 200],
   ['x-gzip', 400],
 ] as const) {
-  test(`if decompressBodies is true, Content-Encoding: ${coding} is answered with ${status}`, async () => {
+  test(`if decompressBodies is true, a request with Content-Encoding: ${coding} is answered with ${status}`, async () => {
     await using client = site();
     const answer = await post(client, '/json', coding, Buffer.from('{}'));
     assert.equal(answer.status, status);

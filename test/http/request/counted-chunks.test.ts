@@ -31,7 +31,7 @@ for (const [name, source] of Object.entries(SOURCES)) {
     assert.equal(bytes, 5);
   });
 
-  test(`if a loop over CountedChunks is left, ${name} is closed`, async () => {
+  test(`if a loop over CountedChunks is left, the source (${name}) is closed`, async () => {
     let bytes = 0;
     const chunks = iterate(
       new CountedChunks(source(), (more) => {

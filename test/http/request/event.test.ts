@@ -45,7 +45,7 @@ function application(t: TestContext): {
   return { app, client, events };
 }
 
-test('the channel svc:request publishes one event object per request, from the match of the route to the end of the response', async (t) => {
+test('the diagnostics channel svc:request publishes one event object per request, from the match of the route to the end of the response', async (t) => {
   const { app, client } = application(t);
   const seen: [Phase, unknown][] = [];
   const reported = new Set<object>();
@@ -71,7 +71,7 @@ test('the channel svc:request publishes one event object per request, from the m
   assert.equal(reported.size, 1);
 });
 
-test('an event of the channel svc:request has the ids of its request and a duration, but no query, header or body', async (t) => {
+test('an event of the diagnostics channel svc:request has the ids of its request and a duration, but no query, header or body', async (t) => {
   const { app, client } = application(t);
   let event: RequestEvent | undefined;
   hear(
@@ -99,7 +99,7 @@ test('an event of the channel svc:request has the ids of its request and a durat
     assert.doesNotMatch(shown, /hidden/);
 });
 
-test('the channel svc:request publishes responses to unknown routes and refused requests, and publishes an error only if no handler handles it', async (t) => {
+test('the diagnostics channel svc:request publishes responses to unknown routes and refused requests, and an error only if no exception handler handles it', async (t) => {
   const { app, client, events } = application(t);
   const seen: unknown[] = [];
   hear(t, 'svc:request', (phase, { route, status, error }: RequestEvent) => {
@@ -124,7 +124,7 @@ test('the channel svc:request publishes responses to unknown routes and refused 
   );
 });
 
-test('the channel svc:request publishes an error that cuts a response after its head, and the error ClientDisconnected', async (t) => {
+test('the diagnostics channel svc:request publishes an error that interrupts a response after its head, and the error ClientDisconnected', async (t) => {
   const { app } = application(t);
   const ends: unknown[] = [];
   const [arrived, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -166,7 +166,7 @@ test('the channel svc:request publishes an error that cuts a response after its 
   ]);
 });
 
-test('the channels svc:dependency and svc:handler publish the start, end and errors of each dependency and handler, with the event of the request', async (t) => {
+test('the diagnostics channels svc:dependency and svc:handler publish the start, end and errors of each dependency and handler, with the event of the request', async (t) => {
   const { app, client } = application(t);
   const seen: string[] = [];
   let request: RequestEvent | undefined;
@@ -234,7 +234,7 @@ test('the channels svc:dependency and svc:handler publish the start, end and err
   ]);
 });
 
-test('an AsyncLocalStorage bound to the start of svc:request has its value in middleware, dependencies and handlers, also after the body was read', async (t) => {
+test('an AsyncLocalStorage that is bound to the start of the diagnostics channel svc:request has its value in middleware, dependencies and handlers, also after the body was read', async (t) => {
   const { app, client } = application(t);
   const store = new AsyncLocalStorage<string>();
   const { start } = tracingChannel<unknown, object>('svc:request');
@@ -338,7 +338,7 @@ test('a subscriber that works like that of OpenTelemetry builds a correct tree o
   );
 });
 
-test('if a subscriber throws, the request continues, and Node reports an uncaught exception', async () => {
+test('if a subscriber of a diagnostics channel throws, the request continues, and Node reports an uncaught exception', async () => {
   const program = `
     import { channel } from 'node:diagnostics_channel';
     import { Svc } from 'svc';
@@ -365,7 +365,7 @@ test('if a subscriber throws, the request continues, and Node reports an uncaugh
   );
 });
 
-test('if there is no subscriber, requests have no event object', async (t) => {
+test('if no diagnostics channel has a subscriber, requests have no event object', async (t) => {
   const { app, client } = application(t);
   let event: unknown = 'not run';
   app.get('/', ({ req }) => {

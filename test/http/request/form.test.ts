@@ -177,7 +177,7 @@ const LIMITS: readonly (readonly [options: FormOptions, code: string | undefined
   [{ maxHeaderBytes: 64 }, 'max_header_bytes'],
   [{ maxBytes: 500 }, undefined],
 ];
-test('a urlencoded form with escapes that are not UTF-8 is a 400; malformed escapes are kept as text', async () => {
+test('a urlencoded form with escapes that are not UTF-8 is answered with 400; malformed escapes are kept as text', async () => {
   const app = new Svc({ env: 'test' });
   const handler = async ({ req }: { readonly req: HttpRequest }): Promise<unknown> => {
     const form = await req.form();
@@ -546,7 +546,7 @@ function filled(entries: Readonly<Record<string, string | File | readonly File[]
 }
 const png = (text: string, name = 'a.png'): File => new File([text], name, { type: 'image/png' });
 
-test('the option "form" of a route takes a schema, converts fields with it, and returns files', async () => {
+test('the option "form" of a route converts the fields of a form with a schema, and passes files to the handler', async () => {
   const { client } = profiles();
   await using _ = client;
   const response = await client.post('/', {
@@ -573,7 +573,7 @@ test('the option "form" of a route takes a schema, converts fields with it, and 
   });
 });
 
-test('the option "form" reports all issues of a form at once with their places, and deletes files that are too large', async (t) => {
+test('the option "form" reports all issues of a form together, each with its place, and deletes files that are too large', async (t) => {
   const folder = new UploadFolder(t);
   const { client, ran } = profiles(folder.path);
   await using _ = client;
@@ -681,7 +681,7 @@ test('the setting "uploadDirectory" is read from the options of the application 
   assert.throws(() => new Svc({ uploadDirectory: 5 as never }), { code: 'E_OPTION_RANGE' });
 });
 
-test('"maxBodyBytes" of a route limits a form of the option "form", also above 10 MB, and does not affect other routes', async () => {
+test('"maxBodyBytes" of a route limits a form that form() reads, may be above 10 MB, and does not affect other routes', async () => {
   const app = new Svc({ env: 'test' });
   const length = async ({ req }: { req: HttpRequest }): Promise<number> => (await req.form()).file('f')!.size;
   app

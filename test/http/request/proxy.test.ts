@@ -52,7 +52,7 @@ test('if trustProxy is not set, no header field of a client changes its address,
   });
 });
 
-test('if a peer is not trusted, the peer is the client, whatever X-Forwarded-* contains', () => {
+test('if a peer is not trusted, its address is that of the client, whatever X-Forwarded-* contains', () => {
   assert.deepEqual(
     resolve(['10.0.0.0/8'], '203.0.113.1', {
       'x-forwarded-for': '198.51.100.1',
@@ -63,7 +63,7 @@ test('if a peer is not trusted, the peer is the client, whatever X-Forwarded-* c
   );
 });
 
-test('the client is the first address in X-Forwarded-For, from the right, that is not trusted', () => {
+test('the address of the client is the first address in X-Forwarded-For, from the right, that is not trusted', () => {
   const chain = { 'x-forwarded-for': '203.0.113.9, 198.51.100.7, 10.0.0.2' };
   assert.equal(ipOf(['10.0.0.0/8'], '10.0.0.1', chain), '198.51.100.7');
   assert.equal(ipOf(['10.0.0.0/8', '198.51.100.7'], '10.0.0.1', chain), '203.0.113.9');
@@ -98,7 +98,7 @@ test('elements of Forwarded are read in the same way as X-Forwarded-For (RFC 723
   assert.equal(ipOf(1, '10.0.0.1', { forwarded: 'proto=https ; for="192.0.2.4\\3"' }), '192.0.2.43');
 });
 
-test('empty elements of X-Forwarded-* and Forwarded do not count (RFC 9110 §5.6.1)', () => {
+test('empty elements of X-Forwarded-* and Forwarded are ignored (RFC 9110 §5.6.1)', () => {
   for (const list of ['1.2.3.4,,', ',1.2.3.4', ' , 1.2.3.4 ,, ', '198.51.100.7,, 1.2.3.4,'])
     assert.equal(ipOf(1, '10.0.0.1', { 'x-forwarded-for': list }), '1.2.3.4', list);
   assert.equal(ipOf(['10.0.0.0/8'], '10.0.0.1', { 'x-forwarded-for': '1.2.3.4, 10.0.0.2,,' }), '1.2.3.4');
@@ -328,7 +328,7 @@ for (const field of ['X-Forwarded-For', 'X-Forwarded-Proto', 'Forwarded']) {
   });
 }
 
-test('ProxyWatch logs nothing if a proxy is declared, if there is no proxy, and after a thousand requests', async () => {
+test('ProxyWatch logs nothing if a proxy is declared, if no request has X-Forwarded-* or Forwarded, and after a thousand requests', async () => {
   assert.deepEqual(await watched({ trustProxy: 'loopback' }, HONEST), []);
   assert.deepEqual(await watched({}, {}, { 'X-Real-Ip': '203.0.113.9' }), []);
   assert.deepEqual(await watched({}, ...Array<Fields>(1_000).fill({}), HONEST), []);
@@ -352,7 +352,7 @@ test('ProxyWatch reports only peers with loopback or private addresses', () => {
   }
 });
 
-test('scheme and host are read from the entry of the proxy that received the request from the client', () => {
+test('scheme and host are read from the entry of the trusted proxy that received the request from the client', () => {
   const chain = { 'x-forwarded-for': '192.0.2.1, 203.0.113.9, 10.0.0.2' };
   const trust = ['10.0.0.0/8'];
   assert.equal(

@@ -54,7 +54,7 @@ test('parsePairs() returns the same pairs as URLSearchParams for generated input
 });
 
 for (const count of [3, 100]) {
-  test(`the lookups of Pairs find only names that were sent, among ${count} pairs`, () => {
+  test(`get(), getAll() and has() of Pairs find only names that were sent, among ${count} pairs`, () => {
     const pairs = parsePairs(Array.from({ length: count }, (_, n) => `n${n}=${n}&n${n}=again`).join('&'))!;
     assert.equal(pairs.get('absent'), undefined);
     assert.equal(pairs.get('toString'), undefined);

@@ -64,7 +64,7 @@ test('TransportRequest parses headers, cookies and query only once', () => {
   assert.equal(req.headers['x-a'], '1');
 });
 
-test('once TransportRequest is matched, it returns its route and path parameters, and applies maxBodyBytes of the route', async () => {
+test('once a route has matched, TransportRequest returns this route and its path parameters, and applies its maxBodyBytes', async () => {
   const { req } = fakeRequest();
   assert.equal(req.route, undefined);
   assert.deepEqual(req.pathParams, {});
@@ -252,7 +252,7 @@ test('TransportRequest refuses a maxBytes that is not a number of bytes', async 
   await assert.rejects(fakeRequest({ body: 'x' }).req.body({ maxBytes: 0 }), { status: 413 });
 });
 
-test('TransportRequest.signal aborts when the response is cut, even if the signal is first read afterwards', () => {
+test('TransportRequest.signal aborts when the response is interrupted, even if the signal is first read afterwards', () => {
   const early = fakeRequest();
   const { signal } = early.req;
   early.outgoing.close(false);

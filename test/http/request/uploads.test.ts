@@ -202,7 +202,7 @@ test('if a handler throws, the files uploaded to it are deleted', async (t) => {
   assert.deepEqual(uploads.left, []);
 });
 
-test('an upload folder that cannot be used is E_UPLOAD_DIRECTORY; forms that fit in memory still work', async (t) => {
+test('an upload folder that cannot be used causes E_UPLOAD_DIRECTORY, but forms that fit in memory still work', async (t) => {
   const uploads = new UploadFolder(t);
   const gone = join(uploads.path, 'gone');
   await assert.rejects(received(['x'], { directory: gone, memoryBytes: 0 }), {
@@ -220,7 +220,7 @@ test('an upload folder that cannot be used is E_UPLOAD_DIRECTORY; forms that fit
   rmSync(gone, { recursive: true });
 });
 
-test('an upload that cannot be written is a 507 for a full disk, a 503 without file descriptors, otherwise a 500; no file is left', async (t) => {
+test('an upload that cannot be written causes a 507 if the disk is full, a 503 without file descriptors, otherwise a 500, and no file is left', async (t) => {
   const uploads = new UploadFolder(t);
   await using probe = await open(import.meta.filename);
   for (const [code, status] of [

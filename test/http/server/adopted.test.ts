@@ -87,7 +87,7 @@ test('HttpServer.adopt() limits the time until the first request head of a conne
   }
 });
 
-test('HttpServer.adopt() limits the time of a request body, and does not apply the time limit for heads to it', async () => {
+test('HttpServer.adopt() limits the time of a request body, which may be longer than the time limit of a request head', async () => {
   await using it = await adopting((app) => app.post('/', async ({ req }) => await req.text()));
   await using client = await it.open();
   client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc');

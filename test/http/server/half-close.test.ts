@@ -51,7 +51,7 @@ async function open(port: number): Promise<Socket> {
 const get = (path: string, version = '1.1'): string => `GET ${path} HTTP/${version}\r\nHost: a\r\n\r\n`;
 
 test(
-  'if a client half-closes its connection, HttpServer aborts the signal and still sends the response',
+  'if a client half-closes its connection, HttpServer aborts the signal of the request and still sends the response',
   { skip },
   async () => {
     await using it = await serve();
@@ -97,7 +97,7 @@ test(
   },
 );
 
-test('HttpServer aborts the signal when the client leaves before or during the response', async () => {
+test('HttpServer aborts the signal of a request when the client leaves before or during the response', async () => {
   for (const path of ['/', '/pieces']) {
     await using it = await serve();
     const socket = await open(it.port);
@@ -108,7 +108,7 @@ test('HttpServer aborts the signal when the client leaves before or during the r
   }
 });
 
-test('if an HTTP/1.0 client half-closes its connection, HttpServer aborts the signal', async () => {
+test('if an HTTP/1.0 client half-closes its connection, HttpServer aborts the signal of the request', async () => {
   await using it = await serve();
   const socket = await open(it.port);
   socket.write(get('/', '1.0'));

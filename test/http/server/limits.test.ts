@@ -26,7 +26,7 @@ async function serve(declare: (app: Svc) => void, options: SvcOptions = {}): Pro
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const POST = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n';
 
-test('new Svc() refuses limits out of range from every source', () => {
+test('limits out of range are refused, both in the options of new Svc() and in its configuration', () => {
   for (const options of [
     { headersTimeoutMs: 9 },
     { requestTimeoutMs: 0 },

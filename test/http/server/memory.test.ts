@@ -163,7 +163,7 @@ test('Svc.fetch() adds Secure to cookies of https requests, and returns each of 
   );
 });
 
-test('Svc.fetch() calls functions registered with afterwards() before it resolves; for a stream, after the last chunk', async () => {
+test('Svc.fetch() calls the functions of afterwards() before it resolves, or after the last chunk if the response is a stream', async () => {
   const order: unknown[] = [];
   const it = app()
     .use((req, next) => {
@@ -180,7 +180,7 @@ test('Svc.fetch() calls functions registered with afterwards() before it resolve
   assert.deepEqual(order, [undefined, undefined]);
 });
 
-test('when the reader of the response cancels, Svc.fetch() closes the source of the stream and aborts the signal', async () => {
+test('when the reader of the response cancels, Svc.fetch() closes the source of the stream and aborts the signal of the request', async () => {
   const outcome = Promise.withResolvers<unknown>();
   let isEnded = false;
   let signal: AbortSignal | undefined;
@@ -206,7 +206,7 @@ test('when the reader of the response cancels, Svc.fetch() closes the source of 
   assert.ok(signal!.aborted);
 });
 
-test('if a source fails, Svc.fetch() gives the error to the reader of the response and to the request, and does not abort the signal', async () => {
+test('if the source of a stream fails, Svc.fetch() gives the error to the reader of the response and to the request, whose signal does not abort', async () => {
   const failure = new Error('source');
   const outcome = Promise.withResolvers<unknown>();
   let signal: AbortSignal | undefined;
@@ -225,7 +225,7 @@ test('if a source fails, Svc.fetch() gives the error to the reader of the respon
   assert.equal(signal!.aborted, false);
 });
 
-test('if a request is aborted, Svc.fetch() aborts the signal, rejects reading the body, and closes the source of the response', async () => {
+test('if a web Request is aborted, Svc.fetch() aborts the signal of the handler, rejects reading the body, and closes the source of the response', async () => {
   const controller = new AbortController();
   const returned = Promise.withResolvers<void>();
   const outcome = Promise.withResolvers<unknown>();
@@ -258,7 +258,7 @@ test('if a request is aborted, Svc.fetch() aborts the signal, rejects reading th
   await assert.rejects(response.text(), { name: 'AbortError' });
 });
 
-test('if a request is aborted while a source is being read, Svc.fetch() closes the source', async () => {
+test('if a web Request is aborted while the source of the response is read, Svc.fetch() closes the source', async () => {
   const controller = new AbortController();
   const returned = Promise.withResolvers<void>();
   const it = app().get(

@@ -198,7 +198,7 @@ const REFUSED: readonly (readonly [what: string, bytes: string, status: number])
 ];
 
 for (const [what, bytes, status] of REFUSED) {
-  test(`HttpServer refuses a request with ${what} with status ${status}, a problem and a request id, and closes the connection`, async () => {
+  test(`HttpServer sends status ${status} with a problem and a request id for a request with ${what}, and closes the connection`, async () => {
     const before = served;
     await using client = await RawClient.open(server.port);
     const answer = await client.send(bytes + get('/behind')).answer();

@@ -82,7 +82,7 @@ function dechunked(chunks: string): string {
   return `${text}…`;
 }
 
-test('if a source yields chunks and fails in the same turn, the chunks are sent, and then the response is cut', async () => {
+test('if the source of a stream yields chunks and fails in the same turn of the event loop, the chunks are sent, and the response ends incomplete', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   async function* failing<T>(...values: T[]): AsyncGenerator<T> {
     yield* values;
@@ -118,7 +118,7 @@ test('if a source yields chunks and fails in the same turn, the chunks are sent,
   }
 });
 
-test('HTTP/1.0: if a response without length is cut, the connection is reset; after a complete response it closes normally (RFC 9112 §8)', async () => {
+test('HTTP/1.0: if a response without length is interrupted, the connection is reset; after a complete response it closes normally (RFC 9112 §8)', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   async function* giving(...values: (string | Error)[]): AsyncGenerator<string> {
     for (const value of values) {
@@ -160,7 +160,7 @@ test('HTTP/1.0: if a response without length is cut, the connection is reset; af
   }
 });
 
-test('HTTP/1.0: if a server stops waiting for an unfinished response, the connection is reset', async () => {
+test('HTTP/1.0: if a closing server no longer waits for an unfinished response, the connection is reset', async () => {
   const clock = new ManualClock();
   const app = new Svc({ logger: collectedLog().logger, clock });
   const more = Promise.withResolvers<void>();

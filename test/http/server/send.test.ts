@@ -170,7 +170,7 @@ for (const [what, source] of [
       })(),
   ],
 ] as const) {
-  test(`if a source ${what} before its first byte, the response is a 500 with the header fields of all middleware, logged and counted once`, async () => {
+  test(`if the source of a stream ${what} before its first byte, the response is a 500 with the header fields of all middleware, and the error is logged and counted once`, async () => {
     await using it = await serve((app) =>
       app
         .use(new CORSMiddleware({ origins: ['https://app.example'] }))
@@ -202,7 +202,7 @@ for (const [what, source] of [
   });
 }
 
-test('if a source fails before its first byte, the exception handler for the class of its error is called', async () => {
+test('if the source of a stream fails before its first byte, the exception handler for the class of its error is called', async () => {
   class Busy extends Error {}
   await using it = await serve((app) =>
     app
@@ -270,7 +270,7 @@ for (const [what, chunks, contentLength] of [
   ['nothing at all', [], 4],
   ['nothing but empty pieces', ['', ''], 1],
 ] as const) {
-  test(`if a source with a contentLength of at least 1 yields ${what}, the response is a 500 with E_STREAM`, async () => {
+  test(`if a stream declares a contentLength of at least 1 and yields ${what}, the response is a 500 with E_STREAM`, async () => {
     await using it = await serve((app) =>
       app.get('/', () => new StreamingResponse(chunks, { contentLength })),
     );
@@ -279,7 +279,7 @@ for (const [what, chunks, contentLength] of [
   });
 }
 
-test('"contentLength" counts bytes and not characters, and may be 0', async () => {
+test('"contentLength" of a StreamingResponse counts bytes and not characters, and may be 0', async () => {
   await using it = await serve((app) =>
     app
       .get('/', () => new StreamingResponse(['é', 'ü'], { contentLength: 4 }))
@@ -315,7 +315,7 @@ test('if a middleware replaces a response, the source of the replaced response i
   await ended.promise;
 });
 
-test('a source that yields without ever waiting does not block other requests', async () => {
+test('a stream whose source yields without ever waiting does not block other requests', async () => {
   let isOver = false;
   await using it = await serve((app) =>
     app
@@ -341,7 +341,7 @@ test('a source that yields without ever waiting does not block other requests', 
   assert.ok(isOver);
 });
 
-test('a response with a locked web stream is a 500, and a Node stream in object mode is sent', async () => {
+test('a StreamingResponse of a locked web stream causes a 500, and one of a Node stream in object mode is sent', async () => {
   const locked = new Blob(['x']).stream();
   locked.getReader();
   await using it = await serve((app) =>
@@ -456,7 +456,7 @@ test('if a client pipelines requests and reads nothing, the client is disconnect
   assert.equal(metric(it.app, 'svc_slow_readers_total'), 1);
 });
 
-test('a response is not cut if its client reads slowly or its source is silent', async () => {
+test('a response is not interrupted if its client reads slowly or its source is silent', async () => {
   const clock = new ManualClock();
   const total = 60_000_000;
   const more = Promise.withResolvers<void>();

@@ -117,7 +117,7 @@ test('HttpServer leaves no listeners on the socket of a keep-alive connection, f
   await server.close(0);
 });
 
-test('if sending a refusal fails, HttpServer closes the connection, and the process does not end', async () => {
+test('if HttpServer cannot send a refusal, it closes the connection, and the process does not end', async () => {
   const { logger, events } = collectedLog();
   const server = new HttpServer(new Svc({ logger }).application());
   const failure = new Error('a file is gone');
@@ -296,7 +296,7 @@ test('if a client sends CONNECT and does not read the response, HttpServer.close
   }
 });
 
-test('if a client sends CONNECT and resets its connection, or sends CONNECT after its last response, the server still works', async () => {
+test('HttpServer still works if a client sends CONNECT and resets its connection, or sends CONNECT after its last response', async () => {
   const clock = new ManualClock();
   const server = new HttpServer(new Svc({ clock }).application());
   await server.listen({ port: 0 });
@@ -414,7 +414,7 @@ for (const [target, status] of [
   ['/a?%zz', 200],
   ['/a#b', 400],
 ] as const) {
-  test(`HttpServer answers ${status} for the target ${target}`, async () => {
+  test(`HttpServer answers ${status} for the request target ${target}`, async () => {
     await using it = await serve((app) => app.get('/{x}', ({ params }) => params.x));
     assert.equal((await it.client.get(target).answer()).status, status);
   });
@@ -705,7 +705,7 @@ for (const [how, read] of [
       },
     ],
   ] as [string, (it: { client: RawClient }, clock: ManualClock) => Promise<void>][]) {
-    test(`if a handler continues to read after the response, HttpServer rejects its ${how} when ${end}`, async () => {
+    test(`if a handler still reads the body after the response, HttpServer rejects its call of ${how} when ${end}`, async () => {
       const clock = new ManualClock();
       const failed = gate<unknown>();
       await using it = await serve(
@@ -748,7 +748,7 @@ for (const [how, read] of [
     ['whole', 'whole'],
     ['under way', 'who'],
   ]) {
-    test(`if a handler starts to read a body (${what}) only after the response, HttpServer rejects its ${how} instead of returning an empty body`, async () => {
+    test(`if a handler starts to read a body (${what}) only after the response, HttpServer rejects its call of ${how} and returns no empty body`, async () => {
       const answered = gate();
       const failed = gate<unknown>();
       await using it = await serve((app) =>
@@ -823,7 +823,7 @@ test('if a request has no body and a handler reads it after the response, HttpSe
 
 // ── clients that leave ──
 
-test('when the client leaves during a response, HttpServer aborts the signal and closes the source', async () => {
+test('when the client leaves during a response, HttpServer aborts the signal of the request and closes the source of the response', async () => {
   const outcome = gate<unknown>();
   const returned = gate();
   let reason: unknown;
@@ -854,7 +854,7 @@ test('when the client leaves during a response, HttpServer aborts the signal and
   assert.ok(reason instanceof ClientDisconnected);
 });
 
-test('when the client leaves while a source is waiting, HttpServer closes the source', async () => {
+test('when the client leaves while the source of a response is waiting, HttpServer closes the source', async () => {
   const returned = gate();
   await using it = await serve((app) =>
     app.get(
@@ -888,7 +888,7 @@ test('when the client leaves while a source is waiting, HttpServer closes the so
   await returned.promise;
 });
 
-test('if a source throws because the signal has aborted, HttpServer logs no error', async () => {
+test('if the source of a response throws because the signal of the request has aborted, HttpServer logs no error', async () => {
   const ended = gate();
   await using it = await serve((app) =>
     app.get(
@@ -917,7 +917,7 @@ test('if a source throws because the signal has aborted, HttpServer logs no erro
   );
 });
 
-test('if a handler first reads the signal after the client has left, the signal is already aborted', async () => {
+test('if a handler first reads the signal of its request after the client has left, the signal is already aborted', async () => {
   const started = gate();
   const aborted = gate<boolean>();
   const outcome = gate<unknown>();
@@ -948,7 +948,7 @@ test('if a handler first reads the signal after the client has left, the signal 
   await returned.promise;
 });
 
-test('HttpServer does not abort the signal when the response is complete', async () => {
+test('HttpServer does not abort the signal of a request when the response is complete', async () => {
   const signals: AbortSignal[] = [];
   const outcomes: unknown[] = [];
   await using it = await serve((app) =>
@@ -977,7 +977,7 @@ test('HttpServer does not abort the signal when the response is complete', async
 
 // ── chunked responses ──
 
-test('HttpServer reads a source no faster than its client reads the response', async () => {
+test('HttpServer reads the source of a response no faster than its client reads the response', async () => {
   let pulled = 0;
   const total = 1_000;
   await using it = await serve((app) =>
@@ -1006,7 +1006,7 @@ test('HttpServer reads a source no faster than its client reads the response', a
   assert.equal(answer.body.length, total * 65_536);
 });
 
-test('HttpServer sends strings and bytes of a source, skips empty chunks, and accepts a declared length', async () => {
+test('HttpServer sends strings and bytes of a stream, skips empty chunks, and accepts a declared length', async () => {
   await using it = await serve((app) => {
     app.get('/chunked', () => new StreamingResponse(['a', '', Buffer.from('b'), new Uint8Array(), 'é']));
     app.get('/length', () => new StreamingResponse(['ab', 'c'], { contentLength: 3 }));
@@ -1069,7 +1069,7 @@ for (const [what, source, contentLength] of [
     undefined,
   ],
 ] as const) {
-  test(`if a source ${what} after the response head, HttpServer cuts the connection and logs the error once`, async () => {
+  test(`if the source of a response ${what} after the response head, HttpServer cuts the connection and logs the error once`, async () => {
     const outcome = gate<unknown>();
     let isAborted = false;
     await using it = await serve((app) =>
@@ -1454,7 +1454,7 @@ for (const [what, isBefore] of [
   });
 }
 
-test('HttpServer.close() cuts requests that are unfinished at the deadline, returns their number, and aborts their signals', async () => {
+test('HttpServer.close() interrupts requests that are unfinished at the deadline, returns their number, and aborts their signals', async () => {
   const clock = new ManualClock();
   const started = gate();
   const aborted = gate();
@@ -1486,7 +1486,7 @@ test('HttpServer.close() resolves with 0 if the server does not listen', async (
   assert.equal(await server.close(1_000), 0);
 });
 
-test('HttpServer.listen() rejects with E_LISTEN if the address is in use, foreign or empty, and logs nothing', async () => {
+test('HttpServer.listen() rejects with E_LISTEN if the address is in use, empty, or of another machine, and logs nothing', async () => {
   await using it = await serve(() => undefined);
   await assert.rejects(new HttpServer(it.app.application()).listen({ port: it.port }), {
     code: 'E_LISTEN',
@@ -1513,7 +1513,7 @@ test('HttpServer.listen() returns a URL with an IPv6 address in brackets', async
   await server.close(0);
 });
 
-test('if malformed bytes follow while a response is being sent, HttpServer cuts the connection and sends no second head', async () => {
+test('if malformed bytes arrive while a response is being sent, HttpServer cuts the connection and sends no second response', async () => {
   const started = gate();
   await using it = await serve((app) =>
     app.get(
@@ -1543,7 +1543,7 @@ for (const [what, behind] of [
     'POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc',
   ],
 ] as const) {
-  test(`if ${what} exceeds its time limit while a stream is sent before it, HttpServer completes the stream and closes the connection`, async () => {
+  test(`if ${what} exceeds its time limit while the stream of an earlier request is sent, HttpServer completes the stream and closes the connection`, async () => {
     const [begun, late] = [gate(), gate()];
     const app = new Svc({ requestTimeoutMs: 40, headersTimeoutMs: 20 });
     app.get(
@@ -1586,7 +1586,7 @@ test('if a request body becomes malformed after the response was sent, HttpServe
   assert.equal((await it.client.ended()).toString(), '');
 });
 
-test('HttpServer closes a connection after the last response before malformed bytes, and drops the response to any later request', async () => {
+test('if a request body is malformed, HttpServer sends the responses to earlier requests, drops the response to this request, and closes the connection', async () => {
   const [early, late] = [gate(), gate()];
   const app = new Svc();
   app

@@ -67,7 +67,7 @@ function stepwise(): Duplex & { allow: (() => void) | undefined; bytesWritten: n
   return socket;
 }
 
-test('HttpServer keeps a client that reads at least one write within the time limit, and disconnects a client that reads none', async () => {
+test('HttpServer keeps a client that reads at least one written chunk within the time limit, and disconnects a client that reads none', async () => {
   await using it = await serve(
     () =>
       new StreamingResponse(

@@ -57,7 +57,7 @@ async function post(
 const reasons = (of: Site): unknown[] => of.audited('malicious_csrf').map((line) => line['reason']);
 
 for (const env of ['production', 'test'] as const) {
-  test(`CSRFMiddleware accepts GET, HEAD and OPTIONS without a token, and requires proof for POST, PUT, PATCH, DELETE and unknown methods (${env})`, async () => {
+  test(`CSRFMiddleware accepts GET, HEAD and OPTIONS without a token, and requires a token for POST, PUT, PATCH, DELETE and unknown methods (${env})`, async () => {
     await using protectedSite = site({}, { env });
     const statuses: Record<string, number> = {};
     for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE', 'PROPFIND', 'get'])
@@ -142,7 +142,7 @@ test('CSRFMiddleware refuses a token of one session in a request with another se
   assert.deepEqual(reasons(protectedSite), ['token_wrong', 'token_wrong']);
 });
 
-test('if another host of the site has set a visitor cookie, CSRFMiddleware does not accept its token for a session', async () => {
+test('if another host of the site has set a visitor cookie, CSRFMiddleware does not accept the token of this cookie for a session', async () => {
   await using protectedSite = site();
   const attackers = await tokenFrom(protectedSite);
   const planted = protectedSite.client.cookies.get('svc_csrf')!;
@@ -286,7 +286,7 @@ for (const [baseUrl, config, origin, expected] of [
   ['https://shop.example', {}, 'http://shop.example', 403],
   ['https://shop.example', {}, 'https://www.shop.example', 403],
 ] as const) {
-  test(`if Sec-Fetch-Site is missing, CSRFMiddleware answers the origin "${origin}" at ${baseUrl}${'trustProxy' in config ? ', proxied,' : ''} with ${expected}`, async () => {
+  test(`if Sec-Fetch-Site is missing, CSRFMiddleware answers ${expected} to the origin "${origin}" (site: ${baseUrl}, proxy: ${'trustProxy' in config})`, async () => {
     await using protectedSite = site({}, { baseUrl, config });
     const token = await tokenFrom(protectedSite, login);
     assert.equal(await post(protectedSite, { origin, 'x-csrf-token': token }), expected);
@@ -352,7 +352,7 @@ test('CSRFMiddleware does not accept a token in the query string', async () => {
   assert.equal(await post(protectedSite, {}, { query: { _csrf_token: token, 'X-CSRF-Token': token } }), 403);
 });
 
-test('CSRFMiddleware refuses a multipart body without a token; if the token is in the header, CSRFMiddleware leaves the body unread for the handler', async () => {
+test('CSRFMiddleware refuses a multipart body without a token, but leaves the body unread for the handler if the token is in the header', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   const form = new FormData();
@@ -467,7 +467,7 @@ test('CSRFMiddleware refuses an upload whose first 64 KiB have no token, without
   assert.ok(pulled < 20, `${pulled} pieces were taken`);
 });
 
-test('a form that is too large is a 413 and a form that is not text is a 400; neither is logged as a CSRF failure', async () => {
+test('a form that is too large is answered with 413 and a form that is not text with 400, and neither is logged as a CSRF failure', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   const type = { 'content-type': 'application/x-www-form-urlencoded' };

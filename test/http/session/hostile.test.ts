@@ -119,7 +119,7 @@ test('a record in a session store has a maximum size for values and messages, an
   );
 });
 
-test('a session in a cookie that is only read is renewed by requests for pages, and not by requests from scripts', async () => {
+test('a session in a cookie is renewed by requests for pages that only read it, but not by such requests from scripts', async () => {
   await using site = new Site({ session: { maxAgeSeconds: 1_000 } });
   await site.visit(login);
   await site.wait(200);
@@ -161,7 +161,7 @@ test('if a request that only reads a session in a cookie ends after a logout, th
   assert.equal(await site.ask((req) => req.session.get('user')), null);
 });
 
-test('a session in a store that is only read is renewed by every request, because a logout also deletes the record', async () => {
+test('a session in a store is renewed by every request that only reads it, because a logout also deletes the record', async () => {
   await using site = new Site(stored(new ManualClock(), { maxAgeSeconds: 1_000 }));
   await site.visit(login);
   await site.wait(200);
@@ -174,7 +174,7 @@ test('a session in a store that is only read is renewed by every request, becaus
 });
 
 for (const isStored of [false, true]) {
-  test(`session cookies with the same name but different paths or domains are separate sessions (stored: ${isStored})`, async () => {
+  test(`session cookies with the same name but different paths or domains are separate sessions (in a store: ${isStored})`, async () => {
     const store = isStored ? { store: new MemoryRecordStore() } : {};
     const [admin, shop, domain, plain] = [
       { path: '/admin' },

@@ -68,7 +68,7 @@ for (const [what, cookie] of [
   });
 }
 
-test('a cookie with SameSite=None and secure: false is refused, and so is an unknown SameSite; SameSite=None alone implies Secure', async () => {
+test('a cookie with SameSite=None is Secure by default and refused with secure: false, and an unknown SameSite is refused', async () => {
   assert.throws(() => new SessionMiddleware({ cookie: { sameSite: 'none', secure: false } }), {
     code: 'E_COOKIE',
   });
@@ -556,7 +556,7 @@ for (const [env, baseUrl, expected] of [
   ['test', 'http://localhost', 'svc_session'],
   ['test', 'https://localhost', '__Host-svc_session Secure'],
 ] as const) {
-  test(`the session cookie in ${env} over ${baseUrl.split(':')[0]} is named ${expected}`, async () => {
+  test(`in the environment ${env}, the session cookie of a request over ${baseUrl.split(':')[0]} is named ${expected}`, async () => {
     await using site = new Site({ env, baseUrl });
     const response = await site.visit(setUser);
     const { name, attributes } = cookieParts(response.headers.getSetCookie()[0]!);
@@ -669,7 +669,7 @@ for (const [what, options, code] of [
   });
 }
 
-test('an "absoluteSeconds" below the default idle time shortens the idle time of a session', async () => {
+test('if "absoluteSeconds" is below the default idle time, it is also the idle time of a session', async () => {
   await using site = new Site({ session: { absoluteSeconds: 60 } });
   assert.ok((await site.visit(setUser)).headers.getSetCookie()[0]!.includes('Max-Age=60'));
 });
@@ -842,7 +842,7 @@ test('changes of a session are saved even if the handler throws or returns an er
   assert.equal(await site.ask((req) => req.session.get('tries')), 2);
 });
 
-test('when the response has left the handler, changes of the session are refused, and reading still works', async () => {
+test('after the handler has returned its response, changes of the session are refused, and reading still works', async () => {
   await using site = new Site();
   await site.visit(setUser);
   const seen: unknown[] = [];

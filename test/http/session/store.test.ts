@@ -60,7 +60,7 @@ async function overtaken(
 }
 
 for (const encrypt of [false, true]) {
-  test(`if concurrent requests of one session save different keys, every key is kept${encrypt ? ', encrypted' : ''}`, async () => {
+  test(`if concurrent requests of one session save different keys, every key is kept (encrypted: ${encrypt})`, async () => {
     const { site, store } = slowSite({ encrypt });
     await using _site = site;
     await site.visit((req) => {
@@ -161,7 +161,7 @@ test('the session store is read only if the cookie is valid, and written only if
   assert.deepEqual(await calls((req) => req.session.destroy()), ['get', 'delete']);
 });
 
-test('if the session store is full, a request that needs a new session is a 503, and other requests succeed', async () => {
+test('if the session store is full, a request that needs a new session is answered with 503, and other requests succeed', async () => {
   const clock = new ManualClock();
   await using site = new Site({ clock, session: { store: new MemoryRecordStore({ clock, maxRecords: 1 }) } });
   await site.visit((req) => req.session.set('user', 'ada'));
@@ -173,7 +173,7 @@ test('if the session store is full, a request that needs a new session is a 503,
   assert.equal(await site.ask((req) => req.session.get('user'), { headers: { cookie: first } }), 'ada');
 });
 
-test('if other requests change a session again and again, saving it ends with a 503 with Retry-After, and does not loop forever', async () => {
+test('if other requests change a session again and again, a change ends with a 503 and Retry-After, and does not loop forever', async () => {
   const clock = new ManualClock();
   const records = new MemoryRecordStore({ clock });
   const busy: RecordStore = {

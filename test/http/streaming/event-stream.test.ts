@@ -160,7 +160,7 @@ test('EventStreamResponse sends its head immediately, and sends each event when 
   assert.equal(answer.text(), 'retry: 700\n\nevent: a\ndata: 1\n\ndata: b\n\n');
 });
 
-test('EventStreamResponse uses one timer for the heartbeats of all streams, sends none while events are sent, and stops with the last stream', async () => {
+test('all EventStreamResponse share one timer, which sends heartbeats to silent streams and stops with the last stream', async () => {
   const clock = new ManualClock();
   const sources = [0, 1].map(() => Promise.withResolvers<IteratorResult<string>>());
   await using it = await serve(
@@ -197,7 +197,7 @@ test('EventStreamResponse uses one timer for the heartbeats of all streams, send
   while (clock.pending > before + 1) await turn(); // the timer of idle connections
 });
 
-test('EventStreamResponse sends an event that arrives during a heartbeat; if the source fails, the connection is cut', async () => {
+test('EventStreamResponse sends an event that arrives during a heartbeat, and cuts the connection if its source fails', async () => {
   const clock = new ManualClock();
   const steps = [0, 1].map(() => Promise.withResolvers<IteratorResult<string>>());
   let at = 0;
@@ -379,7 +379,7 @@ test('EventBroadcast sends HTTP/1.0 clients a body without chunked coding, and l
   assert.equal((await it.client.answer()).text(), `:\n\ndata: 1\n\ndata: ${text}\n\n`);
 });
 
-test('a stream of EventBroadcast receives only events that are sent after it has opened, also within one turn of the event loop', async () => {
+test('a stream of EventBroadcast receives only events that are sent after it has opened, even if an earlier event was sent in the same turn of the event loop', async () => {
   const news = new EventBroadcast();
   const app = new Svc().get('/', () => news.stream()) as Svc;
   const read = async (): Promise<string> => (await app.fetch(new Request('http://a/'))).text();
@@ -457,7 +457,7 @@ for (const [how, accessLog] of [
   ['without', false],
   ['with', true],
 ] as const) {
-  test(`when a server stops, it ends event streams at once and between two events, ${how} an access log`, async () => {
+  test(`when a server (${how} an access log) stops, it ends event streams at once and between two events`, async () => {
     const news = new EventBroadcast();
     let ended = 0;
     const it = await serve(

@@ -94,7 +94,7 @@ for (const path of PATHS)
     ['without context takeover', { clientNoContextTakeover: true, serverNoContextTakeover: true }],
     ['with small windows', { serverMaxWindowBits: 9, clientMaxWindowBits: 9 }],
   ] as const) {
-    test(`the WebSocket client of the package ws ${how} exchanges messages with the route ${path}`, async (t) => {
+    test(`the WebSocket client of the package ws (${how}) exchanges messages with the route ${path}`, async (t) => {
       const folder = scratch(t, 'websocket', { ws: '~8.23.0', bufferutil: '~4.1.0' });
       if (folder === undefined) return;
       const WebSocketOfWs = createRequire(join(folder, 'package.json'))('ws') as WsClass;

@@ -130,7 +130,7 @@ describe('a WebSocket handler may leave its for-await loop early', LIMITED_SUITE
   });
 });
 
-test('if a for-await loop in an onOpen listener throws, the WebSocket closes with 1011; after a break it stays open', async (t) => {
+test('if a for-await loop in an onOpen listener throws, the WebSocket closes with 1011, but after a break it stays open', async (t) => {
   const { app } = loggedApp();
   app.websocket('/x').onOpen(async (socket) => {
     for await (const message of socket) {

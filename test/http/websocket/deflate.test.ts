@@ -66,7 +66,7 @@ describe('negotiateDeflate()', () => {
       'permessage-deflate; client_no_context_takeover',
     ],
   ] as const)
-    test(`negotiateDeflate() answers the offer "${offer}" with "${field}"${'windowBits' in options ? `, windowBits=${options.windowBits}` : ''}`, () => {
+    test(`negotiateDeflate() answers the offer "${offer}" with "${field}" (windowBits: ${'windowBits' in options ? options.windowBits : 'default'})`, () => {
       const agreement = negotiateDeflate(offer, settings(options));
       assert.ok(typeof agreement === 'object');
       assert.equal(agreement.field, field);

@@ -15,7 +15,7 @@ function member(): RoomMember & { readonly got: string[] } {
   };
 }
 
-test('Rooms.send() sends a message once to each member in every process on the bus, except to excluded members', () => {
+test('Rooms.send() sends a message once to each member in every process on the message bus, except to excluded members', () => {
   const bus = new MemoryRoomBus();
   const { logger } = collectedLog();
   const [here, there] = [new Rooms(logger), new Rooms(logger)];
@@ -38,7 +38,7 @@ test('Rooms.send() sends a message once to each member in every process on the b
   assert.deepEqual([here.count('a'), there.count('a'), here.count('nobody')], [2, 1, 0]);
 });
 
-test('Rooms removes a room that has no members, and a bus that was disconnected', () => {
+test('Rooms removes a room that has no members, and a message bus that was disconnected', () => {
   const bus = new MemoryRoomBus();
   const { logger } = collectedLog();
   const [here, there] = [new Rooms(logger), new Rooms(logger)];
@@ -54,7 +54,7 @@ test('Rooms removes a room that has no members, and a bus that was disconnected'
   assert.deepEqual([there.size, far.got, there.isConnected, here.isConnected], [0, [], false, true]);
 });
 
-test('if its bus fails, Rooms still sends to the members of its own process, and logs the failure', () => {
+test('if its message bus fails, Rooms still sends to the members of its own process, and logs the failure', () => {
   const { logger, events } = collectedLog();
   const rooms = new Rooms(logger);
   rooms.connect({
@@ -74,7 +74,7 @@ test('if its bus fails, Rooms still sends to the members of its own process, and
   assert.throws(() => rooms.broadcast('', 'x'), { code: 'E_ROOM' });
 });
 
-test('Rooms ignores frames from the bus that do not contain a valid message', () => {
+test('Rooms ignores frames from the message bus that do not contain a valid message', () => {
   const bus = new MemoryRoomBus();
   const { logger } = collectedLog();
   const rooms = new Rooms(logger);
@@ -90,7 +90,7 @@ test('Rooms ignores frames from the bus that do not contain a valid message', ()
   assert.deepEqual(one.got, [`bytes ${Buffer.of(0xff).toString()}`, 'text ok']);
 });
 
-test('an application waits until its room bus has settled before it calls startup hooks and serves requests', async () => {
+test('an application waits for settled() of the message bus of its rooms before it calls startup hooks and serves requests', async () => {
   const settled = Promise.withResolvers<void>();
   const steps: string[] = [];
   const bus: RoomBus = {
@@ -108,7 +108,7 @@ test('an application waits until its room bus has settled before it calls startu
   assert.deepEqual(steps, ['subscribed', 'asked', 'settled', 'hook', 'started']);
 });
 
-test('if an application fails to start, it unsubscribes from its room bus', async () => {
+test('if an application fails to start, it unsubscribes from the message bus of its rooms', async () => {
   const steps: string[] = [];
   const bus: RoomBus = {
     publish: () => undefined,

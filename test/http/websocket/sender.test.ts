@@ -155,7 +155,7 @@ describe('FrameSender', () => {
     );
   });
 
-  test('if a stream has room, FrameSender.drain() resolves at once, although the stream emits no drain event', async () => {
+  test('if the buffer of a stream has room, FrameSender.drain() resolves at once, although the stream emits no drain event', async () => {
     const { client, sender, calls } = bench({ slowConsumer: 'wait', highWaterMark: 1_048_576 }); // as setDefaultHighWaterMark() makes them
     client.stop();
     sender.sendBytes(Buffer.alloc(200_000));
@@ -408,7 +408,7 @@ describe('FrameSender', () => {
   });
 
   for (const slowConsumer of ['drop-oldest', 'wait'] as const) {
-    test(`with context takeover and the policy "${slowConsumer}", FrameSender sends no message that refers to a dropped message`, async () => {
+    test(`with context takeover and the policy "${slowConsumer}", FrameSender sends no compressed message that depends on a dropped message`, async () => {
       const compression = readCompression('test', { thresholdBytes: 100, contextTakeover: true });
       const { client, sender, dropped } = bench({ slowConsumer, maxBufferedBytes: 150_000, compression });
       const noise = (seed: number, length = 4_000): Buffer => {

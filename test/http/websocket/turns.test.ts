@@ -86,7 +86,7 @@ describe('compressed messages', LIMITED_SUITE, () => {
     ['1 MB', 1_000_000, 4],
     ['60 KB', 60_000, 24],
   ] as const)
-    test(`if small WebSocket messages inflate to ${what}, they are handled over many turns, in order`, async (t) => {
+    test(`if small WebSocket messages inflate to ${what}, they are handled in order over many turns of the event loop`, async (t) => {
       const { app } = loggedApp();
       const counts = countTurns();
       app.websocket('/x', { compression: true }).onMessage((socket, message) => {
@@ -131,7 +131,7 @@ describe('compressed messages', LIMITED_SUITE, () => {
   });
 
   for (const limit of [100_000, 4_000_000])
-    test(`if a WebSocket message inflates above a maxMessageBytes of ${limit}, the WebSocket closes with 1009`, async (t) => {
+    test(`if a WebSocket message inflates to more than maxMessageBytes (${limit}), the WebSocket closes with 1009`, async (t) => {
       const { app } = loggedApp();
       app
         .websocket('/x', { compression: true, maxMessageBytes: limit })
@@ -209,7 +209,7 @@ describe('long WebSocket messages are deflated outside of the event loop', LIMIT
   });
 
   for (const contextTakeover of [false, true])
-    test(`long and short WebSocket messages are sent in order, contextTakeover ${contextTakeover}`, async (t) => {
+    test(`long and short WebSocket messages are sent in order (contextTakeover: ${contextTakeover})`, async (t) => {
       const { app } = loggedApp();
       const texts = Array.from({ length: 12 }, (_, index) =>
         `${index} `.repeat([10, 1_000, 200_000][index % 3]!),
