@@ -51,13 +51,13 @@ export class ByteQueue {
   #offset = 0;
   #length = 0;
   /**
-   * Buffer with free space, into which small chunks are copied. The last chunk of the queue is a view of its
-   * written part. Empty if the last chunk was pushed without a copy.
+   * Buffer with free space, into which small chunks are copied. The last chunk of the queue is a view of the
+   * part of this buffer that is already written. Empty if the last chunk was pushed without a copy.
    */
   #room: Uint8Array = NONE;
   /**
-   * Buffer into which peek() copies consecutive chunks. The first chunk of the queue is a view of its written
-   * part.
+   * Buffer into which peek() copies consecutive chunks. The first chunk of the queue is a view of the part of
+   * this buffer that is already written.
    */
   #straight: Uint8Array = NONE;
 

@@ -36,8 +36,8 @@ export function pass(clock: Clock, ms: number): Promise<void> {
 }
 
 /**
- * nowMicros() adds the monotonic time to `originMs`. If the sum differs from the wall clock by more than
- * this, it corrects `originMs`.
+ * nowMicros() adds the monotonic time to `originMs`. If the sum differs from the wall clock by more than this
+ * number of milliseconds, nowMicros() corrects `originMs`.
  */
 const STEP_MS = 5;
 /** Wall-clock time in milliseconds at which monotonic time was 0. */
@@ -61,7 +61,10 @@ export const systemClock: Clock = Object.freeze({
     sleepUntil((done) => setTimeout(done, ms), signal),
 });
 
-/** Starts a timer, and resolves when it fires. Rejects with the signal's reason when the signal aborts first. */
+/**
+ * Starts a timer by calling `start`, and resolves when the timer fires. Rejects with the signal's reason when
+ * the signal aborts first.
+ */
 export function sleepUntil(start: (done: () => void) => Disposable, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted === true) return reject(signal.reason);

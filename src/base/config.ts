@@ -21,7 +21,7 @@ import type { Declared, Place } from './findings.ts';
  */
 export type Env = 'production' | 'development' | 'test';
 
-/** Values for the layers of a {@link Config}. They are copied. */
+/** Values for the layers of a {@link Config}. The constructor copies them. */
 interface ConfigOptions {
   /** The lowest layer: the framework's own defaults. */
   readonly defaults?: Readonly<Record<string, unknown>> | undefined;
@@ -46,7 +46,7 @@ export interface CastOptions<T> {
 /** Layer that supplies the value of a setting; `none` if no layer does. */
 type ConfigSource = 'default' | 'argument' | 'dict' | 'environment' | 'none';
 
-/** A setting that code has read with get(). `svc check` reports on these. */
+/** A setting that code has read with get(). `svc check` examines these settings. */
 interface ConfigRead {
   readonly key: string;
   readonly variable: string;
@@ -127,8 +127,8 @@ export class Config {
   }
 
   /**
-   * Runs a function. All settings that it reads are recorded with the place of this call in the source code,
-   * so that only one stack is captured.
+   * Runs a function that reads settings. Each setting is recorded with the place of this call in the source
+   * code, so a stack is captured only once.
    */
   together<T>(read: () => T): T {
     this.#here = declaredHere();
@@ -173,8 +173,8 @@ export class Config {
   }
 
   /**
-   * Every setting that code has read so far, by its camelCase name. An entry has the first fallback and the
-   * first cast that any get() of its setting passed.
+   * Settings that code has read so far, by camelCase name. Each entry has the first fallback and the first
+   * cast that a call of get() passed for the setting.
    */
   reads(): ReadonlyMap<string, ConfigRead> {
     return this.#reads;
@@ -325,8 +325,8 @@ function fromText(text: string, kind: Kind, fallback: unknown, cast: Cast): unkn
 }
 
 /**
- * Returns a value that code has set, and that is not text, if it has the expected type; otherwise REFUSED.
- * Such values are not converted.
+ * Checks a value that code has set, and that is not text. Returns the value if it has the expected type, or
+ * else REFUSED. Does not convert the value.
  */
 function fromValue(value: unknown, kind: Kind): unknown {
   return kind === undefined || kind === 'custom' || (typeof value === kind && !Number.isNaN(value))

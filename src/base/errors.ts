@@ -47,9 +47,10 @@ const REPLACING = new WeakSet<Error>();
 const MAX_CAUSES = 8;
 
 /**
- * Returns `error`, which was thrown while `replaced` was handled. The chain of causes of `error` ends with
- * `replaced`, so that a log shows both. A value that is not an Error becomes part of an AggregateError.
- * `error` is returned unchanged if it cannot get another cause, or if one of the two is a cause of the other.
+ * Adds `replaced` at the end of the chain of causes of `error`, which was thrown while `replaced` was
+ * handled. So a log shows both errors. Returns `error`. If `error` is not an Error, returns an AggregateError
+ * of both values. Does not change `error` if the end of its chain cannot get a cause, or if one of the two
+ * errors is already a cause of the other.
  */
 export function errorAfter(error: unknown, replaced: unknown): unknown {
   if (!(error instanceof Error)) return new AggregateError([error, replaced]);

@@ -15,10 +15,7 @@ interface Fault {
   readonly rule?: Finding['rule'];
 }
 
-/**
- * Every fault by code. A code is permanent, a message may change. src/REFERENCE.md lists all faults, which a
- * test checks.
- */
+/** Every fault by its permanent code. A test checks that src/REFERENCE.md lists all faults. */
 export const FAULTS = {
   E_APP_FROZEN: {
     describe: (what: string): string =>
@@ -41,7 +38,7 @@ export const FAULTS = {
     remedy: 'Await the code that adds tasks, so that they are added before the handler returns',
   },
   E_BODY_CONSUMED: {
-    describe: (how: string): string => `Cannot read the request body as ${how}: its stream was already taken`,
+    describe: (how: string): string => `Cannot read the request body as ${how}: another call has read it`,
     remedy: 'Read a request body either with stream() or with one of body(), json(), text() and form()',
   },
   E_BODY_DISCARDED: {
@@ -233,7 +230,7 @@ export const FAULTS = {
   },
   E_METRIC_LABELS: {
     describe: (name: string, labels: readonly string[], found: number): string =>
-      `Cannot update the metric "${name}": it is declared with ${labels.length === 0 ? 'no label' : `the labels ${labels.map((label) => `"${label}"`).join(', ')}`}, found ${found} label values`,
+      `Cannot update the metric "${name}": it was registered with ${labels.length === 0 ? 'no label' : `the labels ${labels.map((label) => `"${label}"`).join(', ')}`}, found ${found} label values`,
     remedy: 'Pass one value for each declared label, in order',
   },
   E_MIDDLEWARE: {
@@ -247,7 +244,7 @@ export const FAULTS = {
   },
   E_MIGRATION_CHANGED: {
     describe: (origin: string, appliedAt: string): string =>
-      `Cannot migrate: ${origin} has changed since it was applied (${appliedAt})`,
+      `Cannot migrate: ${origin} has changed since it was applied at ${appliedAt}`,
     remedy: 'Restore the applied text, and put new statements in a new migration: svc migrate new <name>',
   },
   E_MIGRATION_CONTRIBUTED: {
@@ -396,7 +393,8 @@ export const FAULTS = {
     remedy: 'Return a value that matches the option "response" of the route, or correct that option',
   },
   E_ROOM: {
-    describe: (problem: string): string => `Cannot join a room or send to it: found ${problem}`,
+    describe: (problem: string): string =>
+      `Cannot join a room or send to it: found ${problem}, but a name has 1 to 256 characters, and a socket is in at most maxRooms rooms`,
     remedy:
       'Name rooms with text of 1 to 256 characters; leave rooms that are no longer used, or raise maxRooms of the WebSocket route',
   },
@@ -474,7 +472,7 @@ export const FAULTS = {
   },
   E_SESSION_SENT: {
     describe: (what: string): string =>
-      `Cannot create or change ${what}: the response has already left the handler, so its cookies can no longer change`,
+      `Cannot create or change ${what}: the handler has already returned its response, whose cookies can no longer change`,
     remedy:
       'Change sessions and cookies before the handler returns, not in a background task or in the body of a streamed response',
   },
@@ -490,7 +488,7 @@ export const FAULTS = {
       'Store JSON values: text, finite numbers, booleans, null, and lists and plain objects of them; store dates as text; use delete() to remove a value',
   },
   E_START_DENIED: {
-    describe: (): string => 'Cannot start the application while its module is imported to be inspected',
+    describe: (): string => 'Cannot start the application: a command such as svc check only inspects it',
     remedy: 'Start the application only in the main program: if (import.meta.main) await app.run()',
     rule: 'SVC001',
   },

@@ -1,5 +1,5 @@
 /**
- * Findings: mistakes in an application, with the place of the declaration and a remedy.
+ * Findings: mistakes in an application, each with the place of its declaration and a remedy.
  *
  * `compileAll()` throws all findings as one `SvcError`; `svc check` prints the same findings.
  */
@@ -17,7 +17,8 @@ export interface Place {
 }
 
 /**
- * A finding. `rule` is permanent (`SVC101`, or `plugin/rule` for rules of plugins); the wording may change.
+ * A mistake that `compileAll()` or `svc check` reports. The id `rule` is permanent (`SVC101`, or
+ * `plugin/rule` for rules of plugins); the wording may change.
  */
 export interface Finding {
   readonly rule: `SVC${number}` | `${string}/${string}`;
@@ -25,7 +26,7 @@ export interface Finding {
   /** Part of the application that the finding is about, for example `POST /users`. */
   readonly subject: string;
   readonly message: string;
-  /** Explanation of this case of the mistake. It is shown instead of the explanation of the rule. */
+  /** Explanation for this particular finding. It is shown instead of the explanation of the rule. */
   readonly why?: string | undefined;
   readonly remedy: string;
   readonly place?: Place | undefined;

@@ -70,8 +70,8 @@ export class ManualClock implements Clock {
   }
 
   /**
-   * Moves the time by `ms`. So code that calls pass() continues at once, and the test that awaits this code
-   * need not call {@link ManualClock.advance}.
+   * Moves the time by `ms`, like {@link ManualClock.advance}. So code that calls pass() does not wait, and
+   * its test need not move the clock.
    */
   pass(ms: number): Promise<void> {
     return this.advance(ms);

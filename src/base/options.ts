@@ -15,7 +15,7 @@ export interface OptionKind<T> {
   accepts(value: unknown): boolean;
 }
 
-/** Type of the values that {@link readOptions} returns for a table of option definitions. */
+/** Type of the object that {@link readOptions} returns for a table of option definitions. */
 type OptionValues<K> = { readonly [N in keyof K]: K[N] extends OptionKind<infer T> ? T : never };
 
 /** An integer from `least` to `greatest`. */

@@ -40,7 +40,7 @@ export function ownFolders(
   own: string | undefined = import.meta.url,
   windows?: boolean,
 ): readonly string[] {
-  if (own === undefined) return ['']; // a CommonJS bundle has no URL, so every frame counts as its own
+  if (own === undefined) return ['']; // a CommonJS bundle has no URL: every frame counts as the package's own
   const root = packageRoot(own);
   const folders =
     root === undefined ? [new URL('.', own)] : [new URL(`dist/${part}`, root), new URL(`src/${part}`, root)];

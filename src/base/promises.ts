@@ -2,8 +2,8 @@
  * Helpers for values that must be awaited, for rejections that must not end the process, and for calls in an
  * earlier async context (AsyncLocalStorage).
  *
- * Reading a request fails when its client leaves or sends malformed data. The caller gets that error. If the
- * handler has already returned, the rejection must not end the process.
+ * The promise for the content of a request rejects when the client disconnects or sends malformed data. If
+ * the handler has already returned without awaiting the promise, this rejection must not end the process.
  */
 import { AsyncResource } from 'node:async_hooks';
 import type { Clock } from './clock.ts';
@@ -83,7 +83,7 @@ export function ignore(): void {
   /* the error is reported elsewhere */
 }
 
-/** Calls a function with these arguments in an async context, and returns its result. */
+/** Function that calls `fn` with `args` in an earlier async context, and returns its result. */
 export type ContextRunner = <R, A extends unknown[]>(fn: (...args: A) => R, ...args: A) => R;
 
 /**

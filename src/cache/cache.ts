@@ -56,14 +56,18 @@ export class MemoryCache implements CacheBackend {
   /** Values by slot. Slot 0 is unused. */
   #values: unknown[] = [undefined];
   /**
-   * Expiry and size in bytes by slot, in arrays that grow by doubling. The expiry of a value that is stored
-   * as a Cloned or Shared is negative. So a single comparison shows get() that a value is live and can be
-   * returned as it is (test/bench/parts.mjs --only='memory cache').
+   * Expiry times and sizes in bytes by slot, in arrays that grow by doubling. An object is stored as an
+   * instance of Cloned or Shared, and its expiry time as a negative number. So a single comparison shows
+   * get() that a value has not expired and is not such an instance (test/bench/parts.mjs --only='memory
+   * cache').
    */
   #deadlines: Float64Array = new Float64Array(FIRST_SLOTS);
   #sizes: Float64Array = new Float64Array(FIRST_SLOTS);
   #bytes = 0;
-  /** Current time if it was read recently. Otherwise a value greater than every expiry. */
+  /**
+   * Current time if the clock was read recently. Otherwise a number greater than every expiry time, so that
+   * get() calls #read().
+   */
   #knownMs = Infinity;
 
   /** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value */
@@ -145,8 +149,8 @@ export class MemoryCache implements CacheBackend {
   }
 
   /**
-   * Slow path of get(). It is used if the time is unknown, the entry has expired, or its value is a Cloned or
-   * Shared.
+   * Slow path of get(), for an entry that has expired or whose value is an instance of Cloned or Shared, and
+   * for every entry while the time is unknown.
    */
   #read(slot: number): unknown {
     if (Math.abs(this.#deadlines[slot]!) <= this.#now()) {
@@ -206,7 +210,7 @@ function grown(numbers: Float64Array): Float64Array {
   return larger;
 }
 
-/** A value that is stored as the bytes of its structured clone. */
+/** An object that is stored as the bytes of its structured clone. */
 class Cloned {
   readonly bytes: Uint8Array;
   constructor(bytes: Uint8Array) {
@@ -225,7 +229,7 @@ function readKept(value: object | null): unknown {
   return value === null ? null : (value as Cloned | Shared).read();
 }
 
-/** A value that is returned by reference. */
+/** An object that is returned by reference. */
 class Shared {
   readonly value: unknown;
   readonly size: number;

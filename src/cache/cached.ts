@@ -58,8 +58,8 @@ export interface CachedOptions<A extends readonly unknown[]> {
    */
   readonly shareReferences?: boolean | undefined;
   /**
-   * Maximum number of running calls that other callers can join, 1 ... 1_000_000. While so many run, each
-   * further caller calls the function itself. Default 1_000.
+   * Maximum number of running calls that other callers can join, 1 ... 1_000_000. While this many calls run,
+   * each further caller calls the function itself. Default 1_000.
    */
   readonly maxFlights?: number | undefined;
   /** Time limit of each operation of the backend in milliseconds, 1 ... 60_000. Default 1_000. */
@@ -98,8 +98,8 @@ export interface Cached<A extends readonly unknown[], R> {
    */
   (...args: A): Promise<R>;
   /**
-   * Deletes the result for these arguments. A call that is running does not store its result. Returns whether
-   * a result was stored. Rejects if the backend fails.
+   * Deletes the result for these arguments. A call with these arguments that is still running does not store
+   * its result. Returns whether a result was stored. Rejects if the backend fails.
    */
   delete(...args: A): Promise<boolean>;
   /** Deletes all results of the function. Rejects if the backend fails. */
@@ -305,15 +305,15 @@ class CachedCalls<A extends readonly unknown[], R> {
   // -- shared calls --
 
   /**
-   * Starts a call that others can join. If the backend has not responded yet, the call waits for the stored
-   * result, and calls the function only if there is none.
+   * Starts a call that other callers can join. If the backend has not responded yet, the call waits for the
+   * stored result, and calls the function only if there is none.
    */
   #launch(key: string, args: A, lookup: Promise<unknown> | undefined): SharedCall<R> {
     return this.#shared.begin(key, abortFor(args), !this.#isFull(), async (call) => {
       if (lookup !== undefined) {
         const kept = this.#judge(key, args, await lookup);
         if (kept !== undefined) {
-          this.#shared.release(call); // later callers read the cache themselves
+          this.#shared.release(call); // later callers find the result in the cache
           return call.waiting > 1 ? this.#giver(kept.value) : () => kept.value;
         }
       }
@@ -448,8 +448,8 @@ function abortFor(args: readonly unknown[]): AbortController | undefined {
 }
 
 /**
- * Returns an array for the backend: the time until which the result is fresh, then the result. Only a result
- * that is neither undefined nor an array may be stored without this array. So every array in the backend has
+ * Puts a result into an array for the backend: the time until which the result is fresh, then the result. A
+ * result that is undefined or an array is always put into such an array. So every array in the backend has
  * this form.
  */
 function entryOf(value: unknown, freshUntilMs: number): readonly unknown[] {
@@ -481,7 +481,7 @@ class NoKey extends Error {}
 
 /** Maximum length of a key in characters. A digest replaces a longer key. */
 const LONGEST_KEY = 256;
-/** Maximum number of nested levels in an argument. The limit also refuses cycles. */
+/** Maximum number of nested levels in an argument. An argument that contains itself exceeds this limit. */
 const DEEPEST = 32;
 
 /** Returns the key of a list of arguments. @throws NoKey */

@@ -84,7 +84,7 @@ export class LruIndex {
     return slot;
   }
 
-  /** Frees a slot. */
+  /** Removes the key of a slot, and frees the slot. */
   remove(slot: number): void {
     this.#slots.delete(this.#keys[slot]!);
     this.#keys[slot] = '';
@@ -94,7 +94,8 @@ export class LruIndex {
   }
 
   /**
-   * Replaces the least recently used key by a new key. Returns the slot of both. The index must not be empty.
+   * Replaces the least recently used key by a new key, which gets the same slot. Returns the slot. The index
+   * must not be empty.
    */
   replaceOldest(key: string): number {
     const slot = this.#links[HEAD + 1]!;

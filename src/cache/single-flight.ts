@@ -37,8 +37,8 @@ export class SharedCall<R> {
   }
 
   /**
-   * Waits for a copy of the result. If `signal` aborts, only this wait ends. The call is aborted when its
-   * last wait has ended.
+   * Waits for a copy of the result. If `signal` aborts, only this wait ends. The call is aborted when no
+   * caller waits for it any more.
    */
   wait(signal: AbortSignal | undefined): Promise<R> {
     this.#waiting++;

@@ -28,8 +28,8 @@ export interface CacheBackend {
 }
 
 /**
- * Store of records that are kept for their whole lifetime. A full store throws {@link StoreFull}, and never
- * drops live records.
+ * Store of records, each of which is kept until it expires or is deleted. A full store throws
+ * {@link StoreFull}, and never drops live records.
  */
 export interface RecordStore {
   /** Returns a record, or undefined if there is none or it has expired. */
@@ -56,9 +56,9 @@ export interface RateLimitRule {
 /** Result of an attempt. Times are whole milliseconds, rounded up. */
 export interface RateLimitResult {
   readonly isAllowed: boolean;
-  /** Number of attempts of cost 1 that would be allowed now. */
+  /** Number of attempts with the cost 1 that would be allowed now. */
   readonly remaining: number;
-  /** Time until an equal attempt would be allowed. It is 0 if this attempt was allowed. */
+  /** Time until an attempt with the same cost would be allowed. It is 0 if this attempt was allowed. */
   readonly retryAfterMs: number;
   /** Time until the bucket is full again. */
   readonly resetMs: number;
@@ -340,7 +340,9 @@ export function recordMembers(text: string): Readonly<Record<string, unknown>> {
   }
 }
 
-/** An entry of an {@link ExpiryHeap}. */
+/**
+ * An entry of an {@link ExpiryHeap}, with its time: when a record expires, or when a bucket is full again.
+ */
 interface Timed {
   readonly key: string;
   timeMs: number;
@@ -441,8 +443,8 @@ export interface RecordRateLimitStoreOptions {
 }
 
 /**
- * Maximum number of attempts to write a bucket. A write fails only if another process has changed the bucket
- * since it was read.
+ * Maximum number of times that one call tries to write a bucket. A write fails only if another process has
+ * changed the bucket since it was read.
  */
 const ATTEMPTS = 100;
 

@@ -69,8 +69,8 @@ export function parseValue(text: string): unknown {
 const REFUSED = -1;
 
 /**
- * Returns the number of members in an object and in all objects inside it. Returns REFUSED if one has a
- * forbidden name or is nested too deeply.
+ * Returns the number of members in an object and in all objects inside it. Returns REFUSED if an object has a
+ * member with a forbidden name, or is nested too deeply.
  */
 function countMembers(object: JsonObject, depth: number): number {
   if (depth > MAX_DEPTH) return REFUSED;
@@ -86,7 +86,8 @@ function countMembers(object: JsonObject, depth: number): number {
 }
 
 /**
- * Returns the number of members in all objects inside a value at this depth, or REFUSED as in countMembers().
+ * Returns the number of members in all objects inside a value. `depth` is the nesting level of the value.
+ * Returns REFUSED in the same cases as countMembers().
  */
 function countInside(value: unknown, depth: number): number {
   if (typeof value !== 'object' || value === null) return 0;
@@ -106,9 +107,9 @@ const SPACE = 0x20;
 const BACKSLASH = 0x5c;
 
 /**
- * Returns an upper limit for the number of names in a JSON text: the number of colons after a quote or white
- * space. If it equals the number of parsed members, no name occurs twice, and the slower check of each name
- * is skipped.
+ * Returns an upper limit for the number of member names in a JSON text: the number of colons after a quote or
+ * white space. If it equals the number of parsed members, no name occurs twice, and the slower check of each
+ * name is skipped.
  */
 function mostNames(text: string): number {
   let count = 0;
@@ -154,7 +155,10 @@ function endOfString(text: string, start: number): number {
   return index + 1;
 }
 
-/** Returns whether the string that ends at `end` is a name: a colon follows it, perhaps after white space. */
+/**
+ * Returns whether the JSON string that ends at `end` is the name of a member: a colon follows it, perhaps
+ * after white space.
+ */
 function isName(text: string, end: number): boolean {
   let index = end;
   while (text.charCodeAt(index) <= SPACE) index++;

@@ -140,8 +140,8 @@ const TAKEN: ReadonlySet<string> = new Set([
 
 /**
  * Creates a token for a subject. The key is the secret's UTF-8 bytes, so any HS256 library can verify the
- * token. Its claims are `sub`, `iat` and `exp`, then those of the options. If there are several secrets, its
- * header has the key id (`kid`).
+ * token. The claims are `sub`, `iat` and `exp`, then the claims of the options. If there are several secrets,
+ * the header of the token has the key id (`kid`).
  *
  * @throws SvcError `E_TOKEN_CLAIM` for an empty or non-string subject, and for claims that are reserved or
  *   cannot be written as JSON; `E_OPTION_RANGE`, `E_OPTION_UNKNOWN` for invalid options; `E_SECRET_WEAK`,
@@ -203,7 +203,7 @@ const READING = {
   maxLength: int(8_192, 64, 1_048_576),
 };
 
-/** Validated requirements for tokens. */
+/** Requirements for tokens, after validation. */
 export interface TokenChecks {
   readonly issuer: string | undefined;
   readonly audiences: ReadonlySet<string> | undefined;
@@ -285,7 +285,7 @@ export function readToken(
   const claims = objectOf(token.slice(first + 1, second));
   return claims === undefined
     ? 'payload'
-    : // issueOf() checks the types of the registered claims
+    : // the cast is safe: issueOf() has checked the types of the registered claims
       (issueOf(claims, checks, nowSeconds) ?? (claims as unknown as Claims));
 }
 
@@ -468,8 +468,8 @@ export class InvalidToken extends Unauthorized {
   readonly reason: TokenRefusal;
 
   constructor(reason: TokenRefusal) {
-    // Created without a stack trace, because the trace would always show the verifier. It would take ten
-    // times as long as the rest (test/bench/parts.mjs --only='HS256 tokens').
+    // Created without a stack trace, because the trace would always show the verifier. Capturing it would
+    // take ten times as long as the rest of the refusal (test/bench/parts.mjs --only='HS256 tokens').
     const limit = Error.stackTraceLimit;
     Error.stackTraceLimit = 0;
     super('The access token is invalid or has expired', REFUSED);

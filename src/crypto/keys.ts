@@ -36,8 +36,8 @@ const LEAST_SECRET_BYTES = 32;
  */
 const MOST_SECRETS = 16;
 /**
- * Maximum number of cached keyrings. The oldest is evicted. A program has one keyring, or one for each
- * tenant.
+ * Maximum number of cached keyrings. When there are more, the oldest is removed. A program has one keyring,
+ * or one for each tenant.
  */
 const MOST_RINGS = 256;
 /**
@@ -260,8 +260,8 @@ const LEAST_RANDOM_CHARACTERS = 12;
  */
 const LEAST_ENTROPY_BITS = 80;
 /**
- * Maximum share of characters that differ by at most one from the character before them. In 32 random
- * hexadecimal digits, the share is about a fifth.
+ * Maximum share of characters whose code differs by at most one from the code of the previous character. In
+ * 32 random hexadecimal digits, the share is about a fifth.
  */
 const MOST_RISING = 0.7;
 
@@ -283,7 +283,9 @@ function periodOf(secret: string): number {
   return secret.length;
 }
 
-/** Returns the share of characters that differ by at most one from the character before them. */
+/**
+ * Returns the share of characters whose code differs by at most one from the code of the previous character.
+ */
 function risingPart(secret: string): number {
   let rising = 0;
   for (let index = 1; index < secret.length; index++) {
@@ -325,7 +327,7 @@ const OUTER_PAD = 0x5c;
  * itself takes most of the time.
  */
 const MOST_CHARACTERS = 2_048;
-// large enough, because a UTF-16 unit has at most three bytes in UTF-8
+// large enough for a text of that length, because a UTF-16 unit has at most three bytes in UTF-8
 const room = Buffer.allocUnsafeSlow(BLOCK_BYTES + 3 * MOST_CHARACTERS);
 
 /** Buffers that begin with a key block. The text or the inner hash is written after it. */

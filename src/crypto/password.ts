@@ -51,7 +51,7 @@ export interface PasswordOptions {
 export interface CheckPasswordOptions extends PasswordOptions {
   /**
    * Called with a new hash that you store, if the password is correct and {@link needsRehash} returns true.
-   * It is awaited, and its errors are thrown. It is not called if too many hashes wait.
+   * It is awaited, and its errors are thrown. It is not called if too many hashes are waiting to be computed.
    */
   readonly rehash?: ((fresh: string) => unknown) | undefined;
 }
@@ -69,8 +69,9 @@ const MAX_STORED_CHARACTERS = 512;
  * Hashes a password. Two hashes of the same password differ.
  *
  * @throws BadRequest for a password that is empty, longer than 4,096 bytes in UTF-8, malformed, or ends in
- *   NUL; HTTPException 503 with `Retry-After` if too many hashes wait; SvcError `E_OPTION_RANGE`,
- *   `E_OPTION_UNKNOWN` for invalid options, `E_SECRET_WEAK`, `E_SECRET_FORM` for invalid peppers
+ *   NUL; HTTPException 503 with `Retry-After` if too many hashes are waiting to be computed; SvcError
+ *   `E_OPTION_RANGE`, `E_OPTION_UNKNOWN` for invalid options, `E_SECRET_WEAK`, `E_SECRET_FORM` for invalid
+ *   peppers
  */
 export async function hashPassword(password: string, options: PasswordOptions = {}): Promise<string> {
   const hashing = read('hashPassword()', options);
@@ -87,8 +88,8 @@ export async function hashPassword(password: string, options: PasswordOptions = 
  * for a valid one. So the response time of `checkPassword(password, user?.passwordHash)` does not reveal
  * which users exist.
  *
- * @throws HTTPException 503 with `Retry-After` when too many hashes wait; SvcError for invalid options, as
- *   {@link hashPassword} does
+ * @throws HTTPException 503 with `Retry-After` when too many hashes are waiting to be computed; SvcError for
+ *   invalid options, as {@link hashPassword} does
  */
 export async function checkPassword(
   password: string,
@@ -258,7 +259,7 @@ async function freshHash(password: Buffer, { algorithm, iterations, peppers }: H
   return `$pbkdf2-${algorithm}$${parameters}$${unpadded(salt)}$${unpadded(hash)}`;
 }
 
-/** Calls `rehash` with a new hash. Does nothing if too many hashes wait. */
+/** Calls `rehash` with a new hash. Does nothing if too many hashes are waiting to be computed. */
 async function offer(
   rehash: (fresh: string) => unknown,
   password: Buffer,
@@ -274,8 +275,8 @@ async function offer(
  */
 const MOST_AT_ONCE = 3;
 /**
- * Maximum number of hashes that wait. All of them together take some seconds; clients at the end of a longer
- * queue would give up.
+ * Maximum number of hashes that wait to be computed. Computing so many hashes takes some seconds; clients at
+ * the end of a longer queue would give up.
  */
 const MOST_WAITING = 64;
 const RETRY_AFTER_SECONDS = '2';
@@ -293,7 +294,7 @@ async function derive(
 ): Promise<Buffer> {
   if (running < MOST_AT_ONCE) running++;
   else if (waiting.length < MOST_WAITING)
-    // a computation that ends starts the next one that waits, and `running` stays the same
+    // when a computation ends, it starts the next waiting one, and `running` does not change
     await new Promise<void>((resolve) => waiting.push(resolve));
   else
     throw new HTTPException(503, 'Too many passwords are being checked; try again later', {

@@ -10,7 +10,7 @@
 import { Conflict, UnprocessableContent, type HTTPException } from '../base/errors.ts';
 import { ConstraintViolation, type ConstraintKind } from './errors.ts';
 
-/** Response to one kind of constraint violation. */
+/** How a client is informed of one kind of constraint violation. */
 export interface ConflictRule {
   /** Text for the client, sent as the problem's `detail`. */
   readonly detail: string;
@@ -18,7 +18,7 @@ export interface ConflictRule {
   readonly status?: 409 | 422 | undefined;
   /**
    * Path of the rejected value in the request body, for example `email` or `['home', 'city']`. The response
-   * lists this path in `errors`, like the path of input that fails its schema.
+   * lists this path in the member `errors`, like the path of a value that does not match its schema.
    */
   readonly field?: string | readonly (string | number)[] | undefined;
 }
@@ -30,7 +30,7 @@ export interface ConflictRule {
  */
 export type ConflictRules = Readonly<Record<string, string | ConflictRule>>;
 
-/** General texts, by the kind of the violation, for conflictOn() without rules. */
+/** General texts for clients, by the kind of the violation. conflictOn() without rules uses them. */
 const DETAILS: Readonly<Record<ConstraintKind, string>> = {
   unique: 'There is such an entry already',
   exclusion: 'The entry collides with another one',

@@ -58,7 +58,10 @@ interface DatabaseDeps {
    */
   readonly conversion?: Conversion | undefined;
   readonly name?: string | undefined;
-  /** Called with the seconds that a caller waited for a connection. Not called when a connection was free. */
+  /**
+   * Called when a caller has waited for a connection, with the seconds that it waited. Not called when a
+   * connection was free.
+   */
   readonly onWait?: ((seconds: number) => void) | undefined;
 }
 
@@ -324,7 +327,7 @@ export class Database extends Session {
     late: Promise<unknown> | undefined,
     error: unknown,
   ): Promise<unknown> {
-    await late?.catch(() => undefined); // ignore the error, because the caller has received it already
+    await late?.catch(() => undefined); // ignore the error of the late statement: the caller gets `error`
     return undo(connection, endingLimit(limit, 0, this.#clock), error);
   }
 
@@ -338,8 +341,8 @@ export class Database extends Session {
   }
 
   /**
-   * Returns the connection. While the diagnostics channel `svc:db:query` has subscribers, returns a wrapper
-   * that publishes its statements.
+   * Returns the connection itself. While the diagnostics channel `svc:db:query` has subscribers, returns a
+   * wrapper that publishes its statements.
    */
   #traced(connection: Connection): Connection {
     return queries.hasSubscribers ? tracedConnection(connection, this.dialect, this.#name) : connection;
@@ -380,7 +383,7 @@ async function* withinLimit(
   let hasEnded = false;
   const within = <T>(work: Promise<T>): Promise<T> =>
     settledBy(work, limit, clock, () => {
-      hasEnded = true; // the caller has an error, so `finally` need not wait for the source
+      hasEnded = true; // the caller gets the error of the limit, so `finally` need not wait for the source
       void rows.return?.().catch(() => undefined);
     });
   try {

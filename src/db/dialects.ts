@@ -6,7 +6,10 @@ import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
 import type { BeginOptions, Dialect } from './driver.ts';
 
-/** Longest name in bytes that every engine keeps whole: PostgreSQL allows 63 bytes, MySQL 64 characters. */
+/**
+ * Length in bytes of the longest name that no engine shortens: PostgreSQL allows 63 bytes, MySQL 64
+ * characters.
+ */
 const MAX_NAME_BYTES = 63;
 
 /**
@@ -42,8 +45,8 @@ const WRITES = new RegExp(
 );
 
 /**
- * Returns the table, and the schema if given, that an `insert`, `replace` or `update` names at its start.
- * Returns undefined for other statements.
+ * Returns the table, and the schema if given, into which an `insert`, `replace` or `update` writes. Returns
+ * undefined for other statements.
  */
 export function writtenTable(
   sql: string | undefined,

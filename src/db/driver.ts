@@ -78,7 +78,7 @@ export interface Limit {
  */
 export type Isolation = 'read committed' | 'repeatable read' | 'serializable';
 
-/** Options that begin a transaction. */
+/** Options for the start of a transaction. */
 export interface BeginOptions {
   readonly isolation: Isolation | undefined;
   readonly isReadOnly: boolean;
@@ -125,8 +125,8 @@ export interface Connection {
     limit: Limit | undefined,
   ): Awaitable<number>;
   /**
-   * Yields rows in batches, which are read on demand. The statement ends when the reader leaves the loop
-   * early.
+   * Yields rows in batches, which are read on demand. When the reader leaves its loop early, the statement
+   * ends.
    */
   stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]>;
   /** Runs several statements without parameters, for migrations. Stops at the first statement that fails. */
@@ -143,9 +143,9 @@ export interface Connection {
   rollback(limit?: Limit): Awaitable<void>;
   /** Sets a savepoint. Its name, which the library chooses, has only letters, digits and underscores. */
   savepoint(name: string, limit?: Limit): Awaitable<void>;
-  /** Removes a savepoint, and keeps what happened after it. */
+  /** Removes a savepoint, and keeps all changes that were made after it. */
   releaseSavepoint(name: string, limit?: Limit): Awaitable<void>;
-  /** Undoes everything after the savepoint, and removes the savepoint. */
+  /** Undoes all changes that were made after the savepoint, and removes the savepoint. */
   rollbackTo(name: string, limit?: Limit): Awaitable<void>;
   /**
    * Makes the driver close this connection instead of lending it again, because its session has settings that

@@ -215,13 +215,13 @@ export class StalePlan extends StatementError {
   }
 }
 /**
- * A value does not fit its column, no column could store it, or an operation is not defined for it. Either
+ * A value does not fit its column, cannot be stored in any column, or is not valid for an operation. Either
  * the server refused the value, or this client refused to send it.
  */
 export class DataError extends DatabaseError {
   override readonly code = 'data';
 }
-/** A write on a connection or transaction that only reads. */
+/** The statement writes, but its connection or transaction is read-only. */
 export class ReadOnly extends DatabaseError {
   override readonly code = 'read_only';
 }
@@ -238,8 +238,8 @@ export class CommitOutcomeUnknown extends DatabaseError {
   override readonly code = 'commit_unknown';
 }
 /**
- * The engine rolled the transaction back itself, after an error that the callback caught. None of the
- * transaction's changes remain.
+ * The engine itself rolled the transaction back after an error, which the callback of the transaction then
+ * caught. None of the transaction's changes remain.
  */
 export class TransactionAborted extends DatabaseError {
   override readonly code = 'transaction_aborted';

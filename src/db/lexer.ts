@@ -9,8 +9,8 @@
  *   Postgres  ' "          E'...'                 --, nested block       ? $1, ?? operator   $tag$ ... $tag$
  *   MySQL     ' " `        ' "                    -- and space, #, block ?                   executable comments
  *
- * MySQL runs the text of an executable comment. So its opening mark, its closing mark and each word in it are
- * tokens.
+ * MySQL runs the text of an executable comment, such as one that begins with `/*!`. So the lexer returns its
+ * opening mark, its closing mark and each word in it as tokens.
  */
 import type { Dialect } from './driver.ts';
 
@@ -94,14 +94,14 @@ export class Lexer {
   start = 0;
   end = 0;
   /**
-   * Whether the current token is a quote or comment without an end. Such a token reaches to the end of the
-   * text.
+   * Whether the current token is a quoted text or a comment without an end. Such a token reaches to the end
+   * of the text.
    */
   isOpen = false;
   readonly #syntax: Syntax;
   readonly #space: RegExp;
   readonly #escaping: string;
-  /** Whether the previous token was the E of E'...', so that backslashes are escapes in this string. */
+  /** Whether the previous token was the E of a string E'...', in which backslashes are escapes. */
   #isBehindE = false;
   #isExecutable = false;
 

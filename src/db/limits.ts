@@ -20,8 +20,8 @@ export interface QueryOptions {
   /** Time limit in milliseconds, 0 ... 2_147_483_647. The default 0 means no limit. */
   readonly timeoutMs?: number | undefined;
   /**
-   * Marks a long read. SQLite runs it on a connection other than the writing one, in a separate process if
-   * the database has `readers`.
+   * Marks a statement that reads for a long time. SQLite runs it on a connection other than the writing one,
+   * in a separate process if the database has `readers`.
    */
   readonly longRead?: boolean | undefined;
 }
@@ -148,8 +148,8 @@ export function limitReached(
 }
 
 /**
- * Calls `reached` once, when the limit is reached; at once if it was reached before. Disposing the result
- * stops watching.
+ * Calls `reached` once, when the limit is reached. If it was reached before, calls `reached` at once.
+ * Disposing of the result stops watching.
  */
 export function watchLimit(
   limit: Limit | undefined,
@@ -196,7 +196,7 @@ export async function sleepWithin(
   const abort = new AbortController();
   const watched = watchLimit(limit, clock, (error) => abort.abort(error), sql);
   try {
-    // not clock.after(), whose timer would not keep a process alive that only waits for a lock
+    // do not use clock.after(): its timer would not keep a process alive that only waits for a lock
     await clock.sleep(ms, abort.signal);
   } finally {
     watched?.[Symbol.dispose]();

@@ -45,8 +45,9 @@ export interface PoolOptions {
    */
   readonly idleSeconds?: number | undefined;
   /**
-   * Lifetime of a connection in seconds, 10 ... 604_800. The lifetime of each connection differs at random by
-   * up to a tenth. A connection that is older is closed when its caller returns it. Default 1_800.
+   * Lifetime of a connection in seconds, 10 ... 604_800. The lifetime of each connection differs from this
+   * number at random by up to a tenth. A connection whose lifetime has passed is closed when its caller
+   * returns it. Default 1_800.
    */
   readonly maxLifetimeSeconds?: number | undefined;
   /**
@@ -56,8 +57,9 @@ export interface PoolOptions {
    */
   readonly reset?: 'transaction' | 'full' | undefined;
   /**
-   * Seconds after which a connection that was not returned is logged together with the stack of its caller, 1
-   * ... 86_400; 0 disables reports. Default 0. With a DatabasePlugin the default is 30, or 0 in production.
+   * Seconds after which a connection that its caller has not returned is logged, together with the stack of
+   * that caller, 1 ... 86_400; 0 disables the log. Default 0. With a DatabasePlugin the default is 30, or 0
+   * in production.
    */
   readonly leakSeconds?: number | undefined;
   /**
@@ -159,9 +161,12 @@ interface DatabaseObserver {
    * reached, so the pool does not log it.
    */
   readonly isCommand?: boolean | undefined;
-  /** Called with the seconds of each statement. */
+  /** Called after each statement with its duration in seconds. */
   readonly onStatement?: ((seconds: number) => void) | undefined;
-  /** Called with the seconds that a caller waited for a connection. Not called when a connection was free. */
+  /**
+   * Called when a caller has waited for a connection, with the seconds that it waited. Not called when a
+   * connection was free.
+   */
   readonly onWait?: ((seconds: number) => void) | undefined;
   /** Called for each event of the connection pool of a server. */
   readonly onPoolEvent?: ((kind: PoolEventKind) => void) | undefined;

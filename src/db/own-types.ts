@@ -27,7 +27,7 @@ export interface OwnType {
 /** Conversions of custom types, by lower-case type name. */
 export type OwnTypes = ReadonlyMap<string, CheckedType>;
 
-/** Conversions of one type, with errors that name the type. */
+/** Conversions of one custom type. Their errors contain the name of the type. */
 export interface CheckedType {
   readonly parse: ((value: unknown) => unknown) | undefined;
   readonly encode: ((value: unknown) => unknown) | undefined;

@@ -15,7 +15,7 @@ import { NUL, Splitter, isTransactionControl } from './script.ts';
 import { TextCache } from './statements.ts';
 import type { Dialect } from './driver.ts';
 
-/** Effects of a statement that the SQLite driver needs to know. */
+/** How a statement affects the database, as far as the SQLite driver must know it. */
 type StatementKind =
   /** Only reads. */
   | 'select'

@@ -395,7 +395,8 @@ export class DatabaseMetrics {
   }
 
   /**
-   * Returns the metrics of an application. All its databases share one declaration.
+   * Returns the metrics of an application. The first call declares them, for all databases of the
+   * application.
    *
    * @throws SvcError `E_METRIC` when the name of a metric is taken
    */

@@ -10,9 +10,8 @@
  * MySQL and MariaDB cannot express `add` in one statement. On them, the store first tries to insert the
  * record, and then to update an expired one.
  *
- * Deadlines use the given clock, not the database's. The clocks of all machines must agree to within the
- * error that is acceptable for a record's lifetime. Writes also delete expired records, a limited number each
- * time.
+ * Deadlines use the given clock, not the database's. If the clocks of two machines differ, the lifetime of a
+ * record may be wrong by this difference. Writes also delete expired records, a limited number each time.
  */
 import { randomInt } from 'node:crypto';
 import { systemClock, type Clock } from '../base/clock.ts';
@@ -31,7 +30,7 @@ export interface DatabaseRecordStoreOptions {
   readonly table?: string | undefined;
   /**
    * Maximum number of records, including expired ones that are not deleted yet, 1 ... 1_000_000_000. Default
-   * 1_000_000. Up to 16 processes that write at once keep this limit exactly.
+   * 1_000_000. The limit is exact while at most 16 processes write.
    */
   readonly maxRecords?: number | undefined;
   readonly clock?: Clock | undefined;

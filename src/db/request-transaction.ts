@@ -86,7 +86,7 @@ function sourceOf(given: RequestTransactionOptions): TransactionSource {
 
 /** Calls a handler or dependency so that statements on the database itself are refused inside it. */
 function inside(tx: unknown, work: () => unknown): unknown {
-  // every function that this file passes to inside() provides a transaction
+  // the cast is safe: every dependency that this file combines with inside() provides a transaction
   return (tx as Transaction).surround(work);
 }
 

@@ -67,8 +67,8 @@ export function limitsOf(options: VerbOptions): QueryOptions | undefined {
 }
 
 /**
- * Maximum number of column lists whose compiled readers are cached per schema. When another list comes, the
- * cache is emptied.
+ * Maximum number of column lists whose compiled readers are cached per schema. When a further list of columns
+ * occurs, the cache is emptied.
  */
 const MAX_READINGS = 100;
 

@@ -49,8 +49,8 @@ const OPENS_BLOCK = /if|loop|while|case|repeat(?!\s*\()|for\s+\S+\s+in\b/iy;
 /** Tokens after which a statement in a body may begin. */
 const BEFORE_STATEMENT = /^(?:;|:|begin|then|else|do|loop|repeat)$/;
 /**
- * Last words before the body of a procedure or function. BEFORE_NAME has words after which a name, type or
- * text comes before the body.
+ * Tokens that may come directly before the body of a procedure or function. After a word of BEFORE_NAME comes
+ * a name, type or text, and then the body.
  */
 const HEAD_END = /^(?:\)|sql|data|definer|invoker|deterministic|unsigned)$/;
 const BEFORE_NAME = /^(?:returns|charset|set|collate|comment)$/;
@@ -237,8 +237,8 @@ export class Splitter implements SplitScript {
     if (word === 'end') this.#closed = this.#blocks.pop();
     else if (this.#last === 'end') {
       const isItsOwn =
-        // whether `end` has closed the block that this word names; MariaDB's Oracle mode ends `while` and
-        // `for` with `end loop`
+        // whether the previous `end` has closed a block of the kind that `word` names; MariaDB's Oracle mode
+        // ends `while` and `for` with `end loop`
         this.#closed === word || (word === 'loop' && /^(?:while|for)$/.test(this.#closed ?? ''));
       if (BLOCK.test(word) && this.#closed !== undefined && !isItsOwn) this.#blocks.push(this.#closed);
     } else if ((word === 'begin' && hasBody) || (word === 'atomic' && this.#last === 'begin'))

@@ -348,7 +348,7 @@ function quotedTable(table: string | Sql, dialect: Dialect): string {
   return table.text(dialect);
 }
 
-/** Number of rows of an async iterable that are collected and written together. */
+/** Number of rows that are collected from an async iterable before they are written together. */
 const CHUNK_ROWS = 1_000;
 
 /**

@@ -11,7 +11,7 @@ export interface TimingOptions {
   readonly log: Logger | undefined;
   /** Milliseconds after which a statement is logged; 0 disables the log. */
   readonly slowStatementMs: number;
-  /** Called with the seconds that each statement took. */
+  /** Called after each statement with its duration in seconds. */
   readonly onStatement?: ((seconds: number) => void) | undefined;
 }
 

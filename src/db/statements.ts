@@ -82,8 +82,8 @@ export class PreparedStatements<S, H extends string | number> extends TextCache<
   }
 
   /**
-   * Removes all statements without closing them. Call it after the server has dropped all its prepared
-   * statements.
+   * Removes all statements from the cache without closing them on the server. Call it after the server has
+   * dropped all prepared statements of the connection.
    */
   reset(): void {
     this.clear();

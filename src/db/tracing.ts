@@ -4,7 +4,7 @@
  *
  *   start -> end -> [error ->] asyncStart -> asyncEnd        published by src/observability/traced.ts
  *
- * SQLite answers at once, so its statements publish no asyncStart and no asyncEnd.
+ * A SQLite statement runs synchronously, so it publishes no asyncStart and no asyncEnd.
  */
 import { tracingChannel, type TracingChannel } from 'node:diagnostics_channel';
 import { traced } from '../observability/traced.ts';
@@ -90,7 +90,7 @@ export function tracedConnection(inner: Connection, dialect: Dialect, name: stri
   if (known !== undefined) return known;
   const methods: Record<string, unknown> = {};
   for (const [method, textOf] of Object.entries(TEXTS)) {
-    // undefined, because TEXTS also lists two methods that some connections do not have
+    // the method may be undefined: TEXTS also lists two methods that some connections do not have
     const work = inner[method as 'commit'] as ((...args: unknown[]) => Awaitable<unknown>) | undefined;
     if (work !== undefined)
       methods[method] = (...args: unknown[]) =>

@@ -91,7 +91,10 @@ export class Transaction extends Session {
    * wait.
    */
   #late = 0;
-  /** Settles when the transaction has ended, if its caller no longer waits for that. Never rejects. */
+  /**
+   * Settles when the transaction has ended. Set when the caller of the transaction stops waiting for its end.
+   * Never rejects.
+   */
   #behind: Promise<unknown> | undefined;
 
   /** @internal */

@@ -117,9 +117,9 @@ export function isUndoneTogether(dialect: Dialect, { hasTransaction, statements 
 }
 
 /**
- * Runs `work` under the migration lock, in a transaction if `hasTransaction`. Under the lock, it reads the
- * applied migrations and passes them to `isStill`. If that returns false, `work` does not run. Returns
- * whether `work` ran.
+ * Runs `work` while it holds the migration lock, in a transaction if `hasTransaction` is true. It first reads
+ * the applied migrations under the lock, and passes them to `isStill`. If `isStill` returns false, `work`
+ * does not run. Returns whether `work` ran.
  */
 export async function locked(
   connection: Connection,
@@ -169,8 +169,8 @@ async function inTransaction<T>(connection: Connection, limit: Limit, work: () =
 }
 
 /**
- * Begins a transaction. Continues to wait after the database's lock timeout, because a migration of another
- * process may take longer.
+ * Begins a transaction. After the database's lock timeout, it tries again until `limit` is reached, because a
+ * migration of another process may take longer.
  */
 async function begin(connection: Connection, limit: Limit): Promise<void> {
   for (;;) {

@@ -70,7 +70,7 @@ export interface UnfinishedMigration {
   readonly statements: readonly Pick<Statement, 'text' | 'line'>[];
 }
 
-/** Sentences for messages: which changes of a failed migration are left in the database. */
+/** Parts of messages that state which changes of a failed migration are left in the database. */
 const UNDONE = 'none of its changes remain in the database';
 const UNFINISHED = 'the changes of earlier statements remain, and the migration is unfinished';
 
@@ -128,9 +128,9 @@ export class Migrator {
    * Applies pending migrations, up to and including the id `to`, each in its own transaction. Skips
    * migrations that another process applies meanwhile. Returns the migrations that this call applied.
    *
-   * @throws SvcError `E_MIGRATION_FAILED` with file, line and statement; `E_MIGRATION_CHANGED`,
-   *   `E_MIGRATION_ORDER`, `E_MIGRATION_UNFINISHED` when applied migrations do not match the sources;
-   *   `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED` when the sources are invalid
+   * @throws SvcError `E_MIGRATION_FAILED` when a statement fails, with its file, line and text;
+   *   `E_MIGRATION_CHANGED`, `E_MIGRATION_ORDER`, `E_MIGRATION_UNFINISHED` when applied migrations do not
+   *   match the sources; `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED` when the sources are invalid
    */
   async up({
     to,
@@ -255,8 +255,8 @@ export class Migrator {
   }
 
   /**
-   * Repeats `step` until it returns undefined. Each step gets a clean session, so the settings of one
-   * migration do not affect the next.
+   * Calls `step` repeatedly until it returns undefined. Each step gets a clean session, so the settings of
+   * one migration do not affect the next.
    */
   async #repeat(
     signal: AbortSignal | undefined,
@@ -297,8 +297,8 @@ export class Migrator {
   }
 
   /**
-   * Chooses the next migration without a lock. The caller checks the choice again under the lock. Waits while
-   * another process still runs an unfinished migration.
+   * Chooses the next migration without a lock. After it has taken the lock, the caller checks that this
+   * migration is still the next one. Waits while another process still runs an unfinished migration.
    */
   async #chosen(connection: Connection, limit: Limit, choose: Choose): Promise<Task | undefined> {
     const { dialect } = this.#database;
@@ -354,7 +354,8 @@ export class Migrator {
             await begin();
             for (const statement of script.statements)
               await runStatement(connection, script, statement, UNDONE);
-            // the commit checks deferred constraints, so its errors count as errors at the end of the script
+            // the commit checks deferred constraints, so its errors are reported as errors at the end of the
+            // script
             isAtEnd = true;
             await end();
           }),
@@ -443,8 +444,8 @@ export class Migrator {
 // -- functions that use a connection --
 
 /**
- * Returns the place in which the connection looks up names without a schema: PostgreSQL's search path, or
- * MySQL's current database.
+ * Returns the setting that determines where the connection looks up names without a schema: PostgreSQL's
+ * search path, or MySQL's current database.
  */
 async function homeOf(connection: Connection, dialect: Dialect): Promise<string | null> {
   if (dialect === 'sqlite') return null;
@@ -499,8 +500,8 @@ async function checkForeignKeys(connection: Connection, { origin }: Script, outc
 }
 
 /**
- * Converts a database error after the last statement into `E_MIGRATION_FAILED`. Returns a lost connection
- * unchanged, because then the outcome is unknown.
+ * Converts a database error after the last statement into `E_MIGRATION_FAILED`. Returns a ConnectionLost
+ * error unchanged, because then the outcome is unknown.
  */
 function endFault({ origin }: Script, error: unknown, outcome: string): unknown {
   if (

@@ -85,7 +85,7 @@ function readSeeds(directory: string, dialect: Dialect): readonly { file: string
   return [...names.values()].flatMap((group) => {
     const engine = preferredFiles(dialect).find((each) => group.some((seed) => seed.dialect === each));
     const seed = group.find((each) => each.dialect === engine);
-    if (seed === undefined) return []; // all files with this seed's name are for other engines
+    if (seed === undefined) return []; // the files with this seed's name are all for other engines
     const script = readScript(
       directory,
       seed.file,

@@ -41,7 +41,7 @@ export interface MigrationSources {
 
 /** Statements of a migration, and how they run. */
 export interface Script {
-  /** File, or plugin and id of the migration, for messages. */
+  /** File name, or plugin and id of the migration, for messages. */
   readonly origin: string;
   readonly statements: readonly Statement[];
   readonly hasTransaction: boolean;
@@ -93,8 +93,8 @@ export function readMigrations({ directory, contributed }: MigrationSources, dia
 }
 
 /**
- * Returns the engines whose files an engine accepts, the preferred one first. Undefined stands for files
- * without an engine in their names.
+ * Returns the engines whose files are used for a database of this dialect, the preferred engine first.
+ * Undefined stands for files without an engine in their names.
  */
 export function preferredFiles(dialect: Dialect): readonly (Dialect | undefined)[] {
   return dialect === 'mariadb' ? ['mariadb', 'mysql', undefined] : [dialect, undefined];
@@ -180,7 +180,7 @@ function readDirectory(directory: string, dialect: Dialect): Migration[] {
   checkNumbers(directory, files, numbers);
   return [...numbers.values()].flatMap((group) => {
     const up = fileFor(group, 'up', dialect);
-    if (up === undefined) return []; // all files with this migration's number are for other engines
+    if (up === undefined) return []; // the files with this migration's number are all for other engines
     const text = readText(directory, up.file);
     const down = fileFor(group, 'down', dialect);
     return {
@@ -352,7 +352,7 @@ function scriptOf(
 }
 
 /**
- * Returns the directives in the comments before the first statement. Reads every kind of comment: if
+ * Returns the directives in the comments before the first statement. Reads comments of every syntax: if
  * "no-foreign-keys" were missed, `drop table` could delete rows of other tables.
  */
 function directivesOf(head: readonly string[], refuse: (problem: string) => SvcError): string[] {

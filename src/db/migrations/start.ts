@@ -81,8 +81,8 @@ export async function migrateAtStart(
   if (missing.length > 0) throw new SvcError('E_MIGRATION_PENDING', [name, missing.map(labelOf)]);
   for (const each of states) {
     if (each.state !== 'applied')
-      // a warning and not an error: an older version of the application must be able to start with a newer
-      // database
+      // a warning and not an error: after the migrations of a newer version, an older version must still be
+      // able to start
       log.warn(`migration_${each.state}`, { database: name, id: each.id, name: each.name });
   }
 }

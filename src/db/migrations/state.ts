@@ -27,15 +27,15 @@ export interface Applied {
   readonly applied_at: string | null;
 }
 
-/** The next migration to run, and its script. */
+/** A migration to run, and the script that applies or undoes it. */
 export interface Task {
   readonly migration: Migration;
   readonly script: Script;
 }
 
 /**
- * Chooses the next migration to run from the rows of `svc_migrations`. Throws when the rows do not match the
- * sources.
+ * Chooses the next migration to run, depending on the rows of `svc_migrations`. Throws when the rows do not
+ * match the sources.
  */
 export type Choose = (rows: readonly Applied[]) => Task | undefined;
 

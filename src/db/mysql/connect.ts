@@ -37,8 +37,8 @@ import type { MySqlConnectionOptions } from './url.ts';
 const CANCEL_MS = 4_000;
 const SELF_SIGNED = 'DEPTH_ZERO_SELF_SIGNED_CERT';
 /**
- * Matches names of proxies in the version that the server reports. These proxies cannot handle a second
- * request before they have answered the first one.
+ * Matches names of proxies in the version that the server reports. These proxies cannot handle a request that
+ * arrives before their reply to the previous request.
  */
 const PROXY = /proxysql|maxscale|aurora|rds.?proxy|vitess|planetscale/i;
 
@@ -46,8 +46,8 @@ const PROXY = /proxysql|maxscale|aurora|rds.?proxy|vitess|planetscale/i;
  * Returns a connection that is ready for statements.
  *
  * @throws ConnectionLost when the server is unreachable or unavailable; QueryTimeout or QueryCanceled when
- *   `limit` ends; DatabaseError with the error number of the server; SvcError `E_DB_CONNECT` for a permanent
- *   failure
+ *   `limit` is reached; DatabaseError with the error number of the server; SvcError `E_DB_CONNECT` for a
+ *   permanent failure
  */
 async function connectMySql(
   host: ServerHost,
@@ -208,9 +208,8 @@ async function cancel(
 }
 
 /**
- * Returns whether the cache must have a separate prepared statement for each combination of value types.
- * MySQL 8.0.22 and newer needs this. Earlier 8.0 versions are treated alike, although they need only one
- * statement.
+ * Returns whether a statement must be prepared separately for each combination of value types. This is
+ * necessary in MySQL 8.0.22 and newer. It is also done in earlier 8.0 versions, where it is not necessary.
  */
 function pinsTypes({ version, isMariaDb }: Greeting): boolean {
   return !isMariaDb && Number.parseInt(version, 10) >= 8;

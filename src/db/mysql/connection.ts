@@ -203,8 +203,8 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
   }
 
   /**
-   * Runs `work`, which writes many rows. Adds details to an error of `work`, see {@link
-   * MySqlRunner.explained}.
+   * Runs `work`, which writes many rows. Throws its error with the details that {@link MySqlRunner.explained}
+   * adds.
    */
   async #many<T>(sql: string, work: () => Promise<T>, limit: Limit | undefined): Promise<T> {
     try {
@@ -232,9 +232,9 @@ function hasMore({ status }: Exchange): boolean {
 }
 
 /**
- * SQL modes in which a value that does not fit is an error. Newer servers have most of them by default.
- * Without them, MySQL 5.6 truncates long values and stores 0 for invalid numbers. With NO_AUTO_VALUE_ON_ZERO,
- * a key of 0 is stored as 0.
+ * SQL modes in which a value that does not fit its column causes an error. Newer servers have most of them by
+ * default. Without them, MySQL 5.6 truncates long values and stores 0 for invalid numbers. With
+ * NO_AUTO_VALUE_ON_ZERO, a key of 0 is stored as 0.
  */
 const STRICT =
   'NO_AUTO_VALUE_ON_ZERO,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION';

@@ -75,11 +75,11 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
   }
 
   /**
-   * Waits until all replies of a request have arrived. When `limit` ends, cancels the statement on the
+   * Waits until all replies of a request have arrived. When `limit` is reached, cancels the statement on the
    * server. After an error, asks the server whether the transaction is still open, because some errors end
    * it.
    *
-   * @throws the error that the server reported, or the error of `limit`
+   * @throws the error that the server reported; QueryTimeout or QueryCanceled when `limit` is reached
    */
   async finish(exchange: Exchange, limit: Limit | undefined): Promise<Exchange> {
     const canceling = await this.ended(exchange, limit);
@@ -93,7 +93,7 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     return exchange;
   }
 
-  /** Waits after an error until the status of the transaction is known. finish() includes this wait. */
+  /** Waits after an error until the status of the transaction is known. finish() does this, too. */
   async settled(exchange: Exchange): Promise<void> {
     if (this.#isUncertain(exchange)) await this.#settle();
   }
@@ -125,8 +125,8 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
   }
 
   /**
-   * Handles a packet that belongs to no request. In such a packet, the server reports why it ends the
-   * connection.
+   * Handles a packet that is not a reply to a request. The only such packet is the error with which the
+   * server ends the connection.
    */
   #onUnasked(bytes: Buffer, at: number, end: number): void {
     if (bytes[at] !== REPLY.error)

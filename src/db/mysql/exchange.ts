@@ -26,7 +26,7 @@ type Kind = 'command' | 'query' | 'prepare' | 'execute' | 'fetch';
 /** Format of replies, on which the client and the server have agreed during the login. */
 export interface Dialogue {
   readonly capabilities: number;
-  /** Capability flags of MariaDB that both sides have. */
+  /** Capability flags of MariaDB that the client and the server both have. */
   readonly extended: number;
   readonly values: MySqlValueOptions;
 }
@@ -70,8 +70,8 @@ export class Exchange extends ServerExchange<RowPlan> {
   #step: Step = 'head';
   #isAtHead = true;
   /**
-   * Sequence number of the first packet of each reply, by the index of the reply. The usual number 1 is not
-   * stored.
+   * Sequence number of the first packet of each reply, by the index of the reply. The number 1, which is the
+   * usual one, is not stored.
    */
   #sequences: Map<number, number> | undefined;
   #written = 1;
@@ -328,8 +328,8 @@ export class Exchange extends ServerExchange<RowPlan> {
   }
 
   /**
-   * Whether a separate packet marks the end of column descriptions and of rows, as in servers before MySQL
-   * 5.7.
+   * Whether a separate packet follows the column descriptions, and another one the rows, as in servers before
+   * MySQL 5.7.
    */
   get #hasEnds(): boolean {
     return (this.#dialogue.capabilities & CAPABILITY.deprecateEof) === 0;

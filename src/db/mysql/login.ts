@@ -67,8 +67,8 @@ const MAX_PACKETS = 50;
 /** Maximum number of switches to another authentication method. Accounts with two methods switch twice. */
 const MAX_SWITCHES = 3;
 /**
- * Status bytes that the server sends for caching_sha2_password: the reply was correct, or the password itself
- * is needed.
+ * Status bytes that the server sends for caching_sha2_password. FAST means that the client's reply was
+ * correct. FULL means that the client must send the password itself.
  */
 const FAST = 0x03;
 const FULL = 0x04;
@@ -96,9 +96,9 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   #isUnproved = false;
   #plugin: AuthPlugin = 'mysql_native_password';
   #nonce: Buffer = Buffer.alloc(0);
-  /** Error to throw if the login fails after the server has requested {@link UNSPOKEN}. */
+  /** Error to throw if the login fails after the server has requested the method {@link UNSPOKEN}. */
   #unspoken: SvcError<'E_DB_CONNECT'> | undefined;
-  /** Hash of the password as the server stores it, if the plugin has such a hash. */
+  /** Hash of the password as the server stores it, if the authentication method has such a hash. */
   #hash: Buffer | undefined;
 
   /**

@@ -120,8 +120,8 @@ function rowInsertOf(sql: string, placeholders: number): RowInsert | undefined {
 }
 
 /**
- * Inserts rows in batches. Full batches use a cached statement. A large rest uses an uncached statement, and
- * a small rest is inserted row by row.
+ * Inserts rows in batches. Full batches use a cached statement. If many rows remain after the last full
+ * batch, they use an uncached statement. If few remain, they are inserted row by row.
  */
 async function insertSeveral(
   runner: MySqlRunner,
@@ -319,7 +319,7 @@ class Batch {
     this.#limit = limit;
   }
 
-  /** Whether a request has failed, so that further requests would be useless. */
+  /** Whether a request has failed. If so, the caller sends no further requests. */
   get hasFailed(): boolean {
     return this.#exchange?.error !== undefined || this.#conversation.isEnded;
   }
@@ -448,8 +448,8 @@ class Bulk {
   }
 
   /**
-   * Adds a row. Returns false if the row has other types or does not fit, so that it must begin the next
-   * request.
+   * Adds a row. Returns false if the values of the row have other types, or do not fit into this request.
+   * Then the row must begin the next request.
    * @throws DataError or SvcError for a value that cannot be sent
    */
   add(params: Params, row: number, isFirst: boolean): boolean {
@@ -481,7 +481,7 @@ class Bulk {
   end(): number {
     const { writer } = this.#runner.conversation;
     for (let index = 0; index < this.#types.length; index++) {
-      // not forEach(), which would skip empty elements of the list
+      // do not use forEach(), which skips empty elements of the list
       const known = this.#types[index] ?? TYPE.varString;
       writer.set(this.#typesAt + 2 * index, known & 0xff);
       writer.set(this.#typesAt + 2 * index + 1, known > 0xff ? 0x80 : 0);

@@ -50,8 +50,8 @@ export interface WireColumn {
   /** Declared length in bytes. */
   readonly length: number;
   /**
-   * Number of decimal digits. For a time, the number of digits after the seconds. 31 or 39 means a variable
-   * number.
+   * Number of decimal digits. For a time, the number of digits after the seconds. 31 and 39 mean that the
+   * number varies.
    */
   readonly decimals: number;
   /** Name of MariaDB's extended type: `uuid`, `inet6`, `json`, ... Empty for other types. */
@@ -160,7 +160,10 @@ export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   };
 }
 
-/** Parses an OK packet, beginning with its first byte. A packet of this form also marks the end of rows. */
+/**
+ * Parses an OK packet, beginning with its first byte. The packet that marks the end of rows has the same
+ * form.
+ */
 export function readOk(bytes: Buffer, at: number, end: number): Ok {
   const fields = new Fields(bytes, at + 1, end);
   const affectedRows = fields.length();

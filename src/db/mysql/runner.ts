@@ -6,8 +6,8 @@
  *
  * A script, or a statement that the server cannot prepare (error 1295), is sent as text by COM_QUERY.
  *
- * Some requests take several steps, for example a preparation or a long write. Until the last step, other
- * requests wait.
+ * Some requests are written in several steps, for example because a statement must be prepared first. Until
+ * the last step is complete, other requests wait.
  *
  * The message of a unique violation contains only the name of the key. The runner then asks the server for
  * the columns of the key, and adds them to the error.
@@ -184,7 +184,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     return { id: id ?? 0, sql: text, opened };
   }
 
-  /** Fetches the next rows of a cursor. */
+  /** Fetches further rows of a cursor. */
   async fetch({ id, sql, opened }: Cursor, rows: number, limit: Limit | undefined): Promise<Exchange> {
     while (this.mustWait) await this.turn();
     this.check(sql, limit);
@@ -207,8 +207,8 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   }
 
   /**
-   * Returns a prepared statement that accepts the types of `params`. It is from the cache, or else it is
-   * prepared now. Call release() after its use, and write no other request until then.
+   * Returns a prepared statement that accepts the types of `params`. If the cache has no such statement,
+   * prepares one. Call release() after its use, and write no other request until then.
    */
   async prepared(
     text: string,
@@ -231,8 +231,8 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   }
 
   /**
-   * Removes from the cache the prepared statements of a text that may be outdated: the first one, and the one
-   * for the types of `params`.
+   * Removes prepared statements of a text from the cache, because they may be outdated: the one that was
+   * prepared first, and the one for the types of `params`.
    */
   forget(text: string, params: Params): void {
     this.statements.delete(text);
@@ -317,8 +317,8 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   }
 
   /**
-   * Runs a statement again if its preparation was outdated, or if the server had too many prepared
-   * statements. Otherwise throws the error.
+   * Runs a statement again if it failed because the prepared statement was outdated, or because the server
+   * had too many prepared statements. Otherwise throws the error.
    */
   async #onceMore(request: Request, error: unknown, wasKnown: boolean): Promise<Exchange> {
     if (!(error instanceof DatabaseError) || this.conversation.isEnded) throw error;
@@ -377,7 +377,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     try {
       await this.conversation.finish(exchange, limit);
     } catch (error) {
-      // `limit` ended after the server had prepared the statement
+      // `limit` was reached after the server had prepared the statement
       if (exchange.statementId !== 0) this.statements.closeHandles(exchange.statementId);
       if (error instanceof DatabaseError && isUnpreparable(error))
         return { id: undefined, plan: undefined, kinds: undefined };
@@ -466,7 +466,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     );
   }
 
-  /** Writes a request with SQL text. `isAlone` is true when no other request is in the same write. */
+  /** Writes a request with SQL text. `isAlone` is true when no other request is sent together with it. */
   #writeQuery(text: string, wanted: RowsWanted, isAlone: boolean = true): Exchange {
     const { writer } = this.conversation;
     const before = writer.length;

@@ -38,8 +38,8 @@ const EXACT_FLOAT = 2 ** 24;
 const DAY_HOURS = 24;
 const MAX_YEAR = 9_999;
 /**
- * Maximum number of decimals of a time. A larger number in a column description means that the number of
- * decimals varies.
+ * Maximum number of decimals in the seconds of a time. A larger number in a column description means that the
+ * number of decimals varies.
  */
 const MAX_SCALE = 6;
 const TWO: readonly string[] = Array.from({ length: 100 }, (_, value) => String(value).padStart(2, '0'));
@@ -350,7 +350,7 @@ function instantOf(
 ): Date | string | null {
   const length = end - at;
   if (length >= 4 && bytes[at + 2] !== 0 && bytes[at + 3] !== 0) {
-    // the text is not null, because zero dates are handled above
+    // dateTimeOf() does not return null here, because zero dates are handled above
     if (options.timestamps === 'string') return `${dateTimeOf(bytes, at, end, decimals, options)!}Z`;
     checkTime(length);
     const [hour, minute, second] = length < 7 ? [0, 0, 0] : [bytes[at + 4]!, bytes[at + 5]!, bytes[at + 6]!];
@@ -480,8 +480,8 @@ export function fits(kinds: Kinds, params: Params): boolean {
 }
 
 /**
- * Records the kinds of values. `perRow` is the number of values in a row. If any row has a fraction in a
- * column, all rows send that column as a floating-point number.
+ * Records the kinds of the values in `params`. `perRow` is the number of values in a row. If any row has a
+ * fraction in a column, all rows send that column as a floating-point number.
  */
 export function pin(kinds: Kinds, params: Params, perRow: number = params.length): void {
   for (let index = 0; index < params.length; index++) {

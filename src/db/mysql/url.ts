@@ -23,7 +23,7 @@ import type { TimingOptions } from '../slow-statements.ts';
 
 interface MySqlSettings {
   readonly plugins: readonly AuthPlugin[];
-  /** Path of a PEM file with the server's RSA key. Any other key is refused. */
+  /** Path of a PEM file with the server's RSA key. If the server sends another key, the login fails. */
   readonly serverPublicKey: string | undefined;
   /**
    * Whether any RSA key that the server sends is accepted, even over a network. Then an attacker on the
@@ -171,7 +171,7 @@ export interface MySqlConnectionOptions
     Pick<MySqlUrl, 'dialect' | 'user' | 'password' | 'database' | 'tls' | 'parameters'>,
     MySqlSettings,
     TimingOptions {
-  /** Whether transactions are read-only by default. */
+  /** Whether transactions refuse writes by default. */
   readonly isReadOnly: boolean;
   /**
    * Whether the server must accept writes. If so, the pool replaces a connection whose server reports that it

@@ -37,11 +37,11 @@ interface Place {
 type ParameterType = number;
 
 /**
- * Writes values into a COM_STMT_EXECUTE. `withoutLarge` is true when large values (see {@link isLarge}) have
- * already been sent.
+ * Writes values into the packet of a COM_STMT_EXECUTE. `withoutLarge` is true when large values (see
+ * {@link isLarge}) have already been sent.
  *
  * @throws DataError for content that cannot be stored, SvcError `E_DB_PARAMETER` for a value of a wrong type;
- *   the packet is then incomplete
+ *   after such an error, the packet is incomplete
  */
 export function writeParams(
   writer: PacketWriter,

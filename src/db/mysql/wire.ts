@@ -105,7 +105,7 @@ const HEADER_BYTES = 4;
 
 /**
  * Handler of a payload, which is in `bytes` from `at` up to `end`. `sequence` is the number of the payload's
- * first packet. The reader reuses the bytes, so copy values that must be kept.
+ * first packet. The reader overwrites the bytes later, so the handler must copy values that it keeps.
  */
 export type OnPacket = (bytes: Buffer, at: number, end: number, sequence: number) => void;
 

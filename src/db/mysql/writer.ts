@@ -90,9 +90,7 @@ export class PacketWriter extends ByteWriter {
     this.bytes.fill(0, this.at, (this.at += count));
   }
 
-  /**
-   * Reserves bytes for values that are set later, and returns their offset. The bytes are 0. See {@link set}.
-   */
+  /** Writes `count` zero bytes, which {@link set} can change later. Returns the offset of these bytes. */
   reserve(count: number): number {
     this.zeros(count);
     return this.at - count;
@@ -142,7 +140,10 @@ export class PacketWriter extends ByteWriter {
     this.bytes[at] = this.at - at - 1;
   }
 
-  /** Splits a long payload into packets: moves its parts, the last one first, and inserts headers. */
+  /**
+   * Splits a long payload into packets: moves the parts of the payload, beginning with the last one, and
+   * inserts the headers of the packets.
+   */
   #divide(more: number): void {
     const from = this.#packetAt + HEADER_BYTES;
     const end = this.at;

@@ -47,8 +47,8 @@ export interface KeysetPagesOptions {
   /** Maximum number of rows per page, 1 ... 10_000. Default 100. */
   readonly maxSize?: number | undefined;
   /**
-   * Secrets that sign cursors. The first secret signs and verifies, and the others only verify. Default: the
-   * application's `authSecret`.
+   * Secrets that sign cursors. The first secret signs and verifies cursors, and the others only verify them.
+   * Default: the application's `authSecret`.
    */
   readonly secret?: Secrets | undefined;
 }

@@ -8,9 +8,9 @@ import type { SchemaClass } from '../../schema/schema.ts';
 type PageLinks = Readonly<Record<string, Readonly<Record<string, string>> | undefined>>;
 
 /**
- * Returns the `Link` header of a response. Each link is a relative URL: the query of the request, in which
- * the given parameters are replaced. So links also work behind a proxy that changes the path. If there is no
- * request, returns no header.
+ * Returns the `Link` header of a response. Each link is a relative URL that consists of the query of the
+ * request, with other values for the parameters in `links`. So links also work behind a proxy that changes
+ * the path. If there is no request, returns no header.
  */
 export function linkHeaders(
   req: HttpRequest | undefined,
@@ -30,8 +30,8 @@ export function linkHeaders(
 }
 
 /**
- * Returns a function that makes the schema of a page from the schema of its items. Each page schema is
- * cached. Its name, which API documents show, begins with the name of the item schema.
+ * Returns a function that makes the schema of a page from the schema of its items. The page schemas are
+ * cached. The name of a page schema, which API documents show, begins with the name of the item schema.
  */
 export function pageSchemas(
   suffix: string,

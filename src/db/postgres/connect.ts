@@ -21,8 +21,8 @@ const CANCEL_MS = 4_000;
  * database is asked only once for types that are not built in.
  *
  * @throws ConnectionLost when the server is unreachable or unavailable; QueryTimeout or QueryCanceled when
- *   `limit` ends; DatabaseError with the SQLSTATE of the server's refusal; SvcError `E_DB_CONNECT` for a
- *   permanent failure
+ *   `limit` is reached; DatabaseError with the SQLSTATE of the server's refusal; SvcError `E_DB_CONNECT` for
+ *   a permanent failure
  */
 export async function connectPostgres(
   host: PostgresHost,

@@ -27,7 +27,10 @@ export class PostgresConnection
   readonly #options: PostgresConnectionOptions;
   #beginText = '';
   #askedAtBegin = 0;
-  /** Increases when a transaction begins or ends, so that a stream notices the end of its own transaction. */
+  /**
+   * Counter that increases when a transaction begins or ends. From it, a stream notices the end of its own
+   * transaction.
+   */
   #transactions = 0;
   #portals = 0;
 
@@ -208,8 +211,8 @@ export class PostgresConnection
   }
 
   /**
-   * Restarts a failed transaction if the failed statement was its only one. Otherwise returns false. ROLLBACK
-   * and BEGIN are in one request, so that no other request can come between them.
+   * Restarts a failed transaction if the failed statement was the first and only statement in it. Otherwise
+   * returns false. ROLLBACK and BEGIN are in one request, so that no other request can come between them.
    */
   async #beginAnew(limit: Limit | undefined): Promise<boolean> {
     if (!this.hasBegun || this.conversation.asked !== this.#askedAtBegin + 1) return false;

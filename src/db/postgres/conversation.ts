@@ -47,9 +47,9 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
   }
 
   /**
-   * Waits until all replies of a request have arrived. When `limit` ends, cancels the statement on the
+   * Waits until all replies of a request have arrived. When `limit` is reached, cancels the statement on the
    * server.
-   * @throws the error that the server reported, or the error of `limit`
+   * @throws the error that the server reported; QueryTimeout or QueryCanceled when `limit` is reached
    */
   async finish(exchange: Exchange, limit: Limit | undefined): Promise<Exchange> {
     const canceling = await this.ended(exchange, limit);
@@ -90,8 +90,8 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
   }
 
   /**
-   * Ends a COPY statement that a caller ran as an ordinary statement. It must end at once, because the server
-   * would read later requests as data to copy.
+   * Ends a COPY statement that a caller ran as an ordinary statement. This is done at once, because the
+   * server would read later requests as data of the COPY.
    */
   #onUnasked(exchange: Exchange): void {
     if (exchange.unasked !== 'copy-in') return;
@@ -99,7 +99,7 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
       throw new ProtocolViolation('COPY FROM STDIN was run together with other statements: use insertMany()');
     exchange.unasked = 'refused';
     this.writer.copyFail('COPY is not run as a statement');
-    // send another Sync, because the server has read this request's own Sync as data to copy
+    // send another Sync, because the server has read the Sync of this request as data of the COPY
     if (!exchange.isSimple) this.writer.sync();
     this.flushSoon();
   }

@@ -1,7 +1,7 @@
 /**
  * Inserts rows with COPY ... FROM STDIN (PostgreSQL manual §55.2.6). The data are text with one line for each
- * row and \N for NULL. Compared with INSERT, the server needs half the time, and the client sends no separate
- * messages for each row.
+ * row and \N for NULL. The server needs half as long as for INSERT, and the client sends no separate messages
+ * for each row.
  */
 import { Exchange, STEP, type Step } from './exchange.ts';
 import { checkCount, textOf, type RowPlace } from './values.ts';

@@ -97,7 +97,7 @@ const RAISES = 'exec_stmt_raise';
  */
 const STATEMENT_TIMEOUT =
   /statement timeout|Zeitüberschreitung|expiration du délai|tiempo de espera|timeout|tempo limite|tidsgräns|тайм-?аут|czasu oczekiwania/i;
-/** Errors that look like those of an outdated plan, but have another cause. */
+/** Errors with the SQLSTATE or message of an error about an outdated plan, but with another cause. */
 const OTHERS = new WeakSet<DatabaseError>();
 
 /**
@@ -138,7 +138,7 @@ export function postgresError(fields: ErrorFields, sql: string | undefined): Dat
   return error;
 }
 
-/** Returns whether a statement may succeed after it is prepared again. */
+/** Returns whether the statement that failed may succeed after it is prepared again. */
 export function isStalePlan(error: DatabaseError): boolean {
   return (
     error.sqlstate !== undefined && (STALE.has(error.sqlstate) || isOfDropped(error)) && !OTHERS.has(error)

@@ -104,7 +104,7 @@ export class PostgresListener {
     );
   }
 
-  /** Opens a connection, and sends LISTEN for all channels. */
+  /** Opens a connection, and sends LISTEN for all channels on it. */
   async #connected(): Promise<PostgresSession> {
     const session = await this.#deps.connect(this.#within(this.#deps.connectTimeoutMs));
     if (this.#abort.signal.aborted) {
@@ -128,8 +128,8 @@ export class PostgresListener {
   }
 
   /**
-   * Throws if `session` is no longer the current connection: its end may have arrived together with the last
-   * reply.
+   * Throws if `session` is no longer the current connection. It may have been lost at the moment when its
+   * last reply arrived.
    * @throws ConnectionLost
    */
   #assertCurrent(session: PostgresSession): void {

@@ -31,8 +31,8 @@ export interface LoggedIn {
 }
 
 /**
- * Start-up parameters. The decoding of values depends on all of them except application_name. Some poolers
- * accept only client_encoding.
+ * Start-up parameters. All of them except application_name determine the form of the values that the server
+ * sends. Some poolers accept only client_encoding.
  */
 const OUR_PARAMETERS: Readonly<Record<string, string>> = {
   application_name: 'svc',

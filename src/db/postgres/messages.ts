@@ -95,7 +95,7 @@ const SALT_BYTES = 4;
 
 /**
  * Handler of a message. It gets the type of the message, and the start and end of its body in `bytes`. The
- * reader reuses the bytes, so copy values that must be kept.
+ * reader overwrites the bytes later, so the handler must copy values that it keeps.
  */
 export type OnMessage = (type: number, bytes: Buffer, at: number, end: number) => void;
 

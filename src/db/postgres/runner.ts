@@ -38,7 +38,7 @@ const PREPARE: readonly Step[] = [STEP.parse, STEP.parameters, STEP.rows, STEP.r
 const SIMPLE: readonly Step[] = [STEP.simple];
 
 /**
- * Minimum number of rows for which the runner asks whether COPY is possible. Fewer rows are always inserted
+ * Minimum number of rows for which insert() checks whether it can use COPY. Fewer rows are always inserted
  * with INSERT.
  */
 const FEW_ROWS = 64;
@@ -87,7 +87,10 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
    * now, these statements may be outdated.
    */
   #changes: number;
-  /** Restarts the open transaction if the failed statement was its only one. Otherwise returns false. */
+  /**
+   * Restarts the open transaction if the failed statement was the first and only statement in it. Otherwise
+   * returns false.
+   */
   beginAnew: ((limit: Limit | undefined) => Promise<boolean>) | undefined;
 
   constructor(conversation: PostgresConversation, options: PostgresConnectionOptions, types: PostgresTypes) {
@@ -330,8 +333,8 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   }
 
   /**
-   * Returns the error for an outdated plan. Removes all cached statements, so that a retry of the transaction
-   * prepares its statements again.
+   * Handles `error`, which reports an outdated plan, and returns the error to throw. Removes all cached
+   * statements, so that a retry of the transaction prepares its statements again.
    */
   #changed(error: DatabaseError): DatabaseError {
     const { sqlstate, sql } = error;
@@ -460,7 +463,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     // `parameterOids` is set, because the server has described the statement
     await this.#learn(exchange.parameterOids!, exchange.plan, limit);
     if (known === undefined) return { oids: exchange.parameterOids!, plan: exchange.plan };
-    // another caller has prepared the same text meanwhile, so close the statement of that caller
+    // another caller has prepared the same text meanwhile, so close the statement that it has prepared
     if (known.name !== '') this.statements.closeHandles(known.name);
     known.name = name;
     return this.#remember(known, exchange.parameterOids, exchange.plan);

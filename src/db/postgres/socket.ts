@@ -40,7 +40,7 @@ export function shownHost(at: PostgresHost): string {
  * Opens a socket. The certificate must match the host name `name`, because `at` may be an IP address.
  *
  * @throws ConnectionLost when the server does not answer; SvcError `E_DB_CONNECT` for a permanent failure;
- *   the error of `limit` when it ends
+ *   QueryTimeout or QueryCanceled when `limit` is reached
  */
 export async function openSocket(
   at: PostgresHost,

@@ -182,8 +182,8 @@ export class PostgresTypes {
   }
 
   /**
-   * Number of schema changes that were detected. When the number increases, prepared statements of other
-   * connections may be outdated.
+   * Number of schema changes that the connections have noticed. When the number increases, prepared
+   * statements of other connections may be outdated.
    */
   get changes(): number {
     return this.#shared?.changes ?? this.#changes;

@@ -56,7 +56,7 @@ export function needsTypes(params: Params): boolean {
  * statement was not described.
  *
  * @throws DataError for content that cannot be stored, SvcError `E_DB_PARAMETER` for a value of a wrong type;
- *   the Bind is then incomplete
+ *   after such an error, the Bind message is incomplete
  */
 export function writeParams(
   writer: MessageWriter,
@@ -243,7 +243,7 @@ function writeDate(writer: MessageWriter, value: Date, index: number, oid: numbe
   if (Number.isNaN(value.getTime())) return parameterIssue(value);
   if (oid === OID.timestamptz || oid === OID.timestamp)
     return isBinary(writer, index, writer.valueInt64(...microsOf(value)));
-  // do not add quotation marks for a JSON column: only json() marks a value as JSON
+  // for a JSON column, do not convert the text to a JSON string, because only json() marks a value as JSON
   writer.valueText(oid === OID.date ? dateTextOf(value) : instantText(value));
   return undefined;
 }

@@ -18,7 +18,7 @@ export interface RedisCommandOptions {
 const MAX_ARGUMENTS = 1_000_000;
 
 /**
- * Returns the time limit of one command, or undefined.
+ * Returns the time limit of one command. Returns undefined when the command has no time limit.
  * @throws QueryCanceled when the signal is already aborted
  */
 export function limitOf(

@@ -32,7 +32,7 @@ import type { Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 
-/** A value in a reply. Strings are text, or bytes if the command requested bytes. */
+/** A value in a reply. A string is returned as text, or as bytes if the command requested bytes. */
 export type RedisValue =
   string | Uint8Array | number | bigint | boolean | null | Error | RedisValue[] | Map<RedisValue, RedisValue>;
 
@@ -82,8 +82,9 @@ export class RedisConnection {
   /** Called once when the connection ends without a call of close() or destroy(). */
   onLost: ((error: Error) => void) | undefined;
   /**
-   * Called for a message that may not be a reply to a command. When it returns false, the message counts as
-   * the reply to the first pending command. If no function is set, push messages (RESP3) are dropped.
+   * Called for a message that may not be a reply to a command. When the function returns false, the message
+   * counts as the reply to the first pending command. If no function is set, push messages (RESP3) are
+   * dropped.
    */
   onPush: ((value: RespValue, isPush: boolean) => boolean) | undefined;
 
@@ -127,8 +128,8 @@ export class RedisConnection {
 
   /**
    * Sends all commands in one block, with no other caller's command between them, or sends none. Returns the
-   * reply to the last command. If the last command fails because the server refused an earlier one, the error
-   * includes that refusal.
+   * reply to the last command. If the last command fails because the server refused an earlier command, the
+   * thrown error includes the earlier error.
    */
   async sendAll(
     commands: readonly (readonly RespArgument[])[],
@@ -147,7 +148,7 @@ export class RedisConnection {
     } catch (error) {
       if (!(error instanceof RedisError && error.reply === 'EXECABORT' && refused instanceof Error))
         throw error;
-      // another class than RedisError: the server refuses all such commands, for example because it is a
+      // not a RedisError but another class: the server refuses all such commands, for example because it is a
       // replica or is loading its data
       if (!(refused instanceof RedisError)) throw refused;
       error.message += ` (${refused.message})`;
@@ -197,7 +198,7 @@ export class RedisConnection {
   }
 
   destroy(
-    error: Error = new ConnectionLost('The client closed the connection to Redis', { sqlstate: '08006' }),
+    error: Error = new ConnectionLost('This program closed the connection to Redis', { sqlstate: '08006' }),
   ): void {
     this.#end(error);
     this.#socket.destroy();
@@ -214,7 +215,7 @@ export class RedisConnection {
       });
     if (this.#ended === undefined) {
       this.#flush();
-      this.#end(new ConnectionLost('The client closed the connection to Redis', { sqlstate: '08003' }));
+      this.#end(new ConnectionLost('This program closed the connection to Redis', { sqlstate: '08003' }));
       this.#socket.end();
     }
     await this.#closed.promise;

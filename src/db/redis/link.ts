@@ -43,7 +43,7 @@ export class RedisLink {
   #connectedMs = 0;
   #running: Promise<void> | undefined;
   #ready: PromiseWithResolvers<RedisConnection> = withoutWarning();
-  /** Error of the last attempt, or of the last connection. */
+  /** Error of the last attempt to connect, or of the connection that was lost last. */
   #failure: unknown;
   readonly #ending = new Set<Promise<void>>();
 
@@ -73,8 +73,10 @@ export class RedisLink {
 
   /**
    * Waits for a connection.
-   * @throws when the limit is reached: the error of the last failed attempt, or of the limit if no attempt
-   *   has failed; at once RedisFault or SvcError if the server refuses the client permanently
+   *
+   * @throws RedisFault or SvcError at once, when the server refuses the client permanently. When `limit` is
+   *   reached, throws the error of the last failed attempt to connect. If no attempt has failed yet, throws
+   *   QueryTimeout or QueryCanceled.
    */
   async connected(limit: Limit): Promise<RedisConnection> {
     this.start();

@@ -117,7 +117,7 @@ export class RedisPlugin implements Plugin {
         this.#host!.log.warn('redis_evicts', {
           policy,
           remedy:
-            'Sessions and idempotency records need maxmemory-policy noeviction: keep caches on another server',
+            'Set maxmemory-policy to noeviction on the server for sessions and idempotency records, and keep caches on another server',
         });
     } catch (error) {
       if (!(error instanceof RedisError)) throw error;
@@ -157,7 +157,7 @@ class RedisMetrics {
     );
     this.commands = metrics.histogram(
       'svc_redis_command_seconds',
-      'How long commands have taken that were answered',
+      'How long commands took until their reply arrived',
       COMMAND_BUCKETS,
       ['redis'],
     );
@@ -169,7 +169,8 @@ class RedisMetrics {
   }
 
   /**
-   * Returns the metrics of an application. All its clients share one declaration.
+   * Returns the metrics of an application. The first call declares them, for all Redis clients of the
+   * application.
    * @throws SvcError `E_METRIC` when the name of a metric is taken
    */
   static of(metrics: Metrics): RedisMetrics {

@@ -62,7 +62,7 @@ export interface RedisOptions {
 }
 
 interface RedisObserver {
-  /** Called with the seconds that each command with a reply took. */
+  /** Called when a command has received its reply, with the seconds that the command took. */
   readonly onCommand?: (seconds: number) => void;
   readonly onEvent?: (kind: RedisEventKind) => void;
 }
@@ -318,7 +318,10 @@ export class Redis implements AsyncDisposable {
     this.#log ??= log;
   }
 
-  /** Counts an event in the metrics, for example frames for rooms that were not sent. @internal */
+  /**
+   * Counts an event in the metrics, for example a WebSocket frame that could not be sent to a room.
+   * @internal
+   */
   report(kind: RedisEventKind): void {
     for (const { onEvent } of this.#observers) onEvent?.(kind);
   }

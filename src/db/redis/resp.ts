@@ -181,7 +181,10 @@ export class RespReader {
     if (count === 0) this.#close();
   }
 
-  /** Adds a complete value to the list that is being received. This may complete the list, too. */
+  /**
+   * Adds a complete value to the list that is being received. The value may be the last one of that list, so
+   * that the list is complete, too.
+   */
   #value(value: RespValue): void {
     const frame = this.#frames.at(-1);
     if (frame === undefined) return this.#emit(value, false);

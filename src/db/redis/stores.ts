@@ -60,8 +60,8 @@ const SCAN_COUNT = 1_000;
 const KEYS_AT_ONCE = 500;
 
 /**
- * A cache that all processes share. The server may drop values at any time. Readers treat a failure as a
- * miss.
+ * A cache that all processes share. The server may drop values at any time. If a read fails, the value counts
+ * as missing.
  */
 export class RedisCache implements CacheBackend {
   readonly #redis: Redis;
@@ -283,7 +283,9 @@ function lifeOf(ttlMs: number): number {
   return Math.min(Math.ceil(ttlMs), MAX_TTL_MS);
 }
 
-/** Runs a write. Throws StoreFull when the server has no memory left; then existing data stays. */
+/**
+ * Waits for a write. Throws StoreFull when the server has no memory left; existing data is not removed then.
+ */
 async function unlessFull<T>(running: Promise<T>): Promise<T> {
   try {
     return await running;

@@ -52,7 +52,7 @@ export class FairLock {
    * caller gets a permit.
    *
    * @throws PoolTimeout when too many callers wait, or when the wait is too long; the error that was passed
-   *   to {@link close}; QueryCanceled or QueryTimeout when `limit` ends
+   *   to {@link close}; QueryCanceled or QueryTimeout when `limit` is reached
    */
   take(limit: Limit | undefined): Promise<void> | undefined {
     if (this.#closed !== undefined) throw this.#closed();

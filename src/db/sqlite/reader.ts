@@ -81,8 +81,8 @@ class SqliteReader implements Connection {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
     if (child.pid === undefined) {
-      // fork() failed, for example because no file descriptors are free. Then "error" is emitted soon, and
-      // "exit" never
+      // fork() failed, for example because no file descriptors are free. Then the event "error" follows soon,
+      // and the event "exit" is never emitted
       const [cause] = await once(child, 'error');
       throw new errors.ConnectionLost('The SQLite reader process cannot be started', {
         sqlstate: '08006',
@@ -291,7 +291,7 @@ interface Reading {
  * the file as it was when its read began. By default the connections are in this process. With the option
  * `readers` they are in other processes, where a read does not block the event loop and can be ended.
  *
- * Opens connections on demand, and lends the most recently returned connection first.
+ * It opens connections on demand. If several connections are idle, it lends the one that was returned last.
  */
 export class SqliteReads {
   readonly #options: SqliteOptions;
@@ -336,7 +336,9 @@ export class SqliteReads {
     this.#lock.give();
   }
 
-  /** Makes later calls throw `error`. Resolves when all connections are returned. */
+  /**
+   * Makes later calls of acquire() throw the result of `error`. Resolves when all connections are returned.
+   */
   drain(error: () => unknown): Promise<void> {
     return this.#lock.close(error);
   }
@@ -367,8 +369,8 @@ export class SqliteReads {
 export type ReaderOptions = Pick<SqliteOptions, 'path' | 'busyTimeoutMs' | 'statementCache' | 'int8'>;
 
 /**
- * A request to a reader process, which replies in the order of the requests. structuredClone() can clone all
- * values of requests and replies.
+ * A request to a reader process. The process replies to requests in their order. structuredClone() can clone
+ * all values of requests and replies.
  */
 export interface ReaderRequest {
   readonly id: number;

@@ -59,7 +59,7 @@ export class SqliteStatement {
   #names: readonly string[] | undefined;
   /**
    * Parser of each column, by the declared type of the column. Undefined when no column has a custom type.
-   * Set together with `#names`.
+   * Computed at the same time as `#names`.
    */
   #parsers: readonly CheckedType['parse'][] | undefined;
   /**

@@ -74,8 +74,8 @@ export abstract class FrameReader {
   }
 
   /**
-   * Completes the buffered frame with bytes of the chunk, if enough have arrived. Returns the offset of the
-   * chunk's other bytes.
+   * Completes the buffered frame with the first bytes of the chunk, if enough have arrived. Returns the
+   * offset of the first byte of the chunk that does not belong to this frame.
    */
   #finish(chunk: Buffer): number {
     const partial = this.#partial;

@@ -79,14 +79,16 @@ export class ServerExchange<Plan extends RowReader> {
     this.plan = plan;
   }
 
-  /** Resolves when the reply has ended, even with an error. Rejects if the connection ends first. */
+  /**
+   * Resolves when the reply is complete, even if the reply is an error. Rejects if the connection ends first.
+   */
   get done(): Promise<unknown> {
     return this.#done.promise;
   }
 
   /**
-   * Resolves with the result of `answer` when the reply has ended. Needs one promise less than waiting for
-   * {@link done}.
+   * Resolves with the result of `answer` when the reply is complete. Creates one promise fewer than waiting
+   * for {@link done}.
    */
   answered<T>(answer: Answer<this, T>): Promise<T> {
     this.#answer = answer;
@@ -293,7 +295,9 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
 
   /** Ends the conversation at once. Pending requests reject. */
   destroy(
-    error: Error = new ConnectionLost('The client closed the connection', { sqlstate: '08006' }),
+    error: Error = new ConnectionLost('This program closed the connection to the database', {
+      sqlstate: '08006',
+    }),
   ): void {
     this.#end(error);
     this.#socket.destroy();
@@ -304,7 +308,9 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     if (this.#ended === undefined && this.isQuiet) {
       this.writeLeave();
       this.flush();
-      this.#end(new ConnectionLost('The client closed the connection', { sqlstate: '08003' }));
+      this.#end(
+        new ConnectionLost('This program closed the connection to the database', { sqlstate: '08003' }),
+      );
       this.#socket.end();
       this.#closing = this.#clock.after(CLOSE_MS, () => this.#socket.destroy());
     } else this.destroy();
@@ -327,9 +333,10 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
 
   /**
    * Waits until all replies of a request have arrived. If there is a limit, returns the {@link Canceling}
-   * that cancels the statement when the limit ends.
+   * that cancels the statement when the limit is reached.
    *
-   * @throws ConnectionLost, or the error of `limit`, when the connection ends before the reply
+   * @throws ConnectionLost when the connection ends before the reply; QueryTimeout or QueryCanceled when it
+   *   ends because of `limit`
    */
   protected async ended(exchange: E, limit: Limit | undefined): Promise<Canceling | undefined> {
     if (limit === undefined) {
@@ -485,7 +492,8 @@ function lostBy(error: unknown): unknown {
  * Logs in over a socket and starts the conversation. `start` runs the login and creates the conversation from
  * its result. `handOver` passes the messages of the inbox, and later ones, to the conversation.
  *
- * @throws the error of the login, ConnectionLost when the connection breaks, or the error of `limit`
+ * @throws the error of the login; ConnectionLost when the connection breaks; QueryTimeout or QueryCanceled
+ *   when `limit` is reached
  */
 export async function converse<
   C extends Pick<Conversation<ServerExchange<RowReader>, ByteWriter>, 'onBytes' | 'violated' | 'check'>,

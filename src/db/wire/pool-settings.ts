@@ -43,8 +43,8 @@ export interface PoolDeps<C extends PooledConnection> extends ResolvedPoolOption
 }
 
 /**
- * Returns whether another attempt to connect may succeed after this error. Returns false for a permanent
- * error, such as a wrong password, name or option.
+ * Returns whether a later attempt to connect may succeed, although one has failed with this error. Returns
+ * false for a permanent error, such as a wrong password, name or option.
  */
 export function isPassing(error: unknown): boolean {
   if (error instanceof ConnectionLost || error instanceof QueryTimeout) return true;

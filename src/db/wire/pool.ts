@@ -56,8 +56,8 @@ export class Pool<C extends PooledConnection> {
   readonly #random: () => number;
   readonly #backoff: Backoff;
   /**
-   * Back-off for connections that are opened only to reach `min`, for a server that closes new idle
-   * connections at once. This back-off does not delay connections for waiting callers.
+   * Back-off for connections that are opened only to reach `min`. It limits attempts when a server closes new
+   * idle connections at once. This back-off does not delay connections for waiting callers.
    */
   readonly #filling: Backoff;
   readonly #reports: PoolReports;
@@ -108,7 +108,7 @@ export class Pool<C extends PooledConnection> {
    * next free connection.
    *
    * @throws PoolTimeout when too many callers wait, or the wait is too long; QueryCanceled or QueryTimeout
-   *   when `limit` ends; SvcError `E_DB_CLOSED` after close(); the server's error if it is permanent
+   *   when `limit` is reached; SvcError `E_DB_CLOSED` after close(); the server's error if it is permanent
    */
   acquire(limit: Limit | undefined): Awaitable<C> {
     if (this.#drained !== undefined) throw closed();
@@ -197,14 +197,14 @@ export class Pool<C extends PooledConnection> {
     return undefined;
   }
 
-  /** Number of connections that may soon be offered to a caller. */
+  /** Number of connections that are being opened, checked or cleaned up. Callers may get them afterwards. */
   #coming(): number {
     return this.#opening + this.#busy;
   }
 
   /**
    * Opens as many connections as callers wait for, or as `min` requires. Tests the conditions again after
-   * each step, because the step may have called this method.
+   * each step, because a step may call this method again.
    */
   #pump(): void {
     while (this.#waiters.size > this.#asking) {

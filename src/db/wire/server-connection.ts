@@ -108,7 +108,7 @@ export abstract class ServerConnection<
     this.conversation.destroy();
   }
 
-  /** Whether the transaction has ended on the server, although the caller has not ended it. */
+  /** Whether the server has ended the transaction although the caller has not ended it. */
   protected get hasEnded(): boolean {
     return this.hasBegun && !this.isInTransaction && this.conversation.isQuiet && !this.isBroken;
   }

@@ -11,7 +11,7 @@ import { connect, type Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Endpoint } from './server-socket.ts';
 
-/** Milliseconds of silence before a server is probed. */
+/** Milliseconds without data from a server after which its kind is determined. */
 const SILENT_MS = 1_000;
 const ANSWER_MS = 2_000;
 const QUESTIONS: readonly Buffer[] = [Buffer.from('0000000804d2162f', 'hex'), Buffer.from('PING\r\n\r\n')];
@@ -19,8 +19,8 @@ const YES = 0x53;
 const NO = 0x4e;
 
 /**
- * Calls `found` with the kind of a server that has sent nothing for a second and is not of the kind `ours`.
- * Dispose of the result when the server has sent data.
+ * Calls `found` with the kind of a server that has sent nothing for a second and is not a server of the kind
+ * `ours`. Dispose of the result when the server has sent data.
  */
 export function probeWhenSilent(
   endpoint: Endpoint,

@@ -19,7 +19,10 @@ import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 import type { ServerHost, ServerTls } from './server-url.ts';
 
-/** Handler of received bytes. The socket reuses the bytes afterwards, so copy values that must be kept. */
+/**
+ * Handler of received bytes. The socket overwrites the bytes afterwards, so the handler must copy values that
+ * it keeps.
+ */
 type OnBytes = (bytes: Buffer) => void;
 
 /** Socket that is ready for the login. */
