@@ -79,7 +79,7 @@ export interface ServedApplication {
   countCut?(why: 'failed' | 'slow'): void;
 }
 
-/** For a WebSocket handshake while the server stops. */
+/** Refusal of WebSocket handshakes while the server stops. */
 const STOPPING: HeadVerdict = Object.freeze({ status: 503, detail: 'The server is about to stop' });
 /** Time in milliseconds between two checks of node:http for connections that exceed a time limit. */
 const CHECK_INTERVAL_MS = 1_000;
@@ -98,7 +98,10 @@ export class HttpServer {
   readonly #secure: SecureTransport | undefined;
   readonly #limits: Limits;
   readonly #connections: Connections;
-  /** Whether this class must limit the time of bodies. node:http has only one limit for all requests. */
+  /**
+   * Whether this class itself must limit the time in which a body arrives. node:http has only one limit for
+   * all requests.
+   */
   #limitsBodies: boolean;
   #inFlight = 0;
   /** Requests that are still arriving although their response was sent; created when it is first needed. */
