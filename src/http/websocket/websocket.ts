@@ -209,7 +209,7 @@ export class WebSocketConnection
     if (this.#state !== 'open') return;
     const rooms = (this.#rooms ??= new Set());
     if (!rooms.has(room) && rooms.size >= this.#deps.maxRooms)
-      throw new SvcError('E_ROOM', [`a socket that is already in ${rooms.size} rooms, the maximum`]);
+      throw new SvcError('E_ROOM', [`a socket that is already in ${rooms.size} rooms, which is the maximum`]);
     this.#deps.rooms.join(room, this);
     rooms.add(room);
   }
@@ -345,7 +345,7 @@ export class WebSocketConnection
   /** @internal */
   onInflating(isInflating: boolean): void {
     this.#hold(HOLD.inflating, isInflating);
-    // repeated, because onStreamEnd() does nothing while a message is being inflated
+    // called again, because onStreamEnd() does nothing while a message is being inflated
     if (this.#stream.readableEnded) queueMicrotask(() => this.onStreamEnd());
   }
 
@@ -442,7 +442,7 @@ export class WebSocketConnection
       inbox.answer(this.#deps.listener);
       if (inbox.hasRoom) this.#hold(HOLD.inbox, false);
     }
-    if (this.#state === 'answering' && !this.#mayReply) return this.#answerClose(); // which calls #proceed()
+    if (this.#state === 'answering' && !this.#mayReply) return this.#answerClose(); // calls #proceed() again
     if (
       this.#state === 'answering' ||
       this.#end?.close === undefined ||
@@ -462,7 +462,8 @@ export class WebSocketConnection
   }
 
   #hold(why: number, isHeld: boolean): void {
-    if (this.#state !== 'open' && why !== HOLD.inflating) return; // the client's close frame must be read
+    // while the socket closes, only inflating stops reading, because the client's close frame must be read
+    if (this.#state !== 'open' && why !== HOLD.inflating) return;
     const before = this.#holds;
     this.#holds = isHeld ? before | why : before & ~why;
     if ((before === 0) === (this.#holds === 0)) return;
