@@ -30,7 +30,7 @@ export class SecurityLog {
   readonly #services: Services;
   /** Records by event and client; the record with the earliest `untilMs` is first. */
   readonly #records = new Map<string, ReportRecord>();
-  /** Records that all further clients share, by event. */
+  /** Records that all clients beyond `MOST_CLIENTS` share, one for each event. */
   readonly #others = new Map<string, ReportRecord>();
 
   private constructor(services: Services) {

@@ -300,7 +300,7 @@ export class ProtectedValues {
       string,
       string,
       string | undefined,
-    ]; // the cast is safe: both patterns have these groups
+    ]; // the cast is safe: both regular expressions have these groups
     const found = this.#ring.find(id);
     if (found === undefined) return refused('unknown_key');
     const payload =

@@ -2,8 +2,8 @@
  * The session of one request. It is opened when the handler first uses it. Its changes are recorded, and
  * saved when the handler has returned.
  *
- * The changes of a request can be applied to newer {@link SessionData} than it has read. So if concurrent
- * requests change different values of a session, all changes are kept.
+ * The changes of a request can be applied to newer {@link SessionData} than the request has read. So if
+ * concurrent requests change different values of a session, all changes are kept.
  */
 import { randomBytes } from 'node:crypto';
 import { BadRequest, SvcError } from '../../base/errors.ts';
