@@ -438,7 +438,7 @@ export class ExceptionHandlers {
   }
 
   /**
-   * Sets the handler of a class. Returns whether the class had none before.
+   * Sets the exception handler of an error class. Returns whether the class had none before.
    * @throws SvcError `E_EXCEPTION_HANDLER` when `errorClass` is not a class, or `handler` is not a function
    */
   add<E>(

@@ -42,7 +42,7 @@ interface Leaf<T> {
   /** Result for all other methods. freeze() fills in its list of methods. */
   missed: WrongMethod;
 }
-/** Methods of a path without parameters, with one ready result for each. */
+/** Methods of a path without parameters, each with a search result that is ready to return. */
 interface StaticLeaf<T> extends Leaf<T> {
   readonly path: string;
   matches: readonly Match<T>[];

@@ -59,7 +59,7 @@ export function collect(source: BodySource, declared: number, maxBytes: number, 
   // the listeners are not removed at the end of the body, because removing them would take longer than
   // keeping them
   source.on('data', onData).on('end', onEnd).on('close', onClose);
-  source.read(0); // starts the flow of chunks to onData(), which are then not buffered
+  source.read(0); // starts the flow of chunks to onData(), so that the stream does not buffer them
 }
 
 /*

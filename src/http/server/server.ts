@@ -84,8 +84,8 @@ const STOPPING: HeadVerdict = Object.freeze({ status: 503, detail: 'The server i
 /** Time in milliseconds between two checks of node:http for connections that exceed a time limit. */
 const CHECK_INTERVAL_MS = 1_000;
 /**
- * Time in milliseconds that handlers have after their connections were closed. Their clean-ups should run
- * before other parts of the application stop.
+ * Time in milliseconds that handlers have to end after their connections were closed, so that their clean-ups
+ * run before other parts of the application stop.
  */
 const LAST_WORDS_MS = 1_000;
 /** Time in milliseconds after which a connection with a refused CONNECT is closed. */
@@ -183,7 +183,8 @@ export class HttpServer {
     // the cast is safe: MESSAGES contains the classes of all requests and responses of this server
     const listener = this.#onRequest.bind(this) as (...messages: never[]) => void as RequestListener;
     const server = this.#secure?.createServer(options, listener) ?? http.createServer(options, listener);
-    // close() of node:http calls this method, but Connections decides which connections are idle
+    // close() of node:http calls closeIdleConnections(), but the class Connections decides which connections
+    // are idle
     const { closeIdleConnections } = server;
     server.closeIdleConnections = () => this.#connections.closeIdle(() => closeIdleConnections.call(server));
     // 0 means no limit: node:http would drop further fields silently, so request-head.ts checks the number

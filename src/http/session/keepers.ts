@@ -98,8 +98,8 @@ class SessionCookie {
   }
 
   /**
-   * Returns the session in `record`, or undefined if it has expired. Both lifetimes are checked with the
-   * current options, which may be shorter than when the session was saved.
+   * Returns the session in `record`, or undefined if it has expired. Idle time and absolute lifetime are
+   * checked with the current options, which may be shorter than when the session was saved.
    */
   opened(value: Extract<ReadValue, { kind: 'valid' }>, record: StoredSession): OpenedSession | undefined {
     const { maxAgeSeconds } = this.#deps;

@@ -433,7 +433,7 @@ export class WebSocketConnection
     if (this.isOpen) this.#sayClose(close.code, close.reason);
   }
 
-  /** Passes waiting messages to the handler, one at a time. After the last, calls onClose if closed. */
+  /** Passes waiting messages to the handler, one at a time. Then calls onClose if the socket has closed. */
   #proceed(): void {
     const inbox = this.#inbox;
     if (inbox !== undefined) {
@@ -539,9 +539,9 @@ export class WebSocketConnection
     this.#agree();
   }
 
-  /** Called when both sides have closed. Ends the connection after the last frame, or closeTimeoutMs. */
+  /** Called when both sides have closed. Ends the connection after the last frame or after closeTimeoutMs. */
   #agree(): void {
-    this.#closed({ ...this.#ending.close!, wasClean: true }); // `close` was set by the first close
+    this.#closed({ ...this.#ending.close!, wasClean: true }); // defined, because both sides have closed
     this.#setTimer(this.#deps.closeTimeoutMs, () => this.#endStream());
     this.#sender.finish(() => this.#endStream());
   }
@@ -585,7 +585,7 @@ export class WebSocketConnection
     if (ending.isReported || this.#state !== 'closed') return;
     ending.isReported = true;
     this.#run(
-      () => this.#enter(this.#deps.listener.onClose, this, ending.close!), // `close` was set by #closed()
+      () => this.#enter(this.#deps.listener.onClose, this, ending.close!), // defined: #closed() has set it
       () => {
         ending.isHandled = true;
         this.#finish();
