@@ -207,7 +207,10 @@ export class HttpResponse {
     sayNoPromise(this.prototype);
   }
 
-  /** Shared status and header fields; undefined once `headers` is read or `status` changed. @internal */
+  /**
+   * Shared status and header fields; undefined after `headers` was read or `status` was changed.
+   * @internal
+   */
   get prepared(): Prepared | undefined {
     return this.#headers === undefined && this.#prepared.status === this.#status ? this.#prepared : undefined;
   }

@@ -259,7 +259,10 @@ function overlap(slices: readonly Slice[]): boolean {
   return sorted.some((slice, index) => index > 0 && slice.start < sorted[index - 1]!.end);
 }
 
-/** Returns the value of `Content-Range`. Without a slice, it is that of a 416 response. */
+/**
+ * Returns the value of `Content-Range`: for a 206 response with this slice, or for a 416 response without a
+ * slice.
+ */
 export function contentRange(slice: Slice | undefined, size: number): string {
   return slice === undefined ? `bytes */${size}` : `bytes ${slice.start}-${slice.end - 1}/${size}`;
 }

@@ -164,7 +164,7 @@ export class IdempotencyMiddleware implements Middleware {
     this.#isShared = read.store !== undefined && !(read.store instanceof MemoryRecordStore);
   }
 
-  /** Whether keys of requests to this route are processed. @internal */
+  /** Whether this middleware processes the idempotency keys of requests to a route. @internal */
   covers({ method, meta }: CompiledRoute): boolean {
     return this.#methods.has(method) && meta['idempotency'] !== false;
   }

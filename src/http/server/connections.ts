@@ -218,7 +218,7 @@ export class Connections {
     // node:http closes connections beyond this number without any further work; connections that another
     // process accepted are counted below
     server.maxConnections = this.#most;
-    // the meter counts this event in a listener of its own
+    // ConnectionMeter counts this event in its own listener
     server.on('drop', () => this.#report('maxConnections'));
     server.on(event, (socket: Socket) => {
       // already closed, by another listener or in the process that accepted it, so no "close" event follows

@@ -248,7 +248,7 @@ export class HttpServer {
     // socket of a client that disconnects before the handshake would stay open until the time limit.
     socket.allowHalfOpen = !this.isSecure;
     this.#server.emit('connection', socket);
-    if (!this.isSecure) socket.resume(); // with TLS, node:tls begins to read
+    if (!this.isSecure) socket.resume(); // with TLS, node:tls itself begins to read
   }
 
   /**

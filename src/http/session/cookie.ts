@@ -222,7 +222,7 @@ function isShared(directive: string): boolean {
  */
 type Protection = 'signed' | 'sealed';
 
-/** Times at which a value was created and expires, in seconds since the epoch. */
+/** Times of creation and expiry of a value, in seconds since the epoch. */
 export interface ValueTimes {
   readonly issuedSeconds: number;
   readonly expiresSeconds: number;
