@@ -130,7 +130,7 @@ class NodeChunks implements ChunkIterator {
   }
 }
 
-/** The part of a response into which a source writes its chunks itself, instead of yielding them. */
+/** Response into which an {@link EndlessChunks} source writes its chunks itself, instead of yielding them. */
 export interface ChunkSink {
   write(chunk: Chunk): boolean;
   writeShared(chunk: SharedChunk): boolean;
@@ -144,7 +144,7 @@ export interface ChunkSink {
 export abstract class EndlessChunks implements ChunkIterator {
   #isTaken = false;
 
-  /** Marks the source as read. Returns the source itself, which is its own iterator. */
+  /** Records that reading of the source has begun. Returns the source itself, which is its own iterator. */
   [Symbol.asyncIterator](): AsyncIterator<Chunk, unknown> {
     this.#isTaken = true;
     // the cast is safe: `for await` also accepts a next() that does not return a promise
@@ -156,7 +156,7 @@ export abstract class EndlessChunks implements ChunkIterator {
   /** Ends the stream after the current chunk and without an error, because the server stops. */
   abstract finish(): void;
   /**
-   * Returns whether the source from now on writes its chunks into `sink` itself. If true, the server stops
+   * Returns true if from now on the source writes its chunks into `sink` itself. The server then stops
    * reading from the source.
    */
   attach(_sink: ChunkSink): boolean {
@@ -215,7 +215,7 @@ export class Primed implements ChunkIterator {
 }
 
 /**
- * Reads the first chunk that is not empty. If the source fails until then, an error response can still be
+ * Reads the first chunk that is not empty. If the source fails before that, an error response can still be
  * sent. `announced` is the Content-Length, or -1 if unknown. When `signal` aborts, the source is ended, and
  * prime() resolves at once.
  * @throws errors of the source, and SvcError `E_STREAM` when the chunk is neither text nor bytes, or is
@@ -264,7 +264,7 @@ function unlessLeft(
 }
 
 /**
- * Returns whether a result of next() is the first chunk with content, or the end of the body. Ends the source
+ * Returns true if a result of next() is the first chunk with content, or the end of the body. Ends the source
  * after an invalid chunk.
  * @throws SvcError `E_STREAM` when the chunk is neither text nor bytes, or the length differs from
  * `announced`

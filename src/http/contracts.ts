@@ -82,8 +82,8 @@ export interface HttpRequest {
    */
   body(options?: BodyOptions): Promise<Uint8Array>;
   /**
-   * Returns the body as a stream, with the limit of `body()`. No other reading method can be used for this
-   * request.
+   * Returns the body as a stream, with the limit of `body()`. After that, no other method can read the body
+   * of this request.
    */
   stream(options?: BodyOptions): AsyncIterable<Uint8Array>;
   /**
@@ -91,7 +91,7 @@ export interface HttpRequest {
    * one. Malformed JSON or nesting deeper than 1,000 levels leads to 400, another media type to 415.
    */
   json(options?: BodyOptions): Promise<unknown>;
-  /** Reads the body as UTF-8 text, with the limit of `json()`. */
+  /** Reads the body as UTF-8 text. The limit is that of `json()`. */
   text(options?: BodyOptions): Promise<string>;
   /**
    * Parses a form, urlencoded or multipart, into fields and files. The limit is 10 MB, unless `maxBytes` or
@@ -101,8 +101,8 @@ export interface HttpRequest {
   form(options?: FormOptions): Promise<FormFields>;
   /**
    * Returns the parts of a multipart form one after the other, with the limits of `form()`, and stores
-   * nothing. Read a part before the next one: content that was not read is skipped. No other reading method
-   * can be used for this request.
+   * nothing. Read a part before the next one: content that was not read is skipped. After that, no other
+   * method can read the body of this request.
    */
   parts(options?: FormOptions): AsyncIterable<FormPart>;
   /**
@@ -136,8 +136,8 @@ export interface FormOptions extends BodyOptions {
   /** Maximum size of the headers of one part, 64 ... 1_048_576. Default 16_384. */
   readonly maxHeaderBytes?: number | undefined;
   /**
-   * Memory for the content of all files of the form. Further content goes to a temporary file. Default
-   * 1_048_576.
+   * Maximum memory in bytes for the content of all files of the form. Further content goes to a temporary
+   * file. Default 1_048_576.
    */
   readonly memoryBytes?: number | undefined;
   /**
@@ -215,7 +215,7 @@ export interface Session {
   takeFlashes(): readonly Flash[];
 }
 
-/** Argument of dependency functions and of the constructors of class dependencies. */
+/** Argument of dependency functions, and of the constructors of classes that are dependencies. */
 export interface Context {
   readonly req: HttpRequest;
   readonly signal: AbortSignal;
@@ -244,7 +244,10 @@ export interface StateMap {
   has(key: StateKey<unknown>): boolean;
 }
 
-/** Services of an application. Each request has them in its state under the key `services`. */
+/**
+ * Services of an application: environment, clock, log, metrics and settings. `Depends(services)` passes them
+ * to a handler.
+ */
 export interface Services {
   readonly env: Env;
   readonly clock: Clock;
@@ -276,7 +279,10 @@ export type MiddlewareKind =
   | 'csrf'
   | 'idempotency';
 
-/** A middleware wraps the middleware after it, the handler, and the conversion of errors into responses. */
+/**
+ * A middleware runs around the middleware after it and around the handler. It gets their exceptions as
+ * responses.
+ */
 export interface Middleware {
   readonly kind?: MiddlewareKind;
   /** Returns a response of its own, or calls `next()` and returns that response, changed or unchanged. */
@@ -287,14 +293,14 @@ export interface Middleware {
    */
   readonly secrets?: readonly string[] | undefined;
   /**
-   * Returns findings about order and configuration. Called before any request, when the application is
-   * compiled or checked. The middleware can take its services from `view.services`. `view.middleware` lists
-   * all middleware up to this one, the outermost first.
+   * Returns what `svc check` reports about the order and the configuration of the middleware. Called before
+   * any request, when the application is compiled or checked. The middleware can take its services from
+   * `view.services`. `view.middleware` lists all middleware up to this one, the outermost first.
    */
   compile?(view: CompiledView): Iterable<Omit<Finding, 'place'>>;
 }
 
-// -- view of the compiled application, for rules, documents and plugins --
+// -- view of the compiled application, for `svc check`, the OpenAPI document and plugins --
 
 /** One compiled route; the matched one is `req.route`. */
 export interface CompiledRoute {
@@ -305,11 +311,11 @@ export interface CompiledRoute {
   readonly place: Place;
   readonly security: readonly SecurityRequirement[];
   readonly meta: Readonly<Record<string, unknown>>;
-  /** Rate limit that the spec of the route sets; false means unlimited. */
+  /** Rate limit that the definition of the route sets; false means unlimited. */
   readonly rateLimit?: RouteRateLimit | false | undefined;
-  /** Time limit in milliseconds that the spec of the route sets; false means unlimited. */
+  /** Time limit in milliseconds that the definition of the route sets; false means unlimited. */
   readonly timeoutMs?: number | false | undefined;
-  /** Time limit in milliseconds for receiving the whole request, if the spec of the route sets one. */
+  /** Time limit in milliseconds for receiving the whole request, if the definition of the route sets one. */
   readonly requestTimeoutMs?: number | undefined;
 }
 
@@ -336,7 +342,7 @@ export interface SecurityRequirement {
   readonly isOptional?: true | undefined;
 }
 
-/** View of the compiled application, as rules, documents and plugins read it. */
+/** View of the compiled application for the rules of `svc check`, the OpenAPI document and plugins. */
 export interface CompiledView {
   readonly env: Env;
   readonly routes: readonly CompiledRoute[];
@@ -380,8 +386,8 @@ export interface Plugin {
    */
   readonly secrets?: readonly string[] | undefined;
   /**
-   * Adds routes, middleware and so on to the host. Runs before the application is compiled. Must be
-   * synchronous, without input or output.
+   * Adds routes, middleware and so on to the application, through `host`. Runs before the application is
+   * compiled. Must be synchronous, without input or output.
    */
   register(host: Host): void;
   /**
@@ -405,8 +411,8 @@ export interface Host {
   /** Returns a setting. Its type is that of `fallback`, or the result of `cast`. */
   option<T>(key: string, fallback: T, cast?: (text: string) => T): T;
   /**
-   * Adds middleware. `inside` (default) places it after all middleware so far, next to the handler; `outside`
-   * places it around all middleware so far.
+   * Adds middleware. `inside` (default) places it after all earlier middleware, next to the handler;
+   * `outside` places it around all earlier middleware.
    */
   use(middleware: Middleware, where?: 'inside' | 'outside'): void;
   /**
@@ -429,7 +435,7 @@ export interface Host {
   rule(rule: Rule): void;
   /**
    * Adds a migration, with statements for each database engine. `svc migrate up` applies it once, before the
-   * migrations of the application. Its id is `plugin/id`.
+   * migrations of the application. Its full id is the name of the plugin, a slash and `id`.
    */
   migration(
     id: string,

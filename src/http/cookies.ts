@@ -97,9 +97,9 @@ function decodeValue(value: string): string {
 /**
  * Builds a `Set-Cookie` value. It has `Secure` only if `options.secure` is true. Characters that are not
  * allowed in a cookie are percent-encoded; `parseCookies` decodes them.
- * @throws SvcError `E_COOKIE` for an invalid name or attribute, a violated rule of a name prefix, or a name
- * and value of more than 4,096 bytes, which browsers drop silently (RFC 6265bis §5.6). `E_OPTION_UNKNOWN` for
- * an unknown attribute, `E_OPTION_RANGE` for an attribute of a wrong type.
+ * @throws SvcError `E_COOKIE` when the name or an attribute is invalid, or name and value together have more
+ * than 4,096 bytes, which browsers drop silently (RFC 6265bis §5.6). `E_OPTION_UNKNOWN` for an unknown
+ * attribute, `E_OPTION_RANGE` for an attribute of a wrong type.
  */
 export function serializeCookie(name: string, value: string, options: CookieOptions = {}): string {
   for (const option in options)
@@ -170,7 +170,7 @@ const SAME_SITE: ReadonlyMap<string, string> = new Map([
   ['none', '; SameSite=None'],
 ]);
 
-/** Whether browsers only accept this cookie with `Secure`, even without TLS. */
+/** Whether browsers accept this cookie only with the attribute `Secure`. */
 export function needsSecure(name: string, options: CookieOptions): boolean {
   return options.sameSite === 'none' || /^__(host|secure)-/i.test(name);
 }

@@ -9,8 +9,8 @@ import { SvcError } from '../base/errors.ts';
 import { inspectAsJson, safeField } from '../observability/redact.ts';
 
 /**
- * Header fields of a request by lower-case name. The values of a repeated field are joined; for a field that
- * must not repeat, the first one is used. The object has no prototype.
+ * Header fields of a request by lower-case name. The values of a repeated field are joined; of a field that
+ * must not repeat, the first value is used. The object has no prototype.
  */
 export interface HeaderView {
   readonly [name: string]: string | undefined;
@@ -64,7 +64,7 @@ const SINGLE = new Set([
  * objects of `Object.create(null)` slower.
  */
 function Bare(this: object): void {
-  /* the caller adds properties */
+  /* empty, because the caller adds the properties */
 }
 Bare.prototype = Object.freeze(Object.create(null) as object);
 
@@ -305,8 +305,8 @@ export type DispositionType = 'attachment' | 'inline';
 const MAX_NAME_LENGTH = 255;
 
 /**
- * Builds a `Content-Disposition` value, such as `attachment; filename="report.pdf"`. Folders before the file
- * name are removed, with either kind of slash.
+ * Builds a `Content-Disposition` value, such as `attachment; filename="report.pdf"`. Only the last segment of
+ * a path is used, whether its separators are slashes or backslashes.
  *
  * A name with characters outside of ASCII is written twice (RFC 6266 §4.3): as `filename*`, and as `filename`
  * for old clients. In `filename`, `_` replaces quotes, backslashes, `%`, and every character that old clients

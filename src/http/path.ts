@@ -14,7 +14,7 @@ import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
 
 interface ConverterTypes {
-  /** One segment that is not empty. Parameters without a converter have this one. */
+  /** One segment that is not empty. It is the default converter of parameters. */
   str: string;
   /** Syntax `-?(0|[1-9]\d*)`. A number beyond ±(2^53-1) does not match, which leads to 404. */
   int: number;
@@ -76,7 +76,9 @@ export type PathTemplate<P extends string> = P extends `${string}/${':' | '*'}${
 export interface Converter {
   readonly name: ConverterName;
   readonly rank: number;
-  /** Returns whether the characters of the decoded path from `start` to before `end` match. */
+  /**
+   * Returns whether the characters of the decoded path from `start` (inclusive) to `end` (exclusive) match.
+   */
   test(path: string, start: number, end: number): boolean;
   /** Converts a segment that `test` accepted into the value of the parameter. */
   read(segment: string): string | number;
@@ -147,9 +149,8 @@ const PARAMETER = /^\{([^{}]*)\}$/;
 /**
  * Parses a template.
  *
- * @throws SvcError `E_PATH_TEMPLATE` for a missing leading slash, a parameter beside text in a segment, an
- * unknown converter, a name that is not an identifier or is used twice, a `path` parameter before the end, a
- * segment with `?`, `#` or an escape, or one that begins with `:` or `*`
+ * @throws SvcError `E_PATH_TEMPLATE` when the template has wrong syntax, an unknown converter, two
+ * parameters with one name, or a `path` parameter before the end
  */
 export function parseTemplate(template: string): ParsedTemplate {
   if (typeof template !== 'string' || template[0] !== '/')
@@ -191,7 +192,7 @@ function refuseUnreadable(template: string, segment: string): never {
   );
 }
 
-const NOT_LAST = 'a path parameter takes the rest of the path, so it must be last';
+const NOT_LAST = 'a parameter with the converter "path" takes the rest of the path, so it must be last';
 const IDENTIFIER = /^[A-Za-z_$][\w$]*$/;
 
 function readParameter(text: string, template: string, before: readonly PathParameter[]): PathParameter {

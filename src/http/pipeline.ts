@@ -53,7 +53,7 @@ export class ErrorRenderer {
     return this.#handlers;
   }
 
-  /** Whether any exception handler exists. If not, a 404 need not be thrown. */
+  /** Whether any exception handler exists. Without one, responses such as a 404 need no exception. */
   get hasHandlers(): boolean {
     return this.#handlers.some(({ size }) => size > 0);
   }
@@ -202,8 +202,8 @@ export function compose(layers: readonly Middleware[], core: Core, errors: Error
 }
 
 /**
- * Returns a function that returns the promise of a LateAnswer instead of the LateAnswer, because middleware
- * may call then() on the result.
+ * Returns a function that replaces a {@link LateAnswer} of `core` by its promise, because middleware may call
+ * then() on the result of next().
  */
 function promising(core: Core): Layer {
   return (req) => {
@@ -415,8 +415,8 @@ export type ErrorClass<E> = abstract new (...args: never[]) => E;
 export type ExceptionHandler<E> = (error: E, req: HttpRequest) => Awaitable<unknown>;
 
 /**
- * An exception handler, how its result becomes a response, and the responses that its spec declares for the
- * OpenAPI document.
+ * An exception handler, the rules by which its result becomes a response, and its responses in the OpenAPI
+ * document.
  */
 interface HandledClass {
   readonly handler: ExceptionHandler<unknown>;
@@ -438,7 +438,7 @@ export class ExceptionHandlers {
   }
 
   /**
-   * Sets the handler of a class. Returns whether the class had none before.
+   * Sets the exception handler of an error class. Returns whether the class had none before.
    * @throws SvcError `E_EXCEPTION_HANDLER` when `errorClass` is not a class, or `handler` is not a function
    */
   add<E>(

@@ -22,7 +22,10 @@ import type { CookieOptions } from './cookies.ts';
 import type { Chunks, Primed, Chunk, ChunkIterator, ChunkStep } from './chunks.ts';
 import type { Awaitable } from '../cache/stores.ts';
 
-/** Body of a response: text, bytes, null for none, or a source of chunks that is read during the sending. */
+/**
+ * Body of a response: text, bytes, null for none, or a source of chunks that is read while the response is
+ * sent.
+ */
 type ResponseBody = string | Uint8Array | null | Chunks;
 
 /** Options of all response classes. An option that is `undefined` has its default. */
@@ -204,7 +207,10 @@ export class HttpResponse {
     sayNoPromise(this.prototype);
   }
 
-  /** Shared status and header fields; undefined once `headers` is read or `status` changed. @internal */
+  /**
+   * Shared status and header fields; undefined after `headers` was read or `status` was changed.
+   * @internal
+   */
   get prepared(): Prepared | undefined {
     return this.#headers === undefined && this.#prepared.status === this.#status ? this.#prepared : undefined;
   }
@@ -338,7 +344,7 @@ export function checkedSource<T>(source: T): T & Chunks {
  * an async iterable, a web stream or a `Readable` of Node. The default media type is
  * `application/octet-stream`.
  *
- * The first chunk is read before the response starts. So if the source fails until then, the response is a
+ * The first chunk is read before the response starts. So if the source fails before that, the response is a
  * 500. If it fails later, the connection is closed, so that the client sees an incomplete response. When the
  * client disconnects, the source is ended at once by `return()`, `cancel()` or `destroy()`.
  */

@@ -14,8 +14,8 @@ import type { Converter, ParsedTemplate } from './path.ts';
 
 /**
  * Result of a search. `found`: the endpoint, and the segments of the path that are parameters.
- * `wrong-method`: the path only has other methods. `none`: no route has the path. `malformed`: the path has a
- * malformed escape.
+ * `wrong-method`: the path has endpoints, but none for this method. `none`: no route has the path.
+ * `malformed`: the path has a malformed escape.
  */
 export type Match<T> =
   | { readonly kind: 'found'; readonly endpoint: T; readonly captures: readonly string[] }
@@ -42,7 +42,7 @@ interface Leaf<T> {
   /** Result for all other methods. freeze() fills in its list of methods. */
   missed: WrongMethod;
 }
-/** Methods of a path without parameters, with one ready result for each. */
+/** Methods of a path without parameters, each with a search result that is ready to return. */
 interface StaticLeaf<T> extends Leaf<T> {
   readonly path: string;
   matches: readonly Match<T>[];
@@ -246,7 +246,7 @@ export class RoutingTable<T> {
   }
 }
 
-/** Returns the result if no endpoint was found: the path has only other methods, or no route has it. */
+/** Returns the result if no endpoint was found: the path has no endpoint for this method, or none at all. */
 function missed<T>(walk: Walk<T>, staticLeaf: StaticLeaf<T> | undefined): Match<T> {
   if (staticLeaf !== undefined) walk.miss(staticLeaf);
   if (walk.missed === null) return NONE;

@@ -30,7 +30,7 @@ export class SecurityLog {
   readonly #services: Services;
   /** Records by event and client; the record with the earliest `untilMs` is first. */
   readonly #records = new Map<string, ReportRecord>();
-  /** Records that all further clients share, by event. */
+  /** Records that all clients beyond `MOST_CLIENTS` share, one for each event. */
   readonly #others = new Map<string, ReportRecord>();
 
   private constructor(services: Services) {
@@ -77,7 +77,7 @@ export class SecurityLog {
   #recordOf(event: string, client: string, nowMs: number): ReportRecord {
     const key = `${event} ${client}`;
     const found = this.#records.get(key);
-    // the record is not moved to the end, because its `untilMs` does not change now
+    // records are ordered by `untilMs`, which does not change here, so the record keeps its place
     if (found !== undefined && nowMs < found.untilMs) return found;
     if (found === undefined && this.#records.size === MOST_CLIENTS) {
       // the cast is safe: the map is full, so it has a first entry

@@ -2,7 +2,8 @@
  * State of an application or request: values under typed keys, which plugins and middleware set for other
  * code.
  *
- * This file also stores the default scope of a dependency source, for a `Depends()` without a scope.
+ * This file also stores the default scope of a dependency source, such as a function or class. A `Depends()`
+ * without a scope uses that default.
  */
 import { SvcError } from '../base/errors.ts';
 import type { Context, HttpRequest, Services, Session, StateKey, StateMap } from './contracts.ts';
@@ -102,9 +103,9 @@ const SCOPES = new WeakMap<object, Scope>();
 const SURROUNDS = new WeakMap<object, Surround>();
 
 /**
- * Sets the default scope of a dependency source, and returns the source. If `surround` is given, it runs the
- * handler and all functions that need this dependency. Such a dependency is resolved after all dependencies
- * that do not need it.
+ * Sets the default scope of a dependency source, such as a function or class, and returns the source. If
+ * `surround` is given, it runs the handler and all functions that need this dependency. Such a dependency is
+ * resolved after all dependencies that do not need it.
  *
  * @internal
  */

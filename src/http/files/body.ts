@@ -55,7 +55,7 @@ export class FileBody implements AsyncIterable<Uint8Array> {
           const value = await cursor.next(Buffer.allocUnsafeSlow(cursor.wanted));
           return value === undefined ? await end() : { done: false, value };
         } catch (error) {
-          // if the file is closed already, the client has disconnected during the read
+          // a file that is already closed means that the client has disconnected during the read
           const isLeft = file.isClosed;
           await end();
           throw isLeft ? new ClientDisconnected() : error;
@@ -196,7 +196,7 @@ class BlockWriter {
  * bytes.
  */
 
-/** A byte range of the file: from `start` to before `end`. */
+/** A byte range of the file: from `start` (inclusive) to `end` (exclusive). */
 export interface Slice {
   readonly start: number;
   readonly end: number;
@@ -259,7 +259,10 @@ function overlap(slices: readonly Slice[]): boolean {
   return sorted.some((slice, index) => index > 0 && slice.start < sorted[index - 1]!.end);
 }
 
-/** Returns the value of `Content-Range`. Without a slice, it is that of a 416 response. */
+/**
+ * Returns the value of `Content-Range`: for a 206 response with this slice, or for a 416 response without a
+ * slice.
+ */
 export function contentRange(slice: Slice | undefined, size: number): string {
   return slice === undefined ? `bytes */${size}` : `bytes ${slice.start}-${slice.end - 1}/${size}`;
 }

@@ -177,8 +177,8 @@ function whole(request: Answered, answer: HttpResponse, { size, source }: Conten
 }
 
 /**
- * Returns a 206 response: one range without change, several ranges as multipart/byteranges (RFC 9110
- * §15.3.7).
+ * Returns a 206 response. Its body is a single range unchanged, or several ranges as multipart/byteranges
+ * (RFC 9110 §15.3.7).
  */
 function partial(answer: HttpResponse, { size, source }: Content, ranges: readonly Slice[]): HttpResponse {
   answer.status = 206;

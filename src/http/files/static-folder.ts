@@ -123,8 +123,8 @@ export class StaticFolder {
   }
 
   /**
-   * Returns the description of an opened file. If the file has changed since it was looked up, the
-   * description is new.
+   * Returns `before` if the opened file is unchanged since it was looked up. Otherwise describes the file as
+   * it is now.
    */
   reopened(before: Representation, entry: FileEntry, file: OpenFile, clock: Clock): Representation {
     if (isSameState(before.state, file)) return before;
@@ -392,7 +392,9 @@ export type StaticEntry = FileEntry | FolderEntry;
 const TRUSTED_MS = 1_000;
 const MAX_ENTRIES = 4_096;
 const MAX_BYTES = 33_554_432;
-/** Estimated memory in bytes for each entry and each form, without the content. */
+/**
+ * Estimated memory in bytes of a cache entry, and of each form of its file, without the content of the file.
+ */
 const OVERHEAD_BYTES = 1_024;
 
 /**

@@ -52,8 +52,8 @@ const WORDS: ReadonlyMap<string, number> = new Map([
 const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 const SERVER_ERROR = 500;
 /**
- * A sample value that is long enough to be a secret. If safeField() masks it under the name of a path
- * parameter, that parameter counts as a secret.
+ * Value for a test of parameter names: if safeField() masks it under the name of a path parameter, that
+ * parameter counts as a secret. It is long enough to be a secret.
  */
 const LIKE_A_SECRET = 'x'.repeat(64);
 

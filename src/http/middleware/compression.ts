@@ -1,6 +1,6 @@
 /**
- * Compression of responses, by the client's `Accept-Encoding` (RFC 9110 §12.5.3): zstd, br, gzip. A short
- * body is compressed synchronously, a longer one in another thread, and a stream while it is sent.
+ * Compresses responses with zstd, br or gzip, as the client's `Accept-Encoding` allows (RFC 9110 §12.5.3). A
+ * short body is compressed synchronously, a longer one in another thread, and a stream while it is sent.
  *
  * Some responses are sent uncompressed, because compression would save nothing or change their meaning:
  * bodies below `thresholdBytes`, media types that are compressed already, and the statuses 204, 206 and 304.
@@ -237,11 +237,14 @@ export class CompressionMiddleware implements Middleware {
   }
 }
 
-/** Returns what `svc check` reports about middleware that runs before this one, but must run after it. */
+/**
+ * Returns what `svc check` reports about middleware that runs before CompressionMiddleware, but must run
+ * after it.
+ */
 function misplaced({ kind, constructor }: Middleware, severity: Finding['severity']): Omit<Finding, 'place'> {
   const message =
     kind === 'compression'
-      ? 'another CompressionMiddleware runs before this one, and finds only responses that are already compressed'
+      ? 'another CompressionMiddleware runs before this one, and gets only responses that this one has already compressed'
       : kind === 'idempotency'
         ? 'the middleware "idempotency" runs before this one, so it stores compressed responses, and repeats them to clients that may not accept their coding'
         : kind === 'etag'
@@ -296,7 +299,7 @@ function coded(response: HttpResponse, body: Uint8Array | Chunks, coding: Conten
   response.body = body;
   response.contentLength = -1;
   headers.set('Content-Encoding', coding);
-  headers.delete('Accept-Ranges'); // a range would count uncompressed bytes
+  headers.delete('Accept-Ranges'); // a range would refer to the uncompressed bytes
   weaken(headers);
   return response;
 }
@@ -347,7 +350,7 @@ export class CompressedChunks extends EndlessChunks {
   #source: ChunkIterator | undefined;
   #encoder: Encoder | undefined;
   /**
-   * Pending result of source.next(). The call that got it has returned earlier output, so the next call of
+   * Result of source.next() that was still pending when next() returned earlier output. The following call of
    * next() awaits it.
    */
   #asked: PromiseLike<ChunkStep> | undefined;

@@ -132,8 +132,8 @@ class FieldDeprecationMiddleware implements Middleware {
   }
 
   /**
-   * Finds deprecated fields in a validated body. In a union without a tag it finds none, because the variant
-   * that the value belongs to is unknown.
+   * Finds deprecated fields in a validated body. In an untagged union it finds none, because the variant that
+   * the value belongs to is unknown.
    */
   #addValue(node: TypeNode, value: unknown, found: Set<Mark>): void {
     if (typeof value !== 'object' || value === null) return;

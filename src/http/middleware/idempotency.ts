@@ -78,7 +78,7 @@ export interface IdempotencyOptions {
 
 const MEMORY_RECORDS = 10_000;
 /**
- * Number of times that a claim is renewed during one lease, so that it does not expire if a renewal fails.
+ * Number of times that the claim of a key is renewed before it expires. One failed renewal then does no harm.
  */
 const RENEWALS = 3;
 /**
@@ -164,7 +164,7 @@ export class IdempotencyMiddleware implements Middleware {
     this.#isShared = read.store !== undefined && !(read.store instanceof MemoryRecordStore);
   }
 
-  /** Whether keys of requests to this route are processed. @internal */
+  /** Whether this middleware processes the idempotency keys of requests to a route. @internal */
   covers({ method, meta }: CompiledRoute): boolean {
     return this.#methods.has(method) && meta['idempotency'] !== false;
   }
@@ -343,8 +343,8 @@ export class IdempotencyMiddleware implements Middleware {
   }
 
   /**
-   * Renews a claim regularly, until the returned object is disposed of, or another process has taken the
-   * claim.
+   * Renews the claim of a request in the store regularly, until the returned object is disposed of, or
+   * another process has taken the claim.
    */
   #keep({ key, text }: Claim): Disposable {
     const { clock, log } = this.#services;

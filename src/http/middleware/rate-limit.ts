@@ -82,7 +82,7 @@ interface Rule {
   readonly limit: Limit;
 }
 
-/** Stands for every method that no rule names in `methods`, in the table of rules. */
+/** Method under which the table of rules has the limits for all methods that no rule lists in `methods`. */
 const OTHER = '*';
 
 /** Refuses requests with 429 if the client sends more than its limit allows. */
@@ -127,8 +127,9 @@ export class RateLimitMiddleware implements Middleware {
     this.keys = [key, ...(rules ?? []).map((rule) => rule.key)].filter((each) => typeof each === 'function');
     this.#gate = new Gate(store);
     this.#epochMs = legacyHeaders ? () => this.#nowMs() : undefined;
-    // most applications use a limit without name and key. Its prefix is empty, so no string is built for each
-    // request. Its keys are addresses, which contain no space, but all other keys contain one
+    // most applications set neither `name` nor `key`. The prefix is then empty, so that no string is built
+    // for each request. The keys in the store are then addresses, which contain no space. All other keys
+    // contain one
     this.#limit = new Limit({
       name: this.name,
       perMinute,
@@ -319,7 +320,7 @@ export class RateLimitMiddleware implements Middleware {
       for (const method of rule.methods ?? []) add(method, rule);
     }
     for (const rule of this.#rules.filter(({ methods }) => methods === undefined)) {
-      // add() does not replace the rules with `methods`, which were added before
+      // add() keeps an existing entry, so a rule with `methods`, which was added before, takes precedence
       for (const method of this.#methods) this.#table.add(method, rule.template, rule.limit);
       add(OTHER, rule);
     }

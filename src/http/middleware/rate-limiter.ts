@@ -117,7 +117,7 @@ export class RateLimiter {
       throw new SvcError('E_OPTION_RANGE', [
         'RateLimiter.take()',
         'cost',
-        'must be an integer from 0',
+        'must be an integer of 0 or more',
         shown(cost),
       ]);
     this.#gate.attach(req.state.get(services));
@@ -253,7 +253,10 @@ export class Gate {
     this.#options = options;
   }
 
-  /** Takes clock, log and metrics from an application. A new clock empties the counters in memory. */
+  /**
+   * Takes clock, log and metrics from an application. If the clock has changed, the counters in memory start
+   * again at zero.
+   */
   attach(services: Services): void {
     const { clock } = services;
     if (services === this.#services && clock === this.#deps?.clock) return;

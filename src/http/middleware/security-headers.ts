@@ -464,7 +464,10 @@ function read(given: Readonly<Record<string, unknown>>): Map<DirectiveName, read
       value === true && BARE.has(name) ? [] : Array.isArray(value) ? value : [value];
     const wrong = items.find((item) => !isText(item));
     if (wrong !== undefined)
-      throw new SvcError('E_CSP', [wireName(known), `needs sources that are texts, found ${shown(wrong)}`]);
+      throw new SvcError('E_CSP', [
+        wireName(known),
+        `has the value ${shown(wrong)}, but each value must be text`,
+      ]);
     directives.set(
       known,
       checked(

@@ -148,7 +148,9 @@ function addressOf(text: string): string | undefined {
  */
 function readName(entry: unknown): string {
   if (typeof entry !== 'string')
-    throw new SvcError('E_TRUSTED_HOST', [`each name must be text, found ${shown(entry)}`]);
+    throw new SvcError('E_TRUSTED_HOST', [
+      `each name in the option "hosts" must be text, found ${shown(entry)}`,
+    ]);
   const isAddress = entry.includes('::') || entry.split(':').length > 2;
   const name = isAddress ? addressOf(entry.replace(/^\[|\]$/g, '')) : nameOf(entry.replace(/^\./, ''));
   if (name === undefined) throw new SvcError('E_TRUSTED_HOST', [issueOf(entry)]);

@@ -11,7 +11,10 @@ const FEW_PARTS = 8;
 const SMALL_BYTES = 4_096;
 const GATHER_BYTES = 16_384;
 
-/** Property of a body's source that contains the collector of the body. */
+/**
+ * Property of the stream of a body, in which collect() stores the Collector, so that the shared listeners
+ * find it.
+ */
 const COLLECTOR: unique symbol = Symbol('collector');
 
 /** Returns a 413 error that names the limit. */
@@ -39,9 +42,10 @@ export interface BodyReader {
  * Reads a whole body. `declared` is its Content-Length, or -1. The result goes to `reader` instead of a
  * promise. So the caller needs no second promise for the value that it derives from the body.
  *
- * The error is PayloadTooLarge if `declared` is too large, or with the first byte beyond the limit. It is
- * ClientDisconnected if the client disconnected before the end, and E_BODY_DISCARDED if the response was sent
- * before the body was read. Memory is only reserved for received bytes, whatever `declared` is.
+ * A body over `maxBytes` leads to PayloadTooLarge: at once if `declared` exceeds the limit, otherwise at the
+ * first byte beyond it. If the client disconnects before the end of the body, the error is
+ * ClientDisconnected. If the response was sent before the body was read, the error is E_BODY_DISCARDED.
+ * Memory is only reserved for received bytes, whatever `declared` is.
  */
 export function collect(source: BodySource, declared: number, maxBytes: number, reader: BodyReader): void {
   if (declared > maxBytes) return reader.onBody(undefined, tooLarge(maxBytes));
@@ -52,9 +56,10 @@ export function collect(source: BodySource, declared: number, maxBytes: number, 
   const collector = new Collector(source, maxBytes, reader);
   if (source.handTo?.(collector) === true) return;
   source[COLLECTOR] = collector;
-  // the listeners are not removed after the body, because removing them would take longer than keeping them
+  // the listeners are not removed at the end of the body, because removing them would take longer than
+  // keeping them
   source.on('data', onData).on('end', onEnd).on('close', onClose);
-  source.read(0); // starts the flow of chunks to onData(), which are then not buffered
+  source.read(0); // starts the flow of chunks to onData(), so that the stream does not buffer them
 }
 
 /*

@@ -179,7 +179,10 @@ export class RequestBody implements BodyReader {
     this.#readFor(new JsonReader(taker, lacksType), 'json()', options, DEFAULT_MAX_BYTES);
   }
 
-  /** Reads a form. With `keeper`, only those files are stored for which it returns a number of bytes. */
+  /**
+   * Reads a form. With `keeper`, a file is stored only if `keeper` returns a number of bytes for its form
+   * field.
+   */
   form(options: FormOptions, keeper?: FileKeeper): Promise<FormFields> {
     if (this.#form !== undefined) return this.#form;
     return handled(this.#startForm(options, keeper));

@@ -57,7 +57,10 @@ export class RequestEvent implements Failable {
   bytes: number | undefined = undefined;
   /** Whether the response was sent completely; undefined before `asyncEnd`. */
   isDelivered: boolean | undefined = undefined;
-  /** Whether `start` was published. If not, no further message of the request is published. @internal */
+  /**
+   * Whether the message `start` was published. If not, no further message of the request is published.
+   * @internal
+   */
   hasBegun = false;
   readonly #req: HttpRequest;
 

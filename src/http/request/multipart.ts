@@ -27,7 +27,7 @@ import type { PartHead } from './part-head.ts';
 
 /**
  * Receives the parts of a form during parsing. The content of a part is passed to onData(): the bytes from
- * `start` to before `end`.
+ * `start` (inclusive) to `end` (exclusive).
  */
 export interface MultipartSink {
   onPart(head: PartHead): void;

@@ -224,7 +224,9 @@ const EVERY_CLIENT = 'trusting every client lets each of them choose its own add
 
 function readNetworks(text: unknown): Network[] {
   if (typeof text !== 'string')
-    throw new SvcError('E_TRUST_PROXY', [`each entry of the list must be text, found ${shown(text)}`]);
+    throw new SvcError('E_TRUST_PROXY', [
+      `each entry of the list of proxies must be text, found ${shown(text)}`,
+    ]);
   // parseNetwork() returns a network, because WORDS contains only valid ones
   if (Object.hasOwn(WORDS, text)) return WORDS[text]!.map((word) => parseNetwork(word)!);
   if (/^(?:true|all|\*)$/i.test(text)) throw new SvcError('E_TRUST_PROXY', [EVERY_CLIENT]);
@@ -237,7 +239,7 @@ function readNetworks(text: unknown): Network[] {
     ]);
   }
   if (network.bits === 0 || (network.bits <= MAPPED_BITS && isIPv4(network.address)))
-    throw new SvcError('E_TRUST_PROXY', [`"${text}" includes every client: ${EVERY_CLIENT}`]);
+    throw new SvcError('E_TRUST_PROXY', [`the network "${text}" includes every client: ${EVERY_CLIENT}`]);
   return [network];
 }
 
@@ -341,7 +343,7 @@ interface ForwardedValues {
 
 /**
  * Parses one element of `Forwarded`, `for=...;proto=...;host=...` (RFC 7239 §4). Returns the address in
- * `for`, and stores scheme and host in `values`. A trusted proxy wrote the element.
+ * `for`, and stores scheme and host in `values`. Call it only for an element that a trusted proxy wrote.
  */
 function readElement(element: string, values: ForwardedValues): Address | undefined {
   const pairs = new Map<string, string>();
@@ -387,7 +389,10 @@ function schemeOf(text: string | undefined): 'http' | 'https' | undefined {
   }
 }
 
-/** Returns a host, with or without port, if links may contain it; otherwise undefined. */
+/**
+ * Returns `text` if it is a host, with or without port, whose characters are safe in links; otherwise
+ * undefined.
+ */
 function hostOf(text: string | undefined): string | undefined {
   return text !== undefined && text.length <= 260 && /^(?:[\w.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i.test(text)
     ? text

@@ -135,7 +135,8 @@ export class TransportRequest implements HttpRequest {
   /** When the request arrived, in milliseconds of the monotonic clock. The transport sets it. @internal */
   startedMs = 0;
   /**
-   * Diagnostics event of the request; undefined if the channels have no subscribers. The application sets it.
+   * Diagnostics event of the request; undefined if the diagnostics channels have no subscribers. The
+   * application sets it.
    * @internal
    */
   event: RequestEvent | undefined;
@@ -355,7 +356,8 @@ export class TransportRequest implements HttpRequest {
   }
 
   /**
-   * Reads a form. With `keeper`, only those files are stored for which it returns a number of bytes.
+   * Reads a form. With `keeper`, a file is stored only if `keeper` returns a number of bytes for its form
+   * field.
    * @internal
    */
   readForm(options: FormOptions, keeper?: FileKeeper): Promise<FormFields> {

@@ -76,7 +76,7 @@ export class Connection {
     return this.earlier?.[0] ?? this.newest;
   }
 
-  /** Registers a new request by its response. */
+  /** Registers the response to a new request. */
   enter(outgoing: SentMessage): void {
     if (this.newest !== undefined) (this.earlier ??= []).push(this.newest);
     this.newest = outgoing;
@@ -87,7 +87,7 @@ export class Connection {
   /** Removes a response that was sent, or can no longer be sent. */
   leave(outgoing: SentMessage): void {
     if (this.newest === outgoing) this.newest = undefined;
-    // it is in `earlier`, because another request has arrived since
+    // this response is in `earlier`, because another request has arrived since
     else this.earlier?.splice(this.earlier.indexOf(outgoing), 1);
     this.waiting--;
   }
@@ -154,21 +154,21 @@ const REPORT_PAUSE_MS = 60_000;
 /** Seconds in the `Retry-After` field of a 503. */
 const RETRY_AFTER = '1';
 
-/** For requests on a connection beyond `maxConnections`: 503, then the connection is closed. */
+/** Refusal of requests on a connection beyond `maxConnections`: 503, then the connection is closed. */
 const SURPLUS: HeadVerdict = Object.freeze({
   status: 503,
   detail: 'The server has too many connections',
 });
-/** For requests beyond `maxInFlight`: 503; the connection stays open. */
+/** Refusal of requests beyond `maxInFlight`: 503; the connection stays open. */
 export const BUSY: HeadVerdict = Object.freeze({ status: 503, detail: 'The server has too many requests' });
 /**
- * For requests beyond `maxInFlight` on a connection with too many waiting requests: 503, then the connection
- * is closed.
+ * Refusal of requests beyond `maxInFlight` on a connection with too many waiting requests: 503, then the
+ * connection is closed.
  */
 const BUSY_LAST: HeadVerdict = Object.freeze({ ...BUSY });
 /**
- * For a request that is handled as the last one of its connection: a health check on a connection beyond
- * `maxConnections`, or the first request beyond `maxPipelined`.
+ * Verdict on a request that is handled as the last one of its connection: a health check on a connection
+ * beyond `maxConnections`, or the first request beyond `maxPipelined`.
  */
 export const LAST: HeadVerdict = Object.freeze({ status: 0, detail: '' });
 
@@ -218,7 +218,7 @@ export class Connections {
     // node:http closes connections beyond this number without any further work; connections that another
     // process accepted are counted below
     server.maxConnections = this.#most;
-    // the meter counts this event in a listener of its own
+    // ConnectionMeter counts this event in its own listener
     server.on('drop', () => this.#report('maxConnections'));
     server.on(event, (socket: Socket) => {
       // already closed, by another listener or in the process that accepted it, so no "close" event follows

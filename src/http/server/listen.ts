@@ -62,7 +62,7 @@ export async function listenOn(
     throw new SvcError('E_LISTEN', [
       `"":${port}`,
       'the host is empty, which would mean every address of this machine: write 0.0.0.0 or :: if you want that',
-    ]); // the usual cause is a line `SVC_HOST=` without a value in an .env file
+    ]); // the usual cause of an empty host is a line `SVC_HOST=` without a value in an .env file
   await bind(server, { host, port }).catch((error: unknown) => {
     throw listenError(`${host}:${port}`, error as NodeJS.ErrnoException, LISTEN_PROBLEMS);
   });
@@ -82,7 +82,10 @@ export async function listenOn(
  */
 async function listenOnSocket(server: Server, path: string, mode: number): Promise<ListenAddress> {
   if (Buffer.byteLength(path) > MAX_PATH_BYTES)
-    throw new SvcError('E_LISTEN', [path, `the path of a Unix socket has at most ${MAX_PATH_BYTES} bytes`]);
+    throw new SvcError('E_LISTEN', [
+      path,
+      `the path is longer than ${MAX_PATH_BYTES} bytes, the maximum for a Unix socket`,
+    ]);
   try {
     await bindSocket(server, path).catch(async (error: unknown) => {
       if (codeOf(error) !== 'EADDRINUSE' || !(await isStale(path))) throw error;

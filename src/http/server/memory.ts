@@ -77,8 +77,8 @@ type Close = (isFinished: boolean, failure?: unknown) => Promise<void>;
 
 /**
  * Handles a web `Request`. Resolves when the status and header fields of the response are known. By then, the
- * clean-ups of the request have run. Only if the body is in chunks, they run later, when the body was read or
- * cancelled. `prepare` is called with the request before it is handled.
+ * clean-ups of the request have run, unless the body is in chunks. In that case they run later, when the body
+ * was read or cancelled. `prepare` is called with the request before it is handled.
  */
 export async function answerInMemory(
   app: ServedApplication,

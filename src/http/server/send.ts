@@ -162,8 +162,8 @@ function sendLong(
 }
 
 /**
- * Ends a response without a body. It may also wait for an earlier response that the client does not read, so
- * its client is checked too.
+ * Ends a response without a body. The client is checked even so, because it may fail to read an earlier
+ * response, for which this one waits.
  */
 function endEmpty(outgoing: SentMessage, sending: Sending): void {
   outgoing.end();
@@ -219,7 +219,7 @@ export function sendLast(
   const outgoing = new SentMessage(incoming);
   const over = new Promise<void>((resolve) => outgoing.once('close', resolve));
   outgoing.assignSocket(socket);
-  // on connections that it handles, node:http itself passes on "drain", and closes the socket
+  // node:http does both only on connections that it handles: it passes on "drain", and closes the socket
   socket.on('drain', () => outgoing.emit('drain'));
   outgoing.once('finish', () => socket.destroySoon());
   return Promise.resolve(send(outgoing, response, req, true, sending)).then(() => over);
@@ -250,7 +250,8 @@ function sendEndless(
   outgoing.once('close', () => endless.delete(chunks));
   // the cast is safe: this call marks the source as read, and returns the source itself
   const source = chunks[Symbol.asyncIterator]() as unknown as ChunkIterator;
-  const isOurs = 'writeShared' in outgoing; // false if a server of other code has created the response
+  // false if the server of another framework has created the response
+  const isOurs = 'writeShared' in outgoing;
   if (outgoing.destroyed || !isOurs || !chunks.attach(outgoing)) return sendChunks(outgoing, source, -1);
   outgoing.once('close', () => chunks.return());
   return undefined;

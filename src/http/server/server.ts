@@ -79,13 +79,13 @@ export interface ServedApplication {
   countCut?(why: 'failed' | 'slow'): void;
 }
 
-/** For a WebSocket handshake while the server stops. */
+/** Refusal of WebSocket handshakes while the server stops. */
 const STOPPING: HeadVerdict = Object.freeze({ status: 503, detail: 'The server is about to stop' });
 /** Time in milliseconds between two checks of node:http for connections that exceed a time limit. */
 const CHECK_INTERVAL_MS = 1_000;
 /**
- * Time in milliseconds that handlers have after their connections were closed. Their clean-ups should run
- * before other parts of the application stop.
+ * Time in milliseconds that handlers have to end after their connections were closed, so that their clean-ups
+ * run before other parts of the application stop.
  */
 const LAST_WORDS_MS = 1_000;
 /** Time in milliseconds after which a connection with a refused CONNECT is closed. */
@@ -98,7 +98,10 @@ export class HttpServer {
   readonly #secure: SecureTransport | undefined;
   readonly #limits: Limits;
   readonly #connections: Connections;
-  /** Whether this class must limit the time of bodies. node:http has only one limit for all requests. */
+  /**
+   * Whether this class itself must limit the time in which a body arrives. node:http has only one limit for
+   * all requests.
+   */
   #limitsBodies: boolean;
   #inFlight = 0;
   /** Requests that are still arriving although their response was sent; created when it is first needed. */
@@ -180,7 +183,8 @@ export class HttpServer {
     // the cast is safe: MESSAGES contains the classes of all requests and responses of this server
     const listener = this.#onRequest.bind(this) as (...messages: never[]) => void as RequestListener;
     const server = this.#secure?.createServer(options, listener) ?? http.createServer(options, listener);
-    // close() of node:http calls this method, but Connections decides which connections are idle
+    // close() of node:http calls closeIdleConnections(), but the class Connections decides which connections
+    // are idle
     const { closeIdleConnections } = server;
     server.closeIdleConnections = () => this.#connections.closeIdle(() => closeIdleConnections.call(server));
     // 0 means no limit: node:http would drop further fields silently, so request-head.ts checks the number
@@ -244,7 +248,7 @@ export class HttpServer {
     // socket of a client that disconnects before the handshake would stay open until the time limit.
     socket.allowHalfOpen = !this.isSecure;
     this.#server.emit('connection', socket);
-    if (!this.isSecure) socket.resume(); // with TLS, node:tls begins to read
+    if (!this.isSecure) socket.resume(); // with TLS, node:tls itself begins to read
   }
 
   /**

@@ -125,7 +125,7 @@ function readCredentials({ cert, key, ca, passphrase, minVersion }: ServerTlsOpt
     cert: readPem(cert, 'certificate'),
     key: readPem(key, 'key'),
     minVersion,
-    // another list was set by the user who started the process (--tls-cipher-list)
+    // a list that differs from Node's default comes from the option --tls-cipher-list, and stays in use
     ciphers: tls.DEFAULT_CIPHERS === constants.defaultCoreCipherList ? CIPHERS : tls.DEFAULT_CIPHERS,
     ...(ca === undefined ? {} : { ca: readPem(ca, 'authorities') }),
     ...(passphrase === undefined ? {} : { passphrase }),
@@ -161,7 +161,7 @@ function readPem(source: string, what: string): string {
   }
 }
 
-/** Returns a text for an OpenSSL error. It contains nothing of the file. */
+/** Returns the reason for an OpenSSL error as text, which contains nothing from the PEM files. */
 function reasonOf(error: unknown): string {
   const { code = '' } = error as { code?: string };
   if (/PASSPHRASE|PASSWORD|BAD_DECRYPT|INTERRUPTED/i.test(code))

@@ -287,7 +287,7 @@ function keepFreedMemory(): void {
  * another response, the handshake is refused.
  */
 
-/** Parameters that client and server have agreed on. */
+/** Parameters of a WebSocket on which client and server have agreed. */
 export interface Agreement {
   readonly handshake: Handshake;
   /** Chosen subprotocol; empty if there is none. */

@@ -222,7 +222,7 @@ function isShared(directive: string): boolean {
  */
 type Protection = 'signed' | 'sealed';
 
-/** Times at which a value was created and expires, in seconds since the epoch. */
+/** Times of creation and expiry of a value, in seconds since the epoch. */
 export interface ValueTimes {
   readonly issuedSeconds: number;
   readonly expiresSeconds: number;
@@ -300,7 +300,7 @@ export class ProtectedValues {
       string,
       string,
       string | undefined,
-    ]; // the cast is safe: both patterns have these groups
+    ]; // the cast is safe: both regular expressions have these groups
     const found = this.#ring.find(id);
     if (found === undefined) return refused('unknown_key');
     const payload =

@@ -98,8 +98,8 @@ class SessionCookie {
   }
 
   /**
-   * Returns the session in `record`, or undefined if it has expired. Both lifetimes are checked with the
-   * current options, which may be shorter than when the session was saved.
+   * Returns the session in `record`, or undefined if it has expired. Idle time and absolute lifetime are
+   * checked with the current options, which may be shorter than when the session was saved.
    */
   opened(value: Extract<ReadValue, { kind: 'valid' }>, record: StoredSession): OpenedSession | undefined {
     const { maxAgeSeconds } = this.#deps;
@@ -125,7 +125,7 @@ class SessionCookie {
     };
   }
 
-  /** Returns the value of the session cookie. `bytes`: size of name and value, as for MAX_COOKIE_BYTES. */
+  /** Returns the value of the session cookie. The result's `bytes` is the size of name and value. */
   written(on: HostCookie, payload: string, times: ValueTimes): Written {
     const text = this.#values.write(this.#deps.cookie.boundName(on), payload, times);
     return { text, bytes: on.name.length + text.length };

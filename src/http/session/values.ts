@@ -2,8 +2,8 @@
  * The session of one request. It is opened when the handler first uses it. Its changes are recorded, and
  * saved when the handler has returned.
  *
- * The changes of a request can be applied to newer {@link SessionData} than it has read. So if concurrent
- * requests change different values of a session, all changes are kept.
+ * The changes of a request can be applied to newer {@link SessionData} than the request has read. So if
+ * concurrent requests change different values of a session, all changes are kept.
  */
 import { randomBytes } from 'node:crypto';
 import { BadRequest, SvcError } from '../../base/errors.ts';
@@ -34,7 +34,7 @@ export interface OpenedSession {
   readonly isDue: boolean;
 }
 
-/** A decoded session whose lifetimes were not checked. */
+/** A decoded session whose idle time and absolute lifetime were not checked. */
 export type StoredSession = Omit<OpenedSession, 'isDue'>;
 
 /** The data of an empty session. */
@@ -108,7 +108,7 @@ export class RequestSession implements Session {
   }
 
   get(key: string | SessionKey<unknown>): never {
-    // the return types are in the overloads of the interface Session
+    // `never` is compatible with the return types of all overloads in the interface Session
     this.#read();
     const name = nameOf(key);
     const value = this.#values.get(name);

@@ -41,7 +41,7 @@ export class Batch {
     if (owner !== this || end + most > slab.length) {
       if (owner !== undefined) owner.#cut();
       if (end + most > slab.length) {
-        slab = Buffer.allocUnsafeSlow(SLAB_BYTES); // chunks still refer to the old slab
+        slab = Buffer.allocUnsafeSlow(SLAB_BYTES); // a new slab, because chunks still refer to the old one
         end = 0;
       }
       owner = this;

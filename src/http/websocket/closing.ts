@@ -30,7 +30,10 @@ export class Ending {
   isGone = false;
   #isOver = false;
 
-  /** Returns true if the onClose handler has settled and the stream has closed. Later calls return false. */
+  /**
+   * Returns true at its first call after the onClose handler has settled and the stream has closed; otherwise
+   * false.
+   */
   takeOver(): boolean {
     if (!this.isHandled || !this.isGone || this.#isOver) return false;
     this.#isOver = true;

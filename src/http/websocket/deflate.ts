@@ -109,7 +109,8 @@ export class MessageDeflater {
 
   /**
    * Deflates a message. Returns undefined if that would not make it shorter. Set `mayBeLost` if the message
-   * may be dropped later: then it does not refer to other messages, and no other message refers to it.
+   * may be dropped later: then it is deflated without context: it refers to no earlier message, and no later
+   * message refers to it.
    */
   deflate(bytes: Uint8Array, mayBeLost = false): Buffer | undefined {
     if (mayBeLost) this.forget();
@@ -122,8 +123,8 @@ export class MessageDeflater {
   }
 
   /**
-   * Deflates a long message in a thread. The message does not refer to other messages, and no other message
-   * refers to it.
+   * Deflates a long message in a thread. It is deflated without context: it refers to no earlier message, and
+   * no later message refers to it.
    */
   deflateLong(bytes: Uint8Array): Promise<Buffer | undefined> {
     this.forget();
@@ -158,8 +159,8 @@ export const SHORT_TO_DEFLATE_BYTES = 131_072;
 const deflateRawInThread = promisify<Uint8Array, ZlibOptions, Buffer>(deflateRaw);
 
 /**
- * Deflates a message in a thread, without reference to other messages. Resolves with undefined if that would
- * not make it shorter, or if memory is short. The message is then sent uncompressed. Never rejects.
+ * Deflates a message in a thread, without reference to earlier messages. Resolves with undefined if that
+ * would not make it shorter, or if memory is short. The message is then sent uncompressed. Never rejects.
  */
 async function deflateInThread(bytes: Uint8Array, bits: number, level: number): Promise<Buffer | undefined> {
   try {
@@ -211,7 +212,7 @@ export class SharedFrames {
   }
 
   /**
-   * Returns the deflated frame, which does not refer to other messages. Undefined if deflating does not make
+   * Returns the frame, deflated without reference to earlier messages. Undefined if deflating does not make
    * it shorter.
    */
   deflated(bits: number, level: number): Buffer | undefined {

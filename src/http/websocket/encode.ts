@@ -107,8 +107,8 @@ export function rotateMask(mask: number, count: number): number {
 }
 
 /**
- * Masks or unmasks the bytes from `from` to before `to`. The byte at `from` is masked with the first byte of
- * the key.
+ * Masks or unmasks the bytes from `from` (inclusive) to `to` (exclusive). The byte at `from` is masked with
+ * the first byte of the key.
  */
 export function applyMask(bytes: Uint8Array, from: number, to: number, mask: number): void {
   if (mask === 0) return;

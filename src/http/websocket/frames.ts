@@ -117,7 +117,7 @@ export class FrameReader {
   /** Buffer for a frame head, or the payload of a control frame, that is divided between chunks. */
   #gathered: Buffer | undefined;
   #gatheredBytes = 0;
-  #opcode = 0; // #opcode to #mask describe the current frame
+  #opcode = 0; // the members from #opcode to #mask describe the current frame
   #isFinal = false;
   #left = 0;
   #mask = 0;

@@ -89,7 +89,7 @@ export function readHandshake(req: HttpRequest): Handshake {
   };
 }
 
-/** Returns the error for a request to the path of a WebSocket that is not a handshake. */
+/** Returns the error for a request to a WebSocket's path that {@link asksForWebSocket} has not accepted. */
 export function refusePlain({ headers }: Pick<HttpRequest, 'headers'>): HTTPException {
   if (!hasToken(headers['upgrade'] ?? '', 'websocket')) return upgradeRequired('This path opens a WebSocket');
   if (!hasToken(headers['connection'] ?? '', 'upgrade'))

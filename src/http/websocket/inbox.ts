@@ -112,7 +112,7 @@ export class Inbox {
     // only one call at a time can wait for a message
     if (this.#waiter !== undefined) return Promise.reject(new SvcError('E_WEBSOCKET_ITERATED', []));
     this.#isReplyDue = false;
-    this.#isIterated = true; // an error of decode() may have set this to false
+    this.#isIterated = true; // an error of decode() may have set #isIterated to false
     return new Promise((resolve, reject) => {
       this.#waiter = { resolve, reject };
       onWait();

@@ -209,7 +209,7 @@ export class WebSocketConnection
     if (this.#state !== 'open') return;
     const rooms = (this.#rooms ??= new Set());
     if (!rooms.has(room) && rooms.size >= this.#deps.maxRooms)
-      throw new SvcError('E_ROOM', [`a socket that is already in ${rooms.size} rooms, the maximum`]);
+      throw new SvcError('E_ROOM', [`a socket that is already in ${rooms.size} rooms, which is the maximum`]);
     this.#deps.rooms.join(room, this);
     rooms.add(room);
   }
@@ -345,7 +345,7 @@ export class WebSocketConnection
   /** @internal */
   onInflating(isInflating: boolean): void {
     this.#hold(HOLD.inflating, isInflating);
-    // repeated, because onStreamEnd() does nothing while a message is being inflated
+    // called again, because onStreamEnd() does nothing while a message is being inflated
     if (this.#stream.readableEnded) queueMicrotask(() => this.onStreamEnd());
   }
 
@@ -433,7 +433,7 @@ export class WebSocketConnection
     if (this.isOpen) this.#sayClose(close.code, close.reason);
   }
 
-  /** Passes waiting messages to the handler, one at a time. After the last, calls onClose if closed. */
+  /** Passes waiting messages to the handler, one at a time. Then calls onClose if the socket has closed. */
   #proceed(): void {
     const inbox = this.#inbox;
     if (inbox !== undefined) {
@@ -442,7 +442,7 @@ export class WebSocketConnection
       inbox.answer(this.#deps.listener);
       if (inbox.hasRoom) this.#hold(HOLD.inbox, false);
     }
-    if (this.#state === 'answering' && !this.#mayReply) return this.#answerClose(); // which calls #proceed()
+    if (this.#state === 'answering' && !this.#mayReply) return this.#answerClose(); // calls #proceed() again
     if (
       this.#state === 'answering' ||
       this.#end?.close === undefined ||
@@ -462,7 +462,8 @@ export class WebSocketConnection
   }
 
   #hold(why: number, isHeld: boolean): void {
-    if (this.#state !== 'open' && why !== HOLD.inflating) return; // the client's close frame must be read
+    // while the socket closes, only inflating stops reading, because the client's close frame must be read
+    if (this.#state !== 'open' && why !== HOLD.inflating) return;
     const before = this.#holds;
     this.#holds = isHeld ? before | why : before & ~why;
     if ((before === 0) === (this.#holds === 0)) return;
@@ -538,9 +539,9 @@ export class WebSocketConnection
     this.#agree();
   }
 
-  /** Called when both sides have closed. Ends the connection after the last frame, or closeTimeoutMs. */
+  /** Called when both sides have closed. Ends the connection after the last frame or after closeTimeoutMs. */
   #agree(): void {
-    this.#closed({ ...this.#ending.close!, wasClean: true }); // `close` was set by the first close
+    this.#closed({ ...this.#ending.close!, wasClean: true }); // defined, because both sides have closed
     this.#setTimer(this.#deps.closeTimeoutMs, () => this.#endStream());
     this.#sender.finish(() => this.#endStream());
   }
@@ -584,7 +585,7 @@ export class WebSocketConnection
     if (ending.isReported || this.#state !== 'closed') return;
     ending.isReported = true;
     this.#run(
-      () => this.#enter(this.#deps.listener.onClose, this, ending.close!), // `close` was set by #closed()
+      () => this.#enter(this.#deps.listener.onClose, this, ending.close!), // defined: #closed() has set it
       () => {
         ending.isHandled = true;
         this.#finish();

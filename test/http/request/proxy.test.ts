@@ -423,7 +423,7 @@ for (const [value, pattern] of [
   [['loopbck'], /did you mean "loopback"/],
   ['10.0.0.0/99', /neither an address nor a network/],
   ['proxy.example', /neither/],
-  [[5], /each entry of the list must be text/],
+  [[5], /each entry of the list of proxies must be text/],
   [{}, /a list of their addresses is needed/],
   [false, /found false/],
 ] as const) {

@@ -298,7 +298,7 @@ function reset(socket: Socket): void {
   try {
     socket.resetAndDestroy();
   } catch {
-    // not a TCP connection
+    // resetAndDestroy() throws if the connection is not TCP, for example on a Unix socket
   }
 }
 
@@ -317,7 +317,7 @@ const hasHead = Object.getOwnPropertyDescriptor(http.OutgoingMessage.prototype, 
  */
 class FastSent extends SentMessage {
   /**
-   * Whether a tool could get this response when it was created. If so, node:http must send the response,
+   * Whether a tool could access this response when it was created. If so, node:http must send the response,
    * because the tool may have set header fields or added callbacks.
    */
   readonly wasObserved: boolean = isObserved();
@@ -411,7 +411,7 @@ export const MESSAGES: {
 
 /* Connections: the undocumented parts in the last two rows of the table at the start of this file. */
 
-/** Callbacks for the begin and end of the idle time between two requests. */
+/** Callbacks for the beginning and end of the idle time between two requests. */
 interface SilenceWatch {
   /** Called when the connection becomes idle. */
   begin(socket: Socket): void;
@@ -424,8 +424,8 @@ export type NoteTimeout = (this: Socket, ms: number, onTimeout?: () => void) => 
 
 /**
  * Returns a replacement for setTimeout() of sockets, which node:http calls after each response and before
- * each request. The replacement only reports the begin and end of the idle time. Returns undefined if each
- * connection must have a timer of its own.
+ * each request. The replacement only reports the beginning and end of the idle time. Returns undefined if
+ * each connection must have a timer of its own.
  */
 export function noteTimeouts(limitMs: number, watch: SilenceWatch): NoteTimeout | undefined {
   if (!USES_INTERNALS) return undefined;
@@ -437,7 +437,7 @@ export function noteTimeouts(limitMs: number, watch: SilenceWatch): NoteTimeout 
     }
     return watch.end(this) && ms === 0
       ? this
-      : // a time limit that other code has set
+      : // Node's own setTimeout() applies a time limit that other code has set
         (Object.getPrototypeOf(this) as Socket).setTimeout.call(this, ms, onTimeout);
   };
 }
