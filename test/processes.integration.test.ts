@@ -56,7 +56,7 @@ test('when a readiness probe hangs, /readyz answers 503 after 2 s, and other req
 
 for (const [what, isClosed] of [
   ['is closed', true],
-  ['is full and read by nobody', false],
+  ['is full and has no reader', false],
 ] as const) {
   test(`a process answers every request even if the pipe for its log ${what}`, async (t) => {
     const cwd = project(t, {

@@ -192,7 +192,7 @@ test('for every environment variable in a table of the manuals, the sources read
   }
 });
 
-test('every setting that the sources read is listed in a manual as a variable or as a limit', () => {
+test('every setting that the sources read is listed in a manual, as an environment variable or as a limit', () => {
   const read = new Set(
     SOURCES.flatMap((text) =>
       [...text.matchAll(/[cC]onfig(?:\(\))?\.get(?:<[^(]*>)?\('([a-zA-Z]+)'/g)].map(([, key]) => key!),

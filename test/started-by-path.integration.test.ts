@@ -102,7 +102,7 @@ const MISTAKES: readonly (readonly [what: string, app: string, expected: readonl
 
 for (const way of WAYS) {
   for (const [what, app, expected] of MISTAKES) {
-    test(`svc check started from ${way.from} reports, in the source of the application, the line of ${what}`, async () => {
+    test(`svc check, started from ${way.from}, reports ${what} at its line of the application's source`, async () => {
       assert.deepEqual((await placesIn(way, app)).sort(), expected);
     });
   }

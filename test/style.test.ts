@@ -99,7 +99,7 @@ test('the check of prose finds messages in concatenations, templates, conditions
     assertProblems('src/x.ts', source, ['has the word "told"']);
 });
 
-test('the check of prose accepts text without forbidden words, questions, inline code and data', () => {
+test('the check of prose accepts questions, inline code, data, and text without forbidden words', () => {
   for (const source of [
     '/** Offset of the page. Of course, this sentence opens the second time. */',
     '// What does a peer send?\n// A frame.',

@@ -9,7 +9,7 @@ import { ROOT } from './support/build.ts';
 import { folder, run } from './support/run.ts';
 import { TYPE_ASSERTIONS } from './support/type-assertions.ts';
 
-test('test/types contains at least 60 positive and 20 negative assertions', () => {
+test('test/types contains at least 60 assertions about types, and at least 20 expected type errors', () => {
   const count = (pattern: RegExp): number =>
     Object.values(TYPE_ASSERTIONS).reduce((sum, text) => sum + (text.match(pattern)?.length ?? 0), 0);
   assert.ok(count(/^\s*(?:is|same)<.*>\(.*\);|\{ is<.*>\(\); \}/gm) >= 60);

@@ -42,7 +42,7 @@ async function embed(
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-test('requestListener() starts the application at the first request, and answers with JSON, text, bodies and errors', async (t) => {
+test('requestListener() starts the application at the first request, reads request bodies, and answers with JSON, text and errors', async (t) => {
   const steps: string[] = [];
   const app = new Svc().onStartup(() => void steps.push('start')).onShutdown(() => void steps.push('stop'));
   app.get('/json', () => ({ ok: true }));
@@ -114,7 +114,7 @@ test('if a background task reads the body after the response, requestListener() 
   assert.equal(((await failed.promise) as SvcError).code, 'E_BODY_DISCARDED');
 });
 
-test('a handler that requestListener() calls runs in the AsyncLocalStorage context of the other framework', async (t) => {
+test('a handler that requestListener() calls runs in the AsyncLocalStorage context of the framework that calls the listener', async (t) => {
   const storage = new AsyncLocalStorage<string>();
   const app = new Svc();
   app.get('/', () => storage.getStore() ?? 'none');

@@ -50,7 +50,7 @@ test('new Svc() treats undefined options as absent, applies defaults, and reads 
   );
 });
 
-test('once the application is compiled, Svc and its routers refuse every declaration', async () => {
+test('once the application is compiled, Svc and its routers refuse all further declarations', async () => {
   const { app } = make();
   const router = new Router();
   app.includeRouter(router, '/r').compileAll().compileAll();
@@ -292,7 +292,7 @@ test('if a dependency of scope "app" fails, the start fails, what has started is
 });
 
 for (const how of ['startup()', 'run()'] as const) {
-  test(`if a dependency of scope "app" fails, Svc.${how} rejects after the shutdown hooks, and then the plugins, have stopped`, async () => {
+  test(`if a dependency of scope "app" fails, Svc.${how} rejects after the shutdown hooks have run and then the plugins have stopped`, async () => {
     const { app } = make();
     const order: string[] = [];
     const late = (step: string) => async (): Promise<void> => {
@@ -504,8 +504,8 @@ const SERVES_SLOWLY = `
 `;
 
 for (const [what, signals, code] of [
-  ['the first SIGTERM drains the application, which ends with 0', 1, 0],
-  ['the second SIGTERM ends it at once', 2, 143],
+  ['after the first SIGTERM, the process finishes its requests and ends with status 0', 1, 0],
+  ['the second SIGTERM ends the process at once', 2, 143],
 ] as const) {
   test(`Svc.run() handles signals: ${what}`, async (t) => {
     const child = spawn(
@@ -542,7 +542,7 @@ for (const [when, hasPort] of [
   ['while its last startup hook runs', false],
   ['while its ports are opened', true],
 ] as const) {
-  test(`if a signal arrives ${when}, Svc.run() accepts no connection that it would not answer`, async (t) => {
+  test(`if a signal arrives ${when}, Svc.run() answers every connection that it accepts`, async (t) => {
     const { logger, events } = collectedLog();
     const app = new Svc({ logger, ops: { metrics: { port: 0 } } });
     const exited = Promise.withResolvers<unknown>();
@@ -636,7 +636,7 @@ for (const [what, hangs] of [
   ['the clean-up of a handler whose signal is aborted', false],
   ['at most one second for a handler that never ends', true],
 ] as const) {
-  test(`when its drain deadline has passed, run() waits for ${what} before it stops the plugins`, async () => {
+  test(`after its drain deadline, Svc.run() waits for ${what} before it stops the plugins`, async () => {
     const steps: string[] = [];
     const begun = Promise.withResolvers<void>();
     function* connection(): Generator<string, void> {

@@ -386,7 +386,7 @@ test('requireScopes() reads the claim "scopes" (an array) or "scope" (a text), a
     assert.equal((await client.get('/', bearer(tokenOf(claims)))).status, 200, JSON.stringify(claims));
 });
 
-test('requireRoles("admin") requires that the claim "roles" is an own array of strings that contains exactly "admin"', async (t) => {
+test('requireRoles("admin") requires an own claim "roles" (not inherited), which is an array of strings and contains exactly "admin"', async (t) => {
   await using client = serving(requireRoles('admin')).client;
   for (const claims of [
     { roles: 'superadmin' },
@@ -418,7 +418,7 @@ test('requireRoles() accepts a client that has one of the listed roles; for othe
   assert.deepEqual(brief(await client.get('/', bearer(tokenOf({ roles: ['x'] })))), [403, null]);
 });
 
-test('BearerAuth() reads the token only from a request with one Authorization field, and accepts its scheme in any case', async (t) => {
+test('BearerAuth() reads the token only from a request with one Authorization field, and accepts "Bearer" in any letter case', async (t) => {
   const { app } = make();
   app.route('/', ['GET', 'POST'], { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
   const server = await app.run({ port: 0, handleSignals: false });
@@ -485,7 +485,7 @@ test('BearerAuth() reads the token only from a request with one Authorization fi
   assert.deepEqual(await ask('', 'POST', '/', `access_token=${token}`), MISSING);
 });
 
-test('for GET and HEAD, guards answer 401 if a request is not authenticated, and 403 if it lacks permission', async () => {
+test('for GET and HEAD, guards such as requireRoles() answer 401 if a request is not authenticated, and 403 if it lacks permission', async () => {
   const { app } = make();
   for (const [path, source] of [
     ['/token', BearerAuth()],

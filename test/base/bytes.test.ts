@@ -19,7 +19,7 @@ test('if a ByteQueue has fewer bytes than requested, take() returns undefined an
   assert.equal(queue.length, 0);
 });
 
-test('ByteQueue returns an empty array if zero bytes are requested, at any time', () => {
+test('if zero bytes are requested, ByteQueue returns an empty array, even if the queue is empty', () => {
   const queue = new ByteQueue();
   assert.equal(queue.take(0)!.length, 0);
   assert.equal(queue.peek(0)!.length, 0);
@@ -97,7 +97,7 @@ test('ByteQueue.pushCopy() copies a chunk, so that later changes to the original
   }
 });
 
-test('ByteQueue.indexOf() returns positions relative to the next byte, searches from "from", and stops at "max"', () => {
+test('ByteQueue.indexOf() counts positions from the next unread byte, begins at its argument "from", and stops at its argument "max"', () => {
   const queue = new ByteQueue();
   queue.push(bytes(9, 1, 2));
   queue.push(new Uint8Array(600).fill(3));

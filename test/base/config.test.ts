@@ -8,7 +8,7 @@ const cast =
   (error: unknown): boolean =>
     error instanceof SvcError && error.code === 'E_CONFIG_CAST' && pattern.test(error.message);
 
-test('Config reads a key from the environment, then from loadDict(), then from arguments and defaults, and last returns the fallback', () => {
+test('Config.get() prefers the environment variable, then loadDict(), then the option "values", then the option "defaults", and then its fallback', () => {
   const layers = { defaults: { a: 1, b: 1, c: 1, d: 1 }, values: { b: 2, c: 2, d: 2 } };
   const config = new Config({ ...layers, environment: { SVC_D: '4' } }).loadDict({ c: 3, d: 3 });
   assert.deepEqual(
@@ -69,13 +69,13 @@ for (const [key, variable] of [
   ['maxBodyBytes', 'SVC_MAX_BODY_BYTES'],
   ['x509Cert', 'SVC_X509_CERT'],
 ] as const) {
-  test(`the config key ${key} and the variable ${variable} can be derived from each other`, () => {
+  test(`the config key ${key} and the environment variable ${variable} can be derived from each other`, () => {
     assert.equal(variableOf(key), variable);
     assert.equal(keyOf(variable), key);
   });
 }
 
-test('variableOf() returns the same variable for every spelling of a key', () => {
+test('variableOf() returns the same environment variable for every spelling of a config key', () => {
   for (const key of ['pageSize', 'page_size', 'PAGE_SIZE', 'SVC_PAGE_SIZE', 'PageSize', 'page-size'])
     assert.equal(variableOf(key), 'SVC_PAGE_SIZE', key);
   assert.equal(variableOf('baseURL'), 'SVC_BASE_URL');
@@ -182,7 +182,7 @@ test('if a cast throws, Config refuses the text, and the message does not contai
   );
 });
 
-test('Config refuses a value whose type differs from that of the fallback, in every layer', () => {
+test('Config refuses a value in the option "values" whose type differs from that of the fallback', () => {
   const config = new Config({ values: { n: true, s: 1234, b: 'maybe', nan: Number.NaN }, environment: {} });
   assert.throws(
     () => config.get('n', 0),
@@ -239,7 +239,7 @@ test('Config.loadDict() is refused after freeze()', () => {
   assert.equal(config.get('a', 0), 0);
 });
 
-test('Config.reads() lists each key that was read, with its type and default, also if only a later read has the default', () => {
+test('Config.reads() lists each key that was read, with its type and default, even if only a later read gives the default', () => {
   const config = new Config({ environment: { SVC_PAGE_SIZE: '5' } });
   config.get('pageSize');
   config.get('page_size', 20);

@@ -4,14 +4,14 @@ import { test } from 'node:test';
 import { ManualClock } from '../../src/base/manual-clock.ts';
 import { currentContext, ignore, within } from '../../src/base/promises.ts';
 
-test('within() settles with the result of its promise, and leaves no timer', async () => {
+test('within() settles as its promise does, and leaves no timer running', async () => {
   const clock = new ManualClock();
   assert.equal(await within(clock, 10, Promise.resolve('value'), ignore), 'value');
   await assert.rejects(within(clock, 10, Promise.reject(new Error('failed')), ignore), /failed/);
   assert.equal(clock.pending, 0);
 });
 
-test('after the time limit, within() settles with the result or error of onLate', async () => {
+test('after the time limit, within() settles with the result or error of its callback', async () => {
   const clock = new ManualClock();
   const never = new Promise<string>(ignore);
   const late = within(clock, 10, never, () => 'late');

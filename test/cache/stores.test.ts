@@ -31,7 +31,7 @@ test('StoreFull is an HTTPException with status 503', () => {
   });
 });
 
-test('if all its records are live and it is full, MemoryRecordStore throws StoreFull for a new record, and keeps all others', () => {
+test('if MemoryRecordStore is full of records that have not expired, it throws StoreFull for a new record, and keeps all others', () => {
   const store = new MemoryRecordStore({ maxRecords: 3, clock: new ManualClock() });
   for (const key of ['a', 'b', 'c']) store.set(key, key, 1_000);
   assert.throws(() => store.set('d', 'd', 1_000), StoreFull);
@@ -47,7 +47,7 @@ test('if all its records are live and it is full, MemoryRecordStore throws Store
   assert.equal(store.get('d'), 'd');
 });
 
-test('MemoryRecordStore removes expired records when it needs space, wherever they are in the heap', async () => {
+test('MemoryRecordStore removes expired records when it needs space, at whatever position of its expiry heap they are', async () => {
   const clock = new ManualClock();
   const store = new MemoryRecordStore({ maxRecords: 4, clock });
   store.set('long', '', 10_000);
@@ -168,7 +168,7 @@ test('for generated attempts, MemoryRateLimitStore gives the same results as GCR
   }
 });
 
-test('MemoryRateLimitStore evicts the bucket that will be full again first', async () => {
+test('MemoryRateLimitStore evicts the bucket that allows its full limit again before all others', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 100, periodMs: 100_000 };
@@ -184,7 +184,7 @@ test('MemoryRateLimitStore evicts the bucket that will be full again first', asy
   assert.equal(store.size, 100);
 });
 
-test('MemoryRateLimitStore keeps a used-up bucket during a flood of other keys, unless those keys use up all buckets', () => {
+test('MemoryRateLimitStore keeps a used-up bucket during a flood of other keys, each of which makes one attempt', () => {
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock: new ManualClock() });
   const rule = { limit: 5, periodMs: 60_000 };
   store.take('victim', rule, 5);
@@ -193,7 +193,7 @@ test('MemoryRateLimitStore keeps a used-up bucket during a flood of other keys, 
   assert.equal(store.take('victim', rule).isAllowed, false);
 });
 
-test('MemoryRateLimitStore does not reset two alternating keys when all its buckets are in use', async () => {
+test('if all buckets are used up, MemoryRateLimitStore allows a key one attempt, however many new keys make attempts in between', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 5, periodMs: 60_000 };
@@ -207,7 +207,7 @@ test('MemoryRateLimitStore does not reset two alternating keys when all its buck
   assert.equal(allowed, 1);
 });
 
-test('if a flood of keys uses up every bucket, MemoryRateLimitStore allows one attempt per bucket', async () => {
+test('during a flood of new keys, MemoryRateLimitStore allows a used-up key only about one attempt per maxBuckets new keys', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 5, periodMs: 600_000 };
@@ -225,7 +225,7 @@ test('if a flood of keys uses up every bucket, MemoryRateLimitStore allows one a
   assert.ok(allowed <= 2_000 / 100 + 1, `${allowed}`);
 });
 
-test('while all buckets fit, MemoryRateLimitStore allows the same generated attempts whether or not maxBuckets is set', async () => {
+test('as long as maxBuckets is not exceeded, MemoryRateLimitStore allows the same generated attempts as without this option', async () => {
   for (let seed = 1; seed <= 20; seed++) {
     const random = seeded(seed);
     const clock = new ManualClock();

@@ -80,7 +80,7 @@ test('compileAll() throws an error that contains exactly the findings of check()
   );
 });
 
-test('rules that can only warn always run in check(); at the start of an application, they run only if the allowance of a route may have expired', () => {
+test('rules that only warn run at each check(), but at the start of an application only if an entry in the option "allow" of a route may have expired', () => {
   const twins = (until?: string): Svc => {
     const app = make({ clock: new ManualClock(Date.UTC(2026, 10, 22)) })
       .get('/a', handler)
@@ -116,7 +116,7 @@ test('findings are sorted by severity, place and rule, whatever the order of the
   assert.deepEqual(about(app), about(app));
 });
 
-test('rules run phase by phase, and receive the compiled application', () => {
+test('rules of svc check run in the order of their phases, and get the compiled application', () => {
   const seen: string[] = [];
   const app = make({ env: 'test', config: { pageSize: 20 } });
   for (const phase of ['live', 'environment', 'contract', 'security', 'graph'] as const)
@@ -146,7 +146,7 @@ test('rules run phase by phase, and receive the compiled application', () => {
   assert.deepEqual(seen, ['graph', 'security', 'test', '20', 'undefined', 'true', 'contract', 'environment']);
 });
 
-test('if the subject of a finding names a route, the finding has the place of this route', () => {
+test('a finding whose subject is the method and path of a route has the place of this route', () => {
   const app = make().addCheck(
     rule({
       run: (view, report) =>
@@ -192,7 +192,7 @@ test('when a rule throws or returns a promise, check() reports this as a finding
   app.compileAll(); // findings outside the phase graph do not prevent compilation
 });
 
-test('an error in the phase "graph" prevents the start of an application; an error in a later phase does not', async () => {
+test('an error of a rule in the phase "graph" prevents the start of an application; an error of a rule in a later phase does not', async () => {
   for (const [phase, starts] of [
     ['graph', false],
     ['security', true],
@@ -240,18 +240,18 @@ test('checkLive() runs only the rules of the phase "live", and awaits them', asy
   assert.equal(report.ok, false);
 });
 
-test('a plugin can add a rule with Host.rule()', () => {
+test('a plugin can add a rule by host.rule() in its function register()', () => {
   const plugin: Plugin = { name: 'shop', register: (host) => host.rule(rule()) };
   assert.deepEqual(ids(make().register(plugin)), ['shop/each']);
 });
 
 for (const [what, parts, problem] of [
-  ['an id that is none', { id: 'each' as never }, /Cannot add the check "each": the id of a check must/],
+  ['an invalid id', { id: 'each' as never }, /Cannot add the check "each": the id of a check must/],
   ['the id of another rule', { id: 'SVC101' }, /another check has this id/],
-  ['another severity', { severity: 'fatal' as never }, /severity/],
-  ['another phase', { phase: 'load' as never }, /phase/],
-  ['no reason', { why: undefined as never }, /why and remedy/],
-  ['nothing to run', { run: undefined as never }, /run\(view, report\)/],
+  ['an unknown severity', { severity: 'fatal' as never }, /severity/],
+  ['an unknown phase', { phase: 'load' as never }, /phase/],
+  ['no property "why"', { why: undefined as never }, /why and remedy/],
+  ['no function "run"', { run: undefined as never }, /run\(view, report\)/],
 ] as const) {
   test(`addCheck() refuses a rule with ${what} (E_RULE)`, () => {
     assert.throws(() => make().addCheck(rule(parts)), { code: 'E_RULE', message: problem });
@@ -335,7 +335,7 @@ const messages = ({ findings }: Report): string[] =>
     .filter(({ rule: id }) => id === 'shop/each')
     .map(({ severity, message }) => `${severity}: ${message}`);
 
-test('if a route has an allowance for a finding, the finding is listed as suppressed', () => {
+test('if the option "allow" of a route names the rule of a finding, the finding is listed as suppressed', () => {
   const report = allowed([
     { rule: 'shop/other', reason: 'another' },
     { rule: 'shop/each', reason: 'a public route' },
@@ -347,7 +347,7 @@ test('if a route has an allowance for a finding, the finding is listed as suppre
   );
 });
 
-test('an allowance is valid until the end of its last day; after that day, the finding is an error', () => {
+test('an entry in the option "allow" is valid until the end of its last day; after that day, the finding is an error', () => {
   const allow = [{ rule: 'shop/each', reason: 'until the login is there', until: '2026-11-20' }];
   assert.deepEqual(messages(allowed(allow)), []);
   assert.deepEqual(messages(allowed(allow, DAY + 86_399_999)), []);
@@ -356,7 +356,7 @@ test('an allowance is valid until the end of its last day; after that day, the f
   ]);
 });
 
-test('an allowance without a reason or with an invalid date has no effect', () => {
+test('an entry in the option "allow" without a reason or with an invalid date has no effect', () => {
   assert.deepEqual(messages(allowed([{ rule: 'shop/each', reason: ' ' }])), [
     'error: is open; the allowance gives no reason',
   ]);
@@ -370,7 +370,7 @@ test('an allowance without a reason or with an invalid date has no effect', () =
     );
 });
 
-test('an allowance has no effect on findings of other routes, or on findings that prevent compilation', () => {
+test('an entry in the option "allow" has no effect on findings of other routes, or on findings that prevent compilation', () => {
   const app = make()
     .addCheck(perRoute)
     .get('/a', handler)
@@ -389,7 +389,7 @@ test('an allowance has no effect on findings of other routes, or on findings tha
   assert.deepEqual([ids(path), path.check().suppressed.length], [[], 1]);
 });
 
-test('when two routes are declared on the same line, an allowance of one route does not affect the other', () => {
+test('when two routes are declared on the same line, the option "allow" of one route does not affect the other', () => {
   const router = new Router();
   for (const path of ['/a', '/b'] as const)
     router.get(path, path === '/b' ? { allow: [{ rule: 'shop/each', reason: 'r' }] } : {}, handler);
@@ -411,7 +411,7 @@ test('when two routes are declared on the same line, an allowance of one route d
 
 // ── selection of rules and forms of reports ──
 
-test('matches() treats * as any text, and ignores upper and lower case', () => {
+test('matches() treats * as any text, and ignores letter case', () => {
   for (const [pattern, id, expected] of [
     ['SVC1*', 'SVC101', true],
     ['svc101', 'SVC101', true],

@@ -66,7 +66,7 @@ const REPORT = makeReport(FINDINGS, [{ ...FINDINGS[0]!, subject: 'GET /allowed' 
 const EMPTY = makeReport([]);
 const OPTIONS = { version: '1.4.0', isLoaded: true };
 
-test('a fingerprint depends only on rule and subject; findings with the same rule and subject are numbered', () => {
+test('the fingerprint of a finding depends only on its rule and subject; findings with the same rule and subject are numbered', () => {
   const moved = FINDINGS.map((finding) => ({
     ...finding,
     message: 'other',

@@ -143,7 +143,7 @@ test('repliesWithObject() examines both results of a conditional expression', ()
   );
 });
 
-test('givesNothing() is true for a function that returns no value', () => {
+test('givesNothing() returns true for a function that returns no value, whatever its callbacks return', () => {
   const nothing: Any[] = [
     () => {
       items.map((item) => {

@@ -283,7 +283,7 @@ function bob(): string {
   return 'bob';
 }
 
-test('svc check warns when a route and its router declare a dependency with the same name but different sources (SVC113)', () => {
+test('svc check warns when a route and its router declare dependencies with the same name that different functions make (SVC113)', () => {
   const router = new Router({ deps: { me: Depends(alice) } });
   const at = line() + 1;
   router.route('/a', ['GET', 'POST'], { me: Depends(bob) }, ({ me }) => me);
@@ -306,7 +306,7 @@ test('svc check warns when a route and its router declare a dependency with the 
 
 // ── SVC107 ──
 
-test('when the getter of a dependency throws, svc check reports the error at the line of the route (SVC107)', () => {
+test('when a getter in the argument of provide() throws, svc check reports the error at the line of the route (SVC107)', () => {
   const late = provide(
     {
       get it() {

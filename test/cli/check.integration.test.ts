@@ -269,7 +269,7 @@ for (const [what, files, message, place, options] of [
     /^there is no such export: the module exports server$/,
     null,
   ],
-  ['a module that is not there', {}, /^there is no such file in/, null],
+  ['a missing module', {}, /^there is no such file in/, null],
   [
     'a top-level await that never settles',
     { 'app.ts': 'await new Promise(() => {});' },
@@ -295,19 +295,19 @@ for (const [what, files, message, place, options] of [
     'app.ts:2',
   ],
   [
-    'a module that waits for an answer',
+    'a module that waits for an HTTP response',
     { 'app.ts': "\nawait fetch('http://example.com/');\n" },
     /^the import connects to example\.com:80$/,
     'app.ts:2',
   ],
   [
-    'a module that waits for a name',
+    'a module that waits for a DNS look-up',
     { 'app.ts': "import { lookup } from 'node:dns/promises';\nawait lookup('example.com');\n" },
     /^the import looks up the name example\.com$/,
     'app.ts:2',
   ],
   [
-    'a module that listens',
+    'a module that listens on a port',
     { 'app.ts': "import { createServer } from 'node:http';\n\ncreateServer().listen(0);\n" },
     /^the import listens$/,
     'app.ts:3',
@@ -319,13 +319,13 @@ for (const [what, files, message, place, options] of [
     'app.ts:2',
   ],
   [
-    'a module that disconnects itself',
+    'a module that calls process.disconnect()',
     { 'app.ts': 'process.disconnect();' },
     /^it ended the process with status 1/,
     null,
   ],
   [
-    'a setting that does not cast',
+    'a setting that cannot be converted',
     { 'app.ts': `${APP}app.config.get('pageSize', 20);` },
     /^Cannot read SVC_PAGE_SIZE: a finite decimal number is needed/,
     'app.ts:3',
@@ -336,7 +336,7 @@ for (const [what, files, message, place, options] of [
     const { status, document, stderr } = await check(t, files, [], options);
     assert.equal(status, 3, stderr);
     assert.deepEqual(brief(document), [
-      [what === 'a setting that does not cast' ? 'SVC401' : 'SVC001', place],
+      [what === 'a setting that cannot be converted' ? 'SVC401' : 'SVC001', place],
     ]);
     assert.match(document.findings[0]!.message, message);
     assert.equal(document.ok, false);
@@ -401,16 +401,16 @@ for (const [what, code, message] of [
     /^the import connects to example\.com:8443$/,
   ],
   [
-    'a request that nobody awaits',
+    'a request that is not awaited',
     "void fetch('http://example.com/');",
     /^the import connects to example\.com:80$/,
   ],
-  ['a name that was looked up', "(await import('node:dns')).resolve4('example.com', () => {});", /./],
-  ['an error that comes later', "queueMicrotask(() => { throw new TypeError('later'); });", /^later$/],
-  ['a promise that fails and nobody catches', "void Promise.reject(new TypeError('later'));", /^later$/],
+  ['a DNS look-up', "(await import('node:dns')).resolve4('example.com', () => {});", /./],
+  ['an error that is thrown later', "queueMicrotask(() => { throw new TypeError('later'); });", /^later$/],
+  ['a rejected promise without a handler', "void Promise.reject(new TypeError('later'));", /^later$/],
 ] as const) {
   test(`if an import leaves ${what} behind, svc check reports the source line and ends with status 1`, async (t) => {
-    if (what === 'a name that was looked up')
+    if (what === 'a DNS look-up')
       return void assert.equal((await check(t, { 'app.ts': `${APP}\n${code}\n` })).status, 3); // thrown at once
     const { status, document, stderr } = await check(t, { 'app.ts': `${APP}\n${code}\n` });
     assert.deepEqual(brief(document), [['SVC001', 'app.ts:4']], stderr);
@@ -419,7 +419,7 @@ for (const [what, code, message] of [
   });
 }
 
-test('svc check reports no timer that ends soon, and no handle that does not keep the process alive', async (t) => {
+test('svc check ignores timers that end soon, and handles that do not keep the process alive', async (t) => {
   const { status, document } = await check(t, {
     'app.ts': `${APP}setTimeout(() => {}, 20);\nsetInterval(() => {}, 1e3).unref();\nprocess.on('SIGTERM', () => {});\nimport('node:fs').then((fs) => fs.promises.readFile('app.ts'));\nprocess.send?.('ready');\n`,
   });
@@ -447,7 +447,7 @@ test('svc check prevents the imported module from sending anything over the netw
 });
 
 for (const [what, code] of [
-  ['waits for something that does not come', 'setInterval(() => {}, 100);\nawait new Promise(() => {});'],
+  ['awaits a promise that never settles', 'setInterval(() => {}, 100);\nawait new Promise(() => {});'],
   [
     'never returns',
     'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0); // as an endless loop does, but that it leaves the processor to others',
@@ -539,7 +539,7 @@ test('svc check reports findings with line and column in TypeScript and JavaScri
   }
 });
 
-test('a comment "svc-allow" suppresses findings about sources, middleware and settings until the end of the date in it', async (t) => {
+test('a comment "svc-allow" suppresses findings about source code, middleware and settings until the end of the date in the comment', async (t) => {
   const app = (comment: string): string =>
     `import { HTMLResponse, Svc } from 'svc';\n// svc-allow SVC208: read by our own team only\nexport const app = new Svc({ config: { debug: true } });\napp.get('/', {}, ({ query }) => new HTMLResponse('<p>' + query.name)); ${comment}\n`;
   const allowed = await check(t, {
@@ -705,8 +705,8 @@ for (const [what, args, message] of [
     /--fail-level needs error, warning or info, found "fatal"/,
   ],
   ['an unknown environment', ['app.ts', '--env', 'staging'], /--env needs production, development or test/],
-  ['a number that is none', ['app.ts', '--max-warnings', 'few'], /--max-warnings needs a number/],
-  ['a time limit of nothing', ['app.ts', '--timeout', '0'], /--timeout needs a number from 1 to 86400/],
+  ['a text instead of a number', ['app.ts', '--max-warnings', 'few'], /--max-warnings needs a number/],
+  ['a time limit of 0', ['app.ts', '--timeout', '0'], /--timeout needs a number from 1 to 86400/],
   ['an unknown rule', ['app.ts', '--skip', 'SVC110'], /unknown rule "SVC110": did you mean "SVC101"\?/],
   [
     'a pattern that fits no rule',
@@ -714,18 +714,18 @@ for (const [what, args, message] of [
     /unknown rule "SVC9\*": svc check --list shows all rules$/m,
   ],
   [
-    'a rule far from all others',
+    'an unknown rule that is similar to no other',
     ['app.ts', '--only', 'SVC999'],
     /unknown rule "SVC999": svc check --list shows all rules$/m,
   ],
-  ['a pattern that is none', ['app.ts', '--only', 'a b'], /--only needs ids of rules or patterns/],
+  ['an invalid pattern', ['app.ts', '--only', 'a b'], /--only needs ids of rules or patterns/],
   [
-    'a rule to explain that is far from all others',
+    'an unknown rule to explain that is similar to no other',
     ['--explain', 'SVC999'],
     /unknown rule "SVC999": svc check --list shows all rules$/m,
   ],
   [
-    'the beginning of a rule to explain',
+    'the incomplete id of a rule to explain',
     ['--explain', 'SVC'],
     /unknown rule "SVC": svc check --list shows all rules$/m,
   ],

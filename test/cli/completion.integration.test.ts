@@ -72,7 +72,7 @@ for (const [args, message] of [
   [['zhs'], 'svc completion needs bash, zsh or fish, found "zhs": did you mean "zsh"?'],
   [['bash', 'zsh'], 'svc completion needs bash, zsh or fish, found "bash zsh"'],
 ] as const) {
-  test(`svc completion refuses ${args.join(' ')}`, async () => {
+  test(`svc completion refuses the arguments: ${args.join(' ') || 'none'}`, async () => {
     const { status, stdout, stderr } = await run(process.execPath, [BIN, 'completion', ...args]);
     assert.deepEqual(
       [status, stdout, stderr.split('\n')[0]],

@@ -70,7 +70,7 @@ test('locate() finds a file by its exact name, or else with the extension .ts, .
   }
 });
 
-test('locate() treats ".", ".." and names that end with a slash as folders, even if a file of that name exists', (t) => {
+test('locate() refuses ".", ".." and names that end with a slash as folders, even if a file of that name exists', (t) => {
   const cwd = folder(t, { 'shop.ts': '', 'shop/app.ts': '', 'shop/src.ts': '', 'shop/src/app.ts': '' });
   for (const module of ['.', './', '..', '../shop/', 'src/', 'src/..']) {
     const found = fault('E_LOAD', /it is a folder$/);
@@ -84,7 +84,7 @@ test('if a file is a symbolic link, locate() returns the file to which it leads'
   assert.equal(fileURLToPath(locate({ module: 'link.ts', exportName: 'app' }, cwd)), join(cwd, 'real.ts'));
 });
 
-test('locate() finds packages and the "imports" of package.json, starting from the working folder', (t) => {
+test('locate() resolves package names and the "imports" of package.json from the working folder', (t) => {
   const cwd = folder(t, {
     'package.json': '{"imports":{"#app":"./src/app.ts"}}',
     'src/app.ts': '',
@@ -198,12 +198,12 @@ test('if both ./x.js and ./x.ts exist, loadApplication() loads ./x.js', async (t
 
 for (const [what, files, message] of [
   [
-    'a relative import of nothing',
+    'a relative import of a missing file',
     { 'app.ts': "import './nope.js';" },
     /Cannot find module '.*nope\.js' imported from .*app\.ts$/,
   ],
   [
-    'an extensionless import of nothing',
+    'an import of a missing file without extension',
     { 'app.ts': "import './nope';" },
     /Cannot find module '.*nope' imported from/,
   ],
@@ -213,7 +213,7 @@ for (const [what, files, message] of [
     /Directory import '.*lib' is not supported/,
   ],
   [
-    'a package that misses a file of its own',
+    'a package that imports a missing file of its own',
     {
       'app.ts': "import 'broken';",
       'node_modules/broken/package.json': '{"type":"module","exports":"./a.js"}',

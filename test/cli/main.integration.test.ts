@@ -66,8 +66,8 @@ test('svc help run and svc run --help describe the options of svc run', async ()
 
 for (const [what, args, message] of [
   ['an unknown command', ['runn', 'app.ts'], /unknown command "runn": did you mean "run"\?/],
-  ['an unknown command that is like no other', ['serve'], /unknown command "serve"$/m],
-  ['a name every object has', ['constructor'], /unknown command "constructor"$/m],
+  ['an unknown command that is similar to no other', ['serve'], /unknown command "serve"$/m],
+  ['a command with the name of an inherited property', ['constructor'], /unknown command "constructor"$/m],
   ['an unknown command after help', ['help', 'rum'], /did you mean "run"\?/],
   [
     'an unknown option before the command',
@@ -79,18 +79,18 @@ for (const [what, args, message] of [
   ['two modules', ['run', 'a.ts', 'b.ts'], /run takes one module, but found a second argument "b\.ts"/],
   ['an option without its value', ['run', 'app.ts', '--port'], /--port needs a value$/m],
   [
-    'an option whose value looks like one',
+    'an option whose value looks like another option',
     ['run', 'app.ts', '--port', '-1'],
     /--port needs a value, found "-1"$/m,
   ],
   [
-    'an option of few words without one',
+    'an option of fixed values without a value',
     ['routes', 'app.ts', '--format'],
     /--format needs one of human, json$/m,
   ],
   ['a switch with a value', ['run', 'app.ts', '--reload=yes'], /--reload takes no value$/m],
   [
-    'a port that is no number',
+    'a port that is not a number',
     ['run', 'app.ts', '--port', 'http'],
     /--port needs a number from 0 to 65535, found "http"/,
   ],
@@ -111,12 +111,12 @@ for (const [what, args, message] of [
 
 for (const [what, files, target, message] of [
   [
-    'a module that is not there',
+    'a missing module',
     {},
     'nope.ts',
     /^svc: Cannot load "nope\.ts": there is no such file in .+, and no such package\n {5}Name a module/,
   ],
-  ['a path that is not there', {}, './nope.ts', /there is no such file/],
+  ['a missing path', {}, './nope.ts', /there is no such file/],
   [
     'a folder',
     { 'lib/x.ts': '' },
@@ -136,7 +136,7 @@ for (const [what, files, target, message] of [
     /Cannot load "app\.ts:app": there is no such export: the module exports server$/m,
   ],
   [
-    'an export that is nearly right',
+    'a misspelt export',
     { 'app.ts': APP },
     'app.ts:ap',
     /Cannot load "app\.ts:ap": there is no such export: the module exports app; did you mean ":app"\?/,
@@ -255,7 +255,7 @@ for (const [said, source] of [
   ],
   ["Unexpected token 'export'", 'export const app = 1;\n'],
 ] as const) {
-  test(`if package.json makes the application CommonJS, svc run suggests "type": "module"; Node's own message is: ${said}`, async (t) => {
+  test(`svc run suggests "type": "module" if package.json makes the application CommonJS and Node's own message is: ${said}`, async (t) => {
     const { status, stderr } = await runOver(t, { 'package.json': '{"type":"commonjs"}', 'app.ts': source });
     assert.equal(status, 3, stderr);
     assert.match(
@@ -270,7 +270,7 @@ for (const [name, better] of [
   ['app.cts', '.mts'],
   ['app.cjs', '.mjs'],
 ] as const) {
-  test(`for ${name}, whose extension makes an ES module CommonJS, svc run suggests another file name`, async (t) => {
+  test(`for an ES module in ${name}, whose extension stands for CommonJS, svc run suggests another extension`, async (t) => {
     const { status, stderr } = await runOver(t, { 'package.json': '{"type":"module"}', [name]: APP }, [name]);
     assert.equal(status, 3, stderr);
     assert.ok(stderr.includes(`: its name makes it CommonJS; call it ${better}\n`), stderr);
@@ -554,7 +554,7 @@ test('svc run uses the copy of the package "svc" that the application imports', 
   assert.equal((await server.ended).status, 0);
 });
 
-test("svc run uses the application's own copy of the package, also if its command line is dist/cli.js, as in bundled packages", async (t) => {
+test("svc run uses the application's own copy of the package, also if the command line of this copy is dist/cli.js, as in bundled packages", async (t) => {
   const cwd = projectWithOwnCopy(t, (copy) => {
     rmSync(join(copy, 'dist/cli/main.js'));
     writeFileSync(

@@ -149,7 +149,7 @@ test('svc migrate does not start an application that calls run() at import, even
   assert.match(stderr, /Cannot start the application while its module is imported/);
 });
 
-test('each svc migrate seed runs all seed files; it refuses while migrations are pending, and in production without --in-production', async (t) => {
+test('svc migrate seed runs all seed files each time; it refuses to run while migrations are pending, and in production without --in-production', async (t) => {
   const app = `// @ts-nocheck
 import { Svc } from 'svc';
 import { DatabasePlugin } from 'svc/db';
@@ -191,7 +191,7 @@ app.register(new DatabasePlugin('sqlite:./other.db', { name: 'other' }));
 });
 
 for (const scheme of ['postgres', 'mysql']) {
-  test(`if a ${scheme} server cannot be reached, svc migrate and svc check --live print that once`, async (t) => {
+  test(`if a ${scheme} server cannot be reached, svc migrate and svc check --live print the error once`, async (t) => {
     const cwd = project(t, {
       'app.ts': `import { Svc } from 'svc';
 import { DatabasePlugin } from 'svc/db';

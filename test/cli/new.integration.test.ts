@@ -496,7 +496,7 @@ test('svc new --vendor copies exactly the published files, and leaves out develo
     assert.equal(key in manifest, true, key);
 });
 
-test('svc new --vendor also works if the package is stored inside an archive, as Yarn does', async (t) => {
+test('svc new --vendor also works if the package is inside an archive, in which Yarn stores packages', async (t) => {
   const cwd = folder(t, {
     'archive.cjs': `const fs = require('node:fs'); fs.cpSync = () => { throw Object.assign(new Error('ENOENT'), { code: 'ENOENT' }); }; require('node:module').syncBuiltinESMExports();`,
   });
@@ -702,11 +702,11 @@ test('if several svc new run in one empty folder at the same time, one succeeds 
 });
 
 for (const [what, theirs, expected] of [
-  ['a file', 'b', ['a']],
-  ['a folder', 'src/theirs.ts', ['a', 'b']],
-  ['the manifest', 'package.json', ['a', 'b', 'src']],
+  ['an existing file', 'b', ['a']],
+  ['an existing folder', 'src/theirs.ts', ['a', 'b']],
+  ['an existing package.json', 'package.json', ['a', 'b', 'src']],
 ] as const) {
-  test(`svc new does not overwrite ${what} that exists`, (t) => {
+  test(`svc new does not overwrite ${what}`, (t) => {
     const cwd = folder(t, {
       'staging/package.json': 'ours',
       'staging/a': 'ours',
@@ -725,13 +725,13 @@ for (const [what, theirs, expected] of [
 }
 
 for (const [what, args, message] of [
-  ['no folder', [], /new needs a folder$/m],
-  ['an empty name of a folder', [''], /new needs a folder$/m],
+  ['a missing folder argument', [], /new needs a folder$/m],
+  ['an empty folder name', [''], /new needs a folder$/m],
   ['two folders', ['a', 'b'], /new takes one folder, but found a second argument "b"$/m],
   ['--vendor with --link', ['a', '--vendor', '--link'], /--vendor and --link exclude each other$/m],
   ['--registry with --link', ['a', '--registry', '--link'], /--registry and --link exclude each other$/m],
   ['a name with capitals', ['a', '--name', 'Shop'], /--name needs small letters, .*; found "Shop"$/m],
-  ['a name that leaves the string it is put in', ['a', '--name', "x', y: '"], /--name needs small letters/],
+  ['a package name with quotes', ['a', '--name', "x', y: '"], /--name needs small letters/],
   ['the name of the package itself', ['a', '--name', 'svc'], /and not "svc"; found "svc"$/m],
   [
     'a folder without a usable name',
@@ -743,7 +743,7 @@ for (const [what, args, message] of [
     ['svc'],
     /the folder's name is not a valid package name: add --name/,
   ],
-  ['an option that is nearly right', ['a', '--vendr'], /unknown option "--vendr": did you mean "--vendor"\?/],
+  ['a misspelt option', ['a', '--vendr'], /unknown option "--vendr": did you mean "--vendor"\?/],
 ] as const) {
   test(`for ${what}, svc new ends with status 2 and writes nothing`, async (t) => {
     const cwd = folder(t);
@@ -774,7 +774,7 @@ test('svc new --if-absent changes nothing if the folder already has a project', 
   assert.deepEqual(snapshot(join(cwd, '.starter')), asItWas);
 });
 
-test('svc new --if-absent refuses a folder that has other files than a project', async (t) => {
+test('svc new --if-absent refuses a folder whose files are not those of a project', async (t) => {
   const cwd = folder(t, { '.starter/notes.txt': '' });
   assert.equal((await svcNew(cwd, ['.starter', '--if-absent'])).status, 1);
 });

@@ -611,7 +611,7 @@ export function databaseContract(
   });
 
   contract(
-    'Database refuses a value of a wrong type as an error of the caller, and reports the position of the value',
+    'Database refuses a parameter of a wrong type with E_DB_PARAMETER, which names the position of the parameter, but not its value',
     async (db) => {
       const circle: unknown[] = [];
       circle.push(circle);

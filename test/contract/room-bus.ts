@@ -28,7 +28,7 @@ export function roomBusContract(name: string, make: () => Awaitable<RoomBusUnder
   const frame = (text: string): Uint8Array => new TextEncoder().encode(text);
 
   contract(
-    'RoomBus delivers each frame exactly once to every subscriber, in both processes',
+    'RoomBus delivers each frame exactly once to every subscriber in two processes',
     async ({ here, there, settle }) => {
       const got: string[] = [];
       using _a = here.subscribe((room, bytes, isText) =>

@@ -367,7 +367,7 @@ test('hashPassword() refuses invalid passwords; checkPassword() returns false fo
   }
 });
 
-test('checkPassword() accepts composed and decomposed spellings of a password, but no characters that are only compatible (NFKC)', async () => {
+test('checkPassword() treats composed and decomposed spellings of a password as equal, but not characters that are only compatible (NFKC)', async () => {
   const hash = await hashPassword('cr\u00e8me br\u00fbl\u00e9e \uac00', QUICK);
   assert.equal(await checkPassword('cre\u0300me bru\u0302le\u0301e \u1100\u1161', hash, QUICK), true);
   assert.equal(await checkPassword('creme brulee \uac00', hash, QUICK), false);
@@ -481,7 +481,7 @@ test('when 64 hashes wait, hashPassword() and checkPassword() throw a 503 with R
   assert.ok(again.every(({ status }) => status === 'fulfilled'));
 });
 
-test('while the queue is full, checkPassword() still accepts a right password that is already being checked, and skips rehash()', async () => {
+test('while the queue is full, checkPassword() still accepts a correct password that is already being checked, and skips rehash()', async () => {
   const outdated = stored('p', { iterations: 9 });
   const flood: Promise<unknown>[] = [];
   const another = (): void => {

@@ -209,7 +209,7 @@ const call = (id: unknown, name: string, args: Json = {}, meta?: Json): Json => 
 });
 
 test(
-  'MCP over HTTP, modern version: a request needs no session, and gets a JSON response',
+  'MCP over HTTP, version 2026-07-28: a request needs no session, and gets a JSON response',
   LIMITED,
   async (t) => {
     const response = await modern(site(t), 'tools/call', { name: 'get_items' });
@@ -223,7 +223,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, modern version: if a header field is missing or contradicts the body, the answer is 400 with -32020',
+  'MCP over HTTP, version 2026-07-28: if a header field is missing or contradicts the body, the answer is 400 with -32020',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -267,7 +267,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, modern version: missing _meta members are answered with 400, an unknown version with 400 and -32022, an unknown method with 404',
+  'MCP over HTTP, version 2026-07-28: missing _meta members are answered with 400, an unknown version with 400 and -32022, an unknown method with 404',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -321,7 +321,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, modern version: if a tool reports progress, the response is an event stream that ends with the result',
+  'MCP over HTTP, version 2026-07-28: if a tool reports progress, the response is an event stream that ends with the result',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -342,7 +342,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, modern version: if the client disconnects before a JSON response or during an event stream, its request is cancelled',
+  'MCP over HTTP, version 2026-07-28: if the client disconnects before a JSON response or during an event stream, its request is cancelled',
   LIMITED,
   async (t) => {
     const first = site(t);
@@ -379,7 +379,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, modern version: if the client closes its socket, its request is cancelled',
+  'MCP over HTTP, version 2026-07-28: if the client closes its socket, its request is cancelled',
   LIMITED,
   async (t) => {
     const of = site(t, {}, { client: { listen: true } });
@@ -446,7 +446,7 @@ test('app.check() reports SVC305 for two MCP tools of one name, and for a tool t
 });
 
 test(
-  'MCP over HTTP, modern version: if a tool takes long, the response becomes an event stream, so that the connection stays open',
+  'MCP over HTTP, version 2026-07-28: if a tool takes long, the response becomes an event stream, so that the connection stays open',
   LIMITED,
   async (t) => {
     const clock = new ManualClock();
@@ -461,7 +461,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, modern version: subscriptions/listen is acknowledged on the event stream of its response',
+  'MCP over HTTP, version 2026-07-28: subscriptions/listen is acknowledged on the event stream of its response',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -551,7 +551,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, legacy version: the response to initialize has a session id, which the client sends with later requests',
+  'MCP over HTTP, before version 2026-07-28: the response to initialize has a session id, which the client sends with later requests',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -575,7 +575,7 @@ test(
 );
 
 test(
-  "MCP over HTTP, legacy version: a request without a session is 400; a changed, expired or ended session, or another client's, is 404",
+  "MCP over HTTP, before version 2026-07-28: a request without a session is 400; a changed, expired or ended session, or another client's, is 404",
   LIMITED,
   async (t) => {
     const clock = new ManualClock();
@@ -612,7 +612,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, legacy version: a session is valid in every process that has the same secret',
+  'MCP over HTTP, before version 2026-07-28: a session is valid in every process that has the same secret',
   LIMITED,
   async (t) => {
     const { id } = await legacy(site(t));
@@ -634,7 +634,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, legacy version: with guards, a session belongs to the subject of a token; every token of this subject can use it',
+  'MCP over HTTP, before version 2026-07-28: with guards, a session belongs to the subject of a token; every token of this subject can use it',
   LIMITED,
   async (t) => {
     const of = site(t, { deps: { me: Depends(BearerAuth()) } });
@@ -649,7 +649,7 @@ test(
 );
 
 test(
-  "MCP over HTTP, legacy version: a session without a token can be used after a login; a session with a subject requires the subject's token",
+  "MCP over HTTP, before version 2026-07-28: a session without a token can be used after a login; a session with a subject requires the subject's token",
   LIMITED,
   async (t) => {
     const of = site(t, { deps: { me: Depends(BearerAuth(undefined, { optional: true })) } });
@@ -668,7 +668,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, legacy version: if the client sends a cookie, its session belongs to the identity in the cookie',
+  'MCP over HTTP, before version 2026-07-28: if the client sends a cookie, its session belongs to the identity in the cookie',
   LIMITED,
   async (t) => {
     const user = sessionKey<string>('user');
@@ -739,7 +739,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, legacy version: an unknown version in the header field is 400; with sessions: false, requests need no session',
+  'MCP over HTTP, before version 2026-07-28: an unknown version in the header field is 400; with sessions: false, requests need no session',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -844,49 +844,53 @@ test(
   },
 );
 
-test('MCP over HTTP, legacy version: versions up to 2025-03-26 accept batches', LIMITED, async (t) => {
-  const of = site(t);
-  const { send } = await legacy(of, {}, '2025-03-26');
-  const response = await send([
-    { jsonrpc: '2.0', id: 1, method: 'ping' },
-    { jsonrpc: '2.0', method: 'x' },
-    7,
-    { ...initialize(), id: 2 },
-    call(3, 'get_items'),
-  ]);
-  assert.deepEqual(
-    ((await response.json()) as Json[]).map(({ id, error }) => [id, (error as Json | undefined)?.['code']]),
-    [
-      [1, undefined],
-      [null, -32_600],
-      [2, -32_600],
-      [3, undefined],
-    ],
-  );
-  assert.equal((await send([{ jsonrpc: '2.0', method: 'x' }])).status, 202);
-  assert.deepEqual(
-    (
-      (await (
-        await send([
-          {
-            jsonrpc: '2.0',
-            id: 4,
-            method: 'subscriptions/listen',
-            params: { _meta: META, notifications: {} },
-          },
-        ])
-      ).json()) as Json[]
-    ).map(({ id, error }) => [id, (error as Json)['code']]),
-    [[4, -32_600]],
-    'it would never be answered',
-  );
-  assert.equal((await send([])).status, 400);
-  assert.equal((await (await legacy(of)).send([{ jsonrpc: '2.0', id: 1, method: 'ping' }])).status, 400);
-  assert.equal((await post(of, [{ jsonrpc: '2.0', id: 1, method: 'ping' }])).status, 400);
-});
+test(
+  'MCP over HTTP, before version 2026-07-28: versions up to 2025-03-26 accept batches',
+  LIMITED,
+  async (t) => {
+    const of = site(t);
+    const { send } = await legacy(of, {}, '2025-03-26');
+    const response = await send([
+      { jsonrpc: '2.0', id: 1, method: 'ping' },
+      { jsonrpc: '2.0', method: 'x' },
+      7,
+      { ...initialize(), id: 2 },
+      call(3, 'get_items'),
+    ]);
+    assert.deepEqual(
+      ((await response.json()) as Json[]).map(({ id, error }) => [id, (error as Json | undefined)?.['code']]),
+      [
+        [1, undefined],
+        [null, -32_600],
+        [2, -32_600],
+        [3, undefined],
+      ],
+    );
+    assert.equal((await send([{ jsonrpc: '2.0', method: 'x' }])).status, 202);
+    assert.deepEqual(
+      (
+        (await (
+          await send([
+            {
+              jsonrpc: '2.0',
+              id: 4,
+              method: 'subscriptions/listen',
+              params: { _meta: META, notifications: {} },
+            },
+          ])
+        ).json()) as Json[]
+      ).map(({ id, error }) => [id, (error as Json)['code']]),
+      [[4, -32_600]],
+      'it would never be answered',
+    );
+    assert.equal((await send([])).status, 400);
+    assert.equal((await (await legacy(of)).send([{ jsonrpc: '2.0', id: 1, method: 'ping' }])).status, 400);
+    assert.equal((await post(of, [{ jsonrpc: '2.0', id: 1, method: 'ping' }])).status, 400);
+  },
+);
 
 test(
-  'MCP over HTTP, legacy version: notifications/cancelled in the same session ends a request; a disconnect does not',
+  'MCP over HTTP, before version 2026-07-28: notifications/cancelled in the same session ends a request; a disconnect does not',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -920,7 +924,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, legacy version: GET opens the event stream of a session, and DELETE ends the session',
+  'MCP over HTTP, before version 2026-07-28: GET opens the event stream of a session, and DELETE ends the session',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -974,7 +978,7 @@ test(
 );
 
 test(
-  "MCP over HTTP, Origin and Host: the application's own and configured values are accepted; all others are answered with 403",
+  "MCP over HTTP, header fields Origin and Host: the application's own and configured values are accepted; all others are answered with 403",
   LIMITED,
   async (t) => {
     const ok = (of: Site, headers: Record<string, string>): Promise<number> =>
@@ -1052,7 +1056,7 @@ test(
 );
 
 test(
-  'an MCP call passes on credentials, header fields that the route reads, header fields of the option "headers", and no others',
+  'an MCP call passes to the route its credentials, header fields that the route reads, those in the option "headers", and no others',
   LIMITED,
   async (t) => {
     const of = site(t, { headers: ['X-Custom'] });
@@ -1559,7 +1563,7 @@ test('mountMcp(): the endpoint and its metadata document are not tools and cause
 });
 
 test(
-  "MCP over HTTP, legacy version: a disconnect ends a batch's requests; an endpoint allows 1000 unanswered requests, and 250 per client",
+  "MCP over HTTP, before version 2026-07-28: a disconnect ends a batch's requests; an endpoint allows 1000 unanswered requests, and 250 per client",
   LIMITED,
   async (t) => {
     const running = new Set<number>();

@@ -112,7 +112,7 @@ test('mcpTools(): if two tools have the same name, the second gets a number', (t
   );
 });
 
-test('mcpTools(): titles, descriptions and hints come from spec and method; the option "mcp" overrides them', (t) => {
+test('mcpTools(): titles, descriptions and hints come from the options and the method of a route; its option "mcp" overrides them', (t) => {
   const { app } = make(t);
   app
     .get('/a', { summary: 'Short', description: 'Long' }, () => 1)
@@ -373,7 +373,7 @@ test('mcpCall(): too deeply nested arguments are a client error; an argument may
   assert.ok(!lines.some((line) => line.includes('"level":"error"')));
 });
 
-test('mcpCall(): if TrustedHostMiddleware is used, the call has an accepted host, also in production', async (t) => {
+test('mcpCall(): if TrustedHostMiddleware is used, the request of a call has a host that this middleware accepts, also in production', async (t) => {
   const { app } = make(t, { env: 'production' });
   app
     .use(new TrustedHostMiddleware({ hosts: ['.example.com'] }))

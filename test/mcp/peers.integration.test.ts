@@ -209,7 +209,7 @@ test('the official MCP client 1.x works over stdio and HTTP', async (t) => {
   judge(http!, { isModern: false, hasToken: true, noResource: -32_002 });
 });
 
-test('the official MCP client 2.x works over stdio and HTTP, in both generations of the protocol', async (t) => {
+test('the official MCP client 2.x works over stdio and HTTP, in version 2026-07-28 of the protocol and in an earlier version', async (t) => {
   const folder = scratch(t, 'mcp-sdk-2', { '@modelcontextprotocol/client': '2.4.0' });
   if (folder === undefined) return;
   const modes = [
@@ -230,7 +230,7 @@ test('the official MCP client 2.x works over stdio and HTTP, in both generations
   }
 });
 
-test('the MCP inspector reports no problem in strict mode, over stdio and HTTP, in both generations of the protocol', async (t) => {
+test('the MCP inspector reports no problem in strict mode, over stdio and HTTP, in version 2026-07-28 of the protocol and in an earlier version', async (t) => {
   const folder = scratch(t, 'mcp-inspector', { '@modelcontextprotocol/inspector': '2.12.0' });
   if (folder === undefined) return;
   const url = await served(t);

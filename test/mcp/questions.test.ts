@@ -109,7 +109,7 @@ const ASK = { name: 'ask', arguments: { of: 'x' } };
 const accepted = (content: Json): Json => ({ action: 'accept', content });
 const textOf = ({ result }: Round): unknown => (result['content'] as { text: string }[])[0]!.text;
 
-test('MCP question to the client, modern version: a call that asks a question returns the question as its result; the repeated call has the answer', async (t) => {
+test('MCP question to the client, version 2026-07-28: a call that asks a question returns the question as its result; the repeated call has the answer', async (t) => {
   let runs = 0;
   const { client } = site(t, async (asked) => {
     runs++;
@@ -142,7 +142,7 @@ test('MCP question to the client, modern version: a call that asks a question re
   assert.deepEqual([textOf(second), runs], ['Hello Ada', 2]);
 });
 
-test('MCP question to the client, modern version: the state contains earlier answers, so that each question is asked once', async (t) => {
+test('MCP question to the client, version 2026-07-28: the "requestState" contains earlier answers, so that each question is asked once', async (t) => {
   const { client } = site(t, async (asked) => {
     const first = await asked.elicit(NAME);
     const second = await asked.elicit({ message: 'How old?', schema: { age: Field(int) } });
@@ -166,7 +166,7 @@ test('MCP question to the client, modern version: the state contains earlier ans
   });
 });
 
-test('MCP question to the client, modern version: questions that are asked at the same time are sent in one result', async (t) => {
+test('MCP question to the client, version 2026-07-28: questions that are asked at the same time are sent in one result', async (t) => {
   const { client, lines } = site(t, async (asked) => {
     const name = asked.elicit(NAME);
     const greeting = asked.sample({ messages: 'Greet', maxTokens: 5 });
@@ -189,7 +189,7 @@ test('MCP question to the client, modern version: questions that are asked at th
   );
 });
 
-test('MCP question to the client, modern version: a state is refused if it is changed or expired, or comes from another caller or call', async (t) => {
+test('MCP question to the client, version 2026-07-28: a "requestState" is refused if it is changed or expired, or comes from another caller or call', async (t) => {
   const clock = new ManualClock();
   const { client } = site(t, async (asked) => (await asked.elicit(NAME)).action, { clock });
   const { result } = await round(client, ASK, { principal: 'ada' });
@@ -216,7 +216,7 @@ test('MCP question to the client, modern version: a state is refused if it is ch
   assert.equal((await round(client, repeated, own)).error.code, -32_602);
 });
 
-test('MCP question to the client, modern version: the "requestState" of a question is accepted only with the API key, cookie or session with which it was issued', async (t) => {
+test('MCP question to the client, version 2026-07-28: the "requestState" of a question is accepted only with the API key, cookie or session with which it was issued', async (t) => {
   const { app, client } = site(t, () => 'unused');
   const [ada, bob] = ['a'.repeat(32), 'b'.repeat(32)];
   const me = Depends(APIKeyAuth({ keys: { ada, bob } }));
@@ -231,7 +231,7 @@ test('MCP question to the client, modern version: the "requestState" of a questi
   assert.equal(textOf(await round(client, repeated, { headers: { 'x-api-key': ada } })), 'cancel');
 });
 
-test('MCP question to the client, modern version: an answer that is not an object is -32602; a missing answer is requested again', async (t) => {
+test('MCP question to the client, version 2026-07-28: an answer that is not an object is refused with -32602; a missing answer is requested again', async (t) => {
   const { client } = site(t, async (asked) => (await asked.elicit(NAME)).action);
   for (const inputResponses of [null, 7, [], { name: 7 }, { name: [] }])
     assert.equal((await round(client, { ...ASK, inputResponses })).error.code, -32_602);
@@ -246,7 +246,7 @@ test('MCP question to the client, modern version: an answer that is not an objec
   assert.equal(error.code, -32_602);
 });
 
-test('MCP question to the client, modern version: answers that are nested too deeply, or too large for a state, are -32602', async (t) => {
+test('MCP question to the client, version 2026-07-28: answers that are nested too deeply, or too large for a "requestState", are answered with -32602', async (t) => {
   const { client, lines } = site(t, async (asked) => {
     const { content } = await asked.sample({ messages: 'x', maxTokens: 1 });
     await asked.elicit(NAME);
@@ -263,7 +263,7 @@ test('MCP question to the client, modern version: answers that are nested too de
   assert.ok(!lines.some((line) => line.includes('mcp_request_failed')));
 });
 
-test("MCP question to the client, modern version: an answer that does not fit the question's schema is an error result that lists the problems", async (t) => {
+test("MCP question to the client, version 2026-07-28: an answer that does not fit the question's schema is an error result that lists the problems", async (t) => {
   const { client } = site(t, async (asked) => (await asked.elicit(NAME)).action);
   for (const [answer, text] of [
     [
@@ -281,7 +281,7 @@ test("MCP question to the client, modern version: an answer that does not fit th
   }
 });
 
-test('MCP question to the client, modern version: if the client lacks a capability for the question, the answer is 400 with -32021 and the capability', async (t) => {
+test('MCP question to the client, version 2026-07-28: if the client lacks a capability for the question, the answer is 400 with -32021 and the capability', async (t) => {
   const questions: [ClientAbility, (client: ToolClient) => Promise<unknown>, Json][] = [
     ['elicit', (client) => client.elicit(NAME), { elicitation: { form: {} } }],
     [
@@ -312,7 +312,7 @@ test('MCP question to the client, modern version: if the client lacks a capabili
   }
 });
 
-test('MCP question to the client, modern version: if the client cannot answer questions, a handler that asks none still completes', async (t) => {
+test('MCP question to the client, version 2026-07-28: if the client cannot answer questions, a handler that asks none still completes', async (t) => {
   const { client } = site(t, async (asked) => {
     if (asked.can('elicit')) return 'asked';
     return asked.elicit(NAME).catch((error: { code: string }) => error.code);
@@ -320,7 +320,7 @@ test('MCP question to the client, modern version: if the client cannot answer qu
   assert.equal(textOf(await round(client, ASK, { capabilities: {} })), 'client_capability');
 });
 
-test('MCP question to the client, modern version: handlers of prompts and resources can ask questions', async (t) => {
+test('MCP question to the client, version 2026-07-28: handlers of prompts and resources can ask questions', async (t) => {
   const { client } = site(t, () => 'unused');
   const answers = { inputResponses: { name: { action: 'decline' } } };
   for (const [method, params] of [
@@ -335,7 +335,7 @@ test('MCP question to the client, modern version: handlers of prompts and resour
   }
 });
 
-test('MCP question to the client, modern version: a call with an idempotency key can be repeated with its answers and the same key', async (t) => {
+test('MCP question to the client, version 2026-07-28: a call with an idempotency key can be repeated with its answers and the same key', async (t) => {
   const { app } = site(t, () => 'unused');
   let runs = 0;
   app.tool(
@@ -353,7 +353,7 @@ test('MCP question to the client, modern version: a call with an idempotency key
     assert.equal(textOf(await round(tester, answers, keyed)), 'decline 1');
 });
 
-test('MCP question to the client, modern version: a question throws out of the handler, so that dependencies can undo their work', async (t) => {
+test('MCP question to the client, version 2026-07-28: a question ends the handler by an exception, so that dependencies can undo their work', async (t) => {
   const ended: unknown[] = [];
   const work = provide({ client: Depends(toolClient) }, async function* ({ client }) {
     try {
@@ -406,7 +406,7 @@ const replyOf = (message: Json): string =>
   (message['result'] as { content: { text: string }[] }).content[0]!.text;
 
 test(
-  "MCP question to the client, legacy version: a question is sent as a request to the client, and resolves with the client's response",
+  "MCP question to the client, before version 2026-07-28: a question is sent as a request to the client, and resolves with the client's response",
   LIMITED,
   async (t) => {
     const { app } = site(t, async (client) => {
@@ -452,7 +452,7 @@ test(
 );
 
 test(
-  'MCP question to the client, legacy version: if the client answers with an error, malformed or too late, the call is an error result',
+  'MCP question to the client, before version 2026-07-28: if the answer of the client is an error, malformed or too late, the call is an error result',
   LIMITED,
   async (t) => {
     const clock = new ManualClock();
@@ -507,7 +507,7 @@ test(
 );
 
 test(
-  'MCP question to the client, legacy version: the 1,001st unanswered question is refused with 503; when the call ends, its other questions are cancelled',
+  'MCP question to the client, before version 2026-07-28: the 1,001st unanswered question is refused with 503; when the call ends, its other questions are cancelled',
   LIMITED,
   async (t) => {
     const { app } = site(t, (client) => Promise.all(Array.from({ length: 91 }, () => client.roots())));
@@ -527,7 +527,7 @@ test(
 );
 
 test(
-  "MCP question to the client, legacy version: if the client cancels the call, the call's question is cancelled too",
+  "MCP question to the client, before version 2026-07-28: if the client cancels the call, the call's question is cancelled too",
   LIMITED,
   async (t) => {
     const gate = gateOf(t);
@@ -547,7 +547,7 @@ test(
 );
 
 test(
-  'MCP question to the client, legacy version: if the client lacks the capability, no question is sent and the call is an error result',
+  'MCP question to the client, before version 2026-07-28: if the client lacks the capability, no question is sent and the call is an error result',
   LIMITED,
   async (t) => {
     const { app } = site(t, (client) => client.elicit(NAME));
@@ -607,7 +607,7 @@ function messagesOf(response: Response): { next(): Promise<Json>; leave(): Promi
 }
 
 test(
-  'MCP question over HTTP, legacy version: however many questions one client leaves open, in any sessions, other clients can still be asked',
+  'MCP question over HTTP, before version 2026-07-28: however many questions one client leaves open, in any sessions, other clients can still be asked',
   LIMITED,
   async (t) => {
     const { client: http } = site(t, (client) =>
@@ -641,7 +641,7 @@ test(
 );
 
 test(
-  'MCP question to the client, legacy version: over HTTP the question is sent before the result on the same stream; only the same session can answer',
+  'MCP question to the client, before version 2026-07-28: over HTTP the question is sent before the result on the same stream; only the same session can answer',
   LIMITED,
   async (t) => {
     const { client } = site(t, async (asked) => (await asked.elicit(NAME)).content?.name);
@@ -665,7 +665,7 @@ test(
 );
 
 test(
-  'MCP question to the client, legacy version: if the client closes the stream, the question rejects with ClientDisconnected',
+  'MCP question to the client, before version 2026-07-28: if the client closes the stream, the question rejects with ClientDisconnected',
   LIMITED,
   async (t) => {
     const ended = gateOf<unknown>(t, undefined);
@@ -683,7 +683,7 @@ test(
 );
 
 test(
-  'MCP question to the client, legacy version: if a slow client loses log messages, it still gets the question',
+  'MCP question to the client, before version 2026-07-28: if a slow client loses log messages, it still gets the question',
   LIMITED,
   async (t) => {
     const { app, client } = site(t, () => 'unused');
@@ -704,7 +704,7 @@ test(
 );
 
 test(
-  'MCP question to the client, legacy version: if the server stops, open questions end with 408',
+  'MCP question to the client, before version 2026-07-28: if the server stops, open questions end with 408',
   LIMITED,
   async (t) => {
     const handler = async (client: ToolClient): Promise<string> => (await client.elicit(NAME)).action;
@@ -730,7 +730,7 @@ test(
 
 /* ── every version ── */
 
-test('MCP question to the client: states and sessions work if authSecret is missing or empty', async (t) => {
+test('MCP question to the client: "requestState" and sessions work if authSecret is missing or empty', async (t) => {
   for (const authSecret of [undefined, '']) {
     const { client } = site(t, async (asked) => (await asked.elicit(NAME)).action, { authSecret });
     const { result } = await round(client, ASK);

@@ -186,7 +186,7 @@ const call = (id: unknown, name: string, args: Json = {}, meta?: Json): Json => 
   params: { name, arguments: args, ...(meta === undefined ? {} : { _meta: meta }) },
 });
 
-test('MCP over stdio, initialize: the server accepts a known version, and answers an unknown version with the newest legacy version', async (t) => {
+test('MCP over stdio, initialize: the server accepts a known version, and answers an unknown version with the newest version before 2026-07-28', async (t) => {
   for (const version of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
     const { result } = await bare(t).ask({ ...INIT, params: { ...INIT.params, protocolVersion: version } });
     assert.equal((result as Json)['protocolVersion'], version);
@@ -221,7 +221,7 @@ test('MCP over stdio, initialize: a request without parameters is refused, and s
   assert.deepEqual(errorOf(await line.ask({ ...INIT, id: 2 })), [2, -32_600]);
 });
 
-test('MCP over stdio, before initialize: the server answers only ping and requests of the modern version', async (t) => {
+test('MCP over stdio, before initialize: the server answers only ping and requests of version 2026-07-28', async (t) => {
   const line = bare(t);
   assert.deepEqual(await line.ask({ jsonrpc: '2.0', id: 1, method: 'ping' }), {
     jsonrpc: '2.0',
@@ -324,7 +324,7 @@ test('MCP over stdio: in each version, an unknown method is -32601, and so is a 
     );
 });
 
-test('MCP over stdio, modern version: a request without version or capabilities is -32602; an unsupported version is -32022 and lists the supported ones', async (t) => {
+test('MCP over stdio, version 2026-07-28: a request without version or capabilities is -32602; an unsupported version is -32022 and lists the supported ones', async (t) => {
   const line = bare(t);
   const ask = (meta: unknown, method = 'tools/list'): Promise<Json> =>
     line.ask({ jsonrpc: '2.0', id: 1, method, params: { _meta: meta } });
@@ -350,7 +350,7 @@ test('MCP over stdio, modern version: a request without version or capabilities 
   });
 });
 
-test("MCP over stdio, modern version: results have a type, the server's name and a cache lifetime", async (t) => {
+test("MCP over stdio, version 2026-07-28: results have a type, the server's name and a cache lifetime", async (t) => {
   const line = bare(t);
   const ask = async (method: string, params: Json = {}): Promise<Json> =>
     (await line.ask({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: META } }))['result'] as Json;
@@ -380,7 +380,7 @@ test("MCP over stdio, modern version: results have a type, the server's name and
   );
 });
 
-test('MCP over stdio, legacy version: results omit modern metadata; structured content is an object, and is sent only in versions that define it', async (t) => {
+test('MCP over stdio, before version 2026-07-28: results have no metadata of that version, and only versions that define structured content send it, as an object', async (t) => {
   for (const version of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
     const line = await open(t, { version });
     const { tools, ...rest } = (await line.ask({ jsonrpc: '2.0', id: 1, method: 'tools/list' }))[
@@ -571,7 +571,7 @@ test("MCP over stdio, progress: notifications have the client's progress token, 
   assert.equal((await line.ask(call(2, 'get_work')))['id'], 2);
 });
 
-test('MCP over stdio, log messages: legacy clients set the minimum level with logging/setLevel, modern clients with each request', async (t) => {
+test('MCP over stdio, log messages: clients set the minimum level with logging/setLevel, or in version 2026-07-28 with each request', async (t) => {
   const line = await open(t);
   assert.deepEqual(
     errorOf(await line.ask({ jsonrpc: '2.0', id: 1, method: 'logging/setLevel', params: { level: 'loud' } })),
@@ -789,7 +789,7 @@ test('MCP over stdio: if its output is closed, the server ends', async (t) => {
   await soon(served, 'the end of the conversation');
 });
 
-test('as soon as serve() returns, standard output is reserved, and console.log() writes to standard error', async () => {
+test('as soon as serve() returns, standard output is reserved for MCP messages, and console.log() writes to standard error', async () => {
   const program = `import { Svc } from 'svc';
 const served = new Svc().mcpServer().serve();
 console.log('printed at once');
@@ -901,7 +901,7 @@ test('mcpServer(): the option "headers" sets header fields of every call', async
   });
 });
 
-test('MCP over stdio, legacy version: if the version requires an object, a list becomes an object with one member, also in the output schema', async (t) => {
+test('MCP over stdio, before version 2026-07-28: if the version requires an object, a list becomes an object with one member, also in the output schema', async (t) => {
   const app = shop();
   app.get('/typed', { response: list(int) }, () => [1, 2]);
   const line = await open(t, { app });

@@ -102,7 +102,7 @@ test('OAuth callback: a login that is cancelled at the provider returns access_d
   assert.match(await site.metrics(), /svc_oauth_logins_total\{provider="fake",outcome="denied"\} 1/);
 });
 
-test('OAuth callback: an error sent by the provider reaches the user only as one of our codes; the log contains it escaped and shortened', async () => {
+test('OAuth callback: the user gets one of our error codes, never the text of an error from the provider; the log contains this text escaped and shortened', async () => {
   await using site = await LoginSite.open({ plugin: { limits: { callback: false } } });
   for (const error of [
     '<script>alert(1)</script>',
@@ -299,7 +299,7 @@ test('OAuth callback: if the provider does not respond within ten seconds, the c
   assert.equal(await logins(site), 0);
 });
 
-test('OAuth callback: if onUser() refuses, the login fails with 403; if it returns something invalid, with 500; nothing is stored', async () => {
+test('OAuth callback: a login fails with 403 if onUser() refuses it, and with 500 if onUser() returns an invalid value; in both cases nothing is stored', async () => {
   const answers: [() => unknown, number, string][] = [
     [() => undefined, 403, 'access_denied'],
     [() => null, 403, 'access_denied'],

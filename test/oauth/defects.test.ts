@@ -16,7 +16,7 @@ test('OAuth callback: a callback without redirect_uri sends the redirect URI of 
   assert.equal(site.fake.requests[0]!.form.get('redirect_uri'), 'https://app.example/oauth/callback');
 });
 
-test('OAuth login: a state works once and only in its own browser; the verifier is not stored; the number of concurrent logins is limited', async () => {
+test('OAuth login: a state works once and only in its own browser, its verifier is not stored, and the twenty-first login in a row is refused with 429', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { state } = await site.begin();
   const rows = JSON.stringify(await site.app.state.db.fetchAll('SELECT * FROM svc_oauth_used'));
@@ -47,7 +47,7 @@ test('OAuth refresh: simultaneous refreshes get the same new token; if that toke
   assert.equal((await site.refreshed(token)).refresh_token, [...successors][0]);
 });
 
-test('OAuth refresh: a replayed token ends only the login to which it belongs; old rows are deleted; expiry is checked first', async () => {
+test('OAuth refresh: a replayed token ends only its own login; an expired token is no replay; clean-up deletes the rows of expired logins', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { refreshIdleTtlSeconds: 3_600, refreshAbsoluteTtlSeconds: 7_200 },
@@ -70,7 +70,7 @@ test('OAuth refresh: a replayed token ends only the login to which it belongs; o
   assert.equal(await site.app.state.db.scalar('SELECT COUNT(*) FROM svc_oauth_login'), 0);
 });
 
-test('OAuth: a provider that is slow, redirects or never ends its response blocks no other request, gets no secret, and causes no 500', async () => {
+test('OAuth: a slow or misbehaving provider blocks no other request and causes a 502 or 504, never a 500; its redirects are not followed', async () => {
   await using site = await LoginSite.open({ plugin: { limits: { login: false, callback: false } } });
   const slow = await site.begin();
   site.fake.failNext('token', { until: new Promise(() => undefined) });
@@ -92,7 +92,7 @@ test('OAuth: a provider that is slow, redirects or never ends its response block
   assert.equal(site.fake.count('other'), 0);
 });
 
-test('/oauth/token accepts forms, reports unsupported grants and non-string tokens, and caches no error; a revocation reveals nothing about the token', async () => {
+test('/oauth/token accepts forms, and refuses unsupported grants and non-string tokens with "no-store"; /oauth/revoke answers known and unknown tokens alike', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   await refusedAs(
@@ -144,7 +144,7 @@ test('OAuth tables: no key column is TEXT on MySQL and MariaDB, and no time colu
   for (const value of Object.values(row!)) assert.ok(Number.isSafeInteger(value), String(value));
 });
 
-test('OAuth login: an e-mail counts as verified only if the provider says true; responses of another issuer are refused', async () => {
+test('OAuth login: an e-mail is verified only if the provider sends true; a response with a wrong issuer or nonce is refused', async () => {
   const seen: UserInfo[] = [];
   await using site = await LoginSite.open({
     plugin: {
@@ -179,7 +179,7 @@ test('OAuth login: an e-mail counts as verified only if the provider says true; 
   assert.equal((await openid.back({ code: 'c', state: third.state })).status, 200);
 });
 
-test('OAuth: a login renews the session; requests to /oauth/ are rate limited; secrets come from the environment', async () => {
+test('OAuth: by default, a login renews the session, logins are rate limited, and the secret comes from the setting authSecret', async () => {
   const seen = sessionKey<string>('seen');
   await using site = await LoginSite.open({
     hasSession: true,

@@ -163,7 +163,7 @@ test('OAuth link: an account that already belongs to another user cannot be link
   }
 });
 
-test('OAuth link: linking is refused if the user has logged out, was revoked, or has logged in as another user in the meantime', async () => {
+test('OAuth link: linking is refused if, in the meantime, the user has logged out, has lost all logins by revokeAll(), or has logged in as another user', async () => {
   const ends: readonly ((site: LoginSite) => Promise<unknown>)[] = [
     (site) => site.client.post('/oauth/revoke', { headers: OWN }),
     (site) => site.oauth.revokeAll('user-ada'),

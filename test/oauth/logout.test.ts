@@ -158,7 +158,7 @@ test("OAuth logout: in JSON mode a program sends its refresh token and gets the 
   assert.deepEqual(await unknown.json(), { logout_url: null });
 });
 
-test('OAuth logout: the user is logged out here even if the provider has no logout page', async () => {
+test('OAuth logout: the user is logged out of the application even if the provider has no logout page', async () => {
   await using site = await LoginSite.open({ plugin: { mode: 'cookie', postLogoutRedirectUris: [] } });
   const { state } = await site.begin();
   await site.back({ code: 'c', state });

@@ -75,7 +75,7 @@ test('OAuth native client: a native client gets a code at its own address, and e
   );
 });
 
-test('OAuth native client: a login with client_redirect_uri sends the callback of the server to the provider; an address of a native client is refused as redirect_uri', async () => {
+test('OAuth native client: with client_redirect_uri, the provider gets the callback address of the server; an address of a native client is refused as redirect_uri', async () => {
   await using site = await open({}, { env: 'production' });
   const { page } = await site.begin(asked());
   assert.equal(page.searchParams.get('redirect_uri'), 'https://app.example/oauth/callback');
@@ -222,7 +222,7 @@ test('OAuth native client: if a code is exchanged several times at once, one exc
   assert.deepEqual(statuses.filter((status) => status === 200).length, 1);
 });
 
-test("OAuth native client: after a failure of the provider the browser is redirected to the client's address; for a state of another browser it is not", async () => {
+test("OAuth native client: after a failure of the provider the browser is redirected to the client's address, but not if the state belongs to another browser", async () => {
   await using site = await open({ issuer: 'https://app.example' });
   const cancelled = await returned(site, {}, { error: 'access_denied' });
   assert.deepEqual(Object.fromEntries(cancelled.searchParams), {

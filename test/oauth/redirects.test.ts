@@ -70,7 +70,7 @@ test('OAuth redirect_uri: unless a redirect_uri equals a list entry byte for byt
     assert.equal((await site.begin({ redirect_uri: uri })).page.searchParams.get('redirect_uri'), uri);
 });
 
-test('OAuth redirect_uri: a repeated, list-like or empty parameter is refused; if the parameter is absent, the only list entry is used', async () => {
+test('OAuth redirect_uri: a repeated or empty parameter is refused, redirect_uri[] is ignored, and without the parameter the only list entry is used', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   for (const query of [
     `redirect_uri=${CALLBACK}&redirect_uri=${CALLBACK}`,

@@ -780,7 +780,8 @@ async function run(how: string, { read = true, stderr = 'pipe' as 'pipe' | numbe
 }
 
 for (const how of ['exit', 'natural']) {
-  test(`when a process ends (${how}), all its log lines have been written in order`, async () => {
+  const end = how === 'exit' ? 'by process.exit()' : 'by itself';
+  test(`when a process ends ${end}, all its log lines have been written in order`, async () => {
     const { code, events } = await run(how);
     assert.equal(code, how === 'exit' ? 3 : 0);
     assert.deepEqual(
@@ -789,7 +790,7 @@ for (const how of ['exit', 'natural']) {
     );
   });
 
-  test(`when a process ends (${how}), all its log lines have been written in order to a file`, async (t) => {
+  test(`when a process ends ${end}, all its log lines have been written in order to a file`, async (t) => {
     const directory = mkdtempSync(join(tmpdir(), 'svc-log-'));
     t.after(() => rmSync(directory, { recursive: true }));
     const file = openSync(join(directory, 'log'), 'w');
@@ -802,7 +803,7 @@ for (const how of ['exit', 'natural']) {
     );
   });
 
-  test(`when a process ends (${how}), all its log lines have been written in order to a pipe of the shell`, async () => {
+  test(`when a process ends ${end}, all its log lines have been written in order to a pipe of the shell`, async () => {
     const { events } = await run(how, { shell: '"$0" "$@" 2>&1 >/dev/null | cat >&2' });
     assert.deepEqual(
       events.map(({ index }) => index),

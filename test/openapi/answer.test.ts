@@ -74,7 +74,7 @@ test('the option "ops.docs.auth" restricts the document to requests with a token
   assert.throws(() => make({ ops: { docs: { auth: 'short' } } }), { code: 'E_OPTION_RANGE' });
 });
 
-test("an application's own route /openapi.json is reported while the document is served, and answers requests if the document is switched off", async () => {
+test("an application's own route /openapi.json is a finding while the framework serves its document there, and answers requests if the document is switched off", async () => {
   assert.deepEqual(
     make()
       .get('/openapi.json', () => 'own')

@@ -711,7 +711,7 @@ test('OpenAPI document: if CSRFMiddleware is used, requests that change data req
   assert.ok('403' in operation(app, '/', 'post').responses);
 });
 
-test('OpenAPI document: classes of the same name get different names, a recursive class refers to itself, and the schema of problems avoids their names', () => {
+test('OpenAPI document: classes of the same name, and the schema of error responses, get different names; a recursive class refers to itself', () => {
   class Tree extends Schema {
     value = Field(int);
     children: Tree[] = Field(list(lazy(() => Tree)));

@@ -92,7 +92,7 @@ test('svc run --reload does not restart for changes of files that the program di
   assert.equal(server.count(/"event":"changed"/g), 1);
 });
 
-test('svc run --reload does not change SVC_ENV if it is set', async (t) => {
+test('if SVC_ENV is set, svc run --reload does not change this variable', async (t) => {
   const { url } = await serve(t, FILES, [], { env: { SVC_ENV: 'test' } });
   assert.equal((await ask(url)).body, 'one 1 test ');
 });

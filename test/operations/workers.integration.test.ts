@@ -350,7 +350,7 @@ function forkWorker(
   return { child, link, said };
 }
 
-test('if a worker gets SIGTERM during its start, it exits and does not ask for connections', async (t) => {
+test('if a worker gets SIGTERM during its start, it exits and does not ask the primary process for connections', async (t) => {
   const { link, said } = forkWorker(
     t,
     `

@@ -121,7 +121,7 @@ for (const [what, error, message] of [
   });
 }
 
-test('if a getter in the argument of provide() throws, compileAll() reports SVC107; it reports a route at the path of an endpoint such as /healthz as SVC102', () => {
+test('compileAll() reports a getter that throws in the argument of provide() as SVC107, and a route at the path of an endpoint such as /healthz as SVC102', () => {
   const spec = provide(
     {
       get later(): never {
@@ -287,7 +287,7 @@ test('a route may declare its own OPTIONS and HEAD handlers', async () => {
   assert.equal(await (await ask(app, '/a', 'OPTIONS')).text(), 'mine');
 });
 
-test('the option "status" of a route applies to replies without a status; with tuple: false a returned array is sent as JSON', async () => {
+test('the option "status" of a route applies to replies without a status; with tuple: false a returned array is always sent as JSON', async () => {
   const app = make()
     .post('/a', { status: 201 }, () => ({ a: 1 }))
     .post('/b', { status: 201 }, () => null)

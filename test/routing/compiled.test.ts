@@ -77,7 +77,7 @@ const ADA = { name: 'Ada', age: 36, home: { city: 'London' } };
 
 // ── bodies ──
 
-test('spec.body: if a middleware enters a context of an AsyncLocalStorage, the handler runs in this context', async () => {
+test('route option "body": if a middleware enters a context of an AsyncLocalStorage, the handler runs in this context', async () => {
   const entered = new AsyncLocalStorage<string>();
   const enter = (req: HttpRequest, next: () => unknown): unknown => entered.run(req.path, next);
   const handler = (): object => ({ store: entered.getStore() ?? null });
@@ -103,7 +103,7 @@ test('spec.body: if a middleware enters a context of an AsyncLocalStorage, the h
   }
 });
 
-test('spec.body: if the schema is a class, the handler gets an instance with the methods of this class', async () => {
+test('route option "body": if the schema is a class, the handler gets an instance with the methods of this class', async () => {
   await using it = setUp((app) =>
     app.post('/', { body: User }, ({ body }) => ({
       isUser: body instanceof User,
@@ -169,7 +169,7 @@ const BODIES: readonly (readonly [
   ['anything', any, [1, null, { a: [1] }], []],
 ];
 for (const [what, type, good, bad] of BODIES) {
-  test(`spec.body: ${what} accepts valid values; refused values are reported with the path of each problem`, async () => {
+  test(`route option "body": ${what} accepts valid values; refused values are reported with the path of each problem`, async () => {
     await using it = setUp((app) =>
       app.post('/', { body: type as typeof any, tuple: false }, ({ body }) => new JSONResponse(body)),
     );
@@ -197,7 +197,7 @@ const REFUSED: Readonly<Record<string, { request: TestRequest; status: number }>
   'a body above maxBodyBytes': { request: { json: { ...ADA, name: 'x'.repeat(200) } }, status: 413 },
 };
 for (const [what, { request, status }] of Object.entries(REFUSED)) {
-  test(`spec.body: if a request has ${what}, the answer is ${status} and the handler does not run`, async () => {
+  test(`route option "body": if a request has ${what}, the answer is ${status} and the handler does not run`, async () => {
     let ran = 0;
     await using it = setUp((app) => app.post('/', { body: User, maxBodyBytes: 100 }, () => ran++));
     assert.equal((await issueOf(await it.client.post('/', request))).status, status);
@@ -205,7 +205,7 @@ for (const [what, { request, status }] of Object.entries(REFUSED)) {
   });
 }
 
-test('spec.body: a body of type application/*+json is parsed as JSON', async () => {
+test('route option "body": a body of type application/*+json is parsed as JSON', async () => {
   await using it = setUp((app) => app.post('/', { body: int }, ({ body }) => ({ body })));
   for (const type of ['application/merge-patch+json', 'application/json; charset=utf-8', 'APPLICATION/JSON'])
     assert.equal((await it.client.post('/', { body: '7', headers: { 'content-type': type } })).status, 200);
@@ -213,7 +213,7 @@ test('spec.body: a body of type application/*+json is parsed as JSON', async () 
 
 const UNTYPED: TestRequest = { body: new Uint8Array([55]) };
 
-test('spec.body: a body without Content-Type is answered with 415, unless strictContentType of the route or the application is false', async () => {
+test('route option "body": a body without Content-Type is answered with 415, unless strictContentType of the route or the application is false', async () => {
   const declare = (app: Svc): void => {
     const handler = ({ body }: { readonly body: number }): unknown => ({ body });
     app.post('/usual', { body: int }, handler);
@@ -293,7 +293,7 @@ test('the option "maxBodyBytes" of a route limits every way to read its body, re
   assert.deepEqual(await sizes('/usual', body, 50, 51), [200, 413]);
 });
 
-test('compileAll() reports a route spec that has both "body" and "form"', () => {
+test('compileAll() reports a route that has both options "body" and "form"', () => {
   const app = new Svc().post('/both', { body: User, form: { a: Field('') } }, () => 1);
   assert.throws(
     () => app.compileAll(),
@@ -310,7 +310,7 @@ test('compileAll() reports a route spec that has both "body" and "form"', () => 
   );
 });
 
-test('compileAll() reports invalid schemas in the specs of all routes, each at its route', () => {
+test('compileAll() reports invalid schemas in the options of all routes, each at its route', () => {
   const app = new Svc()
     .get('/a', { query: { n: Field(int, { ge: 'x' as never }) } }, () => 1)
     .post('/b', { body: 5 as never }, () => 1)
@@ -360,7 +360,7 @@ test('compileAll() reports an invalid field inside a response schema or a WebSoc
     assert.match(found, /"maxLength"/);
 });
 
-test('compileAll() reports a spec.response whose keys are not status codes, for example names of fields', () => {
+test('compileAll() reports a route option "response" whose keys are not status codes, for example names of fields', () => {
   for (const key of ['id', '99', '600', '2xx', '1e2']) {
     const { findings } = new Svc({ env: 'development' })
       .get('/', { response: { 200: str, [key]: Field(int) } as never }, () => '' as never)
@@ -379,7 +379,7 @@ test('compileAll() reports a spec.response whose keys are not status codes, for 
 
 // ── forms and text ──
 
-test('spec.form: fields are converted, repeated fields become lists, and a schema class gives an instance', async () => {
+test('route option "form": fields are converted, repeated fields become lists, and a schema class gives an instance', async () => {
   class Login extends Schema {
     name = Field(str);
     age = Field(int);
@@ -408,7 +408,7 @@ test('spec.form: fields are converted, repeated fields become lists, and a schem
   assert.equal((await it.client.post('/', { json: {} })).status, 415);
 });
 
-test('spec.query, spec.headers and spec.cookies are converted, get defaults, and contain declared fields only', async () => {
+test('the values of the route options "query", "headers" and "cookies" are converted, get defaults, and contain declared fields only', async () => {
   await using it = setUp((app) =>
     app.get(
       '/',
@@ -514,7 +514,7 @@ test('if a route declares no inputs, its handler gets params, req, signal and st
   });
 });
 
-test('each request gets new objects for its inputs', async () => {
+test('concurrent requests do not share the objects of their inputs', async () => {
   await using it = setUp((app) => app.get('/', { query: { n: Field(0) } }, ({ query }) => ({ n: query.n })));
   assert.deepEqual(
     await Promise.all(
@@ -538,7 +538,7 @@ class Account extends Schema {
   }
 }
 
-test('spec.response drops undeclared members, fills in defaults, omits methods and getters, and writes dates as text', async () => {
+test('the route option "response" drops undeclared members, fills in defaults, omits methods and getters, and writes dates as text', async () => {
   await using it = setUp((app) => {
     app.get(
       '/plain',
@@ -574,7 +574,7 @@ const MISFITS: Readonly<Record<string, { value: unknown; path: RegExp }>> = {
   'a list': { value: [{ id: 1, name: 'x' }], path: /the value must be an object/ },
 };
 for (const [what, { value, path }] of Object.entries(MISFITS)) {
-  test(`spec.response: ${what} is answered with 500; the log has the path of the problem, and the response has no detail`, async () => {
+  test(`if a reply does not fit the route option "response" (${what}), the answer is 500, the log has the path of the problem, and the response has no detail`, async () => {
     await using it = setUp((app) => app.get('/me', { response: Account }, () => value as never));
     const response = await it.client.get('/me');
     assert.equal(response.status, 500);
@@ -588,7 +588,7 @@ for (const [what, { value, path }] of Object.entries(MISFITS)) {
   });
 }
 
-test('spec.response applies to reply(), [body, status] and [body, status, headers], and uses the serialiser of their status', async () => {
+test('the route option "response" applies to reply(), [body, status] and [body, status, headers], each with its own status', async () => {
   await using it = setUp((app) => {
     app.get('/reply', { response: Account }, () =>
       reply({ id: 1, name: 'a', role: 'user' as const, extra: 1 }, 201, { 'X-A': 'b' }),
@@ -621,7 +621,7 @@ test('spec.response applies to reply(), [body, status] and [body, status, header
   assert.deepEqual(await seen('/bad'), [500, null, 'application/problem+json', undefined]);
 });
 
-test('if spec.response is a list, a returned array is never read as [body, status]', async () => {
+test('if the route option "response" is a list, a returned array is never read as [body, status]', async () => {
   await using it = setUp((app) => {
     app.get('/list', { response: list(any) }, () => ['x', 201] as never);
     app.get('/nullable', { response: nullable(list(any)) }, () => ['x', 201] as never);
@@ -636,7 +636,7 @@ test('if spec.response is a list, a returned array is never read as [body, statu
   assert.deepEqual([read.status, await read.json()], [201, 'x']);
 });
 
-test('spec.response by status: each status has its own serialiser, the default is the lowest 2xx, and an undeclared status is a 500', async () => {
+test('if the route option "response" is keyed by status, each status has its own schema, the default is the lowest 2xx, and an undeclared status is a 500', async () => {
   class Missing extends Schema {
     error = Field(str);
   }
@@ -668,7 +668,7 @@ test('spec.response by status: each status has its own serialiser, the default i
   assert.match(JSON.stringify(it.events), /GET \/undeclared.*declares no type for the status 203/);
 });
 
-test('if a handler returns an HttpResponse, alone or with a status beside it, spec.response does not apply', async () => {
+test('if a handler returns an HttpResponse, alone or with a status beside it, the route option "response" does not apply', async () => {
   await using it = setUp((app) => {
     app.get('/own', { response: Account }, () => new TextResponse('own', { status: 203 }));
     app.get('/web', { response: Account }, () => new Response('web', { status: 203 }));
@@ -690,7 +690,7 @@ test('if a handler returns an HttpResponse, alone or with a status beside it, sp
   assert.equal((await it.client.get('/thrown')).status, 404);
 });
 
-test('spec.response: statuses 204 and 304 have no body; null is sent as JSON if the schema allows it', async () => {
+test('route option "response": statuses 204 and 304 have no body; null is sent as JSON if the schema allows it', async () => {
   await using it = setUp((app) => {
     app.delete('/status', { response: Account, status: 204 }, () => undefined as never);
     app.delete('/pair', { response: Account }, () => [null, 204]);
@@ -730,7 +730,7 @@ test('if a reply does not fit its response schema, the log lists the first ten p
 
 // ── properties of a compiled route ──
 
-test('a compiled route lists the security requirements of its dependencies, routers and spec', () => {
+test('a compiled route lists the security requirements of its dependencies, routers and options', () => {
   const app = new Svc();
   const one = { scheme: 'bearer', scopes: ['a'], roles: [] } as const;
   const two = { scheme: 'apiKey', scopes: [], roles: [] } as const;
@@ -775,7 +775,7 @@ test('middleware of a route runs inside the middleware of the application, and a
   assert.deepEqual(steps, ['app', 'handler', 'route 200', 'app', 'route 400']);
 });
 
-test('compileAll() reports a pattern with unbounded backtracking as the warning SVC304 at its route, in every part of the spec', () => {
+test('compileAll() reports a pattern with unbounded backtracking as the warning SVC304 at its route, whichever option of the route contains the pattern', () => {
   class Inner extends Schema {
     code = Field(str, { pattern: /^(a+)+$/ });
   }
@@ -845,7 +845,7 @@ test('compileAll() reports SVC107 for a JSON body with a required file, but not 
   assert.deepEqual(errorsOf(Post), []);
 });
 
-test('a returned [list, status] is body and status; with tuple: false or response: list(…) it is a JSON list (SPEC.md §1)', async () => {
+test('an array [list, status] from a handler is body and status; with tuple: false or response: list(…) the array is sent as JSON (SPEC.md §1)', async () => {
   await using it = setUp((app) => {
     app.get('/usual', () => [[1, 2], 201]);
     app.get('/by-status', { response: { 201: list(int) } }, () => [[1, 2], 201]);

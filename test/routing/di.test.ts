@@ -136,7 +136,7 @@ const SOURCES: Readonly<Record<string, DependencySource>> = {
   'a generator that yields a promise': function* () {
     yield Promise.resolve('value');
   },
-  'what provide() gives': provide({}, () => 'value'),
+  'a function made by provide()': provide({}, () => 'value'),
   'a generator inside provide()': provide({}, function* () {
     yield 'value';
   }),
@@ -163,7 +163,7 @@ test('Depends() injects an instance of a class, whose constructor gets the conte
 });
 
 for (const given of [undefined, null, 5, {}, 'x']) {
-  test(`Depends() refuses ${JSON.stringify(given)} as the source of a dependency`, () => {
+  test(`Depends() refuses ${JSON.stringify(given)} as its first argument`, () => {
     assert.throws(() => Depends(given as never), { code: 'E_DEPENDS' });
   });
 }
@@ -290,7 +290,7 @@ test('a comma-separated list of 16,000 spaces is split in linear time', async ()
   assert.ok(cpuMs() - before < 1_000);
 });
 
-test('provide() gives its function only its own dependencies, also nested and async ones, and no input of the route', async () => {
+test('the function in provide() gets only the dependencies that provide() declares, also nested and async ones, and no input of the route', async () => {
   const inner = provide({ word: Depends(async () => 'deep') }, ({ word }) => `${word}er`);
   const outer = provide({ inner: Depends(inner), greeter: Depends(Greeter) }, async (context) => {
     assert.equal(context.signal.aborted, false);
@@ -932,7 +932,7 @@ const MISBEHAVING: Readonly<Record<string, { source: DependencySource; problem: 
     },
   };
 for (const [what, { source, problem, isEarly }] of Object.entries(MISBEHAVING)) {
-  test(`if the source of a dependency is ${what}, it fails with E_DEPENDENCY_YIELD: the answer is 500, or after the response the error is logged`, async () => {
+  test(`a dependency that is ${what} fails with E_DEPENDENCY_YIELD, which is answered with 500, or is only logged if the response has been sent`, async () => {
     await using it = setUp((app) => {
       app.get('/request', { it: Depends(source) }, () => 'fine');
       app.get('/handler', { it: Depends(source, { scope: 'handler' }) }, () => 'fine');
@@ -1154,7 +1154,7 @@ test(
 );
 
 for (const how of ['the handler runs', 'the handler has answered'] as const) {
-  test(`if a web request is aborted while ${how}, ClientDisconnected is thrown into generator dependencies`, async () => {
+  test(`if the signal of a Request for app.fetch() aborts while ${how}, ClientDisconnected is thrown into generator dependencies`, async () => {
     const { logger } = collectedLog();
     const app = new Svc({ logger });
     const { steps, dependency } = recorder();
@@ -1307,7 +1307,7 @@ const MISTAKES: Readonly<Record<string, { spec: object; message: RegExp }>> = {
     },
     message: /pool → mid → connection/,
   },
-  'one source with two scopes': {
+  'one function with two scopes': {
     spec: { a: Depends(inner), b: Depends(inner, { scope: 'handler' }) },
     message: /connection is used with the scopes request and handler/,
   },
@@ -1360,7 +1360,7 @@ test('if a dependency without an explicit scope needs a dependency of scope "han
   assert.deepEqual(order, ['outer', 'middle', 'inner']);
 });
 
-test('a dependency may need dependencies of wider scope, and one source may have two scopes if cache is false', async () => {
+test('a dependency may need dependencies of wider scope, and one function may have two scopes if cache is false', async () => {
   const pool = provide({}, function* () {
     yield { id: 7 };
   });
@@ -1494,7 +1494,7 @@ for (const [how, start] of [
   });
 }
 
-test('if a start fails and then the clean-up of a dependency of scope "app" fails too, the error of the start is kept and the other clean-ups run', async () => {
+test('if a start fails and the clean-up of a dependency of scope "app" fails too, the error of the start is kept and the other clean-ups run', async () => {
   const steps: string[] = [];
   const first = function* (): Generator<number, void> {
     try {
@@ -1549,7 +1549,7 @@ test('if the clean-up of a dependency of scope "app" fails, the error is logged 
 });
 
 for (const part of ['req', 'signal', 'params'] as const) {
-  test(`if a dependency of scope "app" reads ${part}, the start fails`, async () => {
+  test(`if a dependency of scope "app" reads "${part}" of its context, the start fails`, async () => {
     const app = new Svc({ logger: collectedLog().logger }).get(
       '/',
       {

@@ -461,7 +461,7 @@ test('if the construction of a schema throws, later constructions are unaffected
   assert.equal(new Strict({ a: 12 }).a, 12);
 });
 
-test('after a #private member has thrown during a construction, Schema forgets this construction by the next microtask', async () => {
+test('a construction in which a #private member throws does not affect calls of Field() after the next microtask', async () => {
   class Breaking extends Schema {
     a = Field(str);
     #b = ((): number => {
@@ -480,7 +480,7 @@ test('after a #private member has thrown during a construction, Schema forgets t
   assert.deepEqual(fieldsOf({ c: Field(str) }).parseJson({ c: 'x' }), { ok: true, value: { c: 'x' } });
 });
 
-test('after a construction has skipped its last call of Field(), Schema forgets this construction by the next microtask', async () => {
+test('a construction that skips its last call of Field() does not affect calls of Field() after the next microtask', async () => {
   class Losing extends Schema {
     a = Field(str);
     b = this.a === 'skip' ? 'none' : Field(str);
@@ -1977,7 +1977,7 @@ test('analysePattern() supports look-arounds and bounded repetitions', () => {
   for (const pattern of harmless) assert.equal(patternFinding(pattern), undefined, String(pattern));
 });
 
-test('the more a pattern can backtrack, the shorter are the texts on which it is tested', () => {
+test('the more a pattern can backtrack, the shorter are the texts that validation tests against the pattern', () => {
   const tested = (pattern: RegExp): number => analysePattern(pattern)?.maxTestedLength ?? Infinity;
   assert.equal(tested(/\s+$/), 500);
   assert.equal(tested(/(a)\1+/), 16);
@@ -2006,7 +2006,7 @@ test('patternFinding() reports nothing for the pattern of a built-in format', as
   assert.equal(patternFinding(FORMATS.email.pattern!), undefined);
 });
 
-test('planOf() lists the hazardous patterns of a class, which are tested on short texts only', () => {
+test('planOf() lists the hazardous patterns of a class; only short texts are tested against such a pattern', () => {
   class Risky extends Schema {
     a = Field(str, { pattern: /^(a+)+$/ });
     b = Field(nullable(list(str, { pattern: /\s+$/ })), { optional: true });

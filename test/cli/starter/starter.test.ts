@@ -28,7 +28,7 @@ function textOf(path: string, deps: Partial<StarterDeps> = {}): string {
 }
 
 for (const source of SOURCES) {
-  test(`text files of the starter with the package source "${source}" end with one line break, and have no tabs, trailing spaces or unfilled placeholders`, () => {
+  test(`text files of the starter that gets the package by "${source}" end with one line break, and have no tabs, trailing spaces or unfilled placeholders`, () => {
     for (const { path, text } of starterFiles({ ...DEPS, source })) {
       assert.match(text, /\S\n$/, `${path} ends with one line break`);
       assert.doesNotMatch(text, /[ \t]$|\r|\t/m, path);

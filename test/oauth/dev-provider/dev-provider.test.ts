@@ -684,7 +684,7 @@ for (const path of [undefined, '/who/are/you']) {
   );
 }
 
-test('a mounted DevProvider accepts a registered path at the origin of the request only, and a registered URL only as it is', async () => {
+test('a mounted DevProvider accepts a registered path only at the origin of the request, and a registered URL only if both are equal', async () => {
   const { app, dev } = mounted(['/oauth/callback']);
   await using client = new TestClient(app);
   const ask = async (redirect_uri: string): Promise<number> =>

@@ -19,7 +19,7 @@ for (const [alg, { privateKey, publicKey }] of [
   ['ES256', generateKeyPairSync('ec', { namedCurve: 'P-256' })],
   ['EdDSA', generateKeyPairSync('ed25519')],
 ] as const) {
-  test(`private_key_jwt with ${alg} signs each token request for the token endpoint; an assertion is valid for one minute and has a unique id`, async () => {
+  test(`private_key_jwt with ${alg} adds to each token request a signed assertion for the token endpoint, which is valid for one minute and has a unique id`, async () => {
     await using site = await LoginSite.open({
       provider: {
         clientSecret: undefined,

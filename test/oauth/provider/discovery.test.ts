@@ -182,7 +182,7 @@ test('Discovery refuses a document that names another issuer, has a URL without 
   );
 });
 
-test('Discovery refuses private addresses in the document of a public provider; it accepts them from private providers and from options', async () => {
+test('Discovery refuses private addresses in the document of a public provider; it accepts them for private providers and in options', async () => {
   const open = await discovery(METADATA, false).found.endpoints();
   assert.deepEqual(
     [open.token, open.userinfo, open.keys].map((each) => each?.isGuarded),

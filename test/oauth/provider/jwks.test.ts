@@ -47,7 +47,7 @@ test('readKeySet() returns RSA, P-256, P-384, P-521 and Ed25519 keys with their 
   );
 });
 
-test('readKeySet() skips entries that are not for verification, are too weak, have an unsupported type, or are no keys', () => {
+test('readKeySet() skips entries that are not for verification, are too weak, have an unsupported type, or are not keys', () => {
   const weak = generateKeyPairSync('rsa', { modulusLength: 1_024 }).publicKey.export({ format: 'jwk' });
   const unusable: readonly (readonly [why: string, entry: unknown])[] = [
     ['use enc', { ...rsa, use: 'enc' }],

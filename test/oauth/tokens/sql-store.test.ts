@@ -155,7 +155,7 @@ for (const Failure of [LockTimeout, Deadlock, SerializationFailure]) {
 }
 
 for (const failure of [new ConnectionLost('gone'), new StorageFailed('disk'), new Error('something else')]) {
-  test(`every method of SqlTokenStore reports a ${failure.constructor.name} as temporarily_unavailable, and does not retry`, async () => {
+  test(`every method of SqlTokenStore reports an error of class ${failure.constructor.name} as temporarily_unavailable, and does not retry`, async () => {
     const calls: ((store: SqlTokenStore) => Promise<unknown>)[] = [
       (store) =>
         store.rotate({

@@ -85,23 +85,26 @@ export function tokenStoreContract(
     assert.equal(await store.findLogin('none'), undefined);
   });
 
-  contract('rotate() changes a live login once, if it is in the expected state', async (store) => {
-    await store.addLogin(loginRow());
-    assert.equal(await store.rotate(rotation), true);
-    assert.deepEqual(
-      await store.findLogin('login-1'),
-      loginRow({
-        generation: 1,
-        currentHash: 'c'.repeat(64),
-        previousHash: 'a'.repeat(64),
-        rotatedAt: NOW + 1,
-        deliveredAt: null,
-        lastUsedAt: NOW + 1,
-        idleExpiresAt: NOW + 15 * DAY,
-      }),
-    );
-    assert.equal(await store.rotate(rotation), false);
-  });
+  contract(
+    'rotate() changes a live login once, if its generation and hash are the expected ones',
+    async (store) => {
+      await store.addLogin(loginRow());
+      assert.equal(await store.rotate(rotation), true);
+      assert.deepEqual(
+        await store.findLogin('login-1'),
+        loginRow({
+          generation: 1,
+          currentHash: 'c'.repeat(64),
+          previousHash: 'a'.repeat(64),
+          rotatedAt: NOW + 1,
+          deliveredAt: null,
+          lastUsedAt: NOW + 1,
+          idleExpiresAt: NOW + 15 * DAY,
+        }),
+      );
+      assert.equal(await store.rotate(rotation), false);
+    },
+  );
 
   contract('if many rotate() calls run at once, exactly one succeeds', async (store) => {
     await store.addLogin(loginRow());
@@ -116,12 +119,12 @@ export function tokenStoreContract(
   });
 
   for (const [what, row, change] of [
-    ['of another generation', {}, { generation: 1 }],
-    ['of another secret', {}, { currentHash: 'd'.repeat(64) }],
+    ['whose generation is another', {}, { generation: 1 }],
+    ['whose hash is another', {}, { currentHash: 'd'.repeat(64) }],
     ['that is revoked', { revokedAt: NOW, revokeReason: 'logout' }, {}],
-    ['at its idle end', { idleExpiresAt: NOW + 1 }, {}],
-    ['at its absolute end', { absoluteExpiresAt: NOW + 1 }, {}],
-    ['that is not there', { id: 'other' }, {}],
+    ['that has reached its idle end', { idleExpiresAt: NOW + 1 }, {}],
+    ['that has reached its absolute end', { absoluteExpiresAt: NOW + 1 }, {}],
+    ['that does not exist', { id: 'other' }, {}],
   ] as const) {
     contract(`rotate() does not change a login ${what}`, async (store) => {
       await store.addLogin(loginRow(row));

@@ -509,7 +509,7 @@ test("/docs in Chromium sends API keys, and also the browser's cookies together 
   assertPeaceful(page, [REFUSED]);
 });
 
-test("/docs in Chromium supports other tools' documents: it sends Basic credentials, parameter styles and cookies, and then restores the cookies of its origin", async (t) => {
+test('/docs in Chromium can call operations in documents of other tools, with Basic credentials, parameter styles and cookies, and then restores the cookies of its origin', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/foreign/docs');
   await unfold(page, 'basic');
@@ -924,7 +924,7 @@ test('/docs in Chromium loads 500 operations within a second, and fits into a wi
   }
 });
 
-test('/docs in Chromium passes axe-core: operations closed, open and called, the dialog, light and dark, wide and narrow', async (t) => {
+test('/docs in Chromium passes axe-core with closed, open and called operations, with its dialog, in light and dark colours, on wide and narrow screens', async (t) => {
   if (!needsChromium(t)) return;
   const source = axeSource(t);
   if (source === undefined) return;

@@ -29,6 +29,6 @@ test('escape() escapes every character that could end a text or an attribute, an
   }
 });
 
-test('joined() puts a separator of markup or text between values', () => {
+test('joined() joins texts and markup by a separator, and escapes the separator', () => {
   assert.equal(joined(['a', html`<i>`], ' & ').text, 'a &amp; <i>');
 });

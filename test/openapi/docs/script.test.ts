@@ -21,7 +21,7 @@ test('page.generated.ts is what "npm run pages" generates from the files in its 
   assert.equal(readFileSync(GENERATED, 'utf8'), generatedPage(), 'run "npm run pages"');
 });
 
-test("the scripts of the page pass TypeScript's type check", () => {
+test("the scripts of the docs page pass TypeScript's type check", () => {
   const flags = '--ignoreConfig --allowJs --checkJs --noEmit --strict --noUnusedLocals --noImplicitAny false';
   const libraries = '--target esnext --module esnext --lib esnext,dom,dom.iterable --types';
   const { status, stdout } = spawnSync(
@@ -38,7 +38,7 @@ test("the scripts of the page pass TypeScript's type check", () => {
   assert.equal(status, 0);
 });
 
-test('the script that the page contains has no comments, and no text that would end its element', () => {
+test('the script in the docs page has no comments, and no text that would end its script element', () => {
   const [, script] = /<script nonce="\{\{nonce\}\}">([^]*?)<\/script>\n<\/head>/.exec(PAGE)!;
   assert.doesNotMatch(script!, /<\/script|<!--/i);
   assert.doesNotMatch(script!, /\/\*|^\s*\/\/|^[ \t]/m);
