@@ -85,7 +85,7 @@ export class Flow {
 
   // -- analysis of functions --
 
-  /** Analyses a function at its definition. Parameters outside of `given` have the value of their role. */
+  /** Analyses a function. A parameter outside of `given` has the value of its role, such as a request. */
   #enter(
     fn: Fn,
     around: Names,
@@ -253,7 +253,7 @@ export class Flow {
     names.setKeys(name, this.#keysWithin(node, names));
   }
 
-  /** Returns the paths of request values in a node, and the paths by which its variables were looked up. */
+  /** Returns the paths of request values in a node, and of those with which code looked up its variables. */
   #keysWithin(node: Node, names: Names, isOfCalls = false): string[] {
     const found = new Set<string>();
     const add = (keys: readonly string[]): void => keys.forEach((key) => found.add(key));
@@ -274,8 +274,8 @@ export class Flow {
 
   /**
    * Returns the paths that count as checked where a condition is true (`yes`) and where it is false (`no`).
-   * `===` checks where both sides are equal; most other tests check in both cases. A test for presence, such
-   * as `user === undefined`, checks only the paths with which code looked up `user`.
+   * `===` checks its sides only where they are equal. Most other tests check their values in both cases. A
+   * test for presence, such as `user === undefined`, checks only the paths with which code looked up `user`.
    */
   #judgedIn(test: Node, names: Names, isNegated = false): { yes: string[]; no: string[] } {
     const yes: string[] = [];
