@@ -250,7 +250,7 @@ for (const [what, parts, problem] of [
   ['the id of another rule', { id: 'SVC101' }, /another check has this id/],
   ['another severity', { severity: 'fatal' as never }, /severity/],
   ['another phase', { phase: 'load' as never }, /phase/],
-  ['no reason', { why: undefined as never }, /why and remedy/],
+  ['no reason', { why: undefined as never }, /"why" and "remedy"/],
   ['nothing to run', { run: undefined as never }, /run\(view, report\)/],
 ] as const) {
   test(`addCheck() refuses a rule with ${what} (E_RULE)`, () => {

@@ -1,7 +1,6 @@
 /**
- * Follows request values to the calls that receive them: within a function, its inner functions, and the
- * functions that it calls. A value counts as checked once code compares it or passes it to a test. Results of
- * unknown functions count as safe. So the analysis misses some mistakes, but reports few false ones.
+ * Follows request values through functions to the calls that receive them. A value counts as checked once
+ * code compares or tests it. Results of unknown functions count as safe, to report few false findings.
  */
 import { boundIn } from './modules.ts';
 import {
