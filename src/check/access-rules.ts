@@ -46,7 +46,7 @@ function findUnguarded(view: ApplicationView, report: ReportFinding): void {
 
 /** Calls with which a WebSocket handler changes data. */
 const WRITES = /[.#](?:execute|executeMany|insert\w*|save\w*|transaction)\s*\(/;
-/** Verbs that say that a tool or a method changes data. */
+/** Verbs in the names of tools and methods that change data. */
 const CHANGES =
   'set|put|save|store|insert|update|upsert|delete|remove|cancel|create|write|clear|reset|transfer|pay|refund|approve|reject|grant|revoke|rename|assign|archive|publish|send|book|buy';
 const NAMES_CHANGE = new RegExp(`^(?:${CHANGES})(?![a-z])`);

@@ -65,7 +65,10 @@ interface Particulars {
   readonly remedy?: string | undefined;
   /** Reason of this finding. Default: the reason of the rule. */
   readonly why?: string | undefined;
-  /** Whether an error prevents the application from starting. Default: true in the phase `graph`. */
+  /**
+   * Whether the finding, if it is an error, prevents the application from starting. Default: true for a rule
+   * of the phase `graph`, false for every other rule.
+   */
   readonly refuses?: boolean | undefined;
   /**
    * Option or setting that causes the finding, such as `debug: true`. Its line in the sources becomes the
@@ -112,7 +115,7 @@ export interface Examination {
 /** A finding, whether it prevents the start, and whether an allowance can suppress it. */
 interface Entry {
   readonly finding: Finding;
-  /** Whether an error prevents the application from starting. */
+  /** Whether the finding, if it is an error, prevents the application from starting. */
   readonly refuses: boolean;
   /** Whether an allowance can suppress the finding. False for errors of compilation. */
   readonly isAllowable: boolean;
@@ -181,7 +184,9 @@ export function checkedRule(
   if (phase !== 'live' && !PHASES.includes(phase))
     refuse(`the phase of a check must be one of ${PHASES.join(', ')}, live`);
   if (typeof why !== 'string' || typeof remedy !== 'string' || typeof run !== 'function')
-    refuse('a check needs the texts why and remedy, and a function run(view, report)');
+    refuse(
+      'a check needs the properties "why" and "remedy", which are texts, and a method run(view, report)',
+    );
   return rule;
 }
 
@@ -230,12 +235,15 @@ function reporterOf(rule: RuleText, view: ApplicationView, entries: Entry[]): Re
 }
 
 /**
- * Places of routes and plugins by subject, cached for each view, because there may be thousands of routes and
- * findings.
+ * Places of the routes of a view, by names such as `POST /users`. Cached, because there may be thousands of
+ * routes and findings.
  */
 const placesOf = new WeakMap<ApplicationView, ReadonlyMap<string, Place>>();
 
-/** Returns the place of the route or plugin that a subject names. */
+/**
+ * Returns the place of the route or plugin that the subject of a finding names: `POST /users`, `plugin
+ * oauth`.
+ */
 function placeOfSubject(view: ApplicationView, subject: string): Place | undefined {
   const plugin = /^(?:plugin|database) (.+)$/.exec(subject)?.[1];
   if (plugin !== undefined) return view.placeOfPlugin(plugin);
@@ -243,10 +251,12 @@ function placeOfSubject(view: ApplicationView, subject: string): Place | undefin
   if (places === undefined)
     placesOf.set(
       view,
+      // the last of several equal keys decides in a Map, so the reversed order keeps the place of the first
+      // of several routes
       (places = new Map(
         view.routes.toReversed().map((route) => [`${route.method} ${route.template}`, route.place]),
       )),
-    ); // the entries are reversed, so the first of two routes with the same subject wins
+    );
   return places.get(subject);
 }
 
@@ -386,7 +396,7 @@ export function findRule(
 /** Methods that change nothing (RFC 9110 §9.2.1). */
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
 
-/** Returns the subject of a route in findings, such as `POST /users`. */
+/** Returns the name of a route in findings, such as `POST /users`. */
 export function subjectOf({ route }: RouteDetail): string {
   return `${route.method} ${route.template}`;
 }
@@ -469,7 +479,8 @@ const openGuards = new WeakSet<Guard>();
 
 /**
  * Calls every CORS origin function and metrics guard of an application, and stores the results for the rules.
- * `textOf` returns text that contains the host names with which the functions may compare. Never rejects.
+ * `textOf` returns text that contains the host names with which a function may compare an origin. Never
+ * rejects.
  */
 export async function probe(view: ApplicationView, textOf: () => string = () => ''): Promise<void> {
   const origins = [

@@ -212,7 +212,8 @@ export function findOutlived(view: ApplicationView, report: ReportFinding): void
         detail.route.place,
         {
           severity: 'warning',
-          remedy: 'Read the values before the handler ends, or give the dependency the scope "request"',
+          remedy:
+            'Read what the stream or the task needs from the dependency before the handler returns, or give the dependency the scope "request"',
         },
       );
       break;
@@ -220,7 +221,7 @@ export function findOutlived(view: ApplicationView, report: ReportFinding): void
   }
 }
 
-/** Returns the code from `from` to the parenthesis that closes the next opening parenthesis. */
+/** Returns the code from the position `from` to the end of the next pair of parentheses. */
 function insideOf(code: string, from: number): string {
   let depth = 0;
   for (let index = code.indexOf('(', from); index !== -1 && index < code.length; index++) {

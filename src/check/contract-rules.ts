@@ -87,7 +87,7 @@ function isByStatus(response: object): response is Readonly<Record<number, TypeS
   return Object.getPrototypeOf(response) === Object.prototype;
 }
 
-/** Returns the names of all output members of a type that may hold text. */
+/** Returns the names of all members that a reply of this type may contain and that may hold text. */
 function namesIn(type: TypeSource): string[] {
   const schemas = new JsonSchemas();
   const schema = schemas.type(compileType(type).node, 'output');

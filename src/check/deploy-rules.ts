@@ -22,7 +22,7 @@ export function findExposedInsides(view: ApplicationView, report: ReportFinding)
   if (typeof env === 'string' && env !== 'production' && settings.sourceOf('env') !== 'environment')
     report(
       'setting env',
-      `the environment is written into the source: production runs as "${env}", so every client can read stack traces and API documents`,
+      `the source sets env to "${env}", also for production: there, every client can read stack traces and API documents`,
       place,
       {
         severity: 'warning',

@@ -31,7 +31,8 @@ function findWhatIsAllowed(view: ApplicationView, report: ReportFinding): void {
 }
 
 /**
- * Whether code-rules.ts needs to read the code of a handler, because it has dependencies or calls urlFor().
+ * Whether the rules of code-rules.ts need the code of a handler: its route has dependencies, or it calls
+ * urlFor().
  */
 function hasReadableCode({ declared: { deps, routerDeps, handler } }: RouteDetail): boolean {
   return (
@@ -47,11 +48,11 @@ function hasReadableCode({ declared: { deps, routerDeps, handler } }: RouteDetai
  * Returns the more specific templates that together match every path of a route. Returns an empty list if
  * some path still reaches the route.
  *
- * In each segment, the router prefers a literal or a converter over a plain parameter. Literals and
- * converters match only some texts, so only a template that ends with a `path` parameter can be covered
- * completely. The covering templates begin with the same segments. Each of their other segments becomes a
- * letter: E for an empty segment, O for a segment with any text, and P, only at the end, for any rest that is
- * not empty.
+ * Only a template that ends with a `path` parameter can be covered completely. For any other segment, a more
+ * specific template has the same segment, or a literal or a converter, which matches only some texts. So the
+ * covering templates begin with the same segments. Each of their further segments becomes a letter of a word:
+ * E for an empty segment, O for a plain parameter, which matches any text, and P for a `path` parameter,
+ * which matches any rest that is not empty.
  */
 export function coveredBy<T>(
   path: ParsedTemplate,
@@ -92,8 +93,8 @@ function letterOf(segment: string): 'E' | 'O' | 'P' | 'X' {
 }
 
 /**
- * Whether some path begins with the segments of `word` but matches no word of `rests`. All words of `rests`
- * begin with `word`.
+ * Whether a path exists that begins with the segments of `word` but matches no template with a word in
+ * `rests`. All words in `rests` begin with `word`.
  */
 function leavesGap(rests: readonly string[], word: string): boolean {
   if (word !== '' && word !== 'E' && !rests.includes(word)) return true;
@@ -144,7 +145,7 @@ export function findTwins(view: ApplicationView, report: ReportFinding): void {
       shapeOf(twin) !== shapeOf(detail) &&
       (declared.mount === undefined || declared.mount !== twin.declared.mount)
     ) {
-      // one static mount declares both routes on purpose
+      // routes of one static mount are not reported: they differ in the final slash on purpose
       const what =
         shapeOf(twin).toLowerCase() === shapeOf(detail).toLowerCase() ? 'in case' : 'in a slash at the end';
       report(
@@ -173,7 +174,7 @@ export function findContradictions(view: ApplicationView, report: ReportFinding)
     const subject = `${route.method} ${route.template}`;
     const get = gets.get(shapeOf({ declared }));
     if (route.method === 'HEAD' && get === undefined)
-      report(subject, 'no GET route has this path', route.place);
+      report(subject, 'no GET route has the path of this HEAD route', route.place);
     else if (route.method === 'HEAD' && get!.declared !== declared)
       report(
         subject,

@@ -197,8 +197,8 @@ const GITLAB_SEVERITIES: Readonly<Record<Severity, string>> = {
 };
 
 /**
- * Returns one workflow command for each finding, then a summary. GitHub shows only ten findings of each
- * level, so the most severe come first.
+ * Returns one workflow command of GitHub Actions for each finding, then a summary. GitHub shows only ten
+ * findings of each level, so the most severe come first.
  */
 export function githubReport(report: Report, { target, cwd }: ReportContext): string {
   const { error, warning, info } = countFindings(report.findings);

@@ -427,7 +427,9 @@ function findIdle(view: ApplicationView, report: ReportFinding): void {
 
 // -- SVC213: static folders that serve private files --
 
-/** Files whose presence shows that a folder is a program. The sources of a program must not be public. */
+/**
+ * Names of entries that show that a folder contains a program. The sources of a program must not be public.
+ */
 const PRIVATE = ['package.json', 'node_modules'];
 
 /** Matches the names of files with keys, databases or backups. */
@@ -438,7 +440,7 @@ function findExposed({ details, place }: ApplicationView, report: ReportFinding)
     route,
     declared: { mount, template },
   } of details) {
-    // one static mount declares several routes, and only this one serves its files
+    // one static mount declares several routes; only the route with a `path` parameter serves its files
     if (mount === undefined || template.parameters.at(-1)?.converter !== CONVERTERS.path) continue;
     const subject = `GET ${route.template}`;
     if (mount.followsSymlinks)

@@ -27,7 +27,10 @@ interface DataFile {
   readonly text: string;
 }
 
-/** Minimum length of a secret for the search, in characters. A shorter text could be an ordinary word. */
+/**
+ * Minimum length, in characters, of a secret that is searched for in the sources. A shorter text could be an
+ * ordinary word.
+ */
 const LEAST_CHARACTERS = 8;
 
 /** Returns the findings of the compiled application and of the sources. A mistake that both found appears once. */
@@ -45,7 +48,8 @@ export function joinFindings(
     return place === undefined ? finding : { ...finding, place };
   });
   const found = findSecrets(secrets, project.modules, sources, secretRule);
-  // lines of the calls whose secrets are in `found`: the sources may report the same secret on such a line
+  // lines of the calls that received a secret in `found`; a finding of the sources on such a line reports the
+  // same secret again
   const elsewhere = new Set(found.map(({ call }) => lineOf(call)));
   const others = written.filter(
     ({ rule, message, place }) =>
@@ -116,7 +120,7 @@ function findSecrets(
   sources: () => Sources,
   { id, severity }: RuleText,
 ): FoundSecret[] {
-  // the list is reversed, so the first of several calls with the same secret wins
+  // the last of several equal keys decides in a Map, so the reversed order keeps the first call with a secret
   const byText = new Map(secrets.toReversed().map((secret) => [secret.text, secret]));
   return [...byText.values()].flatMap(({ text, owner, declared }) => {
     if (text.length < LEAST_CHARACTERS) return [];

@@ -201,7 +201,10 @@ function withoutKnown(
   );
 }
 
-/** Whether this run can report findings of a rule: rules of the phase `live` are reported only with `--live`. */
+/**
+ * Whether this run can report findings of a rule. Rules of the phase `live` need the option `--live`, and
+ * rule SVC306 needs `--baseline`.
+ */
 function judges(
   id: string,
   rules: readonly RuleText[],
@@ -275,7 +278,7 @@ function summarize(report: Report, context: ReportContext): void {
   }
 }
 
-/** Returns a function that decides whether a finding fails the check by its severity. */
+/** Returns a function that decides, by the severity of a finding, whether the finding fails the check. */
 function failsBy({ failLevel }: CheckOptions): (finding: Finding) => boolean {
   const failing = SEVERITIES.slice(0, SEVERITIES.indexOf(failLevel) + 1);
   return ({ severity }) => failing.includes(severity);
@@ -390,7 +393,7 @@ function readBaseline(file: unknown): AskOptions['baseline'] {
     );
   }
   if (typeof document !== 'object' || document === null || !('paths' in document))
-    return refuse('the file is not an OpenAPI document: it has no paths');
+    return refuse('the file is not an OpenAPI document: it has no member "paths"');
   return document as NonNullable<AskOptions['baseline']>;
 }
 

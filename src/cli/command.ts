@@ -33,8 +33,8 @@ export interface Command {
   readonly details: string;
   readonly options: ParseArgsOptionsConfig;
   /**
-   * Values of an option, for shell completion. An empty list means free text, such as a number; options
-   * without an entry complete file names.
+   * Values of an option, for shell completion. An empty list means free text, such as a number. For an option
+   * without an entry, the shell completes file names.
    */
   readonly choices?: Readonly<Record<string, readonly string[]>>;
   /** Values of the first argument, for shell completion. */
@@ -104,8 +104,8 @@ export function importApplication({ target, module, given }: Subject): Promise<S
 /**
  * Waits for a promise with a time limit, and reports on standard error if it takes long.
  *
- * If nothing keeps the process alive meanwhile, Node.js would exit with status 0 and without a message. It
- * emits `beforeExit` first, and the returned promise rejects on that event.
+ * If nothing keeps the process alive meanwhile, Node.js would exit with status 0 and without a message.
+ * Before that, Node.js emits `beforeExit`, and the returned promise rejects on that event.
  */
 export async function settling<T>(
   pending: Promise<T>,

@@ -100,14 +100,14 @@ async function work(job: Job): Promise<Answer> {
   ];
   if (job.wants === 'routes') return { token: job.token, kind: 'routes', routes: routesOf(app) };
   if (job.wants === 'report' || job.wants === 'live') judgeAsDeployed(app);
-  const found = trespassed(); // before probe(), because the functions that it calls may use the network
+  const found = trespassed(); // before probe(), because functions that probe() calls may use the network
   if (job.wants === 'report' || job.wants === 'live') await probe(app.inspect(), () => namesFor(job));
   const checked = app.check();
   if (
     job.wants === 'openapi' &&
     !checked.findings.some(({ rule, severity }) => severity === 'error' && rule.startsWith('SVC1'))
   )
-    // after an error, a report is the response: the document would lack routes that cannot be compiled
+    // the document of an application with errors would lack routes, so its response is a report instead
     return openapiOf(job, app);
   if (job.wants === 'live') network.allow();
   const live = job.wants === 'live' ? await app.checkLive() : undefined;
@@ -146,7 +146,7 @@ function judgeAsDeployed(app: Svc): void {
     if (workers !== undefined) app.config.loadDict({ workers });
     app.withEnvironment({ env: env === 'development' || env === 'test' ? env : 'production' });
   } catch (error) {
-    // the module itself has compiled the application
+    // the module itself has already compiled the application, so its environment cannot be changed any more
     if ((error as Partial<SvcError>).code !== 'E_APP_FROZEN') throw error;
   }
 }
@@ -162,15 +162,15 @@ function workersOfScripts(): string | undefined {
 }
 
 /**
- * Returns the texts in which the code may find host names: the sources, and the values of environment
- * variables.
+ * Returns the texts that may contain the host names with which CORS origin functions compare: the sources,
+ * and the values of environment variables.
  */
 function namesFor({ module }: Job): string {
   const { modules } = readProject([fileURLToPath(module)]);
   return [...modules.map(({ source }) => source), ...Object.values(process.env)].join('\n');
 }
 
-/** Returns the secrets in settings that code has set, and not the environment. */
+/** Returns the secrets in settings whose values come from code and not from environment variables. */
 function settingSecrets(app: Svc): UsedSecret[] {
   const { settings, place } = app.inspect();
   return ['authSecret', 'authSecretPrevious', 'mcpToken'].flatMap((key) =>
@@ -293,7 +293,9 @@ function trespasses({ given }: Job, found: readonly Trespass[]): Finding[] {
   }));
 }
 
-/** Returns the finding for an error of the import, with the rule of its fault code or SVC001. */
+/**
+ * Returns the finding for an error of the import. Its rule is the one of the error's code, or else SVC001.
+ */
 function loadFinding({ given }: Job, error: unknown): Finding {
   const cause = error instanceof SvcError && error.code === 'E_LOAD' ? (error.cause ?? error) : error;
   const said =

@@ -1,5 +1,6 @@
 /**
- * Inspects an application in a child process: imported without network and within a time limit.
+ * Inspects an application in a child process, which imports it without network access and within a time
+ * limit.
  */
 import { fork } from 'node:child_process';
 import { randomUUID } from 'node:crypto';

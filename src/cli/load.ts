@@ -139,7 +139,7 @@ export function makeFolder(path: string): void {
   try {
     mkdirSync(path);
   } catch (error) {
-    if (codeOf(error) !== 'EEXIST') throw error; // another process has created it
+    if (codeOf(error) !== 'EEXIST') throw error; // another process has created the folder
   }
 }
 

@@ -212,7 +212,7 @@ async function seed({ migrator, seeder }: OpenMigrator): Promise<number> {
 /** @throws SvcError `E_CLI_USAGE` if `--as` has another value than applied or pending */
 function readAs({ as }: Invocation['values']): 'applied' | 'pending' | undefined {
   if (as === undefined || as === 'applied' || as === 'pending') return as;
-  throw new SvcError('E_CLI_USAGE', [`--as must be applied or pending, found "${String(as)}"`]);
+  throw new SvcError('E_CLI_USAGE', [`--as must be "applied" or "pending", found "${String(as)}"`]);
 }
 
 /**

@@ -185,7 +185,7 @@ function assertFree(given: string, target: string): boolean {
       [
         given,
         code === 'ENOTDIR'
-          ? 'the path, or a folder in it, is a file'
+          ? 'the path, or a part of it, is a file and not a folder'
           : `the folder cannot be read (${code ?? String(error)})`,
       ],
       { cause: error },

@@ -33,7 +33,8 @@ export function isRefusal(error: unknown): error is HTTPException {
 }
 
 /**
- * Wraps a handler: its errors become OAuth error responses, whatever exception handlers the application has.
+ * Wraps a handler. Errors that isRefusal() accepts become OAuth error responses, even if the application has
+ * an exception handler for them.
  */
 export function answering<C extends Context>(
   run: (req: HttpRequest, context: C) => Awaitable<HttpResponse>,
@@ -74,8 +75,8 @@ function codeOf(status: number): string {
 }
 
 /**
- * Rewrites all other error responses below the plugin's paths, such as 404, 413 and 500, as OAuth errors. It
- * must be outside of all middleware and exception handlers that may create such a response.
+ * Rewrites error responses below the plugin's paths as OAuth errors, such as a 404 or 413 of the framework or
+ * a 500. It must be outside of all middleware and exception handlers that may create such a response.
  */
 export class OAuthAnswers implements Middleware {
   readonly #prefix: string;

@@ -269,8 +269,9 @@ function limitStoreOf(
 }
 
 /**
- * Returns a function that returns the record store of a table. The store changes, because each start of the
- * application opens a new database object. Without a database, the store is in the memory of this process.
+ * Returns a function that returns the current store of the records in a table. The store changes, because
+ * each start of the application opens a new database object. Without a database, the records are in the
+ * memory of this process.
  */
 function recordsOf(database: (() => Database) | undefined, clock: Clock, table: string): () => RecordStore {
   if (database === undefined) {

@@ -13,8 +13,8 @@ import type { HttpRequest } from '../http/contracts.ts';
 import type { LoginRow } from './tokens/store.ts';
 
 /**
- * Result of a login, as a label of the counter. The set of values is fixed, so user input never becomes a
- * label.
+ * Result of a login: the label `outcome` of the metric `svc_oauth_logins_total`. The set of values is fixed,
+ * so user input never becomes a label.
  */
 type LoginOutcome = 'succeeded' | 'denied' | 'state_rejected' | 'provider_failed' | 'refused' | 'failed';
 
@@ -171,7 +171,7 @@ function cut(text: string): string {
   return text.length <= MAX_REASON ? text : `${text.slice(0, MAX_REASON)}…`;
 }
 
-/** Returns the counter's label for a failed login. */
+/** Returns the label `outcome` of a failed login, for the metric `svc_oauth_logins_total`. */
 export function outcomeOf(error: unknown): LoginOutcome {
   if (!(error instanceof OAuthError))
     return error instanceof HTTPException && error.status < 500 ? 'refused' : 'failed';

@@ -16,7 +16,7 @@ import type { ConnectedProvider } from './provider/client.ts';
 import type { OAuthProvider } from './provider/presets.ts';
 import type { RedirectAllowlist } from './redirects.ts';
 
-/** The properties in which a login, and the linking of another account, differ. */
+/** Properties that differ between a login and the linking of another account. */
 interface LoginPurpose extends Pick<BegunLogin, 'keyThumbprint' | 'client' | 'link'> {
   /** All values of the parameter `redirect_uri` in the request. */
   readonly redirectUris: readonly string[];
@@ -39,8 +39,8 @@ export class Authorizations {
   }
 
   /**
-   * Creates the state of a login. Returns the address of the provider's page, and the values of the login.
-   * The caller must set the login's cookie on the response.
+   * Begins a login. Returns the address of the provider's page (`url`), and the login with its state and its
+   * cookie (`begun`). The caller must set that cookie on the response.
    *
    * @throws OAuthError `invalid_redirect_uri`, `invalid_request` or `invalid_scope` for an invalid parameter;
    * a provider's error code when discovery fails

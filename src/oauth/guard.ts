@@ -1,6 +1,6 @@
 /**
- * Rate limits and audit log that all OAuth endpoints use, and the check that a request which is authenticated
- * by cookies comes from a page of this origin.
+ * Rate limits and audit log of all OAuth endpoints. Also checks that a request with cookies comes from a page
+ * of this origin.
  */
 import { TooManyRequests } from '../base/errors.ts';
 import { MemoryRateLimitStore } from '../cache/stores.ts';

@@ -228,8 +228,8 @@ export class LoginStates {
 }
 
 /**
- * Returns the second in which an encrypted cookie was created. Any other text gets 0, so it counts as the
- * oldest.
+ * Returns the second in which an encrypted cookie was created. Returns 0 for any other text, which then
+ * counts as the oldest cookie.
  */
 function issuedOf(sealed: string): number {
   return Number.parseInt(sealed.split('.', 3)[2] ?? '', 10) || 0;

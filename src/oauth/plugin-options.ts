@@ -28,8 +28,8 @@ export interface OAuthPluginOptions {
   /** Secret for keys and tokens. Default: the application's secret. If both are given, they must be equal. */
   readonly authSecret?: Secrets | undefined;
   /**
-   * The identity provider; `providers` replaces it by several. Without any provider, the application itself
-   * starts logins by `issue()`.
+   * The identity provider. For several providers, use `providers` instead. Without any provider, the
+   * application itself starts logins by `issue()`.
    */
   readonly provider?: OAuthProvider | undefined;
   /** Several identity providers, each with its own name; `/oauth/login` uses the first. */

@@ -103,7 +103,7 @@ interface StoredTokensDeps {
   readonly connected: ReadonlyMap<string, ConnectedProvider>;
 }
 
-/** Stores tokens, and returns tokens that are still valid. */
+/** Stores the tokens of identity providers, and refreshes an access token that is about to expire. */
 export class StoredProviderTokens {
   readonly #deps: StoredTokensDeps;
   readonly #sealed: ProtectedValues;

@@ -92,9 +92,9 @@ export class RedirectAllowlist {
    * Returns the redirect URI of a login; undefined if it is not allowed. `given` is the redirect URI in the
    * request, and `host` the host of the request.
    *
-   * If the request names none, the default is the only entry that ends in a callback path of this provider,
-   * or else the only entry. Without a list, outside production, the callbacks of this server on the loopback
-   * interface are allowed.
+   * A request without a redirect URI gets the only entry that ends in a callback path of this provider. If no
+   * entry ends in such a path, it gets the only entry. Without a list, outside production, the callbacks of
+   * this server on the loopback interface are allowed.
    */
   choose(given: string | undefined, host: string): string | undefined {
     if (this.#hasList)

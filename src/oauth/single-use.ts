@@ -69,7 +69,7 @@ export class SingleUse {
 }
 
 /**
- * Runs an operation of a store.
+ * Runs an operation of the record store or of the database with the logins.
  *
  * @throws OAuthError `temporarily_unavailable` when the operation fails
  */
@@ -77,8 +77,8 @@ export async function askStore<T>(ask: () => Awaitable<T>): Promise<T> {
   try {
     return await ask();
   } catch (error) {
-    // a retry by the client cannot help: the application used the database inside a transaction, but not by
-    // its handle
+    // the application used the database inside a transaction, but not through the transaction's own object; a
+    // retry by the client would fail again
     if (error instanceof SvcError && error.code === 'E_DB_NESTED') throw error;
     throw new OAuthError('temporarily_unavailable', {
       cause: error,

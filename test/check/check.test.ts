@@ -250,7 +250,7 @@ for (const [what, parts, problem] of [
   ['the id of another rule', { id: 'SVC101' }, /another check has this id/],
   ['an unknown severity', { severity: 'fatal' as never }, /severity/],
   ['an unknown phase', { phase: 'load' as never }, /phase/],
-  ['no property "why"', { why: undefined as never }, /why and remedy/],
+  ['no property "why"', { why: undefined as never }, /"why" and "remedy"/],
   ['no function "run"', { run: undefined as never }, /run\(view, report\)/],
 ] as const) {
   test(`addCheck() refuses a rule with ${what} (E_RULE)`, () => {

@@ -115,13 +115,13 @@ const FORMS: Readonly<Record<string, Form>> = {
       'options.ts': "export const options = {\n  title: 'Shop',\n  env: 'development',\n} as const;",
     },
     found: [
-      'SVC208 options.ts:3 the environment is written into the source: production runs as "development", so every client can read stack traces and API documents',
+      'SVC208 options.ts:3 the source sets env to "development", also for production: there, every client can read stack traces and API documents',
     ],
   },
   'an environment in the constructor, reported once': {
     files: { 'app.js': app('str', "app.get('/', () => 'x');", "{\n  env: 'development',\n}") },
     found: [
-      'SVC208 app.js:3 the environment is written into the source: production runs as "development", so every client can read stack traces and API documents',
+      'SVC208 app.js:3 the source sets env to "development", also for production: there, every client can read stack traces and API documents',
     ],
   },
   'a rate limit of a login in a constant': {

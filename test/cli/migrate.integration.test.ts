@@ -296,7 +296,7 @@ test('svc migrate repair lists an unfinished migration; with --as it records the
     /^unfinished {2}0002_owner\n {2}line 2: alter table notes add column owner\n {2}line 3: insert into missing values \(1\)\nFind out which .*--as pending.*--as applied\.\n$/,
   );
   const wrong = await repair('--as', 'done');
-  assert.deepEqual([wrong.status, /--as must be applied or pending/.test(wrong.stderr)], [2, true]);
+  assert.deepEqual([wrong.status, /--as must be "applied" or "pending"/.test(wrong.stderr)], [2, true]);
   const done = await repair('--as', 'applied');
   assert.deepEqual([done.status, done.stdout], [0, 'applied     0002_owner\n']);
   assert.equal((await svc(['migrate', 'status', 'app.ts'], { cwd })).status, 0);

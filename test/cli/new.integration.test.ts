@@ -638,7 +638,7 @@ test('svc new refuses a path if it, or one of its parents, is a file (E_NEW_FOLD
   for (const path of ['file', 'file/shop']) {
     const { status, stderr } = await svcNew(cwd, [path]);
     assert.equal(status, 1);
-    assert.match(stderr, /the path, or a folder in it, is a file$/m);
+    assert.match(stderr, /the path, or a part of it, is a file and not a folder$/m);
   }
 });
 
@@ -659,7 +659,7 @@ test(
       assert.match(
         stderr,
         new RegExp(
-          `^svc: Cannot create a project in "${name}": the files of the project cannot be written \\(E[A-Z]+\\); no file of the project is left behind\n {5}Name a folder[^\n]*\n$`,
+          `^svc: Cannot create a project in "${name}": the files of the project cannot be written \\(E[A-Z]+\\); no file of the project is left behind\n {5}Choose a folder[^\n]*\n$`,
         ),
       );
     }

@@ -107,7 +107,7 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
     'warning',
   ],
   ['SVC302', /^the handler replies with JSON that no schema describes/, 'warning'],
-  ['SVC208', /^the environment is written into the source/, 'warning'],
+  ['SVC208', /^the source sets env to/, 'warning'],
   ['SVC210', /^its key is a field|^the rate limit counts by the header/, undefined],
   ['SVC212', /is switched off: a stalled request/, 'warning'],
   ['SVC305', /^the OpenAPI document does not describe /, 'warning'],

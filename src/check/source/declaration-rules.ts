@@ -1,6 +1,7 @@
 /**
  * Rules about guards, routes and tools in the source: SVC201, SVC204, SVC210, SVC215 … SVC217 and SVC305.
- * They report mistakes that the loaded application does not show, or shows without their line in the source.
+ * They report mistakes that the loaded application does not show. They also report mistakes whose line in the
+ * source the loaded application does not know.
  */
 import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
 import { constantOf, isRouteCall, literal, numberOf, specOf } from './routes.ts';
@@ -54,7 +55,7 @@ function judgeGuards(call: Call, meaning: string, module: SourceModule, report: 
         'SVC215',
         constant!.module, // entryOf() found a member, so `constant` is defined
         required,
-        'tokens without an expiry are accepted, so a leaked token never becomes invalid',
+        'tokens without an expiry time are accepted, so a leaked token never becomes invalid',
       );
     const seconds = computed(entryOf(arg, 'expiresInSeconds'), constant?.module ?? module);
     if (seconds !== undefined && seconds > 366 * 86_400)
@@ -62,7 +63,7 @@ function judgeGuards(call: Call, meaning: string, module: SourceModule, report: 
         'SVC215',
         constant!.module, // entryOf() found a member, so `constant` is defined
         entryOf(arg, 'expiresInSeconds')!,
-        'the token is valid for more than a year, so a leaked token works for as long',
+        'the token is valid for more than a year, and so is a leaked token',
       );
   }
 }
@@ -215,7 +216,7 @@ function isWrite(call: Call, module: SourceModule): boolean {
     binding?.kind === 'declared' && binding.node.type === 'declarator' ? binding.node.value : undefined;
   if ([...names, ...(value === undefined ? [] : namesIn(value))].some((each) => STORE.test(each)))
     return true;
-  // a model class, as in `User.create(…)`
+  // a name with a capital is a model class, as in `User.create(…)`
   if (names.length === 1 && /^[A-Z]/.test(root)) return binding !== undefined;
   const isKept =
     root === 'this' || (binding?.kind === 'declared' && functionAround(binding.node) === undefined);

@@ -48,7 +48,10 @@ export abstract class ExpressionReader {
   protected readonly tokens: readonly Token[];
   protected readonly textEnd: Token;
   protected at = 0;
-  /** Whether the parser is in the head of a `for` loop, where `in` is not an operator. */
+  /**
+   * Whether the parser is in the head of a `for` loop. There, `in` belongs to the loop and is not an
+   * operator.
+   */
   protected isInHead = false;
 
   constructor(tokens: readonly Token[], length: number) {
@@ -202,7 +205,7 @@ export abstract class ExpressionReader {
     const items: Node[] = [];
     while (!this.skip(close)) {
       if (this.skip(',')) continue; // an empty element, as in `[, a]`
-      if (this.at >= this.tokens.length) this.refuse('a list is not closed');
+      if (this.at >= this.tokens.length) this.refuse(`the file ends where "${close}" is expected`);
       if (this.is('@')) this.decorators();
       items.push(this.assignment());
       if (!this.is(close)) this.expect(',');

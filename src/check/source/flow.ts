@@ -1,7 +1,6 @@
 /**
- * Follows request values to the calls that receive them, also into inner functions and functions that are
- * called. A value counts as checked once code compares it or passes it to a test. Results of unknown
- * functions count as safe, so the analysis misses some mistakes, but reports few false ones.
+ * Follows request values through functions to the calls that receive them. A value counts as checked once
+ * code compares or tests it. Results of unknown functions count as safe, to report few false findings.
  */
 import { boundIn } from './modules.ts';
 import {
@@ -85,7 +84,7 @@ export class Flow {
 
   // -- analysis of functions --
 
-  /** Analyses a function at its definition. Parameters outside of `given` have the value of their role. */
+  /** Analyses a function. A parameter outside of `given` has the value of its role, such as a request. */
   #enter(
     fn: Fn,
     around: Names,
@@ -252,7 +251,7 @@ export class Flow {
     names.setKeys(name, this.#keysWithin(node, names));
   }
 
-  /** Returns the paths of request values in a node, and the paths by which its variables were looked up. */
+  /** Returns the paths of request values in a node, and of those with which code looked up its variables. */
   #keysWithin(node: Node, names: Names, isOfCalls = false): string[] {
     const found = new Set<string>();
     const add = (keys: readonly string[]): void => keys.forEach((key) => found.add(key));
@@ -273,8 +272,8 @@ export class Flow {
 
   /**
    * Returns the paths that count as checked where a condition is true (`yes`) and where it is false (`no`).
-   * `===` checks where both sides are equal; most other tests check in both cases. A test for presence, such
-   * as `user === undefined`, checks only the paths with which code looked up `user`.
+   * `===` checks its sides only where they are equal. Most other tests check their values in both cases. A
+   * test for presence, such as `user === undefined`, checks only the paths with which code looked up `user`.
    */
   #judgedIn(test: Node, names: Names, isNegated = false): { yes: string[]; no: string[] } {
     const yes: string[] = [];

@@ -246,7 +246,9 @@ function isPlain(call: Call, { source }: Visit['module']): boolean {
   return /text\/plain|application\/(?:json|xml)|text\/xml|image\/svg/.test(code) && !/text\/html/.test(code);
 }
 
-/** Whether a method belongs to a reply: `res.download(path)`, `res.status(200).sendFile(path)`. */
+/**
+ * Whether a call runs a method of a response object: `res.download(path)`, `res.status(200).sendFile(path)`.
+ */
 function isReply({ callee }: Call): boolean {
   if (callee.type !== 'member') return false;
   let at = callee.object;
@@ -276,7 +278,9 @@ function findAddresses({ call, module, given }: Visit, meaning: string, report: 
   );
 }
 
-/** Whether a call passes an agent of the application. The agent may refuse private addresses. */
+/**
+ * Whether a call passes its own HTTP agent, such as `httpsAgent`. That agent may refuse private addresses.
+ */
 function hasAgent({ args }: Call): boolean {
   return ['agent', 'httpAgent', 'httpsAgent', 'dispatcher'].some((key) =>
     args.some((arg) => entryOf(arg, key) !== undefined),

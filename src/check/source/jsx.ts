@@ -6,7 +6,7 @@
  *   <p title={a}>Hello {b}</p>   ->   [         a,          b,     ]
  */
 
-/** Whether a file may hold JSX. */
+/** Whether a file may contain JSX, to judge by its extension. */
 export function mayHoldJsx(file: string): boolean {
   return /\.[jt]sx$/.test(file);
 }

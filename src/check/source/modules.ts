@@ -184,7 +184,7 @@ export function readProject(entries: readonly string[]): Project {
   };
   for (const entry of entries) read(realpathSync.native(entry));
   for (const module of modules.values()) {
-    // for-of over a map also visits the files that this loop adds to it
+    // the outer loop also visits the modules that read() adds to the map while the loop runs
     for (const specifier of module.specifiers) {
       const file = locator.locate(specifier, module.file);
       if (file === undefined || own.some((folder) => file.startsWith(folder))) continue;
@@ -226,7 +226,7 @@ function sourceOf(file: string): Readable {
       map:
         map === undefined
           ? undefined
-          : // Node.js wrote this JSON, so JSON.parse() does not throw
+          : // the source map comes from Node.js and is valid JSON, so JSON.parse() does not throw
             new SourceMap(JSON.parse(Buffer.from(map, 'base64').toString()) as never),
     };
   } finally {

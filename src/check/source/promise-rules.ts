@@ -225,7 +225,7 @@ function allIn(list: Node): readonly Node[] {
   if (list.type === 'list') return list.items;
   const [callback] = list.type === 'call' && calledName(list) === 'map' ? list.args : [];
   if (callback?.type !== 'function') return [list];
-  // a node for the call of the callback, so that isUncaught() reads the body of the callback
+  // the result is a call node whose callee is the callback, because isUncaught() reads the body of a callee
   return [
     { type: 'call', callee: callback, args: [], isNew: false, start: callback.start, end: callback.end },
   ];
@@ -354,8 +354,8 @@ function isTest(node: Node): boolean {
 }
 
 /**
- * Returns how a message names the variable that holds the promise, if code uses that variable only as if it held the result: it
- * tests it or reads its members.
+ * Returns the name of the variable that holds the promise of a call, as messages show it. Undefined unless
+ * code only tests the variable or reads its members, as if the variable held the result.
  */
 function keptPromise(call: Call): string | undefined {
   const declarator = call.parent;
@@ -378,7 +378,7 @@ function keptPromise(call: Call): string | undefined {
         parent.object === node &&
         !/^(?:then|catch|finally)$/.test(parent.property ?? 'then'));
     if (isMisuse) isMisused = true;
-    else isAwaited = true; // here, the code may await the promise
+    else isAwaited = true; // any other use of the variable may await the promise
   });
   return isMisused && !isAwaited ? `"${name}"` : undefined;
 }

@@ -52,8 +52,9 @@ function findLogged(sources: Sources, report: ReportNode): void {
 }
 
 /**
- * Whether a log message shows a password that the program has just generated, or a token that it rejected:
- * `'Invalid token'`. Such a token is of no use to a reader of the log. Messages for debugging are usually off.
+ * Whether a log message reveals nothing of use. Either it shows a password that the program has just
+ * generated, or a token that it has rejected: `'Invalid token'`. Tokens in messages for debugging also count
+ * as harmless, because these messages are usually off.
  */
 function isHarmlessMessage(word: string, call: Call, { source }: SourceModule): boolean {
   const text = source.slice(call.start, call.end);

@@ -23,7 +23,10 @@ export interface Role {
 
 const METHODS =
   /^(?:get|post|put|patch|delete|del|head|options|all|route|websocket|ws|tool|prompt|resource)$/;
-/** Names of objects that send requests. Their methods have the names of methods that declare routes. */
+/**
+ * Names of HTTP clients. Their methods have the same names as the methods that declare routes:
+ * `axios.get(…)`.
+ */
 const CLIENTS =
   /(?:^|\.)(?:https?|axios|request|got|superagent|needle|undici|fetcher|\w*[cC]lient|\w*agent)$/;
 const WITH_REQUEST_FIRST = /^(?:use|provide|Depends|requireIf|onOpen|preHandler|onRequest|addHook|cached)$/;
@@ -54,12 +57,12 @@ export class Handlers {
       for (const call of calls.get(module) ?? []) this.#mark(call, module);
   }
 
-  /** Returns the roles of the parameters of a handler. */
+  /** Returns the role of each parameter of a handler; an empty list for any other function. */
   rolesOf(fn: Fn): readonly (Role | undefined)[] {
     return this.#roles.get(fn) ?? [];
   }
 
-  /** Whether a function is a handler. */
+  /** Whether a function is a handler, so it receives a request or a message of a client. */
   isHandler(fn: Fn): boolean {
     return this.#roles.has(fn);
   }

@@ -256,7 +256,9 @@ function isSecretSetting(node: Node, module: SourceModule): boolean {
 const SECRET_NAME =
   /^(?:csp|page|script)nonce$|^(?:access|refresh|auth|bearer|id|api|user|admin|session|login|remember|csrf|xsrf|security|secret|magic|email|reset|password|passwordreset|resetpassword|verify|verification|confirm|confirmation|activation|invite|invitation|registration|signup|unsubscribe|share)?tokens?$|(?:secret|password|passwd|otp|csrf|apikey|sessionid|sid|resetcode|invitecode|verificationcode|magiclink|onetimecode|passcode|recoverycode)s?$|^pins?$/;
 
-/** Words of code about clients. In other code, a token may be the mark of a lock, and a session one of a device. */
+/**
+ * Words that occur in code about clients. In other code, a token may identify a lock, and a session a device.
+ */
 const OF_CLIENTS = /passw|log_?in|\bauth(?!or)|cookie|e-?mail|verif|reset|invit/i;
 
 function findRandom(sources: Sources, report: ReportNode): void {
@@ -386,8 +388,9 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
         ? call.args.at(meaning === 'crypto.hash' ? 1 : 0)
         : undefined;
     if (text === undefined || isSlowLater(call, module) || isSecretSetting(text, module)) continue;
-    // do not report a hash that replaces its input, because a slow hash probably follows; a hash of a hash,
-    // because the inner call is reported; or a hash that is compared at once
+    // do not report four kinds of hashes: a hash that replaces its input, because a slow hash probably
+    // follows; a hash of a hash, because the inner call is reported; a hash that is compared at once; a hash
+    // in an object, which may never be stored
     if (replaces(call, text) || isHashOfHash(text, module) || isCompared(call) || isOfObject(call)) continue;
     // do not report a hash that a protocol prescribes, such as HTTP digest authentication
     if (mentions(text, (word) => /nonce|challenge|realm/.test(word))) continue;
@@ -488,8 +491,8 @@ function replaces(call: Call, text: Node): boolean {
 }
 
 /**
- * Whether a member of an object keeps the hash: `this.password = createHash(…)` in a class. Such an object may
- * live in memory only, as the room of a game does.
+ * Whether a member of an object keeps the hash: `this.password = createHash(…)` in a class. Such an object
+ * may exist only in memory. An example is the room of a game.
  */
 function isOfObject(call: Call): boolean {
   const isMember = targetOf(call)?.startsWith('this.') === true;

@@ -1,6 +1,7 @@
 /**
  * Rules about settings in the source: SVC207, SVC208, SVC210 … SVC212, SVC218 and SVC403. They report
- * mistakes that the loaded application does not show, or shows without their line in the source.
+ * mistakes that the loaded application does not show. They also report mistakes whose line in the source the
+ * loaded application does not know.
  */
 import { calledName, entryOf } from './nodes.ts';
 import { constantOf, literal, numberOf } from './routes.ts';
@@ -36,9 +37,7 @@ export function findWrittenSettings(sources: Sources, report: ReportNode): void 
   }
 }
 
-/**
- * SVC207, unsafe cookies, for `response.headers.append('Set-Cookie', …)` and other calls that set a header.
- */
+/** SVC207 for unsafe cookies in calls that set a header: `response.headers.append('Set-Cookie', …)`. */
 function judgeHeader(call: Call, module: SourceModule, report: ReportNode): void {
   const [name, value] = call.args;
   if (name?.type !== 'text' || value === undefined || !/^set-cookie$/i.test(name.value)) return;
@@ -57,7 +56,7 @@ function judgeEnvironment(env: Node | undefined, module: SourceModule, report: R
       'SVC208',
       module,
       env!,
-      `the environment is written into the source: production runs as "${value.value}", so every client can read stack traces and API documents`,
+      `the source sets env to "${value.value}", also for production: there, every client can read stack traces and API documents`,
       {
         severity: 'warning',
         remedy: 'Remove env, and set SVC_ENV=development on development machines',

@@ -79,8 +79,8 @@ export class Sources {
   }
 
   /**
-   * Returns the handler that leads to a call of this function. Undefined if requests do not reach the
-   * function.
+   * Returns the handler through which requests reach this function, such as a handler that calls it.
+   * Undefined if requests do not reach it.
    */
   reachedFrom(fn: Fn | undefined): Fn | undefined {
     this.#reached ??= this.#reach();

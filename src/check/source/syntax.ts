@@ -78,7 +78,7 @@ class Reader extends ExpressionReader {
     const { start } = this.expect('{');
     const body: Node[] = [];
     while (!this.is('}')) {
-      if (this.at >= this.tokens.length) this.refuse('a block is not closed');
+      if (this.at >= this.tokens.length) this.refuse('the file ends where "}" is expected');
       body.push(...this.statement());
     }
     this.take();

@@ -159,8 +159,8 @@ function readsTokenPart(call: Call, module: SourceModule): boolean {
 }
 
 /**
- * Whether the method is called on an object of the program, which may verify: `const jwt = this.tokens;
- * jwt.decode(token)`.
+ * Whether the method is called on an object of the program, which may verify the token. Example: `const jwt =
+ * this.tokens; jwt.decode(token)`.
  */
 function isOwnObject({ callee }: Call, module: SourceModule): boolean {
   if (callee.type !== 'member' || callee.object.type !== 'name') return false;

@@ -22,17 +22,20 @@ export interface Given {
   /** Names of path parameters that a middleware checks; see Handlers.checked. */
   readonly checked?: ReadonlySet<string> | undefined;
   /**
-   * Literal text before the value. It is {@link OWN} if the text begins with a value that the application
-   * sets.
+   * Literal text at the beginning of the expression that contains the value. It is {@link OWN} if the
+   * expression begins with a value that no client sets.
    */
   readonly lead: string;
-  /** All literal text around the value. It ends with a space or a slash if the value is its end. */
+  /**
+   * All literal texts in the expression that contains the value, joined by spaces or slashes. The result ends
+   * with one of these if the value ends the expression.
+   */
   readonly text: string;
   /** Members of an object that the program created, by name. */
   readonly members?: ReadonlyMap<string, Given> | undefined;
 }
 
-/** Stands for a value that the application sets at the beginning of a literal text. */
+/** Stands for a value that no client sets, at the beginning of an expression. */
 export const OWN = '\0';
 
 /** The values of the variables of a function and of its enclosing functions. */

@@ -63,7 +63,9 @@ interface Taken {
   readonly secret: Node;
 }
 
-/** Returns the arguments that are secrets. */
+/**
+ * Returns the arguments of all calls in the project that are secrets, such as the secret of `createToken()`.
+ */
 function secretsOf(sources: Sources): readonly Taken[] {
   const found: Taken[] = [];
   for (const { module, node: call } of sources.all('call')) {
@@ -248,7 +250,7 @@ function tellFallback(fallback: Node, name: string, module: SourceModule, report
     'SVC205',
     module,
     fallback,
-    `without ${name} the secret is a fallback that is written in the source`,
+    `if ${name} is not set, the program uses a secret that is written in the source`,
     { remedy: WRITTEN_REMEDY },
   );
 }

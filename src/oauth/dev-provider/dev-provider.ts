@@ -74,7 +74,8 @@ export class DevProvider {
   /**
    * The issuer, with which the URL of each endpoint begins.
    *
-   * @throws SvcError `E_DEV_PROVIDER` before start() without the option `issuer`
+   * @throws SvcError `E_DEV_PROVIDER` when the option `issuer` is not set, and neither start() nor mount()
+   * has been called
    */
   get url(): string {
     if (this.#issuer === undefined)
@@ -107,8 +108,8 @@ export class DevProvider {
   }
 
   /**
-   * Returns this provider for `OAuthPlugin`. `options` override those of DevProvider. In production, `svc
-   * check` reports the provider.
+   * Returns this provider for `OAuthPlugin`. `options` replace those that DevProvider sets, such as `name`.
+   * In production, `svc check` reports the provider.
    */
   provider(options: Partial<OAuthProviderOptions> = {}): OAuthProvider {
     const { clientId, clientSecret, url: issuer } = this;

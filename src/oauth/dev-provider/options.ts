@@ -91,11 +91,11 @@ export function readDevOptions(options: DevProviderOptions): ReadDevOptions {
   if (named !== 'development' && named !== 'test')
     throw new SvcError('E_DEV_PROVIDER', [
       named === undefined
-        ? 'the environment is production, because neither the option env nor SVC_ENV is set'
+        ? 'the environment is production, because neither the option "env" nor SVC_ENV is set'
         : 'the environment is production',
     ]);
   if (redirectUris === undefined)
-    throw new SvcError('E_DEV_PROVIDER', ['the option redirectUris is missing']);
+    throw new SvcError('E_DEV_PROVIDER', ['the option "redirectUris" is missing']);
   return {
     ...read,
     redirectUris,

@@ -8,7 +8,7 @@ import type { Router } from '../../routing/route.ts';
 import type { InProcess, OAuthProviderOptions } from '../provider/options.ts';
 import type { DevRequest, DevResponse } from './protocol.ts';
 
-/** Handles a request to DevProvider. */
+/** Function that passes a request to DevProvider, and returns its response. */
 export type Handle = (request: DevRequest) => Promise<DevResponse>;
 
 const MAX_BODY_BYTES = 65_536;

@@ -58,7 +58,7 @@ interface ProviderClientDeps {
   readonly log: Logger;
   /** Receives the histogram `svc_oauth_provider_seconds{provider,call}`. */
   readonly metrics?: Metrics | undefined;
-  /** Resolves host names, in tests. Default: the system's resolver. */
+  /** Resolves host names; tests pass their own function. Default: the system's resolver. */
   readonly resolve?: Resolve | undefined;
 }
 

@@ -103,8 +103,8 @@ function needsDiscovery(options: ResolvedProviderOptions): boolean {
 }
 
 /**
- * Returns a text about an endpoint or keys that a login needs, but that are neither in `options` nor in
- * `named`. Undefined if nothing is missing.
+ * Returns a text about an endpoint or keys that a login needs but that are missing, both in `options` and in
+ * the discovery document `named`. Undefined if nothing is missing.
  */
 export function missingEndpoint(
   options: ResolvedProviderOptions,

@@ -61,7 +61,7 @@ interface OutboundDeps {
   readonly timeoutMs: number;
   /** Trusted certificate authorities in PEM. Default: those of Node.js. */
   readonly ca?: string | undefined;
-  /** Resolves host names, in tests. Default: the system's resolver. */
+  /** Resolves host names; tests pass their own function. Default: the system's resolver. */
   readonly resolve?: Resolve | undefined;
 }
 
@@ -279,8 +279,8 @@ class Exchange {
   }
 
   /**
-   * Fails the request with an error of the socket, as a ProviderFault. The DNS look-up has already made one
-   * for its own errors.
+   * Fails the request with an error of the socket. An error of the DNS look-up may be a ProviderFault
+   * already; any other error becomes one.
    */
   #onError(error: NodeJS.ErrnoException): void {
     this.#fail(
@@ -328,10 +328,13 @@ function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
   };
 }
 
-/** The histogram of each application. It is cached, because a metric can be declared only once. */
+/**
+ * Histograms of the durations of calls to identity providers, one for each application. They are cached,
+ * because a metric can be declared only once.
+ */
 const histograms = new WeakMap<Metrics, Histogram>();
 
-/** Returns the histogram of an application. */
+/** Returns the histogram of an application for the durations of calls to identity providers. */
 export function secondsOf(metrics: Metrics): Histogram {
   const known =
     histograms.get(metrics) ??

@@ -166,7 +166,7 @@ export function cognitoProvider(
   if (region === undefined)
     throw new SvcError('E_OAUTH_PROVIDER', [
       'cognito',
-      'the poolId is not of the form eu-central-1_AbCdEfGhI',
+      'the poolId does not have the form "eu-central-1_AbCdEfGhI"',
     ]);
   const issuer = `https://cognito-idp.${region}.amazonaws.com/${poolId}`;
   return made('cognito', { issuer, acceptsTextVerified: true }, clientId, clientSecret, options);
@@ -200,7 +200,7 @@ export function microsoftProvider(
   if (!isOne && !AUDIENCES.has(tenant))
     throw new SvcError('E_OAUTH_PROVIDER', [
       'microsoft',
-      'the tenant is neither a lower-case GUID nor common, organizations or consumers',
+      'the tenant is neither a lower-case GUID nor "common", "organizations" or "consumers"',
     ]);
   const base = `https://login.microsoftonline.com/${tenant}`;
   const preset: Preset = {
@@ -268,7 +268,10 @@ export function appleProvider(clientId: string, key: AppleKey, options?: PresetO
 
 function appleKeyOf({ teamId, keyId, privateKey }: AppleKey): KeyObject {
   if (![teamId, keyId].every((id) => typeof id === 'string' && /^[A-Z0-9]{10}$/.test(id)))
-    throw new SvcError('E_OAUTH_PROVIDER', ['apple', 'the teamId or keyId is not ten letters and digits']);
+    throw new SvcError('E_OAUTH_PROVIDER', [
+      'apple',
+      'the teamId or keyId does not consist of ten capital letters and digits',
+    ]);
   let key: KeyObject | undefined;
   try {
     key = createPrivateKey(privateKey);
@@ -288,7 +291,7 @@ function hostOf(name: string, domain: string): string {
   if (!/^[a-z\d-]+(?:\.[a-z\d-]+)+$/.test(domain))
     throw new SvcError('E_OAUTH_PROVIDER', [
       name,
-      'the domain is not a host name such as tenant.example.com',
+      'the domain is not a lower-case host name such as tenant.example.com',
     ]);
   return domain;
 }

@@ -20,8 +20,8 @@ export interface TokenAnswer {
 const MAX_TOKEN_CHARACTERS = 16_384;
 
 /**
- * Parses a token response. A response with the member `error` is refused, even with the status 200, because
- * GitHub sends its errors so.
+ * Parses a token response. A response with the member `error` is refused even if its status is 200, because
+ * GitHub sends errors with this status.
  *
  * @throws ProviderFault `provider_error` for an error response, or an invalid member
  */

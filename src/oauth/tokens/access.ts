@@ -57,7 +57,7 @@ export class AccessTokens {
   /**
    * Returns an access token for a login, whose id becomes the claim `sid`. If the login has a key, the token
    * is bound to it (RFC 9449 §6.1). `issuedAt` is in microseconds since the epoch. It must be earlier than
-   * the time at which the login was last read as valid.
+   * the last read of the login. Then a revocation that this read did not see is later than the token.
    */
   make(user: TokenUser, loginId: string, issuedAt: number, keyThumbprint: string | null = null): string {
     const bound = keyThumbprint === null ? {} : { cnf: { jkt: keyThumbprint } };
@@ -88,7 +88,7 @@ export class AccessTokens {
     if (typeof sub !== 'string' || !sub.isWellFormed() || /^$|\p{Cc}/u.test(sub) || sub.length > MAX_SUB) {
       throw new SvcError('E_OAUTH_USER', [
         'onUser',
-        `the subject is not a text of 1 … ${MAX_SUB} characters without control characters`,
+        `the subject is not a text of 1 to ${MAX_SUB} characters, or has a control character`,
       ]);
     }
     this.#assertFits('onUser', { sub, scopes, claims });
@@ -141,7 +141,7 @@ export class AccessTokens {
 
 /**
  * Calls `onRefresh`. If it throws an exception with a 4xx status, this refresh is refused, but the login does
- * not end. The client does not see the message.
+ * not end. The client does not see the message of the exception.
  */
 async function answerOf<T>(
   onRefresh: (login: T) => RefreshVerdict | PromiseLike<RefreshVerdict>,

@@ -99,8 +99,8 @@ interface DPoPDeps {
 export class DPoP {
   readonly #deps: DPoPDeps;
   /**
-   * Results by request. Several dependencies of a route may check the same request, but its proof can be used
-   * only once.
+   * Results of accepts() by request. Several dependencies of a route may check the same request, but its
+   * proof can be used only once.
    */
   readonly #judged = new WeakMap<HttpRequest, Promise<boolean>>();
   /** Error codes for the field WWW-Authenticate, by request. Only requests with a refused proof have one. */

@@ -8,8 +8,8 @@
  * - gen: number of rotations.
  * - secret: 32 bytes. In the first token they are random. In the next one they are HMAC(chain key, fid, gen +
  *   1, secret), so that requests that overlap derive the same token.
- * - tag: 16 bytes of HMAC(tag key, fid, gen, secret). Because of the tag, an invented token costs no query,
- *   and cannot end a login.
+ * - tag: 16 bytes of HMAC(tag key, fid, gen, secret). Because of the tag, a forged token costs no query, and
+ *   cannot end a login.
  *
  * A token has about 120 characters, and clients do not interpret it. Scanners for leaked secrets recognize
  * its prefix.

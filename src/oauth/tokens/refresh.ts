@@ -336,8 +336,9 @@ export class RefreshTokens {
       if (waitedMs >= DELIVERY_WAIT_MS) break;
       await this.#pause(DELIVERY_POLL_MS);
       row = await this.#living(token.id, request);
-      // the next rotation has cleared `deliveredAt`. Its response was sent at least `holdMs` after
-      // `rotatedAt`, so a request that arrived before then has overlapped
+      // another rotation has followed and has cleared `deliveredAt`. The response of the rotation in `found`
+      // was sent at least `holdMs` after its `rotatedAt`, so a request that arrived before that time overlaps
+      // it
       if (
         row.generation !== found.generation &&
         request.arrivedAt < (found.rotatedAt ?? 0) + this.#deps.policy.holdMs * 1_000

@@ -63,14 +63,14 @@ export interface Rotation {
   readonly idleExpiresAt: number;
 }
 
-/** A user at a provider, a session of the user there, or both: the logins of this user or session end. */
+/** Selects logins by the user at a provider, by a session of the user there, or by both. */
 export interface ProviderIdentity {
   readonly provider: string;
   readonly subject?: string | undefined;
   readonly providerSid?: string | undefined;
 }
 
-/** Storage of the plugin. */
+/** Stores the logins of the plugin, and the time of each user's last `revokeAll()`. */
 export interface TokenStore {
   addLogin(row: LoginRow): Promise<void>;
   findLogin(id: string): Promise<LoginRow | undefined>;

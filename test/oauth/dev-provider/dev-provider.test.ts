@@ -181,7 +181,7 @@ test(
       delete process.env['SVC_ENV'];
       assert.throws(
         () => provider({ env: undefined }),
-        refused('E_DEV_PROVIDER', /neither the option env nor SVC_ENV/),
+        refused('E_DEV_PROVIDER', /neither the option "env" nor SVC_ENV/),
         'an application without SVC_ENV runs for production',
       );
       process.env['SVC_ENV'] = 'test';
