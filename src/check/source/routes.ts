@@ -226,19 +226,10 @@ export function specOf({ call, module }: RouteCall): Node | undefined {
     .find((arg) => arg?.type === 'object');
 }
 
-/** Members in the options of middleware that validates requests. */
-const SCHEMA_KEYS = ['body', 'requestBody', 'bodySchema', 'schema', 'query', 'params'];
-
-/**
- * Whether an argument of a route validates the request: `validate(schema)`, `route({ requestBody: 'Note' })`, or
- * the options `{ schema: … }` of Fastify.
- */
+/** Whether an argument of a route is a middleware that validates the request: `validate(schema)`. */
 export function validatesRequest(node: Node): boolean {
-  if (node.type === 'function') return false;
-  if (node.type === 'object') return entryOf(node, 'schema') !== undefined;
+  if (node.type === 'function' || node.type === 'object') return false;
   const named = node.type === 'call' ? node.callee : node;
-  if (node.type === 'call' && SCHEMA_KEYS.some((key) => node.args.some((arg) => entryOf(arg, key))))
-    return true;
   return /validat(?:e(?!d)|or|ion)|schema|celebrate|saniti[sz]|normali[sz]e|check(?:Param|Body|Query|Path)/i.test(
     pathOf(named) ?? '',
   );
@@ -320,9 +311,15 @@ export function isHarmless(route: RouteCall | undefined, part: string, name: str
   return HARMLESS_TYPE.test(written);
 }
 
+/** Members in the options of middleware that validates bodies. Fastify has `schema` in the options of a route. */
+const SCHEMA_KEYS = ['body', 'requestBody', 'bodySchema', 'schema'];
+
 /** Whether a route declares its body, so that the handler receives only declared fields. */
 export function hasDeclaredBody(route: RouteCall | undefined): boolean {
   if (route === undefined) return false;
+  const options = route.call.args.flatMap((arg) => (arg.type === 'call' ? arg.args : []));
+  if (options.some((each) => SCHEMA_KEYS.some((key) => entryOf(each, key) !== undefined))) return true;
+  if (entryOf(specOf(route), 'schema') !== undefined) return true;
   return ['body', 'form', 'args'].some((part) => {
     const type = typeOfInput(route, part);
     return (
