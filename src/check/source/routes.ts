@@ -190,7 +190,7 @@ function isPath(node: Node | undefined, name: string): boolean {
   if (node?.type === 'list') return node.items.length > 0 && node.items.every((item) => isPath(item, name));
   if (node?.type === 'binary') return isPath(node.left, name) || isPath(node.right, name);
   if (node?.type === 'text') return node.value.startsWith('/') || node.value === '*' || node.value === '';
-  return node?.type === 'template' || (node?.type === 'pattern' && name !== 'get');
+  return node?.type === 'template' || node?.type === 'pattern';
 }
 
 function rolesFor(
@@ -294,15 +294,23 @@ export function numberOf(node: Node | undefined): number | undefined {
 const HARMLESS_TYPE =
   /\b(?:int|float|bool|uuid|date|datetime|literal|number|boolean|integer)\b|\bpattern\s*:|\bchoices\s*:|\benum\b|\bField\(\s*(?:-?\d|true|false)/;
 
+/** Whether the pattern of a path matches certain characters only, as `\\d+` does and `.*` does not. */
+function isLimited(pattern: string): boolean {
+  return !/(?<!\\)\.[*+]|\[\^|^\*$/.test(pattern);
+}
+
 /** Whether the declared type of an input excludes dangerous text. */
 export function isHarmless(route: RouteCall | undefined, part: string, name: string): boolean {
   if (route === undefined) return false;
   if (part === 'params' || part === 'pathParams') {
     const [path] = route.call.args;
+    if (path?.type === 'pattern') return isLimited(path.source);
     const template =
       path?.type === 'text' ? path.value : path?.type === 'template' ? path.texts.join('{}') : '';
-    const converter = new RegExp(`\\{${name.replaceAll('$', '\\$')}:(\\w+)\\}`).exec(template)?.[1];
-    return converter !== undefined && /^(?:int|float|uuid)$/.test(converter);
+    const word = name.replaceAll('$', '\\$');
+    const converter = new RegExp(`\\{${word}:(\\w+)\\}`).exec(template)?.[1];
+    const pattern = new RegExp(`:${word}\\(([^)]+)\\)`).exec(template)?.[1];
+    return /^(?:int|float|uuid)$/.test(converter ?? '') || (pattern !== undefined && isLimited(pattern));
   }
   const type = typeOfInput(route, part);
   const field = type === undefined ? undefined : fieldOf(type.node, name);
