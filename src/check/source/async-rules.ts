@@ -140,14 +140,21 @@ function findCollected(sources: Sources, report: ReportNode): void {
 }
 
 /**
- * Whether the variable `request` holds the response of another server instead of a client's request:
- * `https.get(url, (request) => { request.on('data', …); })`.
+ * Whether the variable `request` may hold the response of another server instead of a client's request:
+ * `https.get(url, (request) => { request.on('data', …); })`. It may if no other parameter is a response.
  */
 function isOfAnswer(call: Call, module: SourceModule): boolean {
   const around = functionAround(call)?.parent;
   const object = call.callee.type === 'member' ? call.callee.object : call;
+  const binding = object.type === 'name' ? module.lookup(object.name, object) : undefined;
+  const owner =
+    binding?.kind === 'parameter' && binding.owner.type === 'function' ? binding.owner : undefined;
+  const isAlone = owner?.params.some((param) =>
+    /^(?:res|response|reply|ctx|next)$/.test(pathOf(param) ?? ''),
+  );
   return (
     makerOf(object, module) !== undefined ||
+    (isAlone === false && object.type === 'name' && object.name === 'request') ||
     (around?.type === 'call' && /^https?\.(?:get|request)$/.test(meaningOfCall(around, module)))
   );
 }

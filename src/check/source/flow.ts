@@ -182,7 +182,7 @@ export class Flow {
         return;
       case 'switch': {
         this.#scan(node.value, names);
-        const paths = this.#pathsOf(node.value, names);
+        const paths = [...this.#pathsOf(node.value, names), ...names.keysOf(node.value)];
         for (const { test, body } of node.cases)
           names.during(test === undefined ? [] : paths, () => this.#statements(body, names));
         return;
@@ -574,14 +574,8 @@ export class Flow {
     if (index === -1) return undefined;
     const known = (at: number): string => values[at]?.text ?? literalTextOf(node.values[at], this.#module);
     const text = node.texts.map((part, at) => (at === 0 ? part : `${known(at - 1)} ${part}`)).join(' ');
-    const start = node.texts[0]!; // a template literal always begins with a text, which may be empty
-    const before = index !== 0 && start === '' ? OWN : start;
-    return {
-      ...values[index]!,
-      part: undefined,
-      lead: index === 0 ? before + values[0]!.lead : before,
-      text,
-    };
+    const lead = node.texts.slice(0, index + 1).join(OWN) + values[index]!.lead;
+    return { ...values[index]!, part: undefined, lead, text };
   }
 
   #binary({ operator, left, right }: Extract<Node, { type: 'binary' }>, names: Names): Given | undefined {
@@ -592,7 +586,7 @@ export class Flow {
     const given = before ?? after;
     if (given === undefined) return undefined;
     const text = `${before?.text ?? literalTextOf(left, this.#module)} ${after?.text ?? literalTextOf(right, this.#module)}`;
-    const lead = before?.lead ?? (leadOf(left) || OWN);
+    const lead = before?.lead ?? leadOf(left);
     return { ...given, part: undefined, lead, text };
   }
 }

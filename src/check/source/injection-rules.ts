@@ -188,8 +188,7 @@ function locationIn({ args }: Visit['call'], name: string | undefined): Node | u
 }
 
 const OPENS_FILE =
-  /^fs(?:\/promises|\.promises)?\.(?:readFile|createReadStream|createWriteStream|writeFile|appendFile|unlink|rm|rmdir|readdir|open|opendir|stat|lstat|access|exists|copyFile|cp|rename|mkdir|openAsBlob|readlink|symlink|truncate)(?:Sync)?$/;
-const PROBES = /\.(?:exists|access|stat|lstat)(?:Sync)?$/;
+  /^fs(?:\/promises|\.promises)?\.(?:readFile|createReadStream|createWriteStream|writeFile|appendFile|unlink|rm|rmdir|readdir|open|opendir|copyFile|cp|rename|mkdir|openAsBlob|readlink|symlink|truncate)(?:Sync)?$/;
 const TWO_PATHS = /(?:copyFile|cp|rename|symlink)(?:Sync)?$/;
 
 /** Matches a path whose last part is a fixed name. A client can then reach only files of this name. */
@@ -217,8 +216,6 @@ function findPaths(
       : [];
   for (const path of paths) {
     const value = given(path);
-    // a test whether a file exists reveals little if the handler sends the file with the option `root`
-    if (PROBES.test(meaning) && hasRoot(call, module)) continue;
     if (value === undefined || (name === 'save' && !/filename|originalname|\bname$/.test(value.what)))
       continue;
     if (FIXED_NAME.test(value.text)) continue;
@@ -231,12 +228,6 @@ function findPaths(
       `the file path is built from ${value.what}: a value with ".." leads to any file`,
     );
   }
-}
-
-/** Whether the function around a call also sends a file with the option "root". */
-function hasRoot(call: Call, { source }: Visit['module']): boolean {
-  const around = functionAround(call);
-  return /\broot\s*:/.test(source.slice(around?.start ?? 0, around?.end ?? 0));
 }
 
 /** Whether the function around a call sets a content type that browsers do not show as HTML. */

@@ -408,7 +408,13 @@ function findAsyncCallbacks(sources: Sources, report: ReportNode): void {
         `${name}() receives a promise from its callback, which counts as true for every element`,
         { severity: 'error' },
       );
-    } else if (isList(call) && awaits(fn) && mayFail(fn, sources) && !isOnPurpose(call, module))
+    } else if (
+      fn === callback &&
+      isList(call) &&
+      awaits(fn) &&
+      mayFail(fn, sources) &&
+      !isOnPurpose(call, module)
+    )
       report(
         'SVC612',
         module,

@@ -2,6 +2,7 @@
  * Members of a request that hold text of a client, and methods and functions whose result contains that text.
  */
 import { REST } from './modules.ts';
+import { calledName, pathOf } from './nodes.ts';
 import { isHarmless } from './routes.ts';
 import type { Call } from './nodes.ts';
 import type { Given } from './values.ts';
@@ -73,6 +74,8 @@ export function memberOf(object: Given, property: string): Given | undefined {
   });
   if (object.kind === 'request') {
     if (property === 'req' || property === 'request') return object;
+    if (property === 'args' && !isOfTool(object.route)) return undefined;
+    if (property === 'params' && isHarmless(object.route, property, '')) return undefined;
     return PARTS.test(property) ? made(property, { part: property }) : undefined;
   }
   if (HARMLESS_MEMBERS.test(property)) return undefined;
@@ -83,8 +86,18 @@ export function memberOf(object: Given, property: string): Given | undefined {
   return made(`${object.what}.${property}`);
 }
 
+/** Whether a route is a tool or a prompt, whose arguments a client sends. */
+function isOfTool(route: Given['route']): boolean {
+  return route !== undefined && /^(?:tool|prompt|resource)$/.test(calledName(route.call) ?? '');
+}
+
+/** Tests whether a file exists. They do not limit where its path leads. */
+const PROBES =
+  /(?:^|\.)(?:(?:fs\w*|promises)\.(?:exists|access|l?stat)|(?:exists|access|l?stat)Sync|pathExists)$/;
+
 /** Whether a call tests only the beginning of a value: `next.startsWith('/')`, `/^https?:/.test(url)`. */
 export function isWeakTest({ callee, args }: Call): boolean {
+  if (PROBES.test(pathOf(callee) ?? '')) return true;
   if (callee.type !== 'member') return false;
   const [arg] = args;
   if (callee.property === 'startsWith') return arg?.type === 'text' && WEAK_BEGINNING.test(arg.value);

@@ -193,7 +193,7 @@ function isPath(node: Node | undefined, name: string): boolean {
   if (node?.type === 'list') return node.items.length > 0 && node.items.every((item) => isPath(item, name));
   if (node?.type === 'binary') return isPath(node.left, name) || isPath(node.right, name);
   if (node?.type === 'text') return node.value.startsWith('/') || node.value === '*' || node.value === '';
-  return node?.type === 'template' || (node?.type === 'pattern' && name !== 'get');
+  return node?.type === 'template' || node?.type === 'pattern';
 }
 
 function rolesFor(
@@ -232,19 +232,10 @@ export function specOf({ call, module }: RouteCall): Node | undefined {
     .find((arg) => arg?.type === 'object');
 }
 
-/** Members in the options of middleware that validates requests. */
-const SCHEMA_KEYS = ['body', 'requestBody', 'bodySchema', 'schema', 'query', 'params'];
-
-/**
- * Whether an argument of a route validates the request: `validate(schema)`, `route({ requestBody: 'Note' })`, or
- * the options `{ schema: … }` of Fastify.
- */
+/** Whether an argument of a route is a middleware that validates the request: `validate(schema)`. */
 export function validatesRequest(node: Node): boolean {
-  if (node.type === 'function') return false;
-  if (node.type === 'object') return entryOf(node, 'schema') !== undefined;
+  if (node.type === 'function' || node.type === 'object') return false;
   const named = node.type === 'call' ? node.callee : node;
-  if (node.type === 'call' && SCHEMA_KEYS.some((key) => node.args.some((arg) => entryOf(arg, key))))
-    return true;
   return /validat(?:e(?!d)|or|ion)|schema|celebrate|saniti[sz]|normali[sz]e|check(?:Param|Body|Query|Path)/i.test(
     pathOf(named) ?? '',
   );
@@ -309,15 +300,23 @@ export function numberOf(node: Node | undefined): number | undefined {
 const HARMLESS_TYPE =
   /\b(?:int|float|bool|uuid|date|datetime|literal|number|boolean|integer)\b|\bpattern\s*:|\bchoices\s*:|\benum\b|\bField\(\s*(?:-?\d|true|false)/;
 
+/** Whether the pattern of a path matches certain characters only, as `\\d+` does and `.*` does not. */
+function isLimited(pattern: string): boolean {
+  return !/(?<!\\)\.[*+]|\[\^|^\*$/.test(pattern);
+}
+
 /** Whether the declared type of an input excludes dangerous text. */
 export function isHarmless(route: RouteCall | undefined, part: string, name: string): boolean {
   if (route === undefined) return false;
   if (part === 'params' || part === 'pathParams') {
     const [path] = route.call.args;
+    if (path?.type === 'pattern') return isLimited(path.source);
     const template =
       path?.type === 'text' ? path.value : path?.type === 'template' ? path.texts.join('{}') : '';
-    const converter = new RegExp(`\\{${name.replaceAll('$', '\\$')}:(\\w+)\\}`).exec(template)?.[1];
-    return converter !== undefined && /^(?:int|float|uuid)$/.test(converter);
+    const word = name.replaceAll('$', '\\$');
+    const converter = new RegExp(`\\{${word}:(\\w+)\\}`).exec(template)?.[1];
+    const pattern = new RegExp(`:${word}\\(([^)]+)\\)`).exec(template)?.[1];
+    return /^(?:int|float|uuid)$/.test(converter ?? '') || (pattern !== undefined && isLimited(pattern));
   }
   const type = typeOfInput(route, part);
   const field = type === undefined ? undefined : fieldOf(type.node, name);
@@ -326,9 +325,15 @@ export function isHarmless(route: RouteCall | undefined, part: string, name: str
   return HARMLESS_TYPE.test(written);
 }
 
+/** Members in the options of middleware that validates bodies. Fastify has `schema` in the options of a route. */
+const SCHEMA_KEYS = ['body', 'requestBody', 'bodySchema', 'schema'];
+
 /** Whether a route declares its body, so that the handler receives only declared fields. */
 export function hasDeclaredBody(route: RouteCall | undefined): boolean {
   if (route === undefined) return false;
+  const options = route.call.args.flatMap((arg) => (arg.type === 'call' ? arg.args : []));
+  if (options.some((each) => SCHEMA_KEYS.some((key) => entryOf(each, key) !== undefined))) return true;
+  if (entryOf(specOf(route), 'schema') !== undefined) return true;
   return ['body', 'form', 'args'].some((part) => {
     const type = typeOfInput(route, part);
     return (

@@ -209,6 +209,7 @@ function isNamedConstant(side: Node): boolean {
   const path = pathOf(side) ?? '';
   if (/(?:^|\.)[A-Z]\w*[a-z]\w*(?:\.[A-Z_]+)?\.[A-Z]\w*$|^(?:const(?:ant)?s?|enums?|codes?)\./.test(path))
     return true;
+  if (/^(?!\w*(?:CONF|ENV|SETTING|SECRET))[A-Z][A-Z\d_]*\.[A-Z]/.test(path)) return true;
   return (
     /(?:^|\.)[A-Z][A-Z\d]*(?:_[A-Z\d]+)+$/.test(path) &&
     !path.startsWith('process.env.') &&
@@ -378,7 +379,8 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
     const given = index === undefined ? undefined : call.args[index];
     if (given !== undefined && given.type !== 'call' && isTypedPassword(given) && !isSlowLater(call, module))
       // `called` is defined here: `index` exists only for a function in `hashers`
-      if (!isHashedAgain(sources.handlers.homeOf(called!))) tellHash(call, module, report);
+      if (!isHashedAgain(sources.handlers.homeOf(called!)) && !isCompared(call))
+        tellHash(call, module, report);
     const isUpdate = call.callee.type === 'member' && call.callee.property === 'update';
     const made = isUpdate ? innermostCall(call) : undefined;
     const isHash = made !== undefined && /^(?:crypto\.)?createHash$/.test(meaningOfCall(made, module));
@@ -470,7 +472,10 @@ function hashersOf(sources: Sources): Map<Fn, number> {
     const [text] = call.args;
     const index = fn.params.findIndex(
       (param) =>
-        param.type === 'name' && text !== undefined && mentions(text, (word) => word === bare(param.name)),
+        param.type === 'name' &&
+        !PASSWORD.test(bare(param.name)) && // findBareHashes() reports the hash itself
+        text !== undefined &&
+        mentions(text, (word) => word === bare(param.name)),
     );
     if (index !== -1 && !replaces(call, text!)) found.set(fn, index);
   }

@@ -127,11 +127,11 @@ export function returnsOf(fn: Fn): Node[] {
   return values;
 }
 
-/** Returns the literal text at the beginning of an expression. */
+/** Returns the literal text of an expression. {@link OWN} stands for the values between the texts. */
 export function leadOf(node: Node): string {
   if (node.type === 'text') return node.value;
-  if (node.type === 'template') return node.texts[0]!;
-  return node.type === 'binary' && node.operator === '+' ? leadOf(node.left) : '';
+  if (node.type === 'template') return node.texts.join(OWN);
+  return node.type === 'binary' && node.operator === '+' ? leadOf(node.left) + leadOf(node.right) : OWN;
 }
 
 export function isPresence(node: Node): boolean {

@@ -190,4 +190,41 @@ export function start(user) {
   console.log('credentials:', user.name, user.password); // SVC625
 }
 `,
+  'routes whose pattern limits their parameters': `
+app.get(/^\\/themes\\/(\\w+\\.css)$/, (req, res) => res.sendFile(path.join(ROOT, req.params[0])));
+app.get('/years/:year(\\\\d+)', (req, res) => res.sendFile(path.join(ROOT, req.params.year)));
+app.get('/files/:file(*)', (req, res) => res.sendFile(path.join(ROOT, req.params.file))); // SVC606
+app.get('/copies/:id', async (req, res) => {
+  const copy = await copies.stateOf(req.params.id);
+  switch (copy.state) {
+    case 'done': return fs.createReadStream(ROOT + '/' + req.params.id).on('error', fail).pipe(res);
+    default: return res.sendStatus(404);
+  }
+});
+app.get('/old', (req, res) => res.redirect('/' + req.locale + '/pages/' + req.query.page));
+app.get('/ask', async (req) => await fetch('http://' + HOST + '/pages/' + req.query.page, { signal: req.signal }));
+app.get('/new/:name', (req, res) => {
+  if (existsSync(ROOT + req.params.name)) res.sendFile(ROOT + req.params.name); // SVC606
+});
+app.get('/start', (req, res) => res.sendFile(req.args.page));
+`,
+  'functions that a list calls by name': `
+export const stopAll = () => Object.keys(running).forEach(stop);
+async function stop(name) { await send(name); }
+`,
+  'a password hash and its comparison': `
+import { createHash } from 'node:crypto';
+const hashOf = (password) => createHash('sha256').update(password).digest('hex'); // SVC623
+const digestOf = (text) => createHash('sha256').update(text).digest('hex');
+export const stored = hashOf(process.env.PASSWORD);
+app.post('/login', (req, res) => res.json(digestOf(req.body.password) === stored));
+`,
+  'requests that are answers, and words of other programs': `
+function showPage(request, show) {
+  let text = '';
+  request.on('data', (chunk) => { text += chunk; });
+  request.on('end', () => show(text));
+}
+app.post('/pay', (req, res) => res.json(req.params.kind === KIND.TOKEN));
+`,
 };
