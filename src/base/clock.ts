@@ -49,7 +49,7 @@ export const systemClock: Clock = Object.freeze({
   nowMicros: () => {
     const sinceStartMs = performance.now();
     const wallMs = Date.now();
-    // the system's clock was set, or the machine was suspended; monotonic time shows neither
+    // the two clocks diverge if the system clock was set, or if the machine was suspended
     if (Math.abs(wallMs - originMs - sinceStartMs) > STEP_MS) originMs = wallMs - sinceStartMs;
     return Math.round((originMs + sinceStartMs) * 1000);
   },

@@ -177,7 +177,7 @@ export const FAULTS = {
   E_DEPENDS: {
     describe: (found: string, problem = 'it is not a dependency'): string =>
       `Cannot depend on ${found}: ${problem}`,
-    remedy: 'Pass a function, a generator, a class, a state key or provide(…) to Depends()',
+    remedy: 'Pass a function, a generator, a class, or the result of stateKey() or provide(…) to Depends()',
   },
   E_DEV_PROVIDER: {
     describe: (problem: string): string => `Cannot use DevProvider: ${problem}`,

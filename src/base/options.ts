@@ -120,7 +120,7 @@ export function readOptions<K extends Record<string, OptionKind<unknown>>>(
       throw new SvcError('E_OPTION_RANGE', [owner, name, `needs ${kind.needs}`, shown(value)]);
     values[name] = value === undefined ? kind.fallback : value;
   }
-  // the cast is safe: each value was validated by the definition that gives its type
+  // the cast is safe: each value is the default of its option, or was checked above
   return values as OptionValues<K>;
 }
 
@@ -153,7 +153,7 @@ export function readGiven<K extends Record<string, OptionKind<unknown>>>(
 
 /** Returns a copy of an object without the members that are undefined. */
 export function defined<T extends object>(object: T): T {
-  // the cast is safe: the other members are unchanged
+  // the cast is safe: only members that are undefined are left out
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T;
 }
 

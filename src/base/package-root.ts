@@ -40,7 +40,8 @@ export function ownFolders(
   own: string | undefined = import.meta.url,
   windows?: boolean,
 ): readonly string[] {
-  if (own === undefined) return ['']; // a CommonJS bundle has no URL: every frame counts as the package's own
+  // in a CommonJS bundle, `import.meta.url` is undefined, and this empty prefix matches every stack frame
+  if (own === undefined) return [''];
   const root = packageRoot(own);
   const folders =
     root === undefined ? [new URL('.', own)] : [new URL(`dist/${part}`, root), new URL(`src/${part}`, root)];
