@@ -282,10 +282,10 @@ class Reader extends DefaultDeserializer {
   _readHostObject(): ArrayBufferView {
     const view = (
       DefaultDeserializer.prototype as unknown as { _readHostObject(): ArrayBufferView }
-    )._readHostObject.call(this); // the types of Node.js do not declare this documented method
+    )._readHostObject.call(this); // the cast declares a documented method that the types of Node.js lack
     if (Buffer.isBuffer(view)) return Buffer.from(view);
     return view instanceof DataView
       ? new DataView(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength))
-      : (view as Uint8Array).slice(); // every other view has slice(), which copies
+      : (view as Uint8Array).slice(); // every view but DataView has slice(), which copies the bytes
   }
 }

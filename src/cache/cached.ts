@@ -225,7 +225,7 @@ class CachedCalls<A extends readonly unknown[], R> {
         keyOfArguments(args.some(isSignal) ? args.filter((value) => !isSignal(value)) : args)
       );
     } catch (error) {
-      // an error that is not a NoKey comes from a getter of the arguments
+      // an error of another class was thrown by a getter in the arguments
       throw error instanceof NoKey ? new SvcError('E_CACHED_KEY', [error.message]) : error;
     }
   }
@@ -313,7 +313,8 @@ class CachedCalls<A extends readonly unknown[], R> {
       if (lookup !== undefined) {
         const kept = this.#judge(key, args, await lookup);
         if (kept !== undefined) {
-          this.#shared.release(call); // later callers find the result in the cache
+          // later callers need not join this call, because they find the result in the cache
+          this.#shared.release(call);
           return call.waiting > 1 ? this.#giver(kept.value) : () => kept.value;
         }
       }
@@ -346,7 +347,7 @@ class CachedCalls<A extends readonly unknown[], R> {
         ...(abort === undefined
           ? args
           : (args.map((each) => (isSignal(each) ? abort.signal : each)) as unknown as A)),
-      ); // the function gets the signal of the shared call instead of the caller's signal
+      ); // replaces the caller's signal in the arguments by the signal of the shared call
     } catch (error) {
       this.#counts.failures++;
       const keptMs =
@@ -361,13 +362,13 @@ class CachedCalls<A extends readonly unknown[], R> {
     const give = this.#giver(value);
     if (call.isObsolete) return give;
     this.#failures.delete(key);
-    // further callers join this call until the result is written
+    // new callers join this call until the result is written
     call.writing = this.#write(key, value)?.finally(() => group.release(call));
     return give;
   }
 
   #throwKept(key: string): void {
-    // `#failures` contains only values of this form
+    // the cast is safe: `#failures` contains only values of this form
     const kept = this.#failures.get(key) as { readonly error: unknown } | undefined;
     if (kept === undefined) return;
     this.#counts.negativeHits++;
@@ -461,7 +462,7 @@ function readEntry<R>(stored: unknown): { readonly value: R; readonly freshUntil
   const [freshUntilMs, value] = stored as unknown[];
   return typeof freshUntilMs === 'number' && stored.length <= 2
     ? { value: value as R, freshUntilMs }
-    : undefined; // not written by cached(): the application itself stored this array
+    : undefined; // the application itself stored this array: cached() writes another form
 }
 
 /*
@@ -536,7 +537,7 @@ function textOfObject(value: object, where: () => string, depth: number): string
 }
 
 function nameOf(prototype: unknown): string {
-  // textOfObject() has already handled objects whose prototype is null
+  // the cast is safe: textOfObject() calls this function only if the prototype is not null
   const { constructor } = prototype as { constructor?: unknown };
   return typeof constructor === 'function' && constructor.name !== ''
     ? constructor.name

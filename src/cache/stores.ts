@@ -180,7 +180,7 @@ export class MemoryRecordStore implements RecordStore {
 
   #insert(key: string, value: string, nowMs: number, ttlMs: number): void {
     if (!(ttlMs > 0)) return;
-    // if a record had expired, #sweep() would have removed it, so a full store has only live records
+    // before this call, #sweep() removes expired records if there are any, so a full store has only live ones
     if (this.#records.size >= this.#maxRecords) throw new StoreFull();
     this.#records.add({ key, value, timeMs: nowMs + ttlMs, place: -1 });
   }
@@ -385,7 +385,7 @@ export class ExpiryHeap<T extends Timed> {
 
   remove(entry: T): void {
     this.#entries.delete(entry.key);
-    const last = this.#heap.pop()!; // the heap is not empty, because it contains `entry`
+    const last = this.#heap.pop()!; // the heap is not empty, because it contains the entry to remove
     if (last === entry) return;
     this.#put(last, entry.place);
     this.move(last, last.timeMs);
@@ -465,7 +465,7 @@ export class RecordRateLimitStore implements RateLimitStore {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const known = await this.#records.get(bucket);
       const nowMs = this.#clock.nowMs();
-      // at most one period from now, so that a client never waits longer after the clock was set back
+      // if the clock was set back, the stored time may be far ahead: a client waits at most one period
       const fromMs = Math.min(Math.max(nowMs, Number(known ?? 0)), nowMs + rule.periodMs);
       const result = takeFrom(fromMs - nowMs, rule, cost);
       if (!result.isAllowed || cost === 0) return result;
