@@ -22,7 +22,7 @@ const REPLACEMENT = '\ufffd';
 
 /** Encodes a text in base64url, as a segment of a token. */
 export function segmentOf(text: string): string {
-  // a shorter text fits into the buffer, because a UTF-16 unit has at most three bytes in UTF-8
+  // this text may not fit into `room`, because a UTF-16 unit has up to three bytes in UTF-8
   if (text.length > ROOM_CHARACTERS / 3) return Buffer.from(text).toString('base64url');
   return room.toString('base64url', 0, room.write(text));
 }
@@ -51,7 +51,7 @@ export function parseObject(text: string): JsonObject | undefined {
   const value = parseValue(text);
   return typeof value === 'object' && value !== null && !Array.isArray(value)
     ? (value as JsonObject)
-    : undefined; // the condition excludes REFUSED, which is a number
+    : undefined;
 }
 
 /** Parses a JSON text strictly. Returns undefined for invalid JSON, and for JSON that this reader refuses. */
@@ -138,7 +138,8 @@ function hasRepeatedName(text: string): boolean {
       case '"': {
         const end = endOfString(text, index);
         if (isName(text, end)) {
-          const names = open.at(-1)!; // a string before a colon is in an object, so `open` has an entry
+          // exists, because a string before a colon is the name of a member of an open object
+          const names = open.at(-1)!;
           const { size } = names;
           if (names.add(JSON.parse(text.slice(index, end)) as string).size === size) return true;
         }

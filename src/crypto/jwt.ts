@@ -256,7 +256,7 @@ export function verifyToken<C = unknown>(
   }
   const found = readToken(Keyring.of(secret), token, checks, Math.floor(time.nowMs() / 1_000));
   if (typeof found === 'string') throw new InvalidToken(found);
-  return found as Claims & C; // not checked: the caller has chosen the type C
+  return found as Claims & C; // the cast is not checked: the caller has chosen the type C
 }
 
 /**
@@ -306,8 +306,8 @@ function isSigned(signed: string, presented: string, keys: readonly RingKey[]): 
   for (const { key } of keys) {
     const expected = hmacSha256(key, signed);
     expectedBytes.write(expected, 'latin1');
-    // Latin-1 drops the high byte of a character, so equal bytes do not prove that the texts are equal. The
-    // comparison of the texts may take any time, because only a correct MAC leads to it.
+    // Latin-1 drops the high byte of a character, so different texts may have equal bytes. `===` compares
+    // the texts, and reveals nothing by its duration, because the bytes are already those of the right MAC.
     if (timingSafeEqual(expectedBytes, presentedBytes) && expected === presented) return true;
   }
   return false;

@@ -80,7 +80,7 @@ export class Keyring {
 
   /** The current key, which signs. */
   get current(): RingKey {
-    return this.#keys[0]!; // keysOf() refuses an empty list
+    return this.#keys[0]!; // a keyring has at least one key, because keysOf() refuses an empty list
   }
 
   /** Returns the key with an id, or undefined. */
@@ -130,7 +130,7 @@ export function authSecrets(config: Config): Secrets {
  */
 export function ringOf(config: Config | undefined): Keyring {
   const hasSecret = listOf(config?.get('authSecret', null)).length > 0;
-  // `config` is defined here: `hasSecret` was read from it
+  // `config` is defined if `hasSecret` is true, because the secret was read from `config`
   return Keyring.of(hasSecret ? authSecrets(config!) : randomBytes(32).toString('hex'));
 }
 
@@ -327,16 +327,19 @@ const OUTER_PAD = 0x5c;
  * itself takes most of the time.
  */
 const MOST_CHARACTERS = 2_048;
-// large enough for a text of that length, because a UTF-16 unit has at most three bytes in UTF-8
+// three bytes for each character, because a UTF-16 unit has at most three bytes in UTF-8
 const room = Buffer.allocUnsafeSlow(BLOCK_BYTES + 3 * MOST_CHARACTERS);
 
-/** Buffers that begin with a key block. The text or the inner hash is written after it. */
+/** Key XOR pad, for the inner and the outer hash of HMAC. The outer buffer has room for the inner hash. */
 interface Blocks {
   readonly inner: Buffer;
   readonly outer: Buffer;
 }
 
-/** Key blocks are stored apart from the keys, so they are not visible if a key or keyring is printed. */
+/**
+ * Blocks of each key, computed once. They are in a map and not in the keyring, so that printing a keyring does
+ * not reveal them.
+ */
 const blocksOfKeys = new WeakMap<KeyObject, Blocks>();
 
 /** Returns the MAC of a text's UTF-8 bytes in base64url: 43 characters. */

@@ -164,7 +164,7 @@ function read(owner: string, options: PasswordOptions): HashOptions {
       shown(iterations),
     ]);
   const peppers = pepper === undefined ? [] : ([pepper].flat() as readonly Pepper[]);
-  // Keyring.of() throws for a weak pepper, so it is found before its first use
+  // throws for a weak pepper, so that the error occurs before the first password is hashed
   for (const { secret } of peppers) Keyring.of(secret);
   return { algorithm, iterations, maxIterations, peppers };
 }
@@ -194,13 +194,12 @@ function parse(stored: unknown, { maxIterations, peppers }: HashOptions): Stored
   const parts =
     typeof stored === 'string' && stored.length <= MAX_STORED_CHARACTERS ? STORED.exec(stored) : null;
   if (parts === null) return undefined;
-  const algorithm = parts[1] as Algorithm; // the pattern matches only these algorithms
+  const algorithm = parts[1] as Algorithm; // the cast is safe: the pattern matches only these algorithms
   const [iterations, keyId] = [Number(parts[2]), parts[3]];
   const pepper = peppers.find(({ id }) => id === keyId);
   const [salt, hash] = [bytesOfBase64(parts[4]!), bytesOfBase64(parts[5]!)];
   if (iterations > maxIterations || (keyId !== undefined && pepper === undefined)) return undefined;
-  // longer output is refused: PBKDF2 computes it in blocks of the hash function's length, so it would
-  // multiply the time
+  // refuse a hash that is longer than one block: PBKDF2 repeats all iterations for each further block
   if (salt === undefined || hash === undefined || hash.length > HASH_BYTES[algorithm]) return undefined;
   return { algorithm, iterations, pepper, salt, hash };
 }
@@ -294,7 +293,7 @@ async function derive(
 ): Promise<Buffer> {
   if (running < MOST_AT_ONCE) running++;
   else if (waiting.length < MOST_WAITING)
-    // when a computation ends, it starts the next waiting one, and `running` does not change
+    // each computation that ends starts the next waiting one, without a change of `running`
     await new Promise<void>((resolve) => waiting.push(resolve));
   else
     throw new HTTPException(503, 'Too many passwords are being checked; try again later', {
