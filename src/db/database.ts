@@ -327,7 +327,8 @@ export class Database extends Session {
     late: Promise<unknown> | undefined,
     error: unknown,
   ): Promise<unknown> {
-    await late?.catch(() => undefined); // ignore the error of the late statement: the caller gets `error`
+    // wait for the statement that still runs, but ignore its error: the caller gets `error`
+    await late?.catch(() => undefined);
     return undo(connection, endingLimit(limit, 0, this.#clock), error);
   }
 
@@ -383,7 +384,7 @@ async function* withinLimit(
   let hasEnded = false;
   const within = <T>(work: Promise<T>): Promise<T> =>
     settledBy(work, limit, clock, () => {
-      hasEnded = true; // the caller gets the error of the limit, so `finally` need not wait for the source
+      hasEnded = true; // return() is called below, so `finally` does not call and await it again
       void rows.return?.().catch(() => undefined);
     });
   try {

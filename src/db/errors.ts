@@ -273,7 +273,7 @@ export function atCaller(error: unknown): unknown {
   const here: { stack?: string } = {};
   Error.captureStackTrace(here, atCaller);
   const frames = foreign(here.stack!);
-  // a caller that does not await has no frames here: keep the original stack
+  // keep the original stack: the stack here shows no frames of a caller that does not await
   if (frames.length === 0) return error;
   Object.defineProperty(error, 'stack', {
     value: `${error.name}: ${error.message}\n${frames.join('\n')}`,

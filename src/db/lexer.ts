@@ -40,7 +40,7 @@ interface Syntax {
 const MYSQL: Syntax = {
   space: /\s+/y,
   lineComment: /(?:#|--(?=[\s\0-\x1f]|$))[^\n]*/y, // `a--1` is a subtraction, not a comment
-  lineCommentBetween: /(?:#|--)[^\n]*/y, // the syntax of MySQL's command-line client
+  lineCommentBetween: /(?:#|--)[^\n]*/y, // MySQL's command-line client accepts `--` without a following space
   executable: /\/\*!\d*/y,
   quotes: { "'": "'", '"': '"', '`': '`' },
   escaping: `'"`,

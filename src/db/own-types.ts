@@ -70,7 +70,8 @@ export function readOwnTypes(
 
 function readType(name: string, type: OwnType): CheckedType {
   const owner = `the type "${name}"`;
-  if (!isRecord(type)) throw new SvcError('E_DB_OPTION', [`the type "${name}" is not an object`]);
+  if (!isRecord(type))
+    throw new SvcError('E_DB_OPTION', [`"types.${name}" must be an object with "parse", "encode" or both`]);
   const { parse, encode } = readOptions(owner, type, {
     parse: given<(value: unknown) => unknown>('a function', isFunction),
     encode: given<(value: unknown) => unknown>('a function', isFunction),

@@ -245,7 +245,7 @@ export class DatabasePlugin implements Plugin {
     const { clock, log } = this.#host!;
     if (address.dialect === 'sqlite' && !existsSync(address.path) && existsSync(dirname(address.path)))
       return prepareDatabase('sqlite::memory:', { clock, log });
-    // with `target_session_attrs=read-write`, sessions cannot be read-only; the caller writes nothing anyway
+    // a read-only session contradicts `target_session_attrs=read-write` in the address
     const readOnly = address.dialect === 'sqlite' || address.target !== 'read-write';
     const options = { clock, log, ...this.#options, readOnly, readers: 0 };
     return prepareDatabase(this.#url, options, { name: this.name, isCommand: true });

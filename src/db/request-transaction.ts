@@ -86,7 +86,7 @@ function sourceOf(given: RequestTransactionOptions): TransactionSource {
 
 /** Calls a handler or dependency so that statements on the database itself are refused inside it. */
 function inside(tx: unknown, work: () => unknown): unknown {
-  // the cast is safe: every dependency that this file combines with inside() provides a transaction
+  // the cast is safe: this function is passed to withScope() only for dependencies that provide a transaction
   return (tx as Transaction).surround(work);
 }
 
@@ -101,8 +101,7 @@ async function* transactionOf(
     begun.resolve(tx);
     return left.promise;
   }, options);
-  // rejects `begun` if the transaction cannot begin; an error of its commit is thrown by `await running`
-  // below
+  // rejects `begun` if the transaction cannot begin; `await running` below throws an error of its commit
   running.catch(begun.reject);
   const tx = await begun.promise;
   try {

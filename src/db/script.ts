@@ -205,7 +205,7 @@ export class Splitter implements SplitScript {
   #isInBody(): boolean {
     const [first, second] = this.#words;
     if (this.#isMySql && !this.#isScript)
-      // the text is a single statement, so the rest of it is the body, and the server finds its end
+      // in a text with a single statement, every semicolon is part of its body
       return first === 'create' || (first === 'alter' && second === 'event');
     if (this.#dialect !== 'sqlite')
       return this.#blocks.length > 0 || (this.#parentheses > 0 && this.#dialect === 'postgres');
@@ -232,13 +232,13 @@ export class Splitter implements SplitScript {
    */
   #countBlocks(word: string): void {
     if (this.#object === '' && this.#last !== '=' && this.#last !== '@' && OBJECT.test(word))
-      this.#object = word; // after `=` or `@`, a word that matches OBJECT is a name
+      this.#object = word; // a word after `=` or `@` is a name, although it matches OBJECT
     const hasBody = this.#isMySql && HAS_BODY.test(this.#object);
     if (word === 'end') this.#closed = this.#blocks.pop();
     else if (this.#last === 'end') {
       const isItsOwn =
-        // whether the previous `end` has closed a block of the kind that `word` names; MariaDB's Oracle mode
-        // ends `while` and `for` with `end loop`
+        // whether `word` names the kind of block that the previous `end` has closed. In the Oracle mode of
+        // MariaDB, `end loop` also ends `while` and `for`.
         this.#closed === word || (word === 'loop' && /^(?:while|for)$/.test(this.#closed ?? ''));
       if (BLOCK.test(word) && this.#closed !== undefined && !isItsOwn) this.#blocks.push(this.#closed);
     } else if ((word === 'begin' && hasBody) || (word === 'atomic' && this.#last === 'begin'))

@@ -117,7 +117,7 @@ async function* tracedStream(
   rows: AsyncIterable<readonly Row[]>,
 ): AsyncGenerator<readonly Row[], void, undefined> {
   const reading = Promise.withResolvers<void>();
-  // prevents an unhandled rejection, because the reader of the rows gets this error below
+  // prevents an unhandled rejection: the same error is thrown to the reader of the rows below
   traced(queries, event, () => reading.promise).catch(() => undefined);
   try {
     yield* rows;

@@ -154,7 +154,7 @@ export class Transaction extends Session {
     let isDone = false;
     try {
       for (;;) {
-        // the transaction may end between two batches, so reads of batches count as its statements
+        // each batch is read like a statement, because the transaction may end between two batches
         const next = await this.#enter(undefined, () => this.#within(rows.next(), limit));
         if (next.done === true) {
           isDone = true;
@@ -213,7 +213,7 @@ export class Transaction extends Session {
       const { clock, connection, limit: outer } = this.#deps;
       const limit = limitOf(options, defaultMs, clock, outer);
       while (this.#nested !== undefined)
-        // a loop, because another waiting caller may have begun a nested transaction meanwhile
+        // wait in a loop: when one nested transaction ends, another waiting caller may begin the next one
         await settledBy(this.#waitFor(this.#nested), limit, clock, () => undefined);
       const reached = limitReached(limit, clock);
       if (reached !== undefined) throw reached;

@@ -40,8 +40,7 @@ export function json(value: unknown): Json {
   try {
     text = JSON.stringify(value);
   } catch {
-    // the error below replaces the TypeError, whose message depends on the version of V8 and may quote the
-    // value
+    // ignore the TypeError, whose message may quote the value: E_DB_PARAMETER is thrown below
   }
   if (text === undefined)
     throw new SvcError('E_DB_PARAMETER', ['json()', `a value without a JSON form: ${shown(value)}`]);

@@ -80,7 +80,7 @@ async function releasePostgresRunner(connection: Connection): Promise<void> {
   try {
     await connection.scalar(`select pg_advisory_unlock(${POSTGRES_RUNNER})`, [], undefined);
   } catch {
-    // the session has ended, so the server has released its locks
+    // ignore the error: the session has ended, so the server has released its locks
   }
 }
 
@@ -196,6 +196,6 @@ async function releaseLock(connection: Connection): Promise<void> {
   try {
     await connection.scalar(`select release_lock(${MYSQL_NAME})`, [], undefined);
   } catch {
-    // the connection has ended, so the server has released its locks
+    // ignore the error: the connection has ended, so the server has released its locks
   }
 }

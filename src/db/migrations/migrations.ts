@@ -235,7 +235,7 @@ export class Migrator {
     signal: AbortSignal | undefined,
   ): Promise<MigrationState | undefined> {
     const { dialect } = this.#database;
-    // limitOf() always returns a limit when it gets a timeout
+    // not undefined, because limitOf() always returns a limit when it gets a timeout
     const limit = limitOf({ signal, timeoutMs: this.#lockMs }, 0, this.#clock)!;
     if (await isRunning(connection, dialect)) refuseUnfinished(await readApplied(connection, dialect));
     let found: Applied | undefined;
@@ -312,8 +312,8 @@ export class Migrator {
           this.#clock.monotonicMs() + POLL_MS > limit.deadlineMs
         )
           throw error;
-        // read and choose once more when no process runs the migration, because it may have ended after the
-        // read
+        // if no process runs the migration, read the table once more: the process may have ended after the
+        // last read
         isDead = !(await isRunning(connection, dialect));
         if (!isDead) await this.#clock.sleep(POLL_MS, limit.signal);
       }

@@ -111,7 +111,7 @@ export function nextOf(migrations: readonly Migration[], rows: readonly Applied[
   for (const { id, checksum, up } of migrations) {
     const row = byId.get(id);
     if (row !== undefined && row.checksum !== checksum)
-      // not null, because refuseUnfinished() has thrown for rows without a time
+      // `applied_at` is not null, because refuseUnfinished() throws if a row has no time
       throw new SvcError('E_MIGRATION_CHANGED', [up.origin, row.applied_at!]);
   }
   const next = migrations.find(({ id }) => !byId.has(id));

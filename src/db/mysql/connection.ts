@@ -121,7 +121,7 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
     try {
       await this.runner.flight(beginTexts(this.#options.dialect, options), limit);
     } catch (error) {
-      // the server may already have set the isolation level, which would then apply to the next transaction
+      // the server may have set the isolation level before the error: the next transaction would get it
       if (options.isolation !== undefined) this.destroy();
       throw error;
     }
@@ -254,7 +254,7 @@ function sessionTexts({ isStrict, isReadOnly, parameters }: MySqlConnectionOptio
     ...(isStrict && parameters['sql_mode'] === undefined
       ? [`sql_mode = concat(@@sql_mode, ',${STRICT}')`]
       : []),
-    // the values contain no quotes, because url.ts refuses them
+    // the values need no escaping, because url.ts refuses values that contain quotes
     ...Object.entries(parameters).map(
       ([name, value]) => `${name} = ${/^-?\d+(?:\.\d+)?$/.test(value) ? value : `'${value}'`}`,
     ),

@@ -88,7 +88,7 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
       await this.#settle();
     if (error !== undefined) throw error.errno === INTERRUPTED ? (canceling?.reached ?? error) : error;
     if (canceling?.wasRequested === true && exchange.plan !== undefined && READS.test(exchange.sql))
-      // the statement was canceled because of the limit, although the server reports no error
+      // the server reports no error, although the statement was canceled when it reached the limit
       throw canceling.reached!;
     return exchange;
   }

@@ -213,7 +213,7 @@ function namesIn(errno: number, message: string, sql: string | undefined): Names
 function keyIn(message: string, sql: string | undefined): Names {
   const key = /for key '((?:[^']|'')*)'$/.exec(message)?.[1];
   const dot = key?.indexOf('.') ?? -1;
-  // a name with a dot consists of a table and its key
+  // without a dot, the message names only the key, and the table is read from the statement
   return dot === -1
     ? { table: writtenTable(sql)?.table, constraint: key }
     : { table: key!.slice(0, dot), constraint: key!.slice(dot + 1) };

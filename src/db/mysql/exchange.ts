@@ -197,7 +197,7 @@ export class Exchange extends ServerExchange<RowPlan> {
 
   #onDefinition(bytes: Buffer, at: number, end: number): boolean {
     if (bytes[at] === REPLY.error) return this.#onError(bytes, at, end);
-    // descriptions of parameters have no useful content
+    // ignore the descriptions of parameters, which have no useful content
     if (!this.#areParameters) this.#onColumn(bytes, at, end);
     if (--this.#lacking > 0) return false;
     if (!this.#areParameters && !this.#isSame && this.#isWanted)

@@ -164,7 +164,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   /** Passes all packets after the login to `onPacket`, including those that have already arrived. */
   handOver(onPacket: OnPacket): void {
     this.reader.onPacket = onPacket;
-    // sequence 0, because these packets belong to no request
+    // the sequence number is 0, because these packets belong to no request
     for (const packet of this.inbox.splice(0)) onPacket(packet, 0, packet.length, 0);
   }
 
@@ -294,7 +294,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       this.#unspoken = this.#refusal(
         `the account uses the authentication plugin "${UNSPOKEN}", which this client does not support: give the account the plugin parsec, caching_sha2_password or mysql_native_password`,
       );
-      // send a dummy signature, so that an account with two methods can continue with the other one
+      // send a dummy signature: the server then tries the second plugin of an account that has two
       return this.#answer(new Uint8Array(NO_SIGNATURE_BYTES));
     }
     this.#unspoken = undefined;
@@ -324,7 +324,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     if (this.#isPrivate()) return this.#answer(this.#inTheClear(password));
     if (this.#options.serverPublicKey === undefined) {
       this.#checkRetrieval();
-      this.#answer(Buffer.of(ASK_KEY_SHA256)); // the server sends its key in AuthMoreData
+      this.#answer(Buffer.of(ASK_KEY_SHA256)); // the server then sends its public key in AuthMoreData
     } else await this.#encrypted(password, undefined);
   }
 

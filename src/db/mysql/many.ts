@@ -112,10 +112,9 @@ export async function insertRows(
 function rowInsertOf(sql: string, placeholders: number): RowInsert | undefined {
   const match = ROW_INSERT.exec(sql);
   if (match === null || placeholders === 0) return undefined;
-  // the pattern captures both groups
+  // the cast is safe: both groups of the pattern are captured in every match
   const [, head, group] = match as unknown as readonly [string, string, string];
-  // if the group has as many question marks as the statement has placeholders, each of these question marks
-  // is a placeholder
+  // with equal counts, each question mark in the group is a placeholder, and not part of a text or comment
   return group.split('?').length - 1 === placeholders ? { head, group, perRow: placeholders } : undefined;
 }
 
@@ -190,7 +189,8 @@ function joined(rows: readonly Params[], perRow: number, before: number): Params
   for (let index = 0; index < rows.length; index++) {
     const row = rows[index]!;
     if (row.length !== perRow) refuseCount(perRow, row.length, before + index + 1);
-    for (let column = 0; column < perRow; column++) values.push(row[column]!); // the writer refuses undefined
+    // the value may be undefined, although the types exclude it: the writer refuses undefined
+    for (let column = 0; column < perRow; column++) values.push(row[column]!);
   }
   return values;
 }
@@ -257,7 +257,7 @@ async function runAll(
       if (statement.id === undefined) return undefined;
       for (let index = statements.length - 1; index >= 0; index--) {
         if (!runner.statements.isClosing(statements[index]!)) continue;
-        statements.splice(index, 1); // the cache was full and has evicted this statement
+        statements.splice(index, 1); // the full cache has evicted this statement
         firsts.splice(index, 1);
       }
       if (statements.push(statement) > MAX_KINDS) runner.release(sql, firsts.shift()!, statements.shift()!);
@@ -271,10 +271,10 @@ async function runAll(
     isStale = error instanceof DatabaseError && isStaleStatement(error);
     throw error;
   } finally {
-    // `firsts` has one element for each statement
     statements.forEach((statement, index) => {
+      // `firsts` has one element for each statement
       runner.release(sql, firsts[index]!, statement);
-      // the rows cannot be read twice, so only the next call prepares the statement again
+      // no retry in this call, because the rows cannot be read twice: the next call prepares anew
       if (isStale) runner.forget(sql, firsts[index]!);
     });
   }

@@ -508,7 +508,7 @@ async function withKeyColumns(
   try {
     const schema = writtenTable(error.sql)?.schema ?? null;
     const rows = await ask(COLUMNS, [schema, table, constraint]);
-    // if the key has an expression instead of a column, the name is NULL
+    // the name is NULL for a part of the key that is an expression instead of a column
     const columns = rows.map(([name]) => name).filter((name) => typeof name === 'string');
     const { message, errno, sqlstate, sql } = error;
     return new UniqueViolation(message, { errno, sqlstate, sql, table, constraint, columns });

@@ -52,7 +52,7 @@ export function writeParams(
   withoutLarge: boolean = false,
 ): void {
   const nulls = writer.reserve((params.length + 7) >> 3);
-  writer.byte(1); // the types of the values follow
+  writer.byte(1); // 1 announces that the types of the values follow
   const types = writer.reserve(2 * params.length);
   for (let index = 0; index < params.length; index++) {
     const value: unknown = params[index];
@@ -98,7 +98,7 @@ export function isLarge(value: unknown): value is string | Json | Bytes {
 /** Returns the bytes of a value that is sent in chunks. */
 export function largeBytesOf(value: string | Json | Bytes): Uint8Array {
   if (typeof value === 'string') return Buffer.from(value);
-  // isLarge() is true only for text and for bytes
+  // bytesOf() does not return undefined, because only text and bytes are sent in chunks
   return value instanceof Json ? Buffer.from(value.text) : bytesOf(value)!;
 }
 

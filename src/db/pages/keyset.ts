@@ -343,7 +343,7 @@ function readCursor(keys: Keyring, order: string, text: string): Cursor {
   const [way, ...values] = JSON.parse(Buffer.from(payload, 'base64url').toString()) as readonly [
     string,
     ...Written[],
-  ]; // the signature proves that this application wrote the JSON, so its format is right
+  ]; // the cast is safe: the signature proves that this application wrote the JSON
   return { isForward: way === 'next', position: values.map(valueOf) };
 }
 

@@ -68,7 +68,7 @@ class ArrayReader {
       const character = this.#text[this.#at];
       if (character !== '"' && character !== '\\') continue;
       value += this.#text.slice(from, this.#at);
-      from = ++this.#at; // the next slice begins with the character after the backslash
+      from = ++this.#at; // after a backslash, the next slice begins with the escaped character
       if (character === '"') return this.#element(value);
     }
     return undefined;

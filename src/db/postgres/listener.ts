@@ -96,7 +96,8 @@ export class PostgresListener {
 
   async #unlisten(channel: string): Promise<void> {
     if (this.#channels.size === 0) return this.#end();
-    if (this.#channels.has(channel)) return; // another listener of the channel was added meanwhile
+    // continue to listen, because a new listener of the channel was added meanwhile
+    if (this.#channels.has(channel)) return;
     await guarded(
       () => this.#session?.script(`unlisten ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS)),
       // ignore the error: UNLISTEN fails if the connection is lost, and then LISTEN has ended, too

@@ -57,7 +57,7 @@ export async function writeMany(
     await writePairs(conversation, types, many, exchange);
   } catch (error) {
     failure = { error };
-    // cause an error that undoes this request; inside a transaction, the caller rolls back instead
+    // an error on the server undoes this request; in a transaction, the rollback of the caller does it
     if (wasIdle) writer.execute(NO_PORTAL, 0);
   }
   writer.sync();

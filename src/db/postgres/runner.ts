@@ -223,7 +223,8 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
         (await this.run(CAN_COPY, [table], limit, 'lists', asLists)).some(([can]) => can !== true)
       )
         return await this.many(text, all, limit);
-      const { oids } = await this.#described(text, limit); // if this throws, INSERT would throw the same error
+      // an error of this call needs no fallback to INSERT, because INSERT would throw the same error
+      const { oids } = await this.#described(text, limit);
       while (this.mustWait) await this.turn();
       this.check(text, limit);
       return await this.exclusively(() =>
@@ -463,7 +464,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     // `parameterOids` is set, because the server has described the statement
     await this.#learn(exchange.parameterOids!, exchange.plan, limit);
     if (known === undefined) return { oids: exchange.parameterOids!, plan: exchange.plan };
-    // another caller has prepared the same text meanwhile, so close the statement that it has prepared
+    // close the statement that another caller has prepared for the same text meanwhile
     if (known.name !== '') this.statements.closeHandles(known.name);
     known.name = name;
     return this.#remember(known, exchange.parameterOids, exchange.plan);

@@ -220,10 +220,7 @@ export class PostgresTypes {
     }
   }
 
-  /**
-   * Returns a type with the application's own parser and encoder for its name, if the application has set
-   * them.
-   */
+  /** Adds the parser and encoder that the application has set for the type, if there are any. */
   #owned(type: PostgresType): PostgresType {
     const own = this.#own?.get(type.name);
     if (own === undefined) return type;

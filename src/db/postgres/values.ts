@@ -243,7 +243,7 @@ function writeDate(writer: MessageWriter, value: Date, index: number, oid: numbe
   if (Number.isNaN(value.getTime())) return parameterIssue(value);
   if (oid === OID.timestamptz || oid === OID.timestamp)
     return isBinary(writer, index, writer.valueInt64(...microsOf(value)));
-  // for a JSON column, do not convert the text to a JSON string, because only json() marks a value as JSON
+  // for a JSON column, the text is not quoted as a JSON string: only json() marks a value as JSON
   writer.valueText(oid === OID.date ? dateTextOf(value) : instantText(value));
   return undefined;
 }
@@ -290,7 +290,7 @@ function jsonText(value: object): string | undefined {
   try {
     return JSON.stringify(value);
   } catch {
-    return undefined; // a cycle or a bigint; ignore the error, whose message may contain the value
+    return undefined; // the object has a cycle or a bigint; the message of the error may quote it
   }
 }
 

@@ -148,8 +148,8 @@ export class RedisConnection {
     } catch (error) {
       if (!(error instanceof RedisError && error.reply === 'EXECABORT' && refused instanceof Error))
         throw error;
-      // not a RedisError but another class: the server refuses all such commands, for example because it is a
-      // replica or is loading its data
+      // an error of another class says why the server refuses all such commands: for example, it is a replica
+      // or is loading its data
       if (!(refused instanceof RedisError)) throw refused;
       error.message += ` (${refused.message})`;
       throw error;
@@ -295,7 +295,7 @@ export class RedisConnection {
     this.#first = waiter.next;
     if (this.#first === undefined) this.#last = undefined;
     this.#pending--;
-    // otherwise a finished command whose object is still referenced would keep all later commands in memory
+    // without this statement, a finished command that is still referenced would keep later commands in memory
     waiter.next = undefined;
     if (value instanceof RespError) waiter.reject(redisError(value, waiter.name));
     else waiter.resolve(plain(value, waiter));

@@ -61,8 +61,9 @@ export class RedisRoomBus implements RoomBus {
         if (isOver) return;
         isOver = true;
         if (--this.#count > 0) return;
-        // set by the first call of subscribe(); errors are ignored, because the client may be closed
+        // set, because the first call of subscribe() sets it
         const listening = this.#listening!;
+        // errors are ignored, because the client may be closed
         void this.#inTurn(async () => (await listening)[Symbol.asyncDispose]()).catch(() => undefined);
       },
     };

@@ -102,7 +102,7 @@ export class SqliteConnection implements Connection {
       while (next.done !== true) {
         const until = count + MANY_ROWS;
         const done = this.#attempt(sql, limit, () => {
-          // after a lock error, a retry continues with the row that failed, which `next` still contains
+          // a retry after a lock error continues with the row that failed, because `next` still contains it
           for (; next.done !== true && count < until; next = source.next()) {
             affectedRows += statement.affect(statement.encode(next.value, count + 1));
             count++;
@@ -130,7 +130,7 @@ export class SqliteConnection implements Connection {
     this.#streams.add(cursor);
     try {
       let next = await this.#attempt(sql, limit, () => {
-        // after a lock error, a retry starts again at the first row, because no row was returned yet
+        // a retry after a lock error starts again at the first row, because no row was returned yet
         batches = statement.batches(inputs);
         return batches.next();
       });

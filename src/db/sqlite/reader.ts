@@ -81,8 +81,7 @@ class SqliteReader implements Connection {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
     if (child.pid === undefined) {
-      // fork() failed, for example because no file descriptors are free. Then the event "error" follows soon,
-      // and the event "exit" is never emitted
+      // fork() failed, for example because no file descriptors are free: the event "error" follows
       const [cause] = await once(child, 'error');
       throw new errors.ConnectionLost('The SQLite reader process cannot be started', {
         sqlstate: '08006',

@@ -96,7 +96,7 @@ export class SqliteStatement {
     if (kind === 'insert') return this.#insert(inputs);
     if (kind === 'with') return this.#with(inputs);
     const { changes } = this.#run(inputs);
-    // report no counts, because SQLite still has the counts of an earlier statement
+    // for a statement of another kind, `changes` still counts the rows of an earlier statement
     return { affectedRows: kind === 'update' ? changes : 0, lastInsertId: undefined };
   }
 
@@ -164,7 +164,7 @@ export class SqliteStatement {
 
   #row(values: unknown[]): Row {
     const names = (this.#names ??= this.#readNames());
-    // 'bigint', because a bigint that a custom type has returned must not be converted
+    // 'bigint' converts nothing: a bigint may be the result of a custom type
     return this.#parsers === undefined
       ? rowOf(names, values, this.#int8)
       : rowOf(names, this.#decode(values), 'bigint');
@@ -219,7 +219,7 @@ export class SqliteStatement {
   #run(inputs: readonly SqliteInput[]): { readonly changes: number; readonly lastInsertRowid: number } {
     this.#readBigInts(false);
     try {
-      // the counts are numbers, because bigints are switched off above
+      // the cast is safe: bigints are switched off above, so the counts are numbers
       return this.#step(run, inputs) as { changes: number; lastInsertRowid: number };
     } catch (error) {
       if ((error as { code?: unknown }).code !== 'ERR_OUT_OF_RANGE') throw error;
@@ -311,7 +311,7 @@ function run(statement: StatementSync, inputs: readonly SqliteInput[]): unknown 
 }
 
 function get(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
-  // one value, usually a key, is the most frequent case
+  // avoid the spread in the most frequent case: one value, usually a key
   return inputs.length === 1 ? statement.get(inputs[0]!) : statement.get(...inputs);
 }
 
@@ -375,7 +375,7 @@ export class SqliteStatements implements Counters {
   }
 
   lastInsertId(): number | bigint | string {
-    // the value is an integer in the form of the option `int8`
+    // the cast is safe: the value is an integer, whose type depends on the option `int8`
     return this.get('select last_insert_rowid()').scalar([]) as number | bigint | string;
   }
 

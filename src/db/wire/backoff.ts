@@ -43,7 +43,7 @@ export class Backoff {
 
   /** Records that an attempt has failed. The attempt began at `startedMs`. */
   fail(startedMs: number, nowMs: number): void {
-    // this attempt overlapped with the last counted failure, so both count as one failure
+    // this attempt began before the pause after the last failure ended, so both count as one failure
     if (startedMs < this.#untilMs) return;
     const longestMs = Math.min(MAX_MS, FIRST_MS * 2 ** this.#failures);
     this.#failures++;

@@ -363,7 +363,7 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     this.first = exchange.next;
     if (this.first === undefined) this.last = undefined;
     else this.first.onFirst?.();
-    // with this reference, a finished exchange would hold all later ones in memory
+    // without this statement, a finished exchange that is still referenced would keep later ones in memory
     exchange.next = undefined;
     exchange.resolve();
   }

@@ -82,7 +82,7 @@ export interface PoolEvent {
 }
 
 /** @internal */
-// Node's types do not know the type of a channel's messages
+// the cast adds the type of the messages, which channel() does not declare
 export const poolEvents: Channel<unknown, PoolEvent> = channel('svc:db:pool') as Channel<unknown, PoolEvent>;
 
 /** A connection of a pool, with the states and methods that the pool uses. */

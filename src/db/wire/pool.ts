@@ -259,7 +259,7 @@ export class Pool<C extends PooledConnection> {
     }
     this.#opening--;
     if (!connection.isBroken && !connection.isStale) return this.#opened(connection);
-    // close the connection here, because #opened() would close it and open the next one without a pause
+    // do not call #opened(), which would close this connection and open the next one without a pause
     connection.destroy();
     this.#failed(
       new ConnectionLost('The server ended the connection, or does not accept writes', { sqlstate: '08001' }),
@@ -317,7 +317,7 @@ export class Pool<C extends PooledConnection> {
     try {
       await this.#deps.clock.sleep(Math.ceil(ms), this.#abort.signal);
     } catch {
-      // the pool was closed, so the pause ends
+      // ignore the error: the pool was closed, so the pause ends
     }
     this.#isPausing = false;
     this.#pump();
@@ -376,7 +376,7 @@ export class Pool<C extends PooledConnection> {
     const { clock } = this.#deps;
     slot.place = 'busy';
     this.#busy++;
-    // destroy() makes `work` reject
+    // when the connection is destroyed, `work` rejects
     const tooLong = clock.after(timeoutMs, () => slot.connection.destroy());
     try {
       await work(limitIn(timeoutMs, clock, this.#abort.signal));
@@ -391,7 +391,7 @@ export class Pool<C extends PooledConnection> {
   #lost(slot: Slot<C>, error: Error): void {
     if (!this.#slots.has(slot.connection)) return;
     this.#reports.lost(error, slot.place);
-    // a lent connection is closed when it is returned, and a busy connection at the end of #prepare()
+    // when a lent connection is returned, it is closed; #prepare() closes a busy connection at its end
     if (slot.place !== 'idle') return;
     const nowMs = this.#deps.clock.monotonicMs();
     if (!slot.wasLent && nowMs - slot.openedMs < YOUNG_MS) this.#filling.fail(slot.openedMs, nowMs);

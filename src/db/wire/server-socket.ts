@@ -227,7 +227,7 @@ function intoOneBuffer(incoming: Incoming): {
     buffer,
     callback: (count) => {
       incoming.take(buffer.subarray(0, count));
-      return true; // true makes the socket continue to read
+      return true; // the return value true makes the socket continue to read
     },
   };
 }

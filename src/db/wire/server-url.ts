@@ -103,7 +103,7 @@ export function parseServerUrl(rest: string, rules: UrlRules, refuse: Refuse): S
   const settings = queryOf(query ?? '', rules, decode, refuse);
   const at = authority.lastIndexOf('@');
   if (authority.indexOf('@') !== at) refuse('write "@" in a name or a password as %40');
-  // the pattern matches every text
+  // exec() does not return null, because the pattern matches every text
   const [, name = '', secret] = /^([^:]*)(?::(.*))?$/s.exec(at === -1 ? '' : authority.slice(0, at))!;
   const one = (key: string, inPlace: string | undefined): string | undefined => {
     const value = settings.get(key);
