@@ -309,11 +309,10 @@ function entropyBits(secret: string): number {
 /*
  * HMAC-SHA-256 of a short text (RFC 2104). It needs two calls of hash(), with prepared key blocks:
  *
- * Formulas:
- *   inner = SHA-256(key ⊕ 3636... || text)      mac = SHA-256(key ⊕ 5c5c... || inner)      blocks of 64 bytes; a longer key is hashed first
+ *   inner = SHA-256(key ⊕ 3636... || text)      mac = SHA-256(key ⊕ 5c5c... || inner)
  *
- * Two calls of hash() take 0.64 of the time of createHmac(), which creates a stream and two native objects
- * for each text
+ * A block has 64 bytes. A longer key is hashed first. Two calls of hash() take 0.64 of the time of
+ * createHmac(), which creates a stream and two native objects for each text
  * (test/bench/parts.mjs --only='HS256 tokens'). The inner hash is a string with one character for each byte,
  * because a Buffer would take longer.
  */
