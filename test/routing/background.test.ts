@@ -149,7 +149,7 @@ for (const [what, end] of Object.entries(FAILURES)) {
   });
 }
 
-test('BackgroundTasks do not run if a later dependency throws or the input is refused', async () => {
+test('BackgroundTasks do not run if a dependency throws after they were added, or if the input is refused', async () => {
   const ran: string[] = [];
   const { Field, Router } = await import('../../src/index.ts');
   const audit = provide({ tasks }, ({ tasks: given }) => {
