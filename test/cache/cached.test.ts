@@ -343,7 +343,7 @@ test('cached() waits for a new call if the result is older than ttlSeconds plus 
   assert.equal(await load(), 2);
 });
 
-test('cached() waits for a refresh that is already running if staleSeconds have passed', async () => {
+test('if staleSeconds have passed while a refresh runs, cached() waits for this refresh', async () => {
   const clock = new ManualClock();
   const { fn, calls } = manual<[], string>();
   const load = cached(fn, { ttlSeconds: 10, staleSeconds: 20, clock });

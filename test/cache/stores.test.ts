@@ -225,7 +225,7 @@ test('during a flood of new keys, MemoryRateLimitStore allows a used-up key only
   assert.ok(allowed <= 2_000 / 100 + 1, `${allowed}`);
 });
 
-test('as long as maxBuckets is not exceeded, MemoryRateLimitStore allows the same generated attempts as without this option', async () => {
+test('as long as there are at most maxBuckets keys, MemoryRateLimitStore gives the same results as a store without this option', async () => {
   for (let seed = 1; seed <= 20; seed++) {
     const random = seeded(seed);
     const clock = new ManualClock();

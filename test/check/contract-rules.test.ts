@@ -236,7 +236,7 @@ test('svc check reports a response schema for status 204, and a route that decla
   ]);
 });
 
-test('svc check reports the path of each text or list without a maximum length in data that every client may send (SVC304)', () => {
+test('for data that every client may send, svc check reports the path of each text or list without a maximum length (SVC304)', () => {
   class Tag extends Schema {
     name = Field(str);
     next = Field(

@@ -373,7 +373,7 @@ test('mcpCall(): too deeply nested arguments are a client error; an argument may
   assert.ok(!lines.some((line) => line.includes('"level":"error"')));
 });
 
-test('mcpCall(): if TrustedHostMiddleware is used, the request of a call has a host that this middleware accepts, also in production', async (t) => {
+test('mcpCall(): in production, the request of a call has a host that TrustedHostMiddleware accepts', async (t) => {
   const { app } = make(t, { env: 'production' });
   app
     .use(new TrustedHostMiddleware({ hosts: ['.example.com'] }))

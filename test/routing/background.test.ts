@@ -212,7 +212,7 @@ test('the 1,001st background task of a request is refused with E_BACKGROUND_FULL
   );
 });
 
-test('BackgroundTasks refuse a task while 10,000 tasks of all requests wait, and accept tasks again after these have run', async () => {
+test('while 10,000 background tasks of all requests wait, a further task is refused; after they have run, tasks are accepted again', async () => {
   const gate = Promise.withResolvers<void>();
   let ran = 0;
   await using it = setUp((app) =>
