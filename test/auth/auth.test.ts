@@ -66,7 +66,7 @@ test("BearerAuth() returns the claims of a token that is signed with the applica
   assert.deepEqual(await response.json(), { me: { sub: 'ada', iat: now, exp: now + 900, scopes: ['a'] } });
 });
 
-test('BearerAuth() accepts tokens of the previous secret; a secret passed as argument is used instead of those in the settings', async () => {
+test('BearerAuth() accepts tokens that are signed with the previous secret; a secret passed as argument is used instead of the secrets in the settings', async () => {
   await using rotated = serving(BearerAuth(), { config: { authSecretPrevious: PREVIOUS } }).client;
   for (const secret of [SECRET, PREVIOUS])
     assert.equal((await rotated.get('/', bearer(tokenOf({}, secret)))).status, 200);
@@ -90,7 +90,7 @@ test('an application with BearerAuth() and no secret does not start, and the err
   });
 });
 
-test('BearerAuth() throws at once for a short secret in its argument, and at start for one in the settings; the error never shows the secret', async () => {
+test('BearerAuth() throws if its argument is a short secret; a short secret in the settings prevents the start, and the error does not show it', async () => {
   assert.throws(() => BearerAuth('short-secret'), { code: 'E_SECRET_WEAK' });
   const { app } = make({ authSecret: 'short-secret' });
   app.get('/', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
@@ -360,7 +360,7 @@ test('requireScopes("a", "b") requires both scopes and names both in a 403; if t
   assert.equal(events.find(({ event }) => event === 'access_denied')!['sub'], 'ada');
 });
 
-test('requireScopes() reads the claim "scopes" (an array) or "scope" (a text), and compares whole words only', async () => {
+test('requireScopes() reads the claim "scopes" (an array) or, if it is absent, the claim "scope" (a text), and compares whole words only', async () => {
   await using client = serving(requireScopes('read')).client;
   const refusing: Record<string, unknown>[] = [
     { scopes: 'admin read' },
@@ -386,7 +386,7 @@ test('requireScopes() reads the claim "scopes" (an array) or "scope" (a text), a
     assert.equal((await client.get('/', bearer(tokenOf(claims)))).status, 200, JSON.stringify(claims));
 });
 
-test('requireRoles("admin") requires an own claim "roles" (not inherited), which is an array of strings and contains exactly "admin"', async (t) => {
+test('requireRoles("admin") requires a claim "roles" that is not inherited, is an array of strings, and contains exactly "admin"', async (t) => {
   await using client = serving(requireRoles('admin')).client;
   for (const claims of [
     { roles: 'superadmin' },
@@ -584,7 +584,7 @@ test('requireIf() rethrows errors of its predicate, and does not call the predic
   assert.equal(asked, 1);
 });
 
-test('requireRoles(), requireScopes() and requireIf() with the option "auth" use the claims and the 401 of that dependency', async () => {
+test('requireRoles(), requireScopes() and requireIf() use the claims and the 401 response of the dependency in their option "auth"', async () => {
   class Account {
     readonly sub = 'eve';
     readonly roles: readonly string[];

@@ -343,7 +343,7 @@ test('cached() waits for a new call if the result is older than ttlSeconds plus 
   assert.equal(await load(), 2);
 });
 
-test('cached() waits for a refresh that is already running if staleSeconds have passed', async () => {
+test('if staleSeconds have passed while a refresh runs, cached() waits for this refresh', async () => {
   const clock = new ManualClock();
   const { fn, calls } = manual<[], string>();
   const load = cached(fn, { ttlSeconds: 10, staleSeconds: 20, clock });
@@ -685,7 +685,7 @@ test('cached() rejects a caller with the error of the function, also if the call
   await assert.rejects(load(new AbortController().signal), /down/);
 });
 
-test('while as many calls run as maxFlights allows, cached() makes a separate call for each further caller, and starts no refresh', async () => {
+test('while maxFlights calls run, cached() makes a separate call for each caller with another key, and starts no refresh', async () => {
   const clock = new ManualClock();
   const { fn, calls } = manual<[number], number>();
   const load = cached(fn, { maxFlights: 1, ttlSeconds: 1, staleSeconds: 60, clock });

@@ -72,7 +72,7 @@ test('MemoryRecordStore removes at most two expired records with each write', as
   assert.equal(store.size, 99);
 });
 
-test('MemoryRecordStore gives the same results as a Map with deadlines, over generated operations', async () => {
+test('for generated operations, MemoryRecordStore gives the same results as a Map whose entries have deadlines', async () => {
   for (let seed = 1; seed <= 20; seed++) {
     const random = seeded(seed);
     const clock = new ManualClock();
@@ -168,7 +168,7 @@ test('for generated attempts, MemoryRateLimitStore gives the same results as GCR
   }
 });
 
-test('MemoryRateLimitStore evicts the bucket that allows its full limit again before all others', async () => {
+test('when MemoryRateLimitStore is full, it evicts the bucket that is the first to allow its full limit again', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 100, periodMs: 100_000 };
@@ -193,7 +193,7 @@ test('MemoryRateLimitStore keeps a used-up bucket during a flood of other keys, 
   assert.equal(store.take('victim', rule).isAllowed, false);
 });
 
-test('if all buckets are used up, MemoryRateLimitStore allows a key one attempt, however many new keys make attempts in between', async () => {
+test('if all buckets are used up, MemoryRateLimitStore allows a key only one attempt, even if new keys make attempts between the attempts of this key', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 5, periodMs: 60_000 };
@@ -225,7 +225,7 @@ test('during a flood of new keys, MemoryRateLimitStore allows a used-up key only
   assert.ok(allowed <= 2_000 / 100 + 1, `${allowed}`);
 });
 
-test('as long as maxBuckets is not exceeded, MemoryRateLimitStore allows the same generated attempts as without this option', async () => {
+test('as long as there are at most maxBuckets keys, MemoryRateLimitStore gives the same results as a store without this option', async () => {
   for (let seed = 1; seed <= 20; seed++) {
     const random = seeded(seed);
     const clock = new ManualClock();

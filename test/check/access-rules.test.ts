@@ -31,7 +31,7 @@ test('svc check reports routes that change data without a guard, unless the rout
   assert.deepEqual(subjects(app, 'SVC201').sort(), ['DELETE /d', 'POST /a', 'PUT /a']);
 });
 
-test('svc check reports a method if another method of the same path changes less but has stricter access rules (SVC203)', () => {
+test('svc check reports a method that changes more than another method of the same path, but has weaker access rules (SVC203)', () => {
   const app = quiet()
     .get('/a', someone, handler)
     .post('/a', { public: true }, handler)
@@ -46,7 +46,7 @@ test('svc check reports a method if another method of the same path changes less
   ]);
 });
 
-test('svc check accepts methods with equal or stronger access rules, routes without guards, and methods of different paths (SVC203)', () => {
+test('svc check accepts a method if its guard is stricter or cannot be compared, if it has no guard, or if no other method has its path (SVC203)', () => {
   const app = quiet()
     .get('/a', someone, handler)
     .post('/a', handler)

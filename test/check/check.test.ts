@@ -34,7 +34,7 @@ const rule = (parts: Partial<Rule> = {}): Rule => ({
   ...parts,
 });
 
-test('for an application without mistakes, Svc.check() is ok and has no findings, even if it is called again', () => {
+test('for an application without mistakes, Svc.check() returns ok: true and no findings, even when it is called again', () => {
   const app = make().get('/a', handler).post('/a', { public: true }, handler);
   const report = app.check();
   assert.deepEqual([report.schemaVersion, report.ok, report.suppressed], [1, true, []]);
@@ -80,7 +80,7 @@ test('compileAll() throws an error that contains exactly the findings of check()
   );
 });
 
-test('rules that only warn run at each check(), but at the start of an application only if an entry in the option "allow" of a route may have expired', () => {
+test('rules that only warn run at each check(); when an application starts, they run only if an entry in the option "allow" of a route may have expired', () => {
   const twins = (until?: string): Svc => {
     const app = make({ clock: new ManualClock(Date.UTC(2026, 10, 22)) })
       .get('/a', handler)

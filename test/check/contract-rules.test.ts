@@ -61,7 +61,7 @@ test('svc check requires no response schema if only a callback inside the handle
   assert.deepEqual(subjects(app, 'SVC302'), ['GET /list']);
 });
 
-test('svc check requires no response schema for a value computed from an object, and for an object that a local method returns (SVC302)', () => {
+test('svc check requires no response schema for a value computed from an object, or for an object that a local method returns (SVC302)', () => {
   const rows = [{ a: 'x' }];
   const app = quiet()
     .get('/pick', ({ req }) => ({ de: 'Hallo', en: 'Hello' })[req.path === '/' ? 'de' : 'en'])
@@ -191,7 +191,7 @@ test('svc check accepts error replies that have no schema (SVC302)', () => {
   );
 });
 
-test('svc check reports an error if a response field at any depth is named like a secret, unless it is marked "secret" or the route issues secrets (SVC302)', () => {
+test('svc check reports an error if a response field at any depth is named like a secret, unless the field is marked "secret" or the route issues secrets (SVC302)', () => {
   class User extends Schema {
     name = Field(str, { maxLength: 9 });
     passwordHash = Field(str, { maxLength: 9 });
@@ -236,7 +236,7 @@ test('svc check reports a response schema for status 204, and a route that decla
   ]);
 });
 
-test('svc check reports the path of each text or list without a maximum length in data that every client may send (SVC304)', () => {
+test('for data that every client may send, svc check reports the path of each text or list without a maximum length (SVC304)', () => {
   class Tag extends Schema {
     name = Field(str);
     next = Field(

@@ -34,7 +34,7 @@ test('svc check reports stack traces and API documents that are public in produc
   );
 });
 
-test('svc check warns of an application in production without security headers or without a content security policy (SVC211)', () => {
+test('in production, svc check warns of an application that lacks security headers or a content security policy (SVC211)', () => {
   assert.deepEqual(subjects(quiet().get('/', handler), 'SVC211'), ['the application']);
   assert.deepEqual(
     subjects(
@@ -55,7 +55,7 @@ test('svc check warns of an application in production without security headers o
   );
 });
 
-test('svc check reports CORS origins without TLS in production, and origin functions that allow every site to send cookies (SVC206)', () => {
+test('in production, svc check reports CORS origins without TLS, and origin functions that allow every site to send cookies (SVC206)', () => {
   const cors = (
     options: ConstructorParameters<typeof CORSMiddleware>[0],
     env: 'production' | 'development' = 'production',
@@ -146,7 +146,7 @@ test('svc check reports a HEAD handler that differs from the GET handler, and an
   ]);
 });
 
-test('svc check reports a second exception handler for the same class, at the line of the second one (SVC123)', () => {
+test('if one class has two exception handlers, svc check reports the second handler at its line (SVC123)', () => {
   const app = quiet()
     .exceptionHandler(NotFound, () => 'x')
     .exceptionHandler(Error, () => 'x');

@@ -43,7 +43,7 @@ test('svc check reports an unanchored regular expression that is declared outsid
   assert.match(messages[0]!, /https:\/\/shop\.example\.svc-check\.invalid/);
 });
 
-test('svc check accepts an asynchronous CORS origin function that compares whole names, rejects, or reads the request (SVC206)', async () => {
+test('svc check accepts an asynchronous CORS origin function that compares whole names, one that rejects, and one that reads the request (SVC206)', async () => {
   for (const origins of [
     async (origin: string) => Promise.resolve(origin === 'https://acme.example'),
     async () => Promise.reject<boolean>(new Error('no database')),

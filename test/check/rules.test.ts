@@ -75,7 +75,7 @@ test('each rule of the catalogue has the severity that test/support/severities.t
   ); // the OAuth plugin adds SVC209
 });
 
-test('when a route requires a session and has no session middleware, the application does not start, with or without other middleware', async () => {
+test('if a route requires a session and has no session middleware, the application does not start, even if the route has other middleware', async () => {
   for (const use of [undefined, [new RequestIDMiddleware()]]) {
     const app = make().get(
       '/me',
@@ -172,7 +172,7 @@ function paths(prefix: string, most: number): string[] {
   return all;
 }
 
-test('for random tables of routes, svc check reports a route exactly if no path of a few segments reaches the route (SVC102)', () => {
+test('for random tables of routes, svc check reports a route exactly if none of the generated paths reaches the route (SVC102)', () => {
   const random = seeded(102);
   const pick = <T>(from: readonly T[]): T => from[random(from.length)]!;
   const all = [...paths('', 2), ...paths('/f', 4)];
@@ -259,7 +259,7 @@ test('svc check warns of two paths that differ only in case or in a final slash,
   assert.deepEqual(brief(own), [['SVC103', 'GET /healthz/', at]]);
 });
 
-test('svc check accepts equal paths with different methods, and paths that differ in converters or in words (SVC103)', () => {
+test('svc check accepts paths that differ only in case if their methods differ, and paths whose converters or words differ (SVC103)', () => {
   assert.deepEqual(
     brief(
       make()
@@ -283,7 +283,7 @@ function bob(): string {
   return 'bob';
 }
 
-test('svc check warns when a route and its router declare dependencies with the same name that different functions make (SVC113)', () => {
+test('svc check warns when a route and its router declare dependencies of one name with different functions (SVC113)', () => {
   const router = new Router({ deps: { me: Depends(alice) } });
   const at = line() + 1;
   router.route('/a', ['GET', 'POST'], { me: Depends(bob) }, ({ me }) => me);
@@ -493,7 +493,7 @@ test('when a secret can be guessed, svc check reports an error, but the applicat
   }
 });
 
-test('svc check also examines the secret "authSecretPrevious" (SVC205), and accepts the variable SVC_AUTH_SECRET_PREVIOUS (SVC401)', (t) => {
+test('svc check also examines the secret "authSecretPrevious" (SVC205), and accepts the environment variable SVC_AUTH_SECRET_PREVIOUS (SVC401)', (t) => {
   process.env['SVC_AUTH_SECRET_PREVIOUS'] = 'y'.repeat(32);
   t.after(() => {
     delete process.env['SVC_AUTH_SECRET_PREVIOUS'];

@@ -136,7 +136,7 @@ for (const [args, expected] of [
   });
 }
 
-test('svc check --output writes reports to files and creates missing folders; it does not change the standard output', async (t) => {
+test('svc check --output writes reports to files, creates missing folders, and leaves standard output unchanged', async (t) => {
   const cwd = project(t, { 'app.ts': MISTAKEN });
   const { status, stdout } = await svc(
     [
@@ -174,7 +174,7 @@ test('svc check --output writes reports to files and creates missing folders; it
   assert.equal(readFileSync(join(cwd, 'check.txt'), 'utf8'), stdout);
 });
 
-test('svc check --format junit reports findings at or above --fail-level as failed test cases', async (t) => {
+test('svc check --format junit writes a failed test case for each finding at or above --fail-level', async (t) => {
   const { stdout } = await svc(['check', 'app.ts', ...SKIP, '--format', 'junit', '--fail-level', 'warning'], {
     cwd: project(t, { 'app.ts': MISTAKEN }),
   });
@@ -539,7 +539,7 @@ test('svc check reports findings with line and column in TypeScript and JavaScri
   }
 });
 
-test('a comment "svc-allow" suppresses findings about source code, middleware and settings until the end of the date in the comment', async (t) => {
+test('a comment "svc-allow" suppresses findings about source code, middleware and settings until the end of the day that the comment names', async (t) => {
   const app = (comment: string): string =>
     `import { HTMLResponse, Svc } from 'svc';\n// svc-allow SVC208: read by our own team only\nexport const app = new Svc({ config: { debug: true } });\napp.get('/', {}, ({ query }) => new HTMLResponse('<p>' + query.name)); ${comment}\n`;
   const allowed = await check(t, {
@@ -584,7 +584,7 @@ test('svc check skips a source file that is not JavaScript, and still reads the 
 
 // ── known findings, and the extent of a check ──
 
-test('svc check --known writes the present findings to a file, reports only new ones from then on, and removes fixed ones from the file', async (t) => {
+test('svc check --known writes the current findings to a file; later runs report only new findings, and remove fixed findings from the file', async (t) => {
   const page = (path: string, name: string): string =>
     `app.get('${path}', {}, ({ query }) => new HTMLResponse('<p>' + query.${name}));\n`;
   const head = `import { HTMLResponse, Svc } from 'svc';\nexport const app = new Svc();\n`;
@@ -615,7 +615,7 @@ test('svc check --known writes the present findings to a file, reports only new 
   assert.match(unwritable.stderr, /the file "app\.ts\/known\.json" of --known cannot be written: ENOTDIR/);
 });
 
-test('svc check prints the number of checked routes, sockets, tools and files, and the environment', async (t) => {
+test('svc check prints the environment, and how many routes, WebSocket routes, tools and files it checked', async (t) => {
   const files = {
     'app.ts': `${APP}import { a } from './a.ts';\napp.get('/a', a);\napp.websocket('/b', () => undefined);\n`,
     'a.ts': 'export const a = () => 1;\n',

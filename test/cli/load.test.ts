@@ -70,7 +70,7 @@ test('locate() finds a file by its exact name, or else with the extension .ts, .
   }
 });
 
-test('locate() refuses ".", ".." and names that end with a slash as folders, even if a file of that name exists', (t) => {
+test('locate() refuses ".", ".." and names that end with a slash, because they name folders, even if a file has the same name', (t) => {
   const cwd = folder(t, { 'shop.ts': '', 'shop/app.ts': '', 'shop/src.ts': '', 'shop/src/app.ts': '' });
   for (const module of ['.', './', '..', '../shop/', 'src/', 'src/..']) {
     const found = fault('E_LOAD', /it is a folder$/);

@@ -432,7 +432,7 @@ test('if compilation finds only one mistake, svc run also prints the remedy', as
   );
 });
 
-test('svc run --env-file reads the variables before it loads the application, and keeps variables that are already set', async (t) => {
+test('svc run --env-file sets environment variables before it loads the application, and does not change variables that are already set', async (t) => {
   const cwd = project(t, {
     'app.ts': `${APP}console.log(process.env.FROM_FILE, process.env.SET_BEFORE);`,
     'my.env': 'FROM_FILE=file\nSET_BEFORE=file\nSVC_PORT=0\n',
@@ -554,7 +554,7 @@ test('svc run uses the copy of the package "svc" that the application imports', 
   assert.equal((await server.ended).status, 0);
 });
 
-test("svc run uses the application's own copy of the package, also if the command line of this copy is dist/cli.js, as in bundled packages", async (t) => {
+test("svc run uses the application's own copy of the package, even if that copy is bundled and has its command line in dist/cli.js", async (t) => {
   const cwd = projectWithOwnCopy(t, (copy) => {
     rmSync(join(copy, 'dist/cli/main.js'));
     writeFileSync(

@@ -496,7 +496,7 @@ test('svc new --vendor copies exactly the published files, and leaves out develo
     assert.equal(key in manifest, true, key);
 });
 
-test('svc new --vendor also works if the package is inside an archive, in which Yarn stores packages', async (t) => {
+test('svc new --vendor also works if fs.cpSync() fails, which happens if Yarn stores the package in an archive', async (t) => {
   const cwd = folder(t, {
     'archive.cjs': `const fs = require('node:fs'); fs.cpSync = () => { throw Object.assign(new Error('ENOENT'), { code: 'ENOENT' }); }; require('node:module').syncBuiltinESMExports();`,
   });

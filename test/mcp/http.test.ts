@@ -575,7 +575,7 @@ test(
 );
 
 test(
-  "MCP over HTTP, before version 2026-07-28: a request without a session is 400; a changed, expired or ended session, or another client's, is 404",
+  "MCP over HTTP, before version 2026-07-28: a request without a session is answered with 400; a session that is changed, expired, ended or another client's, with 404",
   LIMITED,
   async (t) => {
     const clock = new ManualClock();
@@ -649,7 +649,7 @@ test(
 );
 
 test(
-  "MCP over HTTP, before version 2026-07-28: a session without a token can be used after a login; a session with a subject requires the subject's token",
+  "MCP over HTTP, before version 2026-07-28: a session that began without a token also accepts requests with a token; a session with a subject requires the subject's token",
   LIMITED,
   async (t) => {
     const of = site(t, { deps: { me: Depends(BearerAuth(undefined, { optional: true })) } });
@@ -668,7 +668,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, before version 2026-07-28: if the client sends a cookie, its session belongs to the identity in the cookie',
+  'MCP over HTTP, before version 2026-07-28: if a client sends a cookie, the MCP session belongs to the identity in the cookie',
   LIMITED,
   async (t) => {
     const user = sessionKey<string>('user');
@@ -739,7 +739,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, before version 2026-07-28: an unknown version in the header field is 400; with sessions: false, requests need no session',
+  'MCP over HTTP, before version 2026-07-28: a request with an unknown version in its header field is answered with 400; with sessions: false, requests need no session',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -845,7 +845,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, before version 2026-07-28: versions up to 2025-03-26 accept batches',
+  'MCP over HTTP, before version 2026-07-28: only the versions up to 2025-03-26 accept batches',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -1056,7 +1056,7 @@ test(
 );
 
 test(
-  'an MCP call passes to the route its credentials, header fields that the route reads, those in the option "headers", and no others',
+  'an MCP call passes to the route only the credentials, the header fields that the route reads, and those in the option "headers"',
   LIMITED,
   async (t) => {
     const of = site(t, { headers: ['X-Custom'] });
@@ -1232,7 +1232,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, authorization: the bearer challenge links to the metadata, also next to a DPoP challenge and for a missing scope',
+  'MCP over HTTP, authorization: the bearer challenge links to the metadata, even if a DPoP challenge follows or a scope is missing',
   LIMITED,
   async (t) => {
     const place = 'resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"';
@@ -1497,7 +1497,7 @@ test(
 );
 
 test(
-  'MCP lists may be cached for all clients if they need no token, else for one client; the OpenAPI resource exists only where /openapi.json is served',
+  'MCP lists may be cached for all clients if they need no token, else for one client; the OpenAPI resource exists only if /openapi.json is served',
   LIMITED,
   async (t) => {
     const scope = async (of: Site, headers = {}): Promise<unknown> =>

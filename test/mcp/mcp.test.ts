@@ -90,7 +90,7 @@ test('mcpTools(): every route is a tool, except HEAD routes, static files, endpo
   );
 });
 
-test("mcpTools(): the name is mcp.name, else the route's name, else method and path; characters that are not allowed become _", (t) => {
+test("mcpTools(): the name of a tool is mcp.name, else the route's name, else method and path; characters that are not allowed become _", (t) => {
   const { app } = make(t);
   app
     .get('/a', { name: 'user list' }, () => 1)
@@ -112,7 +112,7 @@ test('mcpTools(): if two tools have the same name, the second gets a number', (t
   );
 });
 
-test('mcpTools(): titles, descriptions and hints come from the options and the method of a route; its option "mcp" overrides them', (t) => {
+test('mcpTools(): titles, descriptions and hints come from the options and the method of a route; the option "mcp" of the route overrides them', (t) => {
   const { app } = make(t);
   app
     .get('/a', { summary: 'Short', description: 'Long' }, () => 1)
@@ -190,7 +190,7 @@ test('mcpTools(): path, query and body form one input object, with constraints a
   });
 });
 
-test('mcpTools(): the body is one separate argument if a name collides, if it allows undeclared fields, or if it is not an object', (t) => {
+test('mcpTools(): the body is one separate argument if a field has the name of another input, or if the body allows undeclared fields or is not an object', (t) => {
   const { app } = make(t);
   app
     .put('/u/{id:int}', { body: User }, () => 1)
@@ -373,7 +373,7 @@ test('mcpCall(): too deeply nested arguments are a client error; an argument may
   assert.ok(!lines.some((line) => line.includes('"level":"error"')));
 });
 
-test('mcpCall(): if TrustedHostMiddleware is used, the request of a call has a host that this middleware accepts, also in production', async (t) => {
+test('mcpCall(): in production, the request of a call has a host that TrustedHostMiddleware accepts', async (t) => {
   const { app } = make(t, { env: 'production' });
   app
     .use(new TrustedHostMiddleware({ hosts: ['.example.com'] }))
@@ -686,7 +686,7 @@ test('app.tool() and app.prompt(): names must have valid characters and be uniqu
   assert.throws(() => app.tool('b', {}, () => 1), { code: 'E_APP_FROZEN' });
 });
 
-test('mcpTools(): unions, choices, recursive types and the type of any value have a schema', (t) => {
+test('mcpTools(): a tagged union is one argument with a definition for each class; literals and lists of any value are arguments, and computed members are not', (t) => {
   const { app } = make(t);
   class Cat extends Schema {
     kind = Field(literal('cat'));

@@ -281,7 +281,7 @@ test("MCP question to the client, version 2026-07-28: an answer that does not fi
   }
 });
 
-test('MCP question to the client, version 2026-07-28: if the client lacks a capability for the question, the answer is 400 with -32021 and the capability', async (t) => {
+test('MCP question to the client, version 2026-07-28: if the client lacks a capability for the question, the response has status 400, code -32021 and the name of the capability', async (t) => {
   const questions: [ClientAbility, (client: ToolClient) => Promise<unknown>, Json][] = [
     ['elicit', (client) => client.elicit(NAME), { elicitation: { form: {} } }],
     [

@@ -206,7 +206,7 @@ test("MCP over stdio, initialize: the result has the server's name and capabilit
   });
 });
 
-test('MCP over stdio, initialize: a request without parameters is refused, and so is a second request', async (t) => {
+test('MCP over stdio, initialize: a request without all parameters is refused, and so is a second initialize request', async (t) => {
   const line = bare(t);
   for (const params of [
     undefined,
@@ -312,7 +312,7 @@ test('LineReader returns the same lines at whatever byte the input is split', ()
   }
 });
 
-test('MCP over stdio: in each version, an unknown method is -32601, and so is a method that only other versions have', async (t) => {
+test('MCP over stdio: each version refuses an unknown method with -32601, and also a method that only other versions have', async (t) => {
   const line = await open(t);
   for (const method of ['nope', 'Tools/list', 'sampling/createMessage', 'constructor', '__proto__'])
     assert.deepEqual(errorOf(await line.ask({ jsonrpc: '2.0', id: 1, method })), [1, -32_601], method);
@@ -324,7 +324,7 @@ test('MCP over stdio: in each version, an unknown method is -32601, and so is a 
     );
 });
 
-test('MCP over stdio, version 2026-07-28: a request without version or capabilities is -32602; an unsupported version is -32022 and lists the supported ones', async (t) => {
+test('MCP over stdio, version 2026-07-28: a request without version or capabilities is refused with -32602; the error for an unsupported version is -32022 and lists the supported versions', async (t) => {
   const line = bare(t);
   const ask = (meta: unknown, method = 'tools/list'): Promise<Json> =>
     line.ask({ jsonrpc: '2.0', id: 1, method, params: { _meta: meta } });
@@ -380,7 +380,7 @@ test("MCP over stdio, version 2026-07-28: results have a type, the server's name
   );
 });
 
-test('MCP over stdio, before version 2026-07-28: results have no metadata of that version, and only versions that define structured content send it, as an object', async (t) => {
+test('MCP over stdio, before version 2026-07-28: results have no metadata of that version; structured content is an object, and is sent only in versions that define it', async (t) => {
   for (const version of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
     const line = await open(t, { version });
     const { tools, ...rest } = (await line.ask({ jsonrpc: '2.0', id: 1, method: 'tools/list' }))[
@@ -513,7 +513,7 @@ test('MCP over stdio, batches: versions up to 2025-03-26 answer a batch with one
   }
 });
 
-test('MCP over stdio, batches: a batch is refused in later versions, and before initialize', async (t) => {
+test('MCP over stdio, batches: version 2025-06-18 refuses a batch, and so does the server before initialize', async (t) => {
   for (const line of [await open(t, { version: '2025-06-18' }), bare(t)])
     assert.deepEqual(errorOf(await line.ask([{ jsonrpc: '2.0', id: 1, method: 'ping' }])), [null, -32_600]);
 });
@@ -858,7 +858,7 @@ test('serve(): invalid streams and signals are refused before the application st
   }
 });
 
-test('MCP over stdio, prompts: a prompt without arguments gets an empty object; if a prompt throws, the error is -32603, and for an HTTP exception -32602', async (t) => {
+test('MCP over stdio, prompts: a prompt without arguments gets an empty object; if a prompt throws, the error is -32602 for an HTTP exception, and -32603 for any other error', async (t) => {
   const app = shop();
   app.prompt('bare', {}, (context) => JSON.stringify((context as { args?: unknown }).args));
   app.prompt('broken', {}, () => {
@@ -901,7 +901,7 @@ test('mcpServer(): the option "headers" sets header fields of every call', async
   });
 });
 
-test('MCP over stdio, before version 2026-07-28: if the version requires an object, a list becomes an object with one member, also in the output schema', async (t) => {
+test('MCP over stdio, before version 2026-07-28: because structured content must be an object, a list becomes the member "result" of an object, also in the output schema', async (t) => {
   const app = shop();
   app.get('/typed', { response: list(int) }, () => [1, 2]);
   const line = await open(t, { app });

@@ -400,7 +400,7 @@ test('the time to mask a text is proportional to its length', () => {
   }
 });
 
-test('createLogger() masks a JSON Web Token from its first character, also after a dash', () => {
+test('createLogger() masks a JSON Web Token from its first character, even if a dash precedes the token', () => {
   const below = seeded(6);
   const parts = ['eyJ', 'eyJabcdefgh', 'abcdefgh', '-', '.', '.', '_', ' ', 'a', '/', '12345678'];
   for (let round = 0; round < 20_000; round++) {

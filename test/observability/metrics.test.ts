@@ -166,7 +166,7 @@ test('a counter ignores amounts that are negative, infinite or NaN, and logs the
   assert.deepEqual(under.events, ['metric_value_refused svc_a', 'metric_value_refused svc_h']);
 });
 
-test('after 1,000 label sets, a metric counts all further ones as "other", and logs this once', () => {
+test('when a metric has 1,000 label sets, it counts all other label sets under the labels "other", and logs this once', () => {
   const under = setUp();
   const counter = under.metrics.counter('svc_a', '', ['user', 'page']);
   for (let index = 0; index < 1_500; index++) counter.add(1, `u${index}`, 'p');
@@ -187,7 +187,7 @@ test('a label value is truncated to 256 characters', () => {
   assert.deepEqual(metrics.snapshot()[0]!.series, [[['x'.repeat(256)], [2]]]);
 });
 
-test('the object that slot(...labels) of a metric returns counts in the series of these labels, also after many series were added', () => {
+test('slot(...labels) of a metric returns an object that counts in the series of these labels, even after many other series were added', () => {
   const { metrics } = setUp();
   const [counter, histogram] = [
     metrics.counter('svc_a', '', ['l']),
@@ -247,7 +247,7 @@ test('mergeMetrics() adds up counters and histograms, and merges each gauge by t
   assert.deepEqual(workers[0]![0]!.series, [[['both'], [1]]]); // merging does not change its inputs
 });
 
-test('if two processes declare a metric differently, mergeMetrics() keeps only the values of the first', () => {
+test('if two processes declare a metric differently, mergeMetrics() keeps only the values of the first process', () => {
   const [one, two] = [setUp().metrics, setUp().metrics];
   one.histogram('svc_h', '', [1]).observe(1);
   two.histogram('svc_h', '', [2]).observe(1);

@@ -74,7 +74,7 @@ test('the option "ops.docs.auth" restricts the document to requests with a token
   assert.throws(() => make({ ops: { docs: { auth: 'short' } } }), { code: 'E_OPTION_RANGE' });
 });
 
-test("an application's own route /openapi.json is a finding while the framework serves its document there, and answers requests if the document is switched off", async () => {
+test("check() reports an application's own route /openapi.json while the framework serves its document there; if the document is switched off, the route answers requests", async () => {
   assert.deepEqual(
     make()
       .get('/openapi.json', () => 'own')

@@ -131,7 +131,7 @@ test('compareOpenapi() ignores renamed path parameters, and reports path paramet
     );
 });
 
-test('compareOpenapi() accepts that a number, boolean or enumeration parameter becomes a string, if the string allows all former texts', () => {
+test('compareOpenapi() accepts that a number, boolean or enumeration parameter becomes a string, if the string allows every value of the former type', () => {
   const asking =
     (query: object): Declare =>
     (app) =>
@@ -181,7 +181,7 @@ test('compareOpenapi() accepts new optional parameters, and reports parameters t
   );
 });
 
-test('compareOpenapi() reports request bodies that no longer accept a value that they accepted before', () => {
+test('compareOpenapi() reports a request body if the later document refuses a value that the earlier document accepts', () => {
   const cases: readonly (readonly [TypeSource, TypeSource, string | undefined])[] = [
     [field(str), field(str, { optional: true }), undefined],
     [field(str, { optional: true }), field(str), "the body's a is now required; it was optional"],
@@ -362,7 +362,7 @@ function sendingChanges(before: object | undefined, after: object | undefined): 
   return callbacks;
 }
 
-test('compareOpenapi() reports removed webhooks and callbacks, and payloads that may have values that were impossible before', () => {
+test('compareOpenapi() reports removed webhooks and callbacks, and payload changes that existing receivers do not expect', () => {
   class Paid extends Schema {
     order = Field(int, { le: 9 });
     note = Field(str, { optional: true });

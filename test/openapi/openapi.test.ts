@@ -118,7 +118,7 @@ test('OpenAPI document: the document has the title, the version and the servers 
   ]);
 });
 
-test('OpenAPI document: the option "openapi" refuses unknown members and members of another type', () => {
+test('OpenAPI document: the option "openapi" refuses unknown members and invalid values', () => {
   for (const openapi of [{ title: 'x' }, { contact: { mail: 'x' } }, { webhooks: { paid: { url: 'x' } } }])
     assert.throws(() => make({ openapi } as SvcOptions), { code: 'E_OPTION_UNKNOWN' });
   for (const openapi of [
@@ -862,7 +862,7 @@ class Invalid extends Schema {
   fields = Field(list(str));
 }
 
-test('OpenAPI document: if an error has an exception handler, its response is documented as the handler declares it, or without content', () => {
+test('OpenAPI document: if an error has an exception handler, its response is documented as the handler declares; if the handler declares none, the response is documented without content', () => {
   const responsesOf = (declare: (app: Svc) => void): Record<string, unknown> => {
     const app = make();
     declare(app);

@@ -271,7 +271,7 @@ test('if every worker dies soon after it starts to serve, svc run --workers exit
   assert.match(stderr, /"event":"workers_gave_up".*5 workers in a row ended/);
 });
 
-test('app.run({ workers }) runs the program in several processes, which also share its port for metrics', async (t) => {
+test('app.run({ workers }) runs the program in several processes, which share the port of the application and the port for metrics', async (t) => {
   const cwd = project(t, {
     'main.ts': `import { Svc } from 'svc';
 const app = new Svc({ ops: { metrics: { port: 0 } } });
@@ -481,7 +481,7 @@ class FakeChild implements Child {
   }
 }
 
-test('after each death of a worker, Workers waits longer before the next start; a time without deaths resets the delay', async () => {
+test('after each death of a worker, the class Workers waits longer before the next start; a time without deaths resets the delay', async () => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const children: FakeChild[] = [];
@@ -520,7 +520,7 @@ test('after each death of a worker, Workers waits longer before the next start; 
   assert.equal(await over, 0);
 });
 
-test('if the replacement of a worker does not serve, Workers keeps the old worker', async () => {
+test('if the replacement of a worker does not serve, the class Workers keeps the old worker', async () => {
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const children: FakeChild[] = [];
@@ -553,7 +553,7 @@ test('if the replacement of a worker does not serve, Workers keeps the old worke
   assert.ok(events.some(({ event }) => event === 'worker_killed'));
 });
 
-test('if a replacement never serves, Workers ends it, keeps the old worker, and begins the next requested renewal', async () => {
+test('if the replacement of a worker never serves, the class Workers ends it, keeps the old worker, and begins the next requested renewal', async () => {
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const children: FakeChild[] = [];
@@ -600,7 +600,7 @@ test('if a replacement never serves, Workers ends it, keeps the old worker, and 
   assert.equal(await over, 0);
 });
 
-test('if Workers is stopped during a renewal, the renewal is not reported as failed', async () => {
+test('if Workers.stop() is called during a renewal, the renewal is not reported as failed', async () => {
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const children: FakeChild[] = [];
@@ -686,7 +686,7 @@ test('after SocketHandoff is closed, it answers waiting connections as soon as n
   await handoff.farewell();
 });
 
-test('WorkerMetrics keeps the counts of workers that have exited, and omits workers that do not respond', async () => {
+test('the class WorkerMetrics keeps the counts of workers that have exited, and omits workers that do not respond', async () => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const metrics = new WorkerMetrics({ clock, log: logger, workers: () => 2 });
@@ -714,7 +714,7 @@ test('WorkerMetrics keeps the counts of workers that have exited, and omits work
   assert.doesNotMatch(rest, /^svc_now/m);
 });
 
-test('WorkerMetrics keeps 1,000 label sets of exited workers, and adds up all others as "other"', async () => {
+test('the class WorkerMetrics keeps 1,000 label sets of exited workers, and adds up all other label sets under the labels "other"', async () => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const metrics = new WorkerMetrics({ clock, log: logger, workers: () => 0 });

@@ -149,7 +149,7 @@ for (const [what, end] of Object.entries(FAILURES)) {
   });
 }
 
-test('BackgroundTasks do not run if a later dependency throws or the input is refused', async () => {
+test('BackgroundTasks do not run if a dependency throws after they were added, or if the input is refused', async () => {
   const ran: string[] = [];
   const { Field, Router } = await import('../../src/index.ts');
   const audit = provide({ tasks }, ({ tasks: given }) => {
@@ -212,7 +212,7 @@ test('the 1,001st background task of a request is refused with E_BACKGROUND_FULL
   );
 });
 
-test('BackgroundTasks refuse a task while 10,000 tasks of all requests wait, and accept tasks again after these have run', async () => {
+test('while 10,000 background tasks of all requests wait, a further task is refused; after they have run, tasks are accepted again', async () => {
   const gate = Promise.withResolvers<void>();
   let ran = 0;
   await using it = setUp((app) =>

@@ -240,7 +240,7 @@ test('route option "body": a body without Content-Type is answered with 415, unl
   }
 });
 
-test('over a socket, a body without Content-Type is answered with 415, sent by length or in chunks, also on routes with middleware and dependencies', async () => {
+test('over a socket, a body without Content-Type is answered with 415, whether its length is declared or it is chunked, also on routes with middleware and dependencies', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   app.post('/plain', { body: int }, ({ body }) => ({ body }));
   app.post('/inside', { body: int, use: [(_req, next) => next()] }, ({ body }) => ({ body }));
@@ -636,7 +636,7 @@ test('if the route option "response" is a list, a returned array is never read a
   assert.deepEqual([read.status, await read.json()], [201, 'x']);
 });
 
-test('if the route option "response" is keyed by status, each status has its own schema, the default is the lowest 2xx, and an undeclared status is a 500', async () => {
+test('if the route option "response" is keyed by status, each status has its own schema, the lowest 2xx is the default, and an undeclared status below 400 becomes a 500', async () => {
   class Missing extends Schema {
     error = Field(str);
   }
@@ -668,7 +668,7 @@ test('if the route option "response" is keyed by status, each status has its own
   assert.match(JSON.stringify(it.events), /GET \/undeclared.*declares no type for the status 203/);
 });
 
-test('if a handler returns an HttpResponse, alone or with a status beside it, the route option "response" does not apply', async () => {
+test('if a handler returns a response object, alone or in reply() with a status, the route option "response" does not apply', async () => {
   await using it = setUp((app) => {
     app.get('/own', { response: Account }, () => new TextResponse('own', { status: 203 }));
     app.get('/web', { response: Account }, () => new Response('web', { status: 203 }));

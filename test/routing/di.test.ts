@@ -1360,7 +1360,7 @@ test('if a dependency without an explicit scope needs a dependency of scope "han
   assert.deepEqual(order, ['outer', 'middle', 'inner']);
 });
 
-test('a dependency may need dependencies of wider scope, and one function may have two scopes if cache is false', async () => {
+test('a dependency may need dependencies of a wider scope; one function may be used in two scopes if cache is false', async () => {
   const pool = provide({}, function* () {
     yield { id: 7 };
   });

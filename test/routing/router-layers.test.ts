@@ -30,7 +30,7 @@ function traced(steps: string[], name: string): MiddlewareFunction {
   };
 }
 
-test('Router.use() applies to the routes of this router and of nested routers, from the outside in, and to no other routes', async () => {
+test('Router.use() applies to the routes of this router and of its nested routers, and to no others; middleware of outer routers runs first', async () => {
   const steps: string[] = [];
   const app = new Svc();
   const outer = new Router({ prefix: '/outer' });

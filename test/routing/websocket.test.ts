@@ -436,7 +436,7 @@ for (const listen of [false, true])
       assert.equal((await refusal(client, '/bug')).status, 500);
     });
 
-    test('a WebSocket route cleans up dependencies of scope "handler" before the 101 response, and of scope "request" after the socket closes', async (t) => {
+    test('a WebSocket route cleans up dependencies of scope "handler" before the 101 response, and those of scope "request" after the socket closes', async (t) => {
       const { app } = make();
       const events: string[] = [];
       const over = Promise.withResolvers<void>();
@@ -616,7 +616,7 @@ for (const listen of [false, true])
       assert.equal(errors.length, 1);
     });
 
-    test('if a WebSocket handler throws, the socket closes with 1011 and one log line for a bug, and with 1008 for an HTTP exception', async (t) => {
+    test('if a WebSocket handler throws, the socket closes with 1008 for an HTTP exception; for a bug it closes with 1011, and one line is logged', async (t) => {
       const { app, lines } = make();
       app.websocket('/bug').onMessage(async () => {
         await Promise.resolve();
@@ -836,7 +836,7 @@ describe('invalid declarations of WebSocket routes are refused or reported', LIM
     assert.throws(() => router.onMessage(() => undefined), { code: 'E_APP_FROZEN' });
   });
 
-  test('a WebSocket route without handlers, or with the path of another WebSocket route, is reported as a finding', () => {
+  test('check() reports a WebSocket route that has no handlers, and a WebSocket route that has the path of another one', () => {
     const { app } = make();
     app.websocket('/none');
     app.websocket('/twice/{a}').onOpen(() => undefined);
@@ -1234,7 +1234,7 @@ test('the response that refuses a WebSocket handshake may have any length', LIMI
 });
 
 test(
-  'a stopping server sends the response to a WebSocket handshake; if the client does not read it, the server stops at its deadline',
+  'a stopping server finishes the response to a WebSocket handshake; if the client does not read the response, the server stops at its deadline',
   LIMITED,
   async (t) => {
     const { app } = make();

@@ -248,7 +248,7 @@ test('the static method check() of a schema can report several issues, each with
   assert.deepEqual(planOf(Stay).parseText({ from: '2', to: '1' }, 'query').ok, false);
 });
 
-test('the static method check() of a schema runs in parse(), safeParse(), accepts() and new, also for nested schemas', () => {
+test('the static method check() of a schema runs in parse(), accepts() and the constructor, also for nested and derived schemas', () => {
   class Trip extends Schema {
     stays = Field(list(Stay));
   }

@@ -49,7 +49,7 @@ class Address extends Schema {
   zip = Field(str, { optional: true });
 }
 
-test('JsonSchemas writes a JSON Schema for every kind of type', () => {
+test('the class JsonSchemas writes a JSON Schema for every kind of type', () => {
   const cases: [TypeSource, JsonSchema][] = [
     [str, { type: 'string' }],
     [int, { type: 'integer', minimum: -(2 ** 53 - 1), maximum: 2 ** 53 - 1 }],
@@ -84,7 +84,7 @@ test('JsonSchemas writes a JSON Schema for every kind of type', () => {
   for (const [source, schema] of cases) assert.deepEqual(publishedType(source), schema);
 });
 
-test('JsonSchemas writes the constraints of fields', () => {
+test('the class JsonSchemas writes the constraints of fields', () => {
   const cases: [unknown, JsonSchema][] = [
     [Field(str, { minLength: 1, maxLength: 2 }), { type: 'string', minLength: 1, maxLength: 2 }],
     [Field(int, { ge: 1, le: 5, multipleOf: 2 }), { type: 'integer', minimum: 1, maximum: 5, multipleOf: 2 }],
@@ -133,7 +133,7 @@ test('JsonSchemas writes the constraints of fields', () => {
   assert.match('QUI=', new RegExp(String(pattern), 'u'));
 });
 
-test('JsonSchemas writes a pattern only if it has the same meaning in JSON Schema', () => {
+test('the class JsonSchemas writes a pattern only if it has the same meaning in JSON Schema', () => {
   for (const [pattern, source] of [
     ['^a$', '^a$'],
     [/^a.$/, '^a.$'],
@@ -150,7 +150,7 @@ test('JsonSchemas writes a pattern only if it has the same meaning in JSON Schem
   });
 });
 
-test('JsonSchemas writes the size of a file in octets, and its content type if only one is allowed', () => {
+test('the class JsonSchemas writes the size of a file in octets, and its content type if only one is allowed', () => {
   for (const [types, named] of [
     [['image/png'], 'image/png'],
     [['image/*'], 'application/octet-stream'],
@@ -164,7 +164,7 @@ test('JsonSchemas writes the size of a file in octets, and its content type if o
   }
 });
 
-test('JsonSchemas writes an e-mail address with its format and with the pattern that the validator uses', () => {
+test('the class JsonSchemas writes an e-mail address with its format and with the pattern that the validator uses', () => {
   const schema = published(Field(str, { email: true, maxLength: 300 }));
   assert.deepEqual(
     { ...schema, pattern: '' },
@@ -176,7 +176,7 @@ test('JsonSchemas writes an e-mail address with its format and with the pattern 
   assert.equal(both['pattern'], undefined);
 });
 
-test('if a class has defaults, secret members or readOnly members, JsonSchemas writes different schemas for input and output', () => {
+test('if a class has defaults, secret members or readOnly members, the class JsonSchemas writes different schemas for input and output', () => {
   class Account extends Schema {
     id = Field(int, { readOnly: true, description: 'Given by us' });
     name = Field(str);
@@ -224,7 +224,7 @@ test('if a class has defaults, secret members or readOnly members, JsonSchemas w
   assert.deepEqual(Object.keys(only.components()), ['Account']);
 });
 
-test('JsonSchemas uses one definition if input and output are equal, and numbers definitions of the same name in order', () => {
+test('the class JsonSchemas uses one definition if input and output are equal, and numbers definitions of the same name in order', () => {
   const make = (): typeof Schema =>
     class User extends Schema {
       home = Field(Address, { description: 'Where', optional: true });
@@ -247,7 +247,7 @@ test('JsonSchemas uses one definition if input and output are equal, and numbers
   assert.throws(() => schemas.object(planOf(Address), 'input'), /no schema can be added/);
 });
 
-test('JsonSchemas writes definition names that are valid in a $ref', () => {
+test('the class JsonSchemas writes definition names that are valid in a $ref', () => {
   const { Ünï } = {
     Ünï: class extends Schema {
       a = Field(int);
@@ -258,7 +258,7 @@ test('JsonSchemas writes definition names that are valid in a $ref', () => {
   assert.deepEqual(Object.keys(schemas.components()), ['_n_']);
 });
 
-test('JsonSchemas sets additionalProperties to false only if unknown members are refused, and writes the schema of fields() inline', () => {
+test('the class JsonSchemas sets additionalProperties to false only if unknown members are refused, and writes the schema of fields() inline', () => {
   class Closed extends Schema {
     static extra = 'forbid';
     a = Field(str);
@@ -291,7 +291,7 @@ test('JsonSchemas sets additionalProperties to false only if unknown members are
   });
 });
 
-test('JsonSchemas writes schemas that contain themselves', () => {
+test('the class JsonSchemas writes schemas that contain themselves', () => {
   class Tree extends Schema {
     children: Tree[] = Field(list(lazy(() => Tree)), { default: () => [] });
     parent: Tree | null = Field(nullable(Tree));
@@ -321,7 +321,7 @@ test('JsonSchemas writes schemas that contain themselves', () => {
   });
 });
 
-test('JsonSchemas writes tagged unions, and adds a discriminator for OpenAPI', () => {
+test('the class JsonSchemas writes tagged unions, and adds a discriminator for OpenAPI', () => {
   class Cat extends Schema {
     kind = Field(literal('cat'), { alias: 'type' });
   }
@@ -506,7 +506,7 @@ test('the JSON Schema of datetime refuses dates that a conversion to UTC could m
   }
 });
 
-test('JsonSchemas omits read-only members from input schemas, because the validator ignores them in input', (t) => {
+test('the class JsonSchemas omits read-only members from input schemas, because the validator ignores them in input', (t) => {
   class Ticket extends Schema {
     static extra = 'forbid';
     id = Field(int, { readOnly: true });

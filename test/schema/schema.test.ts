@@ -88,7 +88,7 @@ function throwsFault(run: () => unknown, code: FaultCode, message: RegExp): void
 
 // ── instances ──
 
-test('new Schema() fills in defaults, makes nested instances, and its methods work', () => {
+test('the constructor of a schema fills in defaults and makes nested instances; computed members of an instance work', () => {
   const user = new User(ADA);
   assert.ok(user instanceof User && user.home instanceof Address);
   assert.deepEqual(

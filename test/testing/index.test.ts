@@ -225,7 +225,7 @@ test('TestClient starts the application once, at the first request, and shuts it
   assert.deepEqual(events, ['start', 'stop']);
 });
 
-test('if several clients use an application, it runs until the last of these clients is closed, in any order', async () => {
+test('if several clients use an application, the application runs until all of these clients are closed, in whatever order', async () => {
   for (const first of [0, 1]) {
     const events: string[] = [];
     const app = quiet();

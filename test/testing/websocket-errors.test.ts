@@ -110,7 +110,7 @@ for (const listen of [false, true])
       await client.close();
     });
 
-    test('the socket that TestClient opens reports close code 1008 for an HTTP exception below 500, and 1011 for one of 500 or above', async (t) => {
+    test('the socket that TestClient opens reports close code 1008 for an HTTP exception with a status below 500, and 1011 for one with a status of 500 or above', async (t) => {
       const client = raising(t);
       assert.equal((await (await client.websocket('/forbidden')).closed).code, 1008);
       assert.equal((await (await client.websocket('/declared')).closed).code, 1011);

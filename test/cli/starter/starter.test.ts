@@ -28,7 +28,7 @@ function textOf(path: string, deps: Partial<StarterDeps> = {}): string {
 }
 
 for (const source of SOURCES) {
-  test(`text files of the starter that gets the package by "${source}" end with one line break, and have no tabs, trailing spaces or unfilled placeholders`, () => {
+  test(`with the package source "${source}", text files of the starter end with one line break, and have no tabs, trailing spaces or unfilled placeholders`, () => {
     for (const { path, text } of starterFiles({ ...DEPS, source })) {
       assert.match(text, /\S\n$/, `${path} ends with one line break`);
       assert.doesNotMatch(text, /[ \t]$|\r|\t/m, path);
@@ -179,7 +179,7 @@ test('the container image of the starter runs as a user other than root, has a h
   assert.match(lines[0]!, /-t shop /); // tags have no scope
 });
 
-test('the container image of the starter keeps data in a volume that its user owns; neither the image nor git contains the data', () => {
+test('the container image of the starter keeps data in a volume that the user of the container owns; neither the image nor git contains the data', () => {
   const lines = textOf('Dockerfile').split('\n');
   const [owned, volume, user] = ['RUN mkdir /data && chown node:node /data', 'VOLUME /data', 'USER node'].map(
     (line) => lines.indexOf(line),

@@ -63,7 +63,7 @@ test('a generated client refuses path parameters that would lead to another path
   assert.equal(sent.length, 0);
 });
 
-test('a generated client sends the credentials of the first security alternative whose credentials are all known, each in the declared place', async () => {
+test('a generated client uses the first security alternative for which it has all credentials, and sends each credential in its declared place', async () => {
   const schemes: Record<string, Scheme> = {
     bearer: { in: 'bearer' },
     basic: { in: 'basic' },

@@ -454,7 +454,7 @@ test('/docs in Chromium calls an operation, and shows status, time, size, header
   assertPeaceful(page);
 });
 
-test('/docs in Chromium calls with and without a bearer token, and remembers the token, only for the tab, if the user requests this', async (t) => {
+test('/docs in Chromium calls operations with and without a bearer token; if the user requests it, the token survives a reload of the tab', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs#getMe');
   await until(page, 'document.querySelector("#getMe .need:not([hidden])")?.textContent.includes("bearer")');
@@ -509,7 +509,7 @@ test("/docs in Chromium sends API keys, and also the browser's cookies together 
   assertPeaceful(page, [REFUSED]);
 });
 
-test('/docs in Chromium can call operations in documents of other tools, with Basic credentials, parameter styles and cookies, and then restores the cookies of its origin', async (t) => {
+test('for a document of another tool, /docs in Chromium sends Basic credentials, styled parameters and cookies, and then restores the cookies of its origin', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/foreign/docs');
   await unfold(page, 'basic');

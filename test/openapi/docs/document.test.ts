@@ -112,7 +112,7 @@ test('readDocument() keeps links to web pages, and removes links of all other ki
   );
 });
 
-test('readDocument() uses the security of an operation, else of the document; an empty list means that none is required', () => {
+test('readDocument() uses the security of an operation, else that of the document; an empty list means that no credentials are required', () => {
   const of = (operation: object): unknown =>
     readDocument({ security: [{ a: ['x'] }], paths: { '/': { get: operation } } }).sections[0]!.operations[0]!
       .security;

@@ -107,7 +107,7 @@ async function coded(
   return { coding, vary: response.headers.get('vary'), size: bytes.length, page: page.toString() };
 }
 
-test('GET /docs is sent as br, gzip or uncompressed according to Accept-Encoding, with and without CompressionMiddleware', async (t) => {
+test('GET /docs is sent as br, gzip or uncompressed according to Accept-Encoding, whether CompressionMiddleware is used or not', async (t) => {
   for (const app of [make(), make().use(new CompressionMiddleware())]) {
     t.after(() => app.shutdown());
     for (const [accepted, expected] of [
