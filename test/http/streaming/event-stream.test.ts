@@ -457,7 +457,7 @@ for (const [how, accessLog] of [
   ['without', false],
   ['with', true],
 ] as const) {
-  test(`when a server (${how} an access log) stops, it ends event streams at once and between two events`, async () => {
+  test(`when a server (${how} an access log) stops, it ends all event streams before its drain deadline, and the responses are complete`, async () => {
     const news = new EventBroadcast();
     let ended = 0;
     const it = await serve(
