@@ -391,7 +391,7 @@ test('parts() yields the parts before a malformed part, and then throws a 400', 
   assert.deepEqual(seen, ['1']);
 });
 
-test('if the loop over parts() has moved on or ended, reading an earlier part throws', async () => {
+test('reading a part throws if the loop over parts() has moved to the next part or has ended', async () => {
   const { req } = formRequest(PARTS);
   const kept = [];
   for await (const part of req.parts()) {

@@ -1543,7 +1543,7 @@ for (const [what, behind] of [
     'POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc',
   ],
 ] as const) {
-  test(`if ${what} exceeds its time limit while the stream of an earlier request is sent, HttpServer completes the stream and closes the connection`, async () => {
+  test(`if ${what} exceeds its time limit while the streamed response to an earlier request is sent, HttpServer completes the stream and closes the connection`, async () => {
     const [begun, late] = [gate(), gate()];
     const app = new Svc({ requestTimeoutMs: 40, headersTimeoutMs: 20 });
     app.get(

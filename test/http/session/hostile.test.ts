@@ -119,7 +119,7 @@ test('a record in a session store has a maximum size for values and messages, an
   );
 });
 
-test('if a request only reads a session in a cookie, it renews the session if it is for a page, but not if a script sends it', async () => {
+test('reading a session in a cookie renews the session in a request for a page, but not in a request that a script sends', async () => {
   await using site = new Site({ session: { maxAgeSeconds: 1_000 } });
   await site.visit(login);
   await site.wait(200);

@@ -90,7 +90,7 @@ test('a cookie with SameSite=None is Secure by default and refused with secure: 
   );
 });
 
-test('no control character, separator or non-ASCII character is written to Set-Cookie: a name with one throws, and a value is encoded', () => {
+test('no control character, separator or non-ASCII character is written to Set-Cookie: in a name it causes an error, and in a value it is encoded', () => {
   for (const character of ['\r', '\n', '\0', ';', ',', ' ', '\t', '\x7f', 'é', '"', '\\']) {
     assert.throws(() => serializeCookie(`a${character}b`, 'x'), { code: 'E_COOKIE' });
     assert.throws(() => new SessionMiddleware({ cookie: { name: `a${character}b` } }), { code: 'E_COOKIE' });
@@ -117,7 +117,7 @@ for (const [how, options] of KEPT) {
   });
 }
 
-test('a session cookie of 4,096 bytes is set, and one of 4,097 is refused with the advice to use a store', async () => {
+test('a session cookie of 4,096 bytes is set, and a session cookie of 4,097 bytes is refused with the advice to use a store', async () => {
   const least = 'a'.repeat(4_090);
   assert.ok(serializeCookie('name', `${least}bb`).startsWith('name=aaa'));
   assert.throws(() => serializeCookie('name', `${least}bbb`), {
@@ -669,12 +669,12 @@ for (const [what, options, code] of [
   });
 }
 
-test('if "absoluteSeconds" is below the default idle time, it is also the idle time of a session', async () => {
+test('if "absoluteSeconds" is below the default idle time, the idle time of a session is "absoluteSeconds"', async () => {
   await using site = new Site({ session: { absoluteSeconds: 60 } });
   assert.ok((await site.visit(setUser)).headers.getSetCookie()[0]!.includes('Max-Age=60'));
 });
 
-test('in production, svc check reports a session cookie that is not Secure, and one that is shared with other hosts (SVC207)', () => {
+test('in production, svc check reports a session cookie that is not Secure, and a session cookie that is shared with other hosts (SVC207)', () => {
   for (const [cookie, env, expected] of [
     [{ secure: false }, 'production', ['error']],
     [{ domain: 'a.example' }, 'production', ['warning']],
@@ -874,7 +874,7 @@ test('after the handler has returned its response, changes of the session are re
 });
 
 for (const [how, options] of KEPT) {
-  test(`flash messages are shown once, in a later request, oldest first (${how})`, async () => {
+  test(`flash messages are shown once, oldest first, and not in the request that adds them (${how})`, async () => {
     await using site = new Site(options());
     assert.deepEqual(
       await site.ask((req) => {
