@@ -114,7 +114,7 @@ test('if a background task reads the body after the response, requestListener() 
   assert.equal(((await failed.promise) as SvcError).code, 'E_BODY_DISCARDED');
 });
 
-test('a handler that requestListener() calls runs in the AsyncLocalStorage context of the framework that calls the listener', async (t) => {
+test('requestListener() runs handlers in the AsyncLocalStorage context of the framework that calls the listener', async (t) => {
   const storage = new AsyncLocalStorage<string>();
   const app = new Svc();
   app.get('/', () => storage.getStore() ?? 'none');

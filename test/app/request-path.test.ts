@@ -67,7 +67,7 @@ const skip = !USES_INTERNALS
   : process.env['NODE_V8_COVERAGE'] !== undefined && 'the run collects coverage itself';
 
 test(
-  'a repeated GET or POST request runs code only from the source files that src/app/README.md lists, and at most a fixed number of files and functions',
+  'a repeated GET or POST request runs code in all source files that src/app/README.md lists and in no other, and the number of functions is limited',
   { skip },
   async (t) => {
     const app = new Svc();

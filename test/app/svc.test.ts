@@ -269,7 +269,7 @@ test('if a startup hook fails, the shutdown hooks and the clean-ups returned by 
   ]);
 });
 
-test('if a dependency of scope "app" fails, the start fails, what has started is shut down, and the start can be repeated', async () => {
+test('if a dependency of scope "app" fails, the start fails, the shutdown hooks run, and the application can be started again', async () => {
   const { app } = make();
   const order: string[] = [];
   let tries = 0;

@@ -21,13 +21,13 @@ test('Config.get() prefers the environment variable, then loadDict(), then the o
   );
 });
 
-test('if loadDict() is called twice, Config uses the later values; environment variables take precedence over both', () => {
+test('if loadDict() is called twice, Config uses the values of the second call; environment variables take precedence over both calls', () => {
   const config = new Config({ environment: { SVC_B: 'env' } });
   config.loadDict({ a: 'one', b: 'one' }).loadDict({ a: 'two', b: 'two' });
   assert.deepEqual([config.get('a', ''), config.get('b', '')], ['two', 'env']);
 });
 
-test('Config copies the values of all its sources', () => {
+test('Config copies the values of all its sources, so later changes to the sources have no effect', () => {
   const [values, environment, dict] = [{ a: 1 }, { SVC_B: '1' }, { c: 1 }];
   const config = new Config({ values, environment }).loadDict(dict);
   values.a = 2;
@@ -239,7 +239,7 @@ test('Config.loadDict() is refused after freeze()', () => {
   assert.equal(config.get('a', 0), 0);
 });
 
-test('Config.reads() lists each key that was read, with its type and default, even if only a later read gives the default', () => {
+test('Config.reads() lists each key that was read, with its type and default, even if its first read gives no default', () => {
   const config = new Config({ environment: { SVC_PAGE_SIZE: '5' } });
   config.get('pageSize');
   config.get('page_size', 20);

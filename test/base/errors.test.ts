@@ -100,7 +100,7 @@ for (const [Class, status] of [
   [UnprocessableContent, 422],
   [TooManyRequests, 429],
 ] as const) {
-  test(`${Class.name} is an HTTPException of status ${status}, whose name is the name of its class`, () => {
+  test(`${Class.name} is an HTTPException of status ${status}, and its property "name" is the name of its class`, () => {
     const error = new Class('why', { headers: { A: 'b' }, code: 'c', cause: 1 });
     assert.ok(error instanceof HTTPException);
     assert.deepEqual(
@@ -139,7 +139,7 @@ test('TooManyRequests sends the waiting time in the field Retry-After, in whole 
   assert.deepEqual(new UnprocessableContent('no', { issues }).issues, issues);
 });
 
-test('statusTitle() returns the name of a registered status, and for other statuses the name of their class', () => {
+test('statusTitle() returns the name of a registered status, and Client Error or Server Error for an unregistered one', () => {
   assert.deepEqual([404, 418, 499, 500, 599].map(statusTitle), [
     'Not Found',
     'Client Error',

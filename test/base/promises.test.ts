@@ -26,7 +26,7 @@ test('after the time limit, within() settles with the result or error of its cal
   assert.equal(clock.pending, 0);
 });
 
-test('the function that currentContext() returns calls functions in the AsyncLocalStorage context in which it was created', () => {
+test('currentContext() captures its AsyncLocalStorage context, and returns a function that calls other functions in this context', () => {
   const store = new AsyncLocalStorage<string>();
   const run = store.run('captured', currentContext);
   const found = (suffix: string): string => `${store.getStore() ?? 'none'}${suffix}`;

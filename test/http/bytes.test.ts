@@ -37,7 +37,7 @@ function application(): Svc {
 
 const WAYS = ['reply', 'status', 'response', 'replaced', 'chunks', 'stream', 'counted'];
 
-test('the bytes of a buffer or view of any kind are sent, whether it is in a reply, a response body or a chunk of a stream', async () => {
+test('the bytes of buffers and views of every kind are sent, in replies, in response bodies and in chunks of streams', async () => {
   await using server = await served(application());
   for (const [index, [what]] of VIEWS.entries()) {
     for (const way of WAYS) {

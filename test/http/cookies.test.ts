@@ -127,7 +127,7 @@ for (const [what, options, code, message] of [
   ['a name of another framework', { maxAge: 60_000 }, 'E_OPTION_UNKNOWN', /did you mean "maxAgeSeconds"/],
   ['a name in another case', { samesite: 'strict' }, 'E_OPTION_UNKNOWN', /did you mean "sameSite"/],
   [
-    'a promise that nobody keeps',
+    'an option that does not exist',
     { signed: true },
     'E_OPTION_UNKNOWN',
     /unknown option "signed"; the options are path, /,
@@ -135,7 +135,7 @@ for (const [what, options, code, message] of [
   ['a text for Secure', { secure: 'true' }, 'E_OPTION_RANGE', /"secure" must be true or false/],
   ['a number for HttpOnly', { httpOnly: 0 }, 'E_OPTION_RANGE', /"httpOnly"/],
 ] as const) {
-  test(`setCookie() and deleteCookie() refuse ${what}, because it would silently disable a protection`, () => {
+  test(`setCookie() and deleteCookie() refuse ${what}, which would silently disable a protection`, () => {
     assert.throws(() => new HttpResponse().setCookie('a', 'b', options as unknown as CookieOptions), {
       code,
       message,

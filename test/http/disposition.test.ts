@@ -25,7 +25,7 @@ for (const [name, value] of [
     assert.equal(contentDisposition(name), value));
 }
 
-test('contentDisposition() writes "inline" if asked for it, and shortens file names to 255 characters', () => {
+test('contentDisposition() writes "inline" if this is its second argument, and shortens file names to 255 characters', () => {
   assert.equal(contentDisposition('a.pdf', 'inline'), 'inline; filename="a.pdf"');
   assert.equal(contentDisposition('x'.repeat(1_000)), `attachment; filename="${'x'.repeat(255)}"`);
 });

@@ -82,7 +82,7 @@ test('if a route has a response schema, a reply that contains a promise causes a
   }
 });
 
-test('if a later NDJSON line or event contains a promise, the response ends incomplete, and the log names the member with the promise', async () => {
+test('if the second NDJSON line or the second event contains a promise, the response ends incomplete, and the log names the member with the promise', async () => {
   const { logger, events } = collectedLog();
   const app = new Svc({ logger, env: 'test' });
   app.get('/lines', () => new NDJSONResponse([{ v: 1 }, { v: later() }]));

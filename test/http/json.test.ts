@@ -39,7 +39,7 @@ test('toJson() writes a value that is referenced twice, even if the value contai
   assert.equal(toJson([twice, twice]), '[{"n":"1"},{"n":"1"}]');
 });
 
-test('toJson() calls the method toJSON() of a value, also if the object contains a bigint', () => {
+test('toJson() calls the method toJSON() of a value, also if the value contains a bigint', () => {
   const parent: Record<string, unknown> = { toJSON: () => 'parent' };
   parent['self'] = parent;
   assert.equal(toJson({ big: 1n, parent }), '{"big":"1","parent":"parent"}');

@@ -189,7 +189,7 @@ for (const method of ['GET', 'POST']) {
       ['', 'RUBBISH\r\n\r\n'],
       ['Connection: close\r\n', 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n'],
     ] as const) {
-      test(`if bytes that the server refuses follow a ${method} request (${fields.trim() || 'no fields'}) in one packet, its response of ${size} bytes is complete`, async () => {
+      test(`if a packet contains a ${method} request (${fields.trim() || 'no fields'}) and then refused bytes, the response of ${size} bytes to the request is complete`, async () => {
         const app = make()
           .get('/', () => 'x'.repeat(size))
           .post('/', { body: any }, () => 'x'.repeat(size));

@@ -66,7 +66,7 @@ for (const path of [
     assert.equal(localPath(path), undefined));
 }
 
-test('for 50,000 mutations, a path that localPath() accepts stays on the same site when a URL parser reads it', () => {
+test('if localPath() accepts a generated path, a URL parser resolves the path to the origin of the base URL', () => {
   const random = seeded(3);
   const chunks = [
     '/',
@@ -115,7 +115,7 @@ test('for 50,000 mutations, a path that localPath() accepts stays on the same si
   assert.ok(accepted > 3_000, String(accepted));
 });
 
-test('if localPath() refuses a path, the handler redirects to its fallback path', async () => {
+test('a handler can redirect to the result of localPath(), and to a path of its own if localPath() returns undefined', async () => {
   const app = new Svc().get(
     '/login',
     ({ req }) => new RedirectResponse(localPath(req.query.get('next')) ?? '/', { status: 303 }),

@@ -64,7 +64,7 @@ for (const [template, why] of [
   });
 }
 
-test('parseTemplate() accepts the same generated templates as a regular expression', () => {
+test('parseTemplate() accepts the same generated templates as a regular expression that serves as the reference', () => {
   const random = seeded(28);
   const PIECES = [
     '/',

@@ -288,11 +288,11 @@ test('an HTTP exception of 500 or above is logged, and answered with its status,
 
 for (const [what, error] of [
   ['a field that cannot be sent', new NotFound('gone', { headers: { X: 'a\r\nb' } })],
-  ["a field of the server's", new NotFound('gone', { headers: { 'Content-Length': '1' } })],
+  ['a field that only the server may set', new NotFound('gone', { headers: { 'Content-Length': '1' } })],
   ['a detail that is a bigint', new NotFound(5n as unknown as string)],
   ['a code that is a bigint', new NotFound('gone', { code: 5n as unknown as string })],
 ] as const) {
-  test(`an HTTP exception with ${what} is answered with the status of the exception, and the mistake is logged`, async () => {
+  test(`an HTTP exception with ${what} is answered with the status of the exception, and one event is logged`, async () => {
     const { response, events } = await run([], throwing(error));
     assert.equal(response.status, 404);
     assert.equal(json(response)['status'], 404);
@@ -429,7 +429,7 @@ test('isThenable() is true for promises and for objects with then()', () => {
   );
 });
 
-test('if a middleware only returns the promise of next(), compose() creates no further promise', async () => {
+test('if a middleware only returns the result of next(), compose() creates no promise of its own', async () => {
   const { logger } = collectedLog();
   const errors = new ErrorRenderer({
     handlers: [new ExceptionHandlers()],
@@ -450,7 +450,7 @@ test('if a middleware only returns the promise of next(), compose() creates no f
   assert.deepEqual([response.status, events], [404, []]);
 });
 
-test('if a handler returns a LateAnswer (a response that is set later), next() returns a promise, and compose() without middleware returns the LateAnswer', async () => {
+test('if a handler returns a LateAnswer (a response that is set later), next() returns a promise; if there is no middleware, compose() returns the LateAnswer itself', async () => {
   class Later extends LateAnswer {
     constructor() {
       super();

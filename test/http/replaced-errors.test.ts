@@ -79,7 +79,7 @@ test('errorAfter() wraps a thrown value that is not an Error in an AggregateErro
   }
 });
 
-test('if an error is thrown repeatedly, errorAfter() replaces its cause each time', () => {
+test('if one error object is thrown repeatedly, errorAfter() replaces its cause each time', () => {
   const shared = new Error('shared');
   for (let round = 0; round < 3; round++) {
     const root = new Root(`root ${round}`);

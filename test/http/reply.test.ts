@@ -138,7 +138,7 @@ test('toResponse() serialises a body with the serialiser for its status, and nev
   );
 });
 
-test('toResponse() returns a response object unchanged, and applies status and header fields of a reply that contains it to a copy', () => {
+test('toResponse() returns a response object unchanged; if a reply contains it, a copy gets the status and header fields of the reply', () => {
   const response = new HttpResponse('x', { status: 202, headers: { 'X-A': '1' } });
   assert.equal(toResponse(response, { ...DEFAULT_PLAN, status: 201 }), response);
   assert.equal(response.status, 202);

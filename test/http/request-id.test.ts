@@ -48,7 +48,7 @@ test('RequestIDMiddleware({ header }) reads and sends the given header field, an
   );
 });
 
-test('if another header field carries the request id, TestClient still raises the error of a request', async () => {
+test('if the header field of the request id is not X-Request-Id, TestClient still rejects with the error of the handler', async () => {
   await using client = new TestClient(site({ header: 'X-Correlation-Id' }).app);
   await assert.rejects(client.get('/fail'), /x/);
 });
@@ -102,7 +102,7 @@ test('error responses of the server and responses that no middleware sees have t
   }
 });
 
-test('RequestIDMiddleware refuses header fields with another meaning, such as Host, and check() reports a second RequestIDMiddleware and one in a route', () => {
+test('RequestIDMiddleware refuses a header field that has its own meaning, such as Host; check() reports a second RequestIDMiddleware, or one in a route', () => {
   for (const header of [
     '',
     'a b',

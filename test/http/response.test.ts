@@ -45,7 +45,7 @@ test('HttpResponse uses the media type of a given Content-Type field instead of 
   );
 });
 
-test('HttpResponse refuses a status outside 200 to 599, both in the constructor and when it is set, and keeps the previous status', () => {
+test('HttpResponse refuses a status outside 200 to 599, both in the constructor and in an assignment, and a refused assignment keeps the previous status', () => {
   for (const status of [
     0,
     99,
@@ -165,7 +165,7 @@ test('HttpResponse has no method then(), but a subclass may define one', async (
   assert.equal((await new Later()) as unknown, 1);
 });
 
-test('HttpResponse.settle() returns a copy of a response, and returns the same copy if it is called on the copy', async () => {
+test('HttpResponse.settle() returns a copy of a response; settle() of the copy returns the copy itself', async () => {
   const response = new HttpResponse('x', { headers: { 'X-A': '1' } });
   const answer = await response.settle({ method: 'GET', headers: {} });
   assert.notEqual(answer, response);

@@ -62,7 +62,7 @@ test('checkPreconditions() refuses PUT, PATCH and DELETE with 412 if a condition
   }
 });
 
-test('checkPreconditions() ignores If-None-Match of a GET request, because ETagMiddleware answers it with 304', async () => {
+test('checkPreconditions() ignores If-None-Match of a GET request, because ETagMiddleware evaluates this field', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   app.get('/', ({ req }) => checkPreconditions(req, BOTH));
   await using server = await served(app);

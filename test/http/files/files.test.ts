@@ -419,7 +419,7 @@ test('FileResponse closes its file when the client leaves during the response, a
   );
 });
 
-test('FileResponse sends exactly the bytes of generated ranges, in memory and over a socket', async () => {
+test('FileResponse sends exactly the bytes of generated ranges, both through app.fetch() and over a socket', async () => {
   const random = seeded(206);
   for (const [size, path, length] of smallAndLarge) {
     const content = size === 'small' ? Buffer.from(digits) : big;

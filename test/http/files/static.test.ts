@@ -201,7 +201,7 @@ test('mountStatic() answers methods other than GET and HEAD with 405 and Allow',
   }
 });
 
-test('mountStatic() serves the index file of a folder, and redirects a folder path without a final slash to the same host with the same query', async () => {
+test('mountStatic() serves the index file of a folder; if the path lacks its final slash, it redirects to the path with the slash, and keeps host and query', async () => {
   await using it = await site();
   assert.equal((await it.get('/static/')).text(), '<p>home');
   assert.equal((await it.get('/static/docs/')).text(), '<p>docs');
@@ -347,7 +347,7 @@ test('mountStatic() follows links that lead out of its directory only if followS
     assert.equal((await it.get(path)).status, 404, path);
 });
 
-test('isServed() refuses a path that is spelled differently from the real file name, which a case-insensitive file system would open', () => {
+test('isServed() refuses a path that differs from the real file name in letter case or Unicode form, a link out of the folder, and a dotfile', () => {
   const options = { followsSymlinks: true, allowsDotfiles: true };
   for (const [real, asked] of [
     ['/srv/p/Private/a', '/srv/p/private/a'],
@@ -519,7 +519,7 @@ test('if the directory of mountStatic() is missing, check() reports it and the a
   );
 });
 
-test('check() reports a mounted directory that has a package.json or serves dotfiles and links (SVC213), and two directories mounted at one path', () => {
+test('check() reports a mounted directory that contains package.json, one that serves dotfiles and links (SVC213), and two directories mounted at one path', () => {
   put('program/package.json', '{}');
   const exposed = new Svc({ logger: collectedLog().logger })
     .mountStatic('/a', join(area, 'program'))
@@ -583,7 +583,7 @@ test('mountStatic() notices changed, removed and new files within a second', asy
   assert.equal((await it.get('/static/live.txt')).status, 404);
 });
 
-test('mountStatic() reads a file again if it was modified less than a second before the first read, even if size and time are unchanged', async () => {
+test('if a file was less than a second old at the first read, mountStatic() reads it again, even if its size and modification time are unchanged', async () => {
   const clock = new ManualClock(LONG_AGO * 1_000 + 500);
   await using it = await site({}, '/static', undefined, clock);
   put('public/young.txt', 'first');

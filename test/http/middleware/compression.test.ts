@@ -190,21 +190,24 @@ for (const [accept, expected] of [
 }
 
 for (const [what, response] of [
-  ['too short', () => new TextResponse('x'.repeat(1_023))],
-  ['a picture', () => new HttpResponse(Buffer.alloc(5_000), { mediaType: 'image/png' })],
-  ['of no type', () => new HttpResponse(TEXT)],
-  ['coded already', () => new TextResponse(TEXT, { headers: { 'Content-Encoding': 'br' } })],
-  ['no-transform', () => new TextResponse(TEXT, { headers: { 'Cache-Control': 'public, No-Transform' } })],
-  ['a part', () => new TextResponse(TEXT, { status: 206 })],
-  ['of a digest', () => new TextResponse(TEXT, { headers: { 'Content-Digest': 'sha-256=:x:' } })],
-  ['with a cookie', () => new TextResponse(TEXT).setCookie('a', 'b')],
+  ['below the threshold', () => new TextResponse('x'.repeat(1_023))],
+  ['an image', () => new HttpResponse(Buffer.alloc(5_000), { mediaType: 'image/png' })],
+  ['of no media type', () => new HttpResponse(TEXT)],
+  ['already encoded', () => new TextResponse(TEXT, { headers: { 'Content-Encoding': 'br' } })],
   [
-    'announced as too short',
+    'marked no-transform',
+    () => new TextResponse(TEXT, { headers: { 'Cache-Control': 'public, No-Transform' } }),
+  ],
+  ['partial', () => new TextResponse(TEXT, { status: 206 })],
+  ['sent with a digest', () => new TextResponse(TEXT, { headers: { 'Content-Digest': 'sha-256=:x:' } })],
+  ['sent with a cookie', () => new TextResponse(TEXT).setCookie('a', 'b')],
+  [
+    'a stream with a declared length below the threshold',
     () => new StreamingResponse(['x'], { mediaType: 'text/plain', contentLength: 1 }),
   ],
-  ['events', () => new EventStreamResponse([TEXT])],
+  ['an event stream', () => new EventStreamResponse([TEXT])],
 ] as const) {
-  test(`CompressionMiddleware neither compresses a response that is ${what} nor adds Vary`, async () => {
+  test(`if a response is ${what}, CompressionMiddleware neither compresses it nor adds Vary`, async () => {
     await using client = site((app) => app.get('/', response));
     const answer = await get(client, '/', 'gzip');
     assert.ok(answer.headers.get('content-encoding') !== 'gzip');
@@ -230,7 +233,7 @@ for (const mediaType of [
   });
 }
 
-test('if meta.compress of a route is false, its responses are not compressed; if it is true, also responses that set cookies are compressed', async () => {
+test('if meta.compress of a route is false, its responses are not compressed; if meta.compress is true, even responses with cookies are compressed', async () => {
   await using client = site((app) =>
     app
       .get('/never', { meta: { compress: false } }, () => TEXT)

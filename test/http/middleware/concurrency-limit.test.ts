@@ -79,7 +79,7 @@ async function metrics(client: TestClient, prefix: string): Promise<string[]> {
   return (await (await client.get('/metrics')).text()).split('\n').filter((line) => line.startsWith(prefix));
 }
 
-test('ConcurrencyLimitMiddleware answers requests above "max" with 503, Retry-After and a problem, and accepts requests again when others have finished', async () => {
+test('ConcurrencyLimitMiddleware answers requests above "max" with 503, Retry-After and a problem, and accepts requests again when running requests have finished', async () => {
   const s = site({ max: 2, retryAfterSeconds: 7 });
   await using client = s.client;
   for (const name of ['a', 'b']) await s.send(name);
@@ -109,7 +109,7 @@ test('ConcurrencyLimitMiddleware does not count exempt routes, health probes, /m
   await s.answer('a');
 });
 
-test('ConcurrencyLimitMiddleware queues as many requests as the option "queue" allows, in order of arrival, and refuses further requests', async () => {
+test('ConcurrencyLimitMiddleware queues as many requests as the option "queue" allows, in order of arrival, and refuses requests when the queue is full', async () => {
   const s = site({ max: 1, queue: 2 });
   await using client = s.client;
   for (const name of ['a', 'b', 'c', 'd']) await s.send(name);
@@ -307,7 +307,7 @@ test('a ConcurrencyLimitMiddleware in the option "use" of a route applies in add
   ]);
 });
 
-test('ConcurrencyLimitMiddleware refuses options out of range, and check() reports its wrong order and its use by two applications', () => {
+test('ConcurrencyLimitMiddleware refuses options out of range; check() reports a wrong order of middleware, and an object that two applications use', () => {
   for (const options of [
     { max: 0 },
     { max: 1.5 },

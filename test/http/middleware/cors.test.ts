@@ -82,7 +82,7 @@ test('CORSMiddleware sends an allowed origin back unchanged, with Vary, and send
   });
 });
 
-test('CORSMiddleware answers a request without Origin with Vary if the response may depend on the origin, but not if origins is "*"', async () => {
+test('if a request has no Origin, CORSMiddleware adds Vary to the response, unless the option "origins" is "*"', async () => {
   for (const [options, expected] of [
     [{ origins: [SITE] }, { vary: 'Origin' }],
     [{ origins: () => true }, { vary: 'Origin' }],
@@ -219,7 +219,7 @@ test('CORSMiddleware answers a preflight from a refused origin, but grants it no
   });
 });
 
-test('CORSMiddleware passes an OPTIONS request without Access-Control-Request-Method or without Origin to the routes', async () => {
+test('if an OPTIONS request lacks Access-Control-Request-Method or Origin, CORSMiddleware passes the request to the routes', async () => {
   const { client } = setting({ origins: [SITE] }, (app) => app.route('/own', ['OPTIONS'], () => 'mine'));
   await using _ = client;
   assert.equal(
@@ -366,7 +366,7 @@ test('CORSMiddleware allows private network access only if its option is set and
   }
 });
 
-test('CORSMiddleware sends the values of maxAgeSeconds and exposeHeaders exactly', async () => {
+test('CORSMiddleware sends the values of its options maxAgeSeconds and exposeHeaders unchanged', async () => {
   const { client } = setting({ origins: [SITE], maxAgeSeconds: 0, exposeHeaders: ['X-Total', 'RateLimit'] });
   await using _ = client;
   assert.equal((await client.options('/x', preflight('GET'))).headers.get('access-control-max-age'), '0');
@@ -402,7 +402,7 @@ test('CORSMiddleware allows no origin when a request has two Origin fields', asy
   ]);
 });
 
-test('AllowedOrigins applies the same list to WebSocket handshakes, and accepts a client without Origin only if "allowsAbsent" is true', async () => {
+test('AllowedOrigins applies the list of CORSMiddleware to WebSocket handshakes; if Origin is missing, it accepts the handshake only with allowsAbsent: true', async () => {
   const { allowed } = new CORSMiddleware({ origins: [SITE] });
   const from = (origin?: string): Parameters<AllowedOrigins['admits']>[0] =>
     fakeRequest({ url: '/ws', headers: origin === undefined ? [] : ['Origin', origin] }).req;
@@ -501,7 +501,7 @@ for (const options of [
     assert.throws(() => new CORSMiddleware(options as never), { name: 'SvcError', code: /^E_OPTION_/ }));
 }
 
-test('svc check reports CORSMiddleware inside middleware that refuses requests, a second CORSMiddleware, and one without "origins" (SVC121)', () => {
+test('svc check reports CORSMiddleware inside middleware that refuses requests, a second CORSMiddleware, and a CORSMiddleware without "origins" (SVC121)', () => {
   const check = (...layers: ConstructorParameters<typeof Object>[0][]): (string | undefined)[] => {
     const app = new Svc();
     for (const layer of layers) app.use(layer);

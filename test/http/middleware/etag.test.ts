@@ -87,7 +87,7 @@ test('ETagMiddleware preserves the ETag and Last-Modified that a handler has set
   assert.equal((await ask('/json', { 'if-modified-since': THEN })).status, 200);
 });
 
-test('ETagMiddleware adds no ETag to responses with cookies or no-store, streams, large bodies, and statuses other than 200', async () => {
+test('ETagMiddleware adds no ETag to a response that has a cookie, no-store, a large body or a status other than 200, nor to a stream', async () => {
   for (const path of [
     '/cookie',
     '/secret',

@@ -50,13 +50,13 @@ for (const [exempt, template, path, expected] of [
   });
 }
 
-test('Exemptions applies every template, and enter() returns the templates that exempt no route', () => {
+test('an Exemptions object applies all its templates, and its method enter() returns the templates that exempt no route', () => {
   assert.deepEqual(judge(['/a/{x}', '/a/{p:path}', '/c'], '/a/b', '/a/b'), [true, ['/a/{x}', '/c']]);
   assert.deepEqual(judge(['/a/1', '/a/2'], '/a/{x}', '/a/2'), [true, []]);
   assert.deepEqual(judge([], '/a', '/a'), [false, []]);
 });
 
-test('Exemptions exempts a path that has no route if a template matches the path', () => {
+test('an Exemptions object exempts a path without a route if one of its templates matches the path', () => {
   const exemptions = new Exemptions(['/hooks/{p:path}']);
   assert.deepEqual(
     ['/hooks/x', '/hooks', '/hooks/%zz'].map((path) => exemptions.has({ route: undefined, path })),
@@ -64,7 +64,7 @@ test('Exemptions exempts a path that has no route if a template matches the path
   );
 });
 
-test('an exempt template of CSRFMiddleware does not exempt a more specific route, and check() warns of a template that matches no route that changes state', async () => {
+test('CSRFMiddleware still checks a route that is more specific than an exempt template; check() warns if a template matches no state-changing route', async () => {
   const app = new Svc({ authSecret: SECRET, logger: collectedLog().logger });
   app
     .use(new SessionMiddleware())

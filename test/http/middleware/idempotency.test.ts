@@ -180,7 +180,7 @@ test('IdempotencyMiddleware answers 422 when a key is reused with another body, 
   assert.equal(s.calls.length, 1);
 });
 
-test('IdempotencyMiddleware treats equal keys of different methods, routes and clients as different', async () => {
+test('IdempotencyMiddleware distinguishes equal keys of different methods, routes and clients', async () => {
   const s = site({}, { '/a': () => 'x', '/b': () => 'x' });
   await using _ = s.client;
   const headers = { 'Idempotency-Key': '"k"' };
@@ -484,7 +484,7 @@ test('a handler continues when its client leaves, and a repeated request gets it
   );
 });
 
-test('if a request exceeds its time limit, repetitions get 409 until the handler ends and then its response; the handler runs once', async () => {
+test('if a request exceeds its time limit, repetitions get 409 until the handler ends, and its response afterwards; the handler runs once', async () => {
   for (const where of ['outside', 'inside']) {
     const gate = Promise.withResolvers<string>();
     const limit = new TimeoutMiddleware({ seconds: 1 });

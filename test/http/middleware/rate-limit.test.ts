@@ -547,7 +547,7 @@ test('svc check reports the option "rateLimit" without RateLimitMiddleware, two 
   assert.deepEqual(rules({ path: '/a/b/c/d/e' }, { path: '/files/{name}' }, { path: '/login/x' }).length, 3);
 });
 
-test('svc check reports rate limits that several processes each keep in their own memory, also with an explicit memory store (SVC403)', () => {
+test('svc check reports rate limits in memory if several processes run, also if the memory store is set explicitly (SVC403)', () => {
   const found = (workers: number, options: RateLimitOptions): number =>
     new Svc({ config: { workers } })
       .use(new RateLimitMiddleware(options))

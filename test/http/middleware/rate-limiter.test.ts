@@ -58,7 +58,7 @@ test('RateLimiter does not count refused attempts, so an account is never locked
   assert.equal((await client.post('/login', from('203.0.113.1', 'ada'))).status, 200);
 });
 
-test('if RateLimiter refuses a request behind RateLimitMiddleware, the response is one problem with the RateLimit fields of both limits', async () => {
+test('if RateLimiter refuses a request behind RateLimitMiddleware, the response has one problem, and the RateLimit fields contain both limits', async () => {
   const { client, app } = login();
   app.use(new RateLimitMiddleware({ perMinute: 100 }));
   await using _ = client;

@@ -159,7 +159,7 @@ test('in production SecurityHeadersMiddleware sends HSTS for any scheme, because
   }
 });
 
-test('SecurityHeadersMiddleware sends HSTS for a year with subdomains, and outside production only over https', async () => {
+test('SecurityHeadersMiddleware sends HSTS for one year and all subdomains; outside of production it sends HSTS only over https', async () => {
   const { client } = setting();
   await using _ = client;
   const secure = { headers: { 'X-Forwarded-Proto': 'https' } };
@@ -286,7 +286,7 @@ test('cspNonce() adds a nonce, and not unsafe-inline, to the Content-Security-Po
   assert.equal((await client.get('/page')).headers.get('content-security-policy'), POLICY);
 });
 
-test('cspNonce() adds no Content-Security-Policy if the middleware sends none, and does not change one that the handler has set', async () => {
+test('cspNonce() adds no Content-Security-Policy if the middleware sends none, and leaves the policy of a handler unchanged', async () => {
   const { app, client } = setting({ contentSecurityPolicy: false });
   app.get('/help', ({ req }) => new HTMLResponse(cspNonce(req)));
   await using _ = client;
@@ -391,7 +391,7 @@ test('svc check reports SecurityHeadersMiddleware inside middleware that answers
   );
 });
 
-test('svc check warns if SecurityHeadersMiddleware is inside TrustedHostMiddleware, and reports an error if it is inside a further middleware (SVC121)', () => {
+test('svc check warns if SecurityHeadersMiddleware is inside TrustedHostMiddleware, and reports an error if it is also inside RateLimitMiddleware (SVC121)', () => {
   const hosts = (): TrustedHostMiddleware => new TrustedHostMiddleware({ hosts: ['example.com'] });
   const found = (app: Svc): unknown[] =>
     app

@@ -125,7 +125,7 @@ test('if the client leaves before or during the body, chunksOf() throws ClientDi
   await assert.rejects(drained(chunksOf(incoming, -1, 100)), ClientDisconnected);
 });
 
-test('chunksOf() rethrows errors of its loop and other errors of the source without a change', async () => {
+test('if a for-await loop over chunksOf() throws an error, the error is rethrown unchanged', async () => {
   const incoming = source({ body: 'abc' });
   const failure = new Error('mine');
   await assert.rejects(

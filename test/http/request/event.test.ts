@@ -99,7 +99,7 @@ test('an event of the diagnostics channel svc:request has the ids of its request
     assert.doesNotMatch(shown, /hidden/);
 });
 
-test('the diagnostics channel svc:request publishes responses to unknown routes and refused requests, and an error only if no exception handler handles it', async (t) => {
+test('the diagnostics channel svc:request publishes 403 and 404 responses without an error; it publishes an error only if no exception handler handles the error', async (t) => {
   const { app, client, events } = application(t);
   const seen: unknown[] = [];
   hear(t, 'svc:request', (phase, { route, status, error }: RequestEvent) => {
@@ -124,7 +124,7 @@ test('the diagnostics channel svc:request publishes responses to unknown routes 
   );
 });
 
-test('the diagnostics channel svc:request publishes an error that interrupts a response after its head, and the error ClientDisconnected', async (t) => {
+test('the diagnostics channel svc:request publishes an error that interrupts a response after its head, and publishes no error if the client leaves', async (t) => {
   const { app } = application(t);
   const ends: unknown[] = [];
   const [arrived, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -234,7 +234,7 @@ test('the diagnostics channels svc:dependency and svc:handler publish the start,
   ]);
 });
 
-test('an AsyncLocalStorage that is bound to the start of the diagnostics channel svc:request has its value in middleware, dependencies and handlers, also after the body was read', async (t) => {
+test('if an AsyncLocalStorage is bound to the start of the diagnostics channel svc:request, middleware, dependencies and handlers read its value, also after the body was read', async (t) => {
   const { app, client } = application(t);
   const store = new AsyncLocalStorage<string>();
   const { start } = tracingChannel<unknown, object>('svc:request');
@@ -312,7 +312,7 @@ class Spans {
   }
 }
 
-test('a subscriber that works like that of OpenTelemetry builds a correct tree of spans for concurrent requests', async (t) => {
+test('a subscriber of the diagnostics channels can build a correct tree of OpenTelemetry spans for concurrent requests', async (t) => {
   const { app, client } = application(t);
   const spans = new Spans();
   spans.watch(t, 'svc:request', ({ method, path }: RequestEvent) => `${method} ${path}`);

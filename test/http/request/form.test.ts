@@ -120,7 +120,7 @@ test('form() parses a urlencoded form, and accepts both media types in any case'
   assert.deepEqual([...(await req.form()).keys()], ['__proto__', 'constructor']);
 });
 
-test('form() answers other media types with 415, and multipart without a boundary with 400', async () => {
+test('form() answers a media type that is not for forms with 415, and a multipart body whose boundary is missing with 400', async () => {
   for (const type of ['application/json', 'multipart/mixed; boundary=b', 'text/plain', ''])
     assert.deepEqual(await refusal(formRequest(PARTS, type).req.form()), [415, undefined], type);
   for (const type of [
@@ -351,7 +351,7 @@ test('form() stops reading from the connection until the temporary file has been
 
 // ── parts() ──
 
-test('parts() yields each part as soon as it arrives, and skips what the loop has not read of a part', async () => {
+test('parts() yields all parts of a body, and skips a part that the loop does not read', async () => {
   const body = written(PARTS);
   for (const size of [1, 5, 50, body.length]) {
     const { req, incoming } = formRequest();
@@ -391,7 +391,7 @@ test('parts() yields the parts before a malformed part, and then throws a 400', 
   assert.deepEqual(seen, ['1']);
 });
 
-test('if the loop over parts() has moved on or ended, reading an earlier part throws', async () => {
+test('reading a part throws if the loop over parts() has moved to the next part or has ended', async () => {
   const { req } = formRequest(PARTS);
   const kept = [];
   for await (const part of req.parts()) {
@@ -650,7 +650,7 @@ test('if a schema forbids undeclared members, the option "form" refuses undeclar
   );
 });
 
-test('the option "form" accepts multipart and urlencoded forms without a file that the schema declares as optional', async () => {
+test('the option "form" accepts a multipart or urlencoded form if a file is missing that the schema declares as optional', async () => {
   const app = new Svc({ env: 'test' });
   app.post('/', { form: { a: Field(str), f: Field(file, { optional: true }) } }, ({ form }) => ({
     a: form.a,

@@ -52,7 +52,7 @@ test('if trustProxy is not set, no header field of a client changes its address,
   });
 });
 
-test('if a peer is not trusted, its address is that of the client, whatever X-Forwarded-* contains', () => {
+test('if the peer is not trusted, the address of the client is that of the peer, whatever X-Forwarded-* contains', () => {
   assert.deepEqual(
     resolve(['10.0.0.0/8'], '203.0.113.1', {
       'x-forwarded-for': '198.51.100.1',
@@ -63,7 +63,7 @@ test('if a peer is not trusted, its address is that of the client, whatever X-Fo
   );
 });
 
-test('the address of the client is the first address in X-Forwarded-For, from the right, that is not trusted', () => {
+test('the address of the client is the rightmost address in X-Forwarded-For that is not trusted', () => {
   const chain = { 'x-forwarded-for': '203.0.113.9, 198.51.100.7, 10.0.0.2' };
   assert.equal(ipOf(['10.0.0.0/8'], '10.0.0.1', chain), '198.51.100.7');
   assert.equal(ipOf(['10.0.0.0/8', '198.51.100.7'], '10.0.0.1', chain), '203.0.113.9');
@@ -280,7 +280,7 @@ test('a client behind a trusted proxy cannot change its address, or its rate lim
   assert.deepEqual(statuses, [200, 200, 200, 429]);
 });
 
-test('"forwardedHeader" and "trustForwardedHost" are options of the application, or settings that environment variables give as text', async () => {
+test('"forwardedHeader" and "trustForwardedHost" can be set in the options of the application or, as text, in environment variables', async () => {
   const headers = { Forwarded: 'for=203.0.113.9;proto=https;host=app.example' };
   const expected = { ip: '203.0.113.9', scheme: 'https', host: 'app.example' };
   await using client = new TestClient(
@@ -328,7 +328,7 @@ for (const field of ['X-Forwarded-For', 'X-Forwarded-Proto', 'Forwarded']) {
   });
 }
 
-test('ProxyWatch logs nothing if a proxy is declared, if no request has X-Forwarded-* or Forwarded, and after a thousand requests', async () => {
+test('ProxyWatch logs nothing if a proxy is declared, if no request has X-Forwarded-* or Forwarded, or after a thousand requests', async () => {
   assert.deepEqual(await watched({ trustProxy: 'loopback' }, HONEST), []);
   assert.deepEqual(await watched({}, {}, { 'X-Real-Ip': '203.0.113.9' }), []);
   assert.deepEqual(await watched({}, ...Array<Fields>(1_000).fill({}), HONEST), []);
@@ -439,7 +439,7 @@ for (const [value, pattern] of [
   });
 }
 
-test('new Svc() refuses a trustProxy that trusts every proxy, and check() reports such a value from loadDict() as SVC210', () => {
+test('new Svc() refuses a trustProxy that trusts every proxy, and check() reports such a value from loadDict() (SVC210)', () => {
   assert.throws(() => new Svc({ trustProxy: true as never }), { code: 'E_TRUST_PROXY' });
   const app = new Svc();
   app.config.loadDict({ trust_proxy: 'true' });

@@ -110,7 +110,7 @@ test('TransportRequest.json() accepts any JSON media type, and also a request wi
   }
 });
 
-test('TransportRequest.json() answers other media types with 415, and invalid JSON with 400', async () => {
+test('TransportRequest.json() answers media types other than JSON with 415, and invalid JSON with 400', async () => {
   for (const type of [
     'text/plain',
     'application/jsonx',
@@ -276,7 +276,7 @@ test('TransportRequest.signal does not abort when the response is complete, or w
   assert.deepEqual([signal.aborted, late.req.signal.aborted, failedSignal.aborted], [false, false, false]);
 });
 
-test('TransportRequest.takeAfterwards() returns the functions registered so far, and passes functions registered later to the given runner', () => {
+test('TransportRequest.takeAfterwards() returns the functions registered before the call; functions registered after it go to the given runner', () => {
   const { req } = fakeRequest();
   const fn = (): void => undefined;
   const late: unknown[] = [];

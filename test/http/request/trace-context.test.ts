@@ -219,7 +219,7 @@ test('if a request has no trace, traceHeaders() starts one trace for all its out
   assert.equal(first['traceparent']!.slice(0, 36), second['traceparent']!.slice(0, 36));
 });
 
-test('TransportRequest.trace ignores traceparent if the field occurs twice, and parses it once', () => {
+test('TransportRequest.trace returns the same object at each read, and ignores traceparent if the field occurs twice', () => {
   const { req } = fakeRequest({ headers: ['traceparent', VALID, 'traceparent', VALID] });
   assert.equal(req.trace, req.trace);
   assert.notEqual(req.trace.traceId, TRACE);

@@ -70,7 +70,7 @@ test('UploadFile.bytes() returns a copy, so changes to it do not change the file
 });
 
 test(
-  'UploadStore keeps files in memory up to its total limit, and writes further files to one unnamed temporary file',
+  'UploadStore keeps files in memory up to its total limit, and writes files that do not fit to one unnamed temporary file',
   { skip: process.platform !== 'linux' },
   async (t) => {
     const uploads = new UploadFolder(t);
@@ -220,7 +220,7 @@ test('an upload folder that cannot be used causes E_UPLOAD_DIRECTORY, but forms 
   rmSync(gone, { recursive: true });
 });
 
-test('an upload that cannot be written causes a 507 if the disk is full, a 503 without file descriptors, otherwise a 500, and no file is left', async (t) => {
+test('an upload that cannot be written causes a 507 if the disk is full, a 503 if no file descriptor is free, and otherwise a 500; no file is left', async (t) => {
   const uploads = new UploadFolder(t);
   await using probe = await open(import.meta.filename);
   for (const [code, status] of [
@@ -242,7 +242,7 @@ test('an upload that cannot be written causes a 507 if the disk is full, a 503 w
   }
 });
 
-test('if a write to the temporary file writes only a part, UploadStore writes the rest', async (t) => {
+test('if a write to the temporary file writes only some of the bytes, UploadStore writes the rest', async (t) => {
   const uploads = new UploadFolder(t);
   await using probe = await open(import.meta.filename);
   type Writev = (chunks: readonly Uint8Array[], position: number) => Promise<unknown>;

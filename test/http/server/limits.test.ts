@@ -174,7 +174,7 @@ test('HttpServer answers heads that are too large, or have too many fields, with
   }
 });
 
-test('HttpServer answers some connections above maxConnections with 503, closes further ones, and still serves the connections within the limit', async () => {
+test('above maxConnections, HttpServer answers some connections with 503, closes all others, and still serves the connections within the limit', async () => {
   await using it = await serve((app) => app.get('/', () => 'ok'), { maxConnections: 10 });
   const within = await Promise.all(Array.from({ length: 10 }, () => RawClient.open(it.server.port)));
   for (const client of within) assert.equal((await client.send(GET).answer()).status, 200);

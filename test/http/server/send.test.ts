@@ -341,7 +341,7 @@ test('a stream whose source yields without ever waiting does not block other req
   assert.ok(isOver);
 });
 
-test('a StreamingResponse of a locked web stream causes a 500, and one of a Node stream in object mode is sent', async () => {
+test('a StreamingResponse of a locked web stream causes a 500, and a StreamingResponse of a Node stream in object mode is sent', async () => {
   const locked = new Blob(['x']).stream();
   locked.getReader();
   await using it = await serve((app) =>
@@ -502,7 +502,7 @@ test('a response is not interrupted if its client reads slowly or its source is 
   assert.equal(metric(it.app, 'svc_slow_readers_total'), 0);
 });
 
-test('a response whose other header names are as long as X-Request-Id has exactly one request id', async () => {
+test('a response has exactly one request id, even if other header names are as long as X-Request-Id', async () => {
   await using it = await serve((app) =>
     app.get(
       '/',

@@ -555,7 +555,7 @@ test('HttpServer accepts a valid X-Request-Id, and replaces an invalid one', asy
   );
 });
 
-test('if an upstream response has an X-Request-Id, HttpServer still sends only its own', async () => {
+test('if an upstream response has an X-Request-Id, HttpServer still sends only its own request id', async () => {
   await using it = await serve((app) =>
     app.get('/', () => new Response('x', { headers: { 'x-request-id': 'upstream' } })),
   );
@@ -1330,7 +1330,7 @@ test('HttpServer.close() resolves after the last response, and does not wait for
   await closed;
 });
 
-test('HttpServer.close() answers a request that arrives directly after the last response that had begun', async () => {
+test('HttpServer.close() answers a request that arrives directly after the end of the response in flight', async () => {
   const started = gate();
   const release = gate();
   const app = new Svc();
@@ -1539,11 +1539,11 @@ for (const [what, behind] of [
   ['the head of a request', 'GET /next HTTP/1.1\r\nHost: a\r\nX: '],
   ['the body of a request', 'POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc'],
   [
-    'the body of a request that has its answer',
+    'the body of a request that was answered early',
     'POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc',
   ],
 ] as const) {
-  test(`if ${what} exceeds its time limit while the stream of an earlier request is sent, HttpServer completes the stream and closes the connection`, async () => {
+  test(`if ${what} exceeds its time limit while the streamed response to an earlier request is sent, HttpServer completes the stream and closes the connection`, async () => {
     const [begun, late] = [gate(), gate()];
     const app = new Svc({ requestTimeoutMs: 40, headersTimeoutMs: 20 });
     app.get(

@@ -118,7 +118,7 @@ test('run({ tls }) refuses TLS versions below 1.2, or below the option "minVersi
   }
 });
 
-test('with TLS 1.2, run({ tls }) accepts only ciphers with forward secrecy and authenticated encryption, unless the process sets a list (RFC 9325 §4.2)', async (t) => {
+test('with TLS 1.2, run({ tls }) accepts only ciphers with forward secrecy and authenticated encryption, unless the process sets a list of ciphers (RFC 9325 §4.2)', async (t) => {
   const serve = async (): Promise<number> => {
     const { port, close } = await new Svc({ logger: collectedLog().logger }).run({
       port: 0,
@@ -349,7 +349,7 @@ test('if a connection does not complete the TLS handshake, run({ tls }) closes i
   assert.equal((await silent.ended()).length, 0);
 });
 
-test('over TLS, HttpServer.adopt() releases a connection when its client leaves, at any time, in the same way as listen()', async (t) => {
+test('over TLS, HttpServer.adopt() releases a connection whenever its client leaves, as HttpServer.listen() does', async (t) => {
   const app = new Svc({
     logger: collectedLog().logger,
     headersTimeoutMs: 60_000,

@@ -467,7 +467,7 @@ test('CSRFMiddleware refuses an upload whose first 64 KiB have no token, without
   assert.ok(pulled < 20, `${pulled} pieces were taken`);
 });
 
-test('a form that is too large is answered with 413 and a form that is not text with 400, and neither is logged as a CSRF failure', async () => {
+test('CSRFMiddleware answers a form that is too large with 413 and a form that is not text with 400, and logs no CSRF failure', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   const type = { 'content-type': 'application/x-www-form-urlencoded' };
@@ -545,7 +545,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('CSRFMiddleware adds Vary: Sec-Fetch-Site, Origin to responses to checked requests, also if it refuses them, and to no other response', async () => {
+test('CSRFMiddleware adds Vary: Sec-Fetch-Site, Origin to responses to the requests that it checks, accepted or refused, and to no other response', async () => {
   await using protectedSite = site({ exempt: ['/hooks/{p:path}'] });
   const token = await tokenFrom(protectedSite, login);
   const varyOf = async (request: Parameters<Site['visit']>[1]): Promise<string | null> =>
@@ -623,7 +623,7 @@ test('CSRFMiddleware accepts tokens of the previous secret, and refuses tokens o
   assert.deepEqual([await post(both, headers), await post(removed, headers)], [200, 403]);
 });
 
-test('csrfToken() called in the request that starts a session returns a token that is valid for that session', async () => {
+test('if a request starts a session and calls csrfToken(), the token is valid for the new session', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, (req) => req.session.set('cart', []));
   assert.deepEqual(protectedSite.client.cookies.names(), ['svc_session']);
@@ -656,7 +656,7 @@ test('csrfToken() throws if there is no CSRFMiddleware, or if the response has b
   assert.equal(code, 'E_SESSION_SENT');
 });
 
-test('if CSRFMiddleware has no session middleware before it, svc check reports the middleware with the remedy, and the application does not compile (SVC121)', async () => {
+test('if CSRFMiddleware has no session middleware before it, svc check reports a finding with a remedy, and the application does not compile (SVC121)', async () => {
   for (const [layers, expected] of [
     [[new CSRFMiddleware()], /no session middleware is registered, so the CSRF middleware has no session/],
     [[new CSRFMiddleware(), new SessionMiddleware()], /is registered after the CSRF middleware/],

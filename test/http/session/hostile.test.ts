@@ -119,7 +119,7 @@ test('a record in a session store has a maximum size for values and messages, an
   );
 });
 
-test('a session in a cookie is renewed by requests for pages that only read it, but not by such requests from scripts', async () => {
+test('reading a session in a cookie renews the session in a request for a page, but not in a request that a script sends', async () => {
   await using site = new Site({ session: { maxAgeSeconds: 1_000 } });
   await site.visit(login);
   await site.wait(200);
@@ -204,7 +204,7 @@ for (const isStored of [false, true]) {
   });
 }
 
-test('in production, a CSRF cookie over a connection without TLS and without a proxy is logged once as a warning', async () => {
+test('in production, a CSRF cookie that is set without TLS and without a TLS proxy causes one warning in the log', async () => {
   await using site = new Site({ env: 'production', use: [new CSRFMiddleware()] });
   await site.visit((req) => csrfToken(req), { headers: { 'x-forwarded-proto': 'https' } });
   assert.deepEqual(site.audited('session_cookie_without_tls'), []);
@@ -222,7 +222,7 @@ test('in production, a CSRF cookie over a connection without TLS and without a p
   );
 });
 
-test('outside production or over TLS, a CSRF cookie is not logged as a warning', async () => {
+test('a CSRF cookie causes no warning in the log if it is set over TLS, or if the application is not in production', async () => {
   for (const options of [{ env: 'test' }, { env: 'production', baseUrl: 'https://a.example' }] as const) {
     await using site = new Site({ ...options, use: [new CSRFMiddleware()] });
     await site.visit((req) => csrfToken(req));

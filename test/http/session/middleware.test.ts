@@ -90,7 +90,7 @@ test('a cookie with SameSite=None is Secure by default and refused with secure: 
   );
 });
 
-test('no control character, separator or non-ASCII character is written to Set-Cookie: a name with one throws, and a value is encoded', () => {
+test('no control character, separator or non-ASCII character is written to Set-Cookie: in a name it causes an error, and in a value it is encoded', () => {
   for (const character of ['\r', '\n', '\0', ';', ',', ' ', '\t', '\x7f', 'é', '"', '\\']) {
     assert.throws(() => serializeCookie(`a${character}b`, 'x'), { code: 'E_COOKIE' });
     assert.throws(() => new SessionMiddleware({ cookie: { name: `a${character}b` } }), { code: 'E_COOKIE' });
@@ -117,7 +117,7 @@ for (const [how, options] of KEPT) {
   });
 }
 
-test('a session cookie of 4,096 bytes is set, and one of 4,097 is refused with the advice to use a store', async () => {
+test('a session cookie of 4,096 bytes is set, and a session cookie of 4,097 bytes is refused with the advice to use a store', async () => {
   const least = 'a'.repeat(4_090);
   assert.ok(serializeCookie('name', `${least}bb`).startsWith('name=aaa'));
   assert.throws(() => serializeCookie('name', `${least}bbb`), {
@@ -136,7 +136,7 @@ test('a session cookie of 4,096 bytes is set, and one of 4,097 is refused with t
 });
 
 for (const [how, options] of KEPT) {
-  test(`a session cookie that was changed, cut, renamed or written by another application is an empty session, and is logged once (${how})`, async () => {
+  test(`a session cookie that was changed, cut, renamed or written by another application gives an empty session, and is logged once (${how})`, async () => {
     const other = new Site({ ...options(), session: { ...options().session, secrets: NEXT_SECRET } });
     await other.visit(setUser);
     const foreign = other.client.cookies.get('svc_session')!;
@@ -183,7 +183,7 @@ for (const [how, options] of KEPT) {
     assert.equal(site.audited('session_rejected')[0]!['reason'], 'forged');
   });
 
-  test(`a session cookie of the previous secret is accepted and signed again; a cookie of a removed secret is an empty session (${how})`, async () => {
+  test(`a session cookie of the previous secret is accepted and signed again; a cookie of a removed secret gives an empty session (${how})`, async () => {
     const store = options().session?.store;
     const clock = options().clock ?? new ManualClock();
     const base = { ...options(), clock };
@@ -277,7 +277,7 @@ for (const [how, options] of KEPT) {
     assert.equal(await site.ask(user), null);
   });
 
-  test(`session.destroy() deletes the cookie with the same attributes with which it was set (${how})`, async () => {
+  test(`to delete the cookie, session.destroy() sends the same attributes with which the cookie was set (${how})`, async () => {
     const clock = new ManualClock();
     const base = how.includes('store') ? stored(clock) : { clock, session: {} };
     await using site = new Site({
@@ -569,7 +569,7 @@ for (const [env, baseUrl, expected] of [
   });
 }
 
-test('in production, a session cookie over a request without TLS and without a TLS proxy is logged once as a warning', async () => {
+test('in production, a session cookie that is set without TLS and without a TLS proxy causes one warning in the log', async () => {
   await using site = new Site({ env: 'production' });
   for (const headers of [{ 'x-forwarded-proto': 'https' }, { forwarded: 'proto=https' }] as const)
     await site.visit((req) => req.session.set('n', req.id), { headers });
@@ -609,7 +609,7 @@ test('session ids are 256 random bits, and the store holds only hashes of ids', 
   }
 });
 
-test('if an application with SessionMiddleware has no secret, it does not start, and the error names the variable to set', async () => {
+test('if an application with SessionMiddleware has no secret, it does not start, and the error names the environment variable to set', async () => {
   const app = new Svc({ logger: new Site().app.log });
   app.use(new SessionMiddleware());
   const report = app.check();
@@ -669,12 +669,12 @@ for (const [what, options, code] of [
   });
 }
 
-test('if "absoluteSeconds" is below the default idle time, it is also the idle time of a session', async () => {
+test('if "absoluteSeconds" is below the default idle time, the idle time of a session is "absoluteSeconds"', async () => {
   await using site = new Site({ session: { absoluteSeconds: 60 } });
   assert.ok((await site.visit(setUser)).headers.getSetCookie()[0]!.includes('Max-Age=60'));
 });
 
-test('in production, svc check reports a session cookie that is not Secure, and one that is shared with other hosts (SVC207)', () => {
+test('in production, svc check reports a session cookie that is not Secure, and a session cookie that is shared with other hosts (SVC207)', () => {
   for (const [cookie, env, expected] of [
     [{ secure: false }, 'production', ['error']],
     [{ domain: 'a.example' }, 'production', ['warning']],
@@ -874,7 +874,7 @@ test('after the handler has returned its response, changes of the session are re
 });
 
 for (const [how, options] of KEPT) {
-  test(`flash messages are shown once, in a later request, oldest first (${how})`, async () => {
+  test(`flash messages are shown once, oldest first, and not in the request that adds them (${how})`, async () => {
     await using site = new Site(options());
     assert.deepEqual(
       await site.ask((req) => {

@@ -95,7 +95,7 @@ for (const encrypt of [false, true]) {
   });
 }
 
-test('if two requests read a flash message at the same time, it is removed, and a message added meanwhile stays', async () => {
+test('if two requests read a flash message at the same time, the message is removed, and a message that was added meanwhile stays', async () => {
   const { site } = slowSite();
   await using _site = site;
   await site.visit((req) => req.session.flash('info', 'one'));

@@ -379,7 +379,7 @@ test('EventBroadcast sends HTTP/1.0 clients a body without chunked coding, and l
   assert.equal((await it.client.answer()).text(), `:\n\ndata: 1\n\ndata: ${text}\n\n`);
 });
 
-test('a stream of EventBroadcast receives only events that are sent after it has opened, even if an earlier event was sent in the same turn of the event loop', async () => {
+test('a stream of EventBroadcast receives no event that was sent before the stream opened, even in the same turn of the event loop', async () => {
   const news = new EventBroadcast();
   const app = new Svc().get('/', () => news.stream()) as Svc;
   const read = async (): Promise<string> => (await app.fetch(new Request('http://a/'))).text();
@@ -457,7 +457,7 @@ for (const [how, accessLog] of [
   ['without', false],
   ['with', true],
 ] as const) {
-  test(`when a server (${how} an access log) stops, it ends event streams at once and between two events`, async () => {
+  test(`when a server (${how} an access log) stops, it ends all event streams before its drain deadline, and the responses are complete`, async () => {
     const news = new EventBroadcast();
     let ended = 0;
     const it = await serve(

@@ -298,7 +298,7 @@ describe('a WebSocket client may send messages and a close frame in one packet',
     assert.deepEqual(messagesOf(await raw.ended()), ['open', CLOSED]);
   });
 
-  test('after a close frame, a WebSocket waits at most closeTimeoutMs for replies, and then send() returns false', async (t) => {
+  test('after a close frame, a WebSocket waits at most closeTimeoutMs for the replies of its handler, and then send() returns false', async (t) => {
     const { app } = loggedApp();
     const clock = new ManualClock();
     const gate = gateOf(t);

@@ -407,7 +407,7 @@ describe('FrameReader', () => {
     });
   }
 
-  test('FrameReader releases a chunk that contained only text; it keeps a chunk that is still in use or that it does not own', () => {
+  test('FrameReader releases a long chunk that contained only text, unless the chunk is still in use or belongs to the caller', () => {
     const words = 'word '.repeat(600);
     const whole = frame(text(words));
     const own = (...parts: Uint8Array[]): Buffer => {

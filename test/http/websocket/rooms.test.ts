@@ -38,7 +38,7 @@ test('Rooms.send() sends a message once to each member in every process on the m
   assert.deepEqual([here.count('a'), there.count('a'), here.count('nobody')], [2, 1, 0]);
 });
 
-test('Rooms removes a room that has no members, and a message bus that was disconnected', () => {
+test('Rooms.leave() removes a room that has no members, and after Rooms.disconnect() no message of the bus arrives', () => {
   const bus = new MemoryRoomBus();
   const { logger } = collectedLog();
   const [here, there] = [new Rooms(logger), new Rooms(logger)];
@@ -54,7 +54,7 @@ test('Rooms removes a room that has no members, and a message bus that was disco
   assert.deepEqual([there.size, far.got, there.isConnected, here.isConnected], [0, [], false, true]);
 });
 
-test('if its message bus fails, Rooms still sends to the members of its own process, and logs the failure', () => {
+test('if the message bus fails, Rooms.broadcast() still sends to the members of its own process, and logs the failure', () => {
   const { logger, events } = collectedLog();
   const rooms = new Rooms(logger);
   rooms.connect({
@@ -74,7 +74,7 @@ test('if its message bus fails, Rooms still sends to the members of its own proc
   assert.throws(() => rooms.broadcast('', 'x'), { code: 'E_ROOM' });
 });
 
-test('Rooms ignores frames from the message bus that do not contain a valid message', () => {
+test('the class Rooms ignores frames from the message bus that do not contain a valid message', () => {
   const bus = new MemoryRoomBus();
   const { logger } = collectedLog();
   const rooms = new Rooms(logger);

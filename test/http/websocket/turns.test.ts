@@ -109,7 +109,7 @@ describe('compressed messages', LIMITED_SUITE, () => {
       assert.ok(counts.most <= most, `${counts.most} messages in one turn`);
     });
 
-  test('long WebSocket messages are inflated in a thread and stay in order with others; a later ping is answered after them', async (t) => {
+  test('long WebSocket messages are inflated in a thread and stay in order with short ones; a ping is answered after the messages before it', async (t) => {
     const { app } = loggedApp();
     const got: unknown[] = [];
     app

@@ -83,8 +83,8 @@ for (const [what, body] of [
   ['bytes', Buffer.from('é')],
   ['nothing', null],
   ['a long text', 'é'.repeat(100_000)],
-  ['pieces of text', new StreamingResponse(['é', 'b'], { headers: {} })],
-  ['pieces of text of known length', new StreamingResponse(['é', 'b'], { contentLength: 3 })],
+  ['a text stream', new StreamingResponse(['é', 'b'], { headers: {} })],
+  ['a text stream of known length', new StreamingResponse(['é', 'b'], { contentLength: 3 })],
 ] as const) {
   test(`SentMessage sends header fields before ${what} as Latin-1, one byte per character`, async () => {
     await using it = await serve((app) => {
