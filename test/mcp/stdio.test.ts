@@ -513,7 +513,7 @@ test('MCP over stdio, batches: versions up to 2025-03-26 answer a batch with one
   }
 });
 
-test('MCP over stdio, batches: a batch is refused in later versions, and before initialize', async (t) => {
+test('MCP over stdio, batches: a batch is refused since version 2025-06-18, and before initialize', async (t) => {
   for (const line of [await open(t, { version: '2025-06-18' }), bare(t)])
     assert.deepEqual(errorOf(await line.ask([{ jsonrpc: '2.0', id: 1, method: 'ping' }])), [null, -32_600]);
 });
