@@ -214,8 +214,10 @@ export const FAULTS = {
     remedy: 'Give each tool and each prompt a unique name: app.tool("add_note", { … }, fn)',
   },
   E_MCP_QUESTION: {
-    describe: (key: string, issue: string): string => `Cannot ask the client: the question "${key}" ${issue}`,
-    remedy: 'Ask with a message and a flat schema: client.elicit({ message, schema: { name: Field(str) } })',
+    describe: (key: string, issue: string): string =>
+      `Cannot send a request to the MCP client: the request "${key}" ${issue}`,
+    remedy:
+      'Elicitation needs a message and a flat schema: client.elicit({ message, schema: { name: Field(str) } })',
   },
   E_MCP_TOOL: {
     describe: (name: string, near: string | undefined): string =>

@@ -131,7 +131,7 @@ export class Toolset {
     this.tools = planNames(details, tools).map(
       ({ name, detail }) => new PlannedTool(name, detail, tools.includes(detail)),
     );
-    // `name` is defined, because app.prompt() has set it
+    // the `name` of a prompt is defined, because app.prompt() requires it
     this.prompts = tools
       .filter(isPrompt)
       .map((detail) => new PlannedPrompt(detail.declared.spec.name!, detail));
@@ -164,7 +164,7 @@ export class Toolset {
           },
         ],
         tool,
-      ); // `at(-1)` is defined: only a path with parameters can match another route
+      ); // `parameters` is not empty: without parameters, a path cannot match another route
     const response = await this.request(tool.detail, tool.arguments.fields, parts, deps, tool.isFunction);
     const challenge = response.headers.get('www-authenticate');
     if (challenge !== null && (WANTED[response.status]?.test(challenge) ?? false))
@@ -340,10 +340,13 @@ function nothing(): void {
 /** Key in `req.state` under which an MCP call stores its {@link Asker}. */
 const ASKER: StateKey<Asker> = stateKey('mcpAsker');
 
-/** Dependency `{ client: Depends(toolClient) }`: asks the MCP client, its user or its model during a call. */
+/**
+ * Dependency `{ client: Depends(toolClient) }`: sends requests to the MCP client during a call. They ask for
+ * input of the user (elicitation), for a message of the client's model (sampling), or for the list of roots.
+ */
 export async function toolClient({ state, signal }: Context): Promise<ToolClient> {
-  const questions = await import('./questions.ts');
-  return new questions.ToolClient(state.has(ASKER) ? state.get(ASKER) : questions.noAsker(), signal);
+  const loaded = await import('./questions.ts');
+  return new loaded.ToolClient(state.has(ASKER) ? state.get(ASKER) : loaded.noAsker(), signal);
 }
 
 /** Maximum number of progress and log messages for one call. Further messages are dropped. */

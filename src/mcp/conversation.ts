@@ -1,5 +1,5 @@
 /**
- * A conversation with one client: parses incoming messages, and sends responses and questions as JSON texts.
+ * A conversation with one client: parses its messages, and sends it responses, notifications and requests.
  * Requests run concurrently. Each gets one response, or none if it was cancelled. The caller does the I/O.
  */
 import { ClientDisconnected } from '../base/errors.ts';
@@ -30,7 +30,7 @@ export interface ConversationDeps {
   send(text: string): void;
 }
 
-/** Maximum number of requests that run at the same time. A further request gets an error response. */
+/** Maximum number of requests from the client that run at the same time. More get an error response. */
 const MAX_IN_FLIGHT = 1_000;
 
 /** The exchange of messages with one client, over any transport of JSON texts. */
@@ -39,15 +39,15 @@ export class McpConversation {
   readonly #inFlight = new Map<RequestId, AbortController>();
   readonly #closing = new AbortController();
   #running = new Set<Promise<unknown>>();
-  readonly #questions: SentRequests;
+  readonly #sentRequests: SentRequests;
   #session: McpSession | undefined;
 
   constructor(deps: ConversationDeps) {
     this.#deps = deps;
-    this.#questions = new SentRequests(deps.clock);
+    this.#sentRequests = new SentRequests(deps.clock);
   }
 
-  /** Number of requests without a response yet. */
+  /** Number of requests from the client that have no response yet. */
   get inFlight(): number {
     return this.#inFlight.size;
   }
@@ -71,15 +71,15 @@ export class McpConversation {
   }
 
   /**
-   * Ends subscriptions and questions when no more input will come. Resolves when all running requests have
-   * their response.
+   * Called when no more input will come. Ends subscriptions, and cancels the requests to the client that have
+   * no response yet. Resolves when all running requests from the client have their response.
    */
   async finish(): Promise<void> {
     this.#closing.abort(stopping());
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
 
-  /** Aborts all running requests. They get no response. */
+  /** Aborts all running requests from the client. They get no response. */
   abort(): void {
     for (const request of this.#inFlight.values()) request.abort(new ClientDisconnected());
     this.#inFlight.clear();
@@ -115,7 +115,7 @@ export class McpConversation {
     const message = readMessage(value);
     switch (message.kind) {
       case 'response':
-        return void this.#questions.receive('', message);
+        return void this.#sentRequests.receive('', message);
       case 'invalid':
         return Promise.resolve(failure(message.id, message.error, this.#session?.dialect));
       case 'notification':
@@ -157,9 +157,9 @@ export class McpConversation {
       begin: (session) => {
         this.#session = session;
       },
-      ask: (question) =>
-        this.#questions.ask({
-          ...question,
+      ask: (request) =>
+        this.#sentRequests.ask({
+          ...request,
           owner: '',
           client: '',
           ends: [this.#closing.signal],

@@ -71,33 +71,39 @@ export interface EndpointDeps {
   readonly sessionSeconds: number;
   readonly maxBodyBytes: number;
   principal(context: Context): string;
-  /** Returns a name for the client of a request. Limits of open requests and questions apply per client. */
+  /**
+   * Returns a name that identifies the client of a request. Limits apply to the requests
+   * from each client, and to the requests to each client, that have no response yet.
+   */
   client(context: Context): string;
 }
 
 /** Time in milliseconds after which a response that is not ready becomes an event stream. */
 const PATIENCE_MS = 10_000;
 /**
- * Maximum number of session requests without a response, per endpoint. A request counts until its handler
- * ends, even if its client has left.
+ * Maximum number of requests in sessions that have no response yet, from all clients of an endpoint. A
+ * request counts until its handler ends, even if its client has disconnected.
  */
 const MAX_UNANSWERED = 1_000;
-/** Maximum number of session requests without a response, and of questions without an answer, of one client. */
+/**
+ * Maximum number of requests in sessions from one client that have no response yet. It is also the maximum
+ * number of requests to one client that have no response yet.
+ */
 const MAX_OF_CLIENT = 250;
 
 export class McpEndpoint {
   readonly #app: McpApplication;
   readonly #deps: EndpointDeps;
-  readonly #questions: SentRequests;
+  readonly #sentRequests: SentRequests;
   #dispatcher: McpDispatcher | undefined;
   #sessions: McpSessions | undefined;
-  /** Session requests without a response, by client. */
-  readonly #unanswered = new Shares('requests', MAX_UNANSWERED, MAX_OF_CLIENT);
+  /** Requests in sessions that have no response yet, by the client that sent them. */
+  readonly #unanswered = new Shares('from', MAX_UNANSWERED, MAX_OF_CLIENT);
 
   constructor(app: McpApplication, deps: EndpointDeps) {
     this.#app = app;
     this.#deps = deps;
-    this.#questions = new SentRequests(app.clock, MAX_OF_CLIENT);
+    this.#sentRequests = new SentRequests(app.clock, MAX_OF_CLIENT);
   }
 
   answer(context: Context): Awaitable<HttpResponse> {
@@ -198,7 +204,7 @@ export class McpEndpoint {
         saidDialect(req),
       );
     if (message.kind === 'request') return this.#respond(context, message, session);
-    if (message.kind === 'response') this.#questions.receive(session.id, message);
+    if (message.kind === 'response') this.#sentRequests.receive(session.id, message);
     if (message.kind === 'notification' && message.method === 'notifications/cancelled')
       session.inFlight.get(message.params['requestId'] as RequestId)?.abort(new ClientDisconnected());
     return new HttpResponse(null, { status: 202 });
@@ -215,7 +221,7 @@ export class McpEndpoint {
     // `problem` is defined: without a session, batchIssue() always returns a problem
     if (session === undefined || problem !== undefined)
       return refused(400, problem!, undefined, session?.dialect ?? saidDialect(req));
-    // a client that has left cannot fetch the response of its batch later, so the requests are cancelled
+    // a disconnected client cannot get the response to its batch later, so the requests are cancelled
     const leaving = new AbortController();
     context.signal.addEventListener('abort', () => leaving.abort(new ClientDisconnected()), { once: true });
     const answers = await Promise.all(
@@ -235,7 +241,7 @@ export class McpEndpoint {
     leaving: AbortSignal,
   ): Promise<JsonObject | undefined> {
     if (message.kind === 'invalid') return failure(message.id, message.error, session.dialect);
-    if (message.kind === 'response') this.#questions.receive(session.id, message);
+    if (message.kind === 'response') this.#sentRequests.receive(session.id, message);
     if (message.kind !== 'request') return undefined;
     if (comesAlone(message))
       return failure(
@@ -278,7 +284,7 @@ export class McpEndpoint {
     if (session === undefined) signal.addEventListener('abort', leave, { once: true });
     // aborts at shutdown: subscriptions end, but calls have time to finish
     const closing = new AbortController();
-    // aborts when the client has left, because it cannot receive questions any more
+    // aborts when the client has disconnected, because requests to the client cannot reach it any more
     const left = new AbortController();
     const stream = new MessageStream(
       session === undefined ? leave : () => left.abort(new ClientDisconnected()),
@@ -299,9 +305,9 @@ export class McpEndpoint {
       },
       ask:
         session !== undefined && mayStream
-          ? (question) =>
-              this.#questions.ask({
-                ...question,
+          ? (request) =>
+              this.#sentRequests.ask({
+                ...request,
                 owner: session.id,
                 client: this.#deps.client(context),
                 ends: [left.signal, closing.signal],
@@ -369,7 +375,7 @@ export class McpEndpoint {
     abort.signal.addEventListener('abort', () => gone.resolve(undefined), { once: true });
     const answering = answer().finally(() => {
       if (session !== undefined) this.#unanswered.give(client);
-    }); // a request counts until its handler ends, even if its client has left
+    }); // a request counts until its handler ends, even if its client has disconnected
     try {
       return await Promise.race([answering, gone.promise]);
     } finally {
@@ -410,8 +416,8 @@ export class McpEndpoint {
   }
 
   /**
-   * Returns the session that a request names, an error response if it is unknown, or undefined if the request
-   * names none.
+   * Returns the session that a request names. Returns an error response if this session is unknown, and
+   * undefined if the request names no session.
    */
   #sessionOf(context: Context, id?: RequestId): HttpSession | HttpResponse | undefined {
     const named = context.req.headers['mcp-session-id'];
@@ -439,8 +445,8 @@ export class McpEndpoint {
 }
 
 /**
- * Signal for the member `closing` of a batch. It never aborts, because only subscriptions need it, and a
- * batch cannot contain one.
+ * Signal for the member `closing` of a batch's Exchange. It never aborts, because only subscriptions use this
+ * member, and a batch cannot contain a subscription.
  */
 const NEVER: AbortSignal = new AbortController().signal;
 
@@ -452,8 +458,8 @@ function refused(status: number, error: RpcError, id?: RequestId, dialect: Diale
 }
 
 /**
- * Returns the session of one request, for endpoints without sessions. The handler of that request cannot ask
- * questions.
+ * Returns a substitute for a session, which lasts for one request: for endpoints without sessions. It has no
+ * abilities, so the handler of that request cannot send requests to the client.
  */
 function alone(dialect: Dialect): HttpSession {
   return { id: '', dialect, logLevel: 'info', abilities: new Set(), inFlight: new Map(), isEnded: false };
@@ -484,8 +490,8 @@ function unspokenVersion({ headers }: HttpRequest): RpcError | undefined {
 }
 
 /**
- * Returns the protocol version for error responses to a request: the version in its field
- * MCP-Protocol-Version, or a default.
+ * Returns the protocol version for error responses to a request: the legacy version in its field
+ * MCP-Protocol-Version. Without this field, the version is 2025-03-26; for all other values, the newest.
  */
 function saidDialect({ headers }: HttpRequest): Dialect {
   return (

@@ -22,7 +22,7 @@ import { FieldMarker } from '../schema/nodes.ts';
 import { HttpResponse, JSONResponse } from '../http/response.ts';
 import type { Caller, McpApplication, ToolListener, ToolLogLevel } from './calls.ts';
 import type { ConversationDeps } from './conversation.ts';
-import type { Question } from './questions.ts';
+import type { ClientRequest } from './questions.ts';
 import type { McpServerOptions } from './server.ts';
 import type { OptionKind } from '../base/options.ts';
 import type { ToolResult } from './results.ts';
@@ -54,7 +54,7 @@ export interface StdioOptions extends McpServerOptions {
 export interface StdioStreams {
   readonly input?: Readable | undefined;
   readonly output?: Writable | undefined;
-  /** Aborting it stops the server, as the end of the input does. */
+  /** Stops the server when it aborts. The end of the input stops the server too. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -69,12 +69,12 @@ export interface McpCallOptions {
   /** Called with each log message. */
   readonly onLog?: ((level: ToolLogLevel, data: unknown, logger: string | undefined) => void) | undefined;
   /**
-   * Answers the questions that the handler asks. It returns the client's result, such as `{ action: 'accept',
-   * content }`. Without it, the handler cannot ask.
+   * Called for each request that the handler sends to the client. Returns the client's result, such as
+   * `{ action: 'accept', content }`. Without this option, the handler cannot send requests to the client.
    */
   readonly onQuestion?:
     | ((
-        method: Question['method'],
+        method: ClientRequest['method'],
         params: Readonly<Record<string, unknown>>,
         key: string,
       ) => Awaitable<object>)
@@ -90,8 +90,8 @@ export class McpServer {
   readonly #graceMs: number;
 
   /**
-   * @throws SvcError `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an option, `E_CONFIG_CAST` for an invalid
-   * SVC_MCP_TOKEN
+   * @throws SvcError `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an invalid option, `E_CONFIG_CAST` for
+   * an invalid SVC_MCP_TOKEN
    * @internal
    */
   constructor(app: McpApplication, usualToken: string, options: StdioOptions) {
@@ -337,8 +337,8 @@ export class Toolbox extends Routes {
   }
 
   /**
-   * @throws SvcError `E_MCP_NAME` for an invalid or used name, `E_ROUTE_SPEC` or `E_OPTION_RANGE` for an
-   * invalid option
+   * @throws SvcError `E_MCP_NAME` when the name is invalid or already used, `E_ROUTE_SPEC` or
+   * `E_OPTION_RANGE` for an invalid option
    */
   tool(name: string, given: object, fn: (context: never) => unknown): void {
     const { args, title, description, annotations, ...spec } = given as ToolSpec;
@@ -355,8 +355,8 @@ export class Toolbox extends Routes {
   }
 
   /**
-   * @throws SvcError `E_MCP_NAME` for an invalid or used name, `E_ROUTE_SPEC` or `E_OPTION_RANGE` for an
-   * invalid option
+   * @throws SvcError `E_MCP_NAME` when the name is invalid or already used, `E_ROUTE_SPEC` or
+   * `E_OPTION_RANGE` for an invalid option
    */
   prompt(name: string, given: object, fn: (context: never) => unknown): void {
     const { args, title, description, ...spec } = given as PromptSpec;
@@ -370,8 +370,8 @@ export class Toolbox extends Routes {
   }
 
   /**
-   * @throws SvcError `E_MCP_NAME` for an invalid or used URI, `E_ROUTE_SPEC` or `E_OPTION_RANGE` for an
-   * invalid option
+   * @throws SvcError `E_MCP_NAME` when the URI is invalid or already used, `E_ROUTE_SPEC` or
+   * `E_OPTION_RANGE` for an invalid option
    */
   resource(uri: string, given: object, fn: (context: never) => unknown): void {
     const {

@@ -4,7 +4,7 @@
  * Kinds of messages:
  *   - A request is { jsonrpc, id, method, params? }. Its id is text or an integer, never null.
  *   - A notification is { jsonrpc, method, params? }. It has no id, and gets no response.
- *   - A response is { jsonrpc, id, result | error }. The client sends it for a question of the server.
+ *   - A response is { jsonrpc, id, result | error }. The client sends it for a request to the client.
  *
  * A value of any other form becomes an error. The error has the id of the message if the id is readable.
  */

@@ -92,8 +92,9 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
    * cookies and sessions that guards read. With the owner '', every client that has the id may use the
    * session, so a client can log in later.
    *
-   * One client may have at most 250 open requests of sessions, and 250 open questions. Clients are
-   * distinguished by this owner; without claims and without this option, by their addresses.
+   * At most 250 requests in sessions from one client may have no response yet, and at most 250 requests to
+   * one client. Clients are distinguished by this owner. Without claims and without this option, they are
+   * distinguished by their addresses.
    */
   readonly principal?: ((context: Context) => string) | undefined;
   /**
@@ -123,7 +124,7 @@ interface McpRoute {
 /**
  * Returns the routes of the endpoint.
  *
- * @throws SvcError `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an option, `E_CORS` for an invalid origin
+ * @throws SvcError `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an invalid option, `E_CORS` for an invalid origin
  * @internal
  */
 export function mcpRoutes(app: McpApplication, path: string, options: McpMountOptions): readonly McpRoute[] {

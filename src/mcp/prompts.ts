@@ -56,7 +56,7 @@ export class PlannedPrompt {
 
   /**
    * Returns path and query of the request for the prompt.
-   * @throws RpcError for an unknown argument, or one that is not a string
+   * @throws RpcError when an argument is unknown, or is not a string
    */
   target(given: JsonObject): string {
     for (const [name, value] of Object.entries(given)) {

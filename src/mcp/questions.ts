@@ -1,16 +1,17 @@
 /**
- * Questions of a handler to the client that called it: for input of the client's user (elicitation), for a
- * message of its model (sampling), for its folders (roots).
+ * Requests to the client while a handler runs: for input of the client's user (elicitation), for a message of
+ * the client's model (sampling), and for the client's list of roots.
  *
- * A question is sent in one of two ways:
- *   - Before protocol version 2026-07-28, the server sends it as a request before it responds to the call.
- *     The handler waits for the client's answer. See WaitingCall and SentRequests.
- *   - Since 2026-07-28, the call ends with the result "input_required". The client repeats the call with the
- *     answers, and the handler runs again from its start. See RepeatedCall.
+ * A request to the client is sent in one of two ways:
+ *   - Before protocol version 2026-07-28, the server sends a JSON-RPC request before it responds to the call.
+ *     The handler waits for the client's response. See WaitingCall and SentRequests.
+ *   - Since 2026-07-28, the call ends with the result "input_required", which contains the requests to the
+ *     client. The client repeats the call with its responses, and the handler runs again from its start. See
+ *     RepeatedCall.
  *
- * Answers of earlier rounds are in `requestState`, which the client sends back. It is encrypted, expires, and
- * is bound to the caller and to the call. Answers are input of the client, so they are validated like
- * arguments.
+ * A client may repeat a call several times. Its earlier responses are in `requestState`, which the client
+ * sends back. `requestState` is encrypted, expires, and is valid only for the same caller and the same call.
+ * Responses of the client are validated like arguments.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { BadRequest, HTTPException, SvcError, withoutStack } from '../base/errors.ts';
@@ -29,12 +30,12 @@ import type { JsonObject } from './messages.ts';
 import type { ToolContentPart } from './results.ts';
 
 /**
- * A kind of question that a client may support: a form, a URL to open, a message of its model, a message of a
- * model with tools, or its roots.
+ * A kind of request to the client that a client may support: elicitation by a form (`elicit`) or by a URL
+ * (`elicit-url`), sampling without tools (`sample`) or with tools (`sample-tools`), or the list of roots.
  */
 export type ClientAbility = 'elicit' | 'elicit-url' | 'sample' | 'sample-tools' | 'roots';
 
-/** The capability that a client declares if it supports a kind of question. */
+/** The capability that a client declares if it supports a kind of request to the client. */
 const CAPABILITIES: Readonly<Record<ClientAbility, JsonObject>> = {
   elicit: { elicitation: { form: {} } },
   'elicit-url': { elicitation: { url: {} } },
@@ -45,8 +46,8 @@ const CAPABILITIES: Readonly<Record<ClientAbility, JsonObject>> = {
 export const ABILITIES: readonly ClientAbility[] = Object.keys(CAPABILITIES) as ClientAbility[];
 
 /**
- * Returns the kinds of questions that a client supports. An empty `elicitation` means forms (2025-11-25,
- * elicitation).
+ * Returns the kinds of requests to the client that a client supports, from its capabilities. An empty object
+ * `elicitation` means elicitation by a form (2025-11-25, elicitation).
  */
 export function abilitiesOf({ elicitation, sampling, roots }: JsonObject): ReadonlySet<ClientAbility> {
   const abilities = new Set<ClientAbility>();
@@ -62,49 +63,51 @@ export function abilitiesOf({ elicitation, sampling, roots }: JsonObject): Reado
   return abilities;
 }
 
-export interface Question {
+/** A request to the client. */
+export interface ClientRequest {
   readonly key: string;
   readonly method: 'elicitation/create' | 'sampling/createMessage' | 'roots/list';
   readonly params: JsonObject;
   readonly timeoutMs: number;
-  /** Aborts when the request of the handler ends. */
+  /** Aborts when the request that runs the handler ends. */
   readonly signal: AbortSignal;
 }
 
-/** Passes the questions of a handler on to the client of its call. @internal */
+/** Sends the requests of a handler to the client that made the call. @internal */
 export interface Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
-  /** Keys of the questions that this run of the handler has asked. */
+  /** Keys of the requests to the client that this run of the handler has made. */
   readonly keys: Set<string>;
-  /** Asks the client. Returns its answer, which is not validated. Throws when there is no answer. */
-  ask(question: Question): unknown;
-  /** Called for a question that the client does not support. */
+  /** Sends a request to the client. Returns the response, which is not validated. Throws if there is none. */
+  ask(request: ClientRequest): unknown;
+  /** Called if the handler makes a request that the client does not support. */
   lacks?(ability: ClientAbility): void;
 }
 
-/** Options of every question. */
+/** Options of every request to the client. */
 export interface QuestionOptions {
   /**
-   * Name of the question, unique in a call. Default: its kind and its number in the call, such as `elicit-1`.
+   * Name of the request to the client, unique in a call. Default: its kind and its number in the call, such
+   * as `elicit-1`.
    */
   readonly key?: string | undefined;
   /**
-   * Time in milliseconds for the client to answer, 1 ... 86_400_000. Default 300_000. It has no effect with
-   * protocol 2026-07-28, where no handler waits for an answer.
+   * Time in milliseconds for the client to respond, 1 ... 86_400_000. Default 300_000. It has no effect with
+   * protocol 2026-07-28, where no handler waits for a response.
    */
   readonly timeoutMs?: number | undefined;
 }
-/** A form for the user. Its fields are text, numbers, booleans, choices (`literal`), and lists of choices. */
+/** Elicitation by a form. Fields are text, numbers, booleans, choices (`literal`) and lists of choices. */
 export interface FormQuestion<S extends InputShape = InputShape> extends QuestionOptions {
   /** Text that explains to the user why the form is shown. */
   readonly message: string;
-  /** The fields of the form: an object of `Field()` members, or a schema class. It validates the answer. */
+  /** The fields of the form: an object of `Field()` members, or a schema class. It validates the response. */
   readonly schema: S;
 }
-/** A form given as JSON Schema, for choices with titles. The answer is not validated. */
+/** Elicitation by a form given as JSON Schema, for choices with titles. The response is not validated. */
 export interface RawFormQuestion extends QuestionOptions {
   readonly message: string;
-  /** `requestedSchema` as the protocol defines it. */
+  /** The member `requestedSchema` of `elicitation/create`. */
   readonly jsonSchema: {
     readonly type: 'object';
     readonly properties: Readonly<Record<string, object>>;
@@ -112,19 +115,19 @@ export interface RawFormQuestion extends QuestionOptions {
   };
 }
 /**
- * A page that the user is asked to open. Use it for secrets and payments, because they must not pass through
- * the client.
+ * Elicitation by a URL: asks the user to open a page. Use it for secrets and payments, because they must not
+ * pass through the client.
  */
 export interface UrlQuestion extends QuestionOptions {
   readonly message: string;
   /** Absolute URL. */
   readonly url: string;
 }
-/** The user's answer. Only an accepted form has a content. */
+/** The user's response to an elicitation. `content` has the values of an accepted form. */
 export type Elicited<T> =
   | { readonly action: 'accept'; readonly content: T }
   | { readonly action: 'decline' | 'cancel'; readonly content?: undefined };
-/** Values of a form that was given as JSON Schema. */
+/** Values of a form that was given as JSON Schema, by field name. */
 export type FormValues = Readonly<Record<string, string | number | boolean | readonly string[]>>;
 
 /** A message to a model, or from a model. */
@@ -132,11 +135,11 @@ export interface SampledMessage {
   readonly role: 'user' | 'assistant';
   readonly content: ToolContentPart | JsonObject | readonly (ToolContentPart | JsonObject)[];
 }
-/** A question to the client's model (`sampling/createMessage`). */
+/** Sampling: a request for a message of the client's model (`sampling/createMessage`). */
 export interface SampleQuestion extends QuestionOptions {
-  /** The conversation so far; a text is one message of the user. */
+  /** The messages for the model. A string is one message with the role `user`. */
   readonly messages: string | readonly SampledMessage[];
-  /** Maximum number of tokens, 1 or more. */
+  /** Maximum number of tokens in the model's message, 1 or more. */
   readonly maxTokens: number;
   readonly systemPrompt?: string | undefined;
   readonly temperature?: number | undefined;
@@ -149,19 +152,19 @@ export interface SampleQuestion extends QuestionOptions {
   /** How the model uses the tools. The client must have the ability `sample-tools`. */
   readonly toolChoice?: object | undefined;
 }
-/** The model's message. */
+/** The result of sampling: a message of the client's model. */
 export interface Sampled extends SampledMessage {
   readonly model: string;
   readonly stopReason?: string | undefined;
 }
-/** A folder or file with which the client allows servers to work. */
+/** A root: a folder or file with which the client allows servers to work. */
 export interface ClientRoot {
   readonly uri: string;
   readonly name?: string | undefined;
 }
 
-/** Maximum number of questions in one run of a handler. */
-const MAX_QUESTIONS = 100;
+/** Maximum number of requests to the client in one run of a handler. */
+const MAX_CLIENT_REQUESTS = 100;
 const isShape = (value: unknown): boolean => isRecord(value) || typeof value === 'function';
 const ASKING = {
   key: text(),
@@ -191,11 +194,13 @@ const SAMPLE = {
 };
 
 /**
- * The client that called a tool, prompt or resource: `{ client: Depends(toolClient) }`.
+ * The client that called a tool, prompt or resource: `{ client: Depends(toolClient) }`. Its methods send
+ * requests to the client.
  *
- * With protocol 2026-07-28, a question without an answer ends the run of the handler with an exception. The
- * handler runs again once the client has answered. So ask before you write, and do not catch the exception.
- * Questions that are asked together in `Promise.all()` reach the client together.
+ * With protocol 2026-07-28, a request to the client that has no response yet throws an exception, which ends
+ * the run of the handler. The handler runs again after the client has responded. So make these requests
+ * before you change data, and do not catch the exception. Requests that are made together in `Promise.all()`
+ * reach the client together.
  */
 export class ToolClient {
   readonly #asker: Asker;
@@ -208,47 +213,49 @@ export class ToolClient {
   }
 
   /**
-   * Whether the client supports questions of this kind. Always false in a request that is not an MCP call.
+   * Whether the client supports this kind of request to the client. Always false in a request that is not an
+   * MCP call.
    */
   can(ability: ClientAbility): boolean {
     return this.#asker.abilities.has(ability);
   }
 
   /**
-   * Asks the user to fill in a form, or to open a URL. An accepted URL means that the user consents, not that
-   * the user has finished there.
+   * Elicitation: asks the user to fill in a form, or to open a URL. If the user accepts a URL, the user has
+   * agreed to open the page, but may not have finished there.
    *
-   * @throws HTTPException 400 `client_capability` when the client does not support the question, 400
-   * `client_answer` when its answer is not valid, 408 `client_timeout` when it does not answer in time, 424
-   * `client_refused` when it refuses; ClientDisconnected when it has left
-   * @throws SvcError `E_MCP_QUESTION` or `E_OPTION_RANGE` when the question is not valid
+   * @throws HTTPException 400 `client_capability` when the client does not support this elicitation, 400
+   * `client_answer` when its response is invalid, 408 `client_timeout` when it does not respond in time, 424
+   * `client_refused` when it responds with an error
+   * @throws ClientDisconnected when the client has disconnected
+   * @throws SvcError `E_MCP_QUESTION` or `E_OPTION_RANGE` when the arguments are invalid
    */
-  elicit<S extends InputShape>(question: FormQuestion<S>): Promise<Elicited<InputOf<S>>>;
-  elicit(question: RawFormQuestion): Promise<Elicited<FormValues>>;
-  elicit(question: UrlQuestion): Promise<Elicited<undefined>>;
-  elicit(question: FormQuestion | RawFormQuestion | UrlQuestion): Promise<Elicited<unknown>> {
-    return handled(this.#elicit(question));
+  elicit<S extends InputShape>(request: FormQuestion<S>): Promise<Elicited<InputOf<S>>>;
+  elicit(request: RawFormQuestion): Promise<Elicited<FormValues>>;
+  elicit(request: UrlQuestion): Promise<Elicited<undefined>>;
+  elicit(request: FormQuestion | RawFormQuestion | UrlQuestion): Promise<Elicited<unknown>> {
+    return handled(this.#elicit(request));
   }
 
-  /** Asks the client's model for a message. @throws HTTPException and others, as {@link elicit} does */
-  sample(question: SampleQuestion): Promise<Sampled> {
-    return handled(this.#sample(question));
+  /** Sampling: asks the client's model for a message. @throws the errors of {@link elicit} */
+  sample(request: SampleQuestion): Promise<Sampled> {
+    return handled(this.#sample(request));
   }
 
   /**
-   * Asks for the folders and files with which the client allows servers to work: its roots.
-   * @throws HTTPException and others, as {@link elicit} does
+   * Requests the client's list of roots: the folders and files with which the client allows servers to work.
+   * @throws the errors of {@link elicit}
    */
   roots(options: QuestionOptions = {}): Promise<readonly ClientRoot[]> {
     return handled(this.#roots(options));
   }
 
-  async #elicit(question: object): Promise<Elicited<unknown>> {
-    const { message = '', schema, jsonSchema, url, ...rest } = readOptions('elicit()', question, FORM);
+  async #elicit(request: object): Promise<Elicited<unknown>> {
+    const { message = '', schema, jsonSchema, url, ...rest } = readOptions('elicit()', request, FORM);
     const key = this.#keyOf('elicit', rest.key);
     if ([schema, jsonSchema, url].filter((form) => form !== undefined).length !== 1)
       throw mistaken(key, 'must have exactly one of "schema", "jsonSchema" and "url"');
-    const plan = schema === undefined ? undefined : planOfShape(schema, `the question "${key}"`);
+    const plan = schema === undefined ? undefined : planOfShape(schema, `the elicitation "${key}"`);
     const requestedSchema = plan === undefined ? jsonSchema : formOf(key, plan);
     const answer = await this.#ask(url === undefined ? 'elicit' : 'elicit-url', {
       ...rest,
@@ -263,13 +270,13 @@ export class ToolClient {
     const read = plan.parseJson(content, key);
     if (read.ok) return { action, content: read.value };
     throw new BadRequest(
-      `The client's answer to the question "${key}" has ${read.issues.length} problem${read.issues.length === 1 ? '' : 's'}`,
+      `The client's response to the elicitation "${key}" has ${read.issues.length} problem${read.issues.length === 1 ? '' : 's'}`,
       { code: 'client_answer', issues: read.issues },
     );
   }
 
-  async #sample(question: object): Promise<Sampled> {
-    const { key: wanted, timeoutMs, messages = [], ...params } = readOptions('sample()', question, SAMPLE);
+  async #sample(request: object): Promise<Sampled> {
+    const { key: wanted, timeoutMs, messages = [], ...params } = readOptions('sample()', request, SAMPLE);
     const key = this.#keyOf('sample', wanted);
     if (params.maxTokens === 0 || messages.length === 0)
       throw mistaken(key, 'must have "messages" and "maxTokens"');
@@ -293,8 +300,8 @@ export class ToolClient {
       !isObject(answer['content'])
     )
       throw unusable(key);
-    // the members were checked above; the content is not checked further, because it may have types of later
-    // versions
+    // all members were checked above, except the value of `role` and the parts of `content`: later protocol
+    // versions may add further ones
     return answer as unknown as Sampled;
   }
 
@@ -311,19 +318,19 @@ export class ToolClient {
   #keyOf(kind: string, wanted: string | undefined): string {
     const { keys } = this.#asker;
     const key = wanted ?? `${kind}-${keys.size + 1}`;
-    if (keys.has(key)) throw mistaken(key, 'has a key that another question already uses');
-    if (keys.size >= MAX_QUESTIONS)
-      throw mistaken(key, `exceeds the limit of ${MAX_QUESTIONS} questions in one call`);
+    if (keys.has(key)) throw mistaken(key, 'has the key of another request in this call');
+    if (keys.size >= MAX_CLIENT_REQUESTS)
+      throw mistaken(key, `exceeds the limit of ${MAX_CLIENT_REQUESTS} requests to the client in one call`);
     keys.add(key);
     return key;
   }
 
-  async #ask(ability: ClientAbility, question: Omit<Question, 'signal'>): Promise<unknown> {
-    const { key, params } = question;
+  async #ask(ability: ClientAbility, request: Omit<ClientRequest, 'signal'>): Promise<unknown> {
+    const { key, params } = request;
     if (!JSON_VALUE.parseJson(params).ok)
       throw mistaken(key, 'has a value that is not JSON, or is nested too deeply');
     if (this.can(ability)) {
-      const answer = await this.#asker.ask({ ...question, signal: this.#signal });
+      const answer = await this.#asker.ask({ ...request, signal: this.#signal });
       if (JSON_VALUE.parseJson(answer).ok) return answer;
       throw unusable(key);
     }
@@ -331,14 +338,14 @@ export class ToolClient {
     throw withoutStack(
       () =>
         new BadRequest(
-          `The client cannot be asked: it does not declare the capability ${JSON.stringify(CAPABILITIES[ability])}`,
+          `Cannot send a request to the client: the client does not declare the capability ${JSON.stringify(CAPABILITIES[ability])}`,
           { code: 'client_capability' },
         ),
     );
   }
 }
 
-/** Type of questions and answers: any JSON value of limited depth. */
+/** Type of the parameters of requests to the client, and of responses: any JSON value of limited depth. */
 const JSON_VALUE = compileType(any);
 
 function mistaken(key: string, issue: string): SvcError {
@@ -347,7 +354,7 @@ function mistaken(key: string, issue: string): SvcError {
 
 function unusable(key: string): HTTPException {
   return new BadRequest(
-    `The client's answer to the question "${key}" does not have the form that the protocol defines`,
+    `The client's response to the request "${key}" does not have the form that the protocol defines`,
     {
       code: 'client_answer',
     },
@@ -367,8 +374,8 @@ const FORMATS: ReadonlySet<unknown> = new Set(['email', 'uri', 'date', 'date-tim
 const TYPES: ReadonlySet<unknown> = new Set(['string', 'number', 'integer', 'boolean']);
 
 /**
- * Converts the fields of a form to the JSON Schema of the protocol. Rules that it cannot express are checked
- * when the answer arrives.
+ * Converts the fields of a form to the subset of JSON Schema that the protocol allows. Rules outside of this
+ * subset are checked only when the client responds.
  */
 function formOf(key: string, { fields }: ReturnType<typeof planOfShape>): JsonObject {
   const schemas = new JsonSchemas();
@@ -405,26 +412,26 @@ function propertyOf({ const: only, ...schema }: JsonSchema): JsonObject | undefi
 }
 
 /**
- * Asks questions by requests to the client, which precede the response to its call. Protocol versions before
- * 2026-07-28 use this class. A question with a URL gets an id, because version 2025-11-25 requires one.
+ * Sends requests to the client before the response to its call. Protocol versions before 2026-07-28 use this
+ * class. An elicitation by a URL gets an `elicitationId`, because version 2025-11-25 requires one.
  */
 export class WaitingCall implements Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
   readonly keys: Set<string> = new Set();
-  readonly #send: (question: Omit<Question, 'key'>) => Promise<unknown>;
+  readonly #send: (request: Omit<ClientRequest, 'key'>) => Promise<unknown>;
   readonly #ended = new AbortController();
 
   constructor(
     abilities: ReadonlySet<ClientAbility>,
-    send: (question: Omit<Question, 'key'>) => Promise<unknown>,
+    send: (request: Omit<ClientRequest, 'key'>) => Promise<unknown>,
   ) {
     this.abilities = abilities;
     this.#send = send;
   }
 
-  ask({ key: _, params, signal, ...question }: Question): Promise<unknown> {
+  ask({ key: _, params, signal, ...request }: ClientRequest): Promise<unknown> {
     return this.#send({
-      ...question,
+      ...request,
       signal: AbortSignal.any([signal, this.#ended.signal]),
       params:
         params['mode'] === 'url' ? { ...params, elicitationId: randomBytes(16).toString('hex') } : params,
@@ -432,8 +439,8 @@ export class WaitingCall implements Asker {
   }
 
   /**
-   * Cancels the open questions when the call ends. Returns undefined, because the call has its own result.
-   * Only a {@link RepeatedCall} returns questions as the result.
+   * Called when the call ends. Cancels the requests to the client that have no response yet. Returns
+   * undefined, so the result of the call stays as it is.
    */
   outcome(): undefined {
     this.#ended.abort();
@@ -441,9 +448,9 @@ export class WaitingCall implements Asker {
   }
 }
 
-/** Time in seconds for a client to answer the questions of one round. */
+/** Lifetime of a `requestState` in seconds: the client must repeat the call within this time. */
 const STATE_SECONDS = 3_600;
-/** Maximum length of a `requestState` in characters. It contains answers, which may be images. */
+/** Maximum length of a `requestState` in characters. It contains the client's responses, such as images. */
 const MAX_STATE_CHARACTERS = 4_000_000;
 
 /**
@@ -458,8 +465,8 @@ interface RepeatedDeps {
   readonly capabilities: JsonObject;
   readonly params: JsonObject;
   /**
-   * Method, name and arguments of the call, and its caller. A `requestState` is valid only for a call in
-   * which all of them are equal.
+   * Method, name and arguments of the call, and identity and credentials of its caller. A `requestState` is
+   * valid only for a call in which all of them are the same.
    */
   readonly subject: readonly unknown[];
   readonly nowSeconds: number;
@@ -467,8 +474,8 @@ interface RepeatedDeps {
 }
 
 /**
- * Takes answers from the parameters of the call, and collects the questions that have no answer yet. Protocol
- * version 2026-07-28 uses this class.
+ * Reads the client's responses from the parameters of the repeated call. Collects the requests to the client
+ * that have no response yet. Protocol version 2026-07-28 uses this class.
  */
 export class RepeatedCall implements Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
@@ -479,8 +486,8 @@ export class RepeatedCall implements Asker {
   #lacking: ClientAbility | undefined;
 
   /**
-   * @throws RpcError -32602 for answers that are not valid, and for a `requestState` that is expired,
-   * changed, or of another call
+   * @throws RpcError -32602 when `inputResponses` is invalid, or when `requestState` is expired, was changed,
+   * or belongs to another call
    */
   constructor(deps: RepeatedDeps) {
     this.#deps = deps;
@@ -492,20 +499,24 @@ export class RepeatedCall implements Asker {
     )
       throw new RpcError(
         INVALID_PARAMS,
-        '"inputResponses" must be an object of results, nested at most 64 levels',
+        '"inputResponses" must be an object whose values are objects, nested at most 64 levels',
       );
     const known = requestState === undefined ? [] : this.#opened(requestState);
     this.#answers = new Map([...known, ...Object.entries(inputResponses)]);
   }
 
-  ask({ key, method, params }: Question): unknown {
+  ask({ key, method, params }: ClientRequest): unknown {
     if (this.#answers.has(key)) return this.#answers.get(key);
     this.#open.set(key, { method, params });
     throw withoutStack(
       () =>
-        new HTTPException(428, 'The call can continue only after the client has answered its questions', {
-          code: 'input_required',
-        }),
+        new HTTPException(
+          428,
+          'The call can continue only after the client has responded to the requests of the server',
+          {
+            code: 'input_required',
+          },
+        ),
     );
   }
 
@@ -514,8 +525,10 @@ export class RepeatedCall implements Asker {
   }
 
   /**
-   * Returns the questions without an answer as the result of the call; undefined if all have answers.
-   * @throws RpcError -32021 when the call was refused because the client lacks a capability
+   * Called when the call ends. Returns the result "input_required" with the requests to the client that have
+   * no response yet; undefined if all have responses.
+   * @throws RpcError -32021 when the call has failed, and its handler has made a request that the client does
+   * not support
    */
   outcome(isRefused: boolean): JsonObject | undefined {
     if (this.#lacking !== undefined && isRefused) {
@@ -538,7 +551,7 @@ export class RepeatedCall implements Asker {
     if (requestState.length > MAX_STATE_CHARACTERS)
       throw new RpcError(
         INVALID_PARAMS,
-        'The answers to the questions of this call are too large together: send shorter answers',
+        'The responses to the requests of the server are too large together: send shorter responses',
       );
     return { resultType: 'input_required', inputRequests: Object.fromEntries(this.#open), requestState };
   }
@@ -546,7 +559,7 @@ export class RepeatedCall implements Asker {
   #opened(state: unknown): readonly (readonly [string, unknown])[] {
     const { nowSeconds, seal } = this.#deps;
     const read = typeof state === 'string' ? seal().read(this.#name(), state, nowSeconds) : undefined;
-    // the cast is safe: outcome() has written the payload
+    // the cast is safe: outcome() has written and encrypted this payload
     if (read?.kind === 'valid') return JSON.parse(read.payload) as (readonly [string, unknown])[];
     throw new RpcError(
       INVALID_PARAMS,

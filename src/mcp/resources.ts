@@ -38,7 +38,7 @@ export function parametersOf(uri: string): readonly string[] {
   if (typeof uri !== 'string' || !URI.test(uri) || uri.startsWith('svc:'))
     throw new SvcError('E_MCP_NAME', [
       String(uri),
-      'is not a URI of a resource, such as \"notes://all\" or \"notes://{id}\" (\"svc:\" is reserved)',
+      'is not a valid URI of a resource: use a URI such as "notes://{id}"; the scheme "svc:" is reserved',
     ]);
   const names = uri.split(PARAMETER).filter((_, index) => index % 2 === 1);
   if (new Set(names).size < names.length)
@@ -92,7 +92,7 @@ export class PlannedResource extends PlannedPrompt {
 
 /**
  * Converts the response of a resource's function to the content for the client.
- * @throws RpcError for an error response, or one larger than `maxBytes`
+ * @throws RpcError for an error response, and for a response larger than `maxBytes`
  */
 export async function contentOf(response: Response, maxBytes: number): Promise<ResourceContent> {
   const bytes = new Uint8Array(await response.arrayBuffer());

@@ -1,6 +1,6 @@
 /**
- * Questions to clients with a protocol version before 2026-07-28: requests of the server that have no
- * response yet.
+ * Requests to clients with a protocol version before 2026-07-28: sends them, and waits for the responses of
+ * the clients.
  */
 import { randomBytes } from 'node:crypto';
 import { HTTPException } from '../base/errors.ts';
@@ -8,48 +8,39 @@ import { isRecord } from '../base/options.ts';
 import { notification } from './messages.ts';
 import type { Clock } from '../base/clock.ts';
 import type { JsonObject, RpcResponse } from './messages.ts';
-import type { Question } from './questions.ts';
+import type { ClientRequest } from './questions.ts';
 
-/** Maximum number of questions without an answer, over all calls of an endpoint or conversation. */
+/** Maximum number of requests to clients without a response, for one endpoint or conversation. */
 const MAX_SENT = 1_000;
 
-/** A question that is sent to a client as a request. */
-interface SentQuestion extends Omit<Question, 'key'> {
-  /** Further signals that end the question: the client has left, or the server stops. */
+/** A request to the client that the server sends. */
+interface SentRequest extends Omit<ClientRequest, 'key'> {
+  /** Further signals that cancel the request: the client has disconnected, or the server stops. */
   readonly ends: readonly AbortSignal[];
-  /** Id of the session. Responses from other sessions are ignored. */
+  /** Id of the session to which the request belongs. Responses from other sessions are ignored. */
   readonly owner: string;
-  /** Name of the client. The limit of open questions applies per client. */
+  /** Name of the client. The number of requests to one client without a response is limited. */
   readonly client: string;
   send(message: JsonObject): void;
 }
 
-/** The questions of one endpoint or conversation that have no response yet. */
+/** The requests of one endpoint or conversation to its clients that have no response yet. */
 export class SentRequests {
   readonly #clock: Clock;
   readonly #shares: Shares;
   readonly #waiting = new Map<unknown, { readonly owner: string; settle(response: RpcResponse): void }>();
 
-  /** `mostOfOne` is the maximum number of open questions to one client. */
+  /** `mostOfOne` is the maximum number of requests to one client that have no response yet. */
   constructor(clock: Clock, mostOfOne: number = MAX_SENT) {
     this.#clock = clock;
-    this.#shares = new Shares('questions', MAX_SENT, mostOfOne);
+    this.#shares = new Shares('to', MAX_SENT, mostOfOne);
   }
 
   /**
-   * Sends a request, and returns the result of its response. If the time runs out, or a signal aborts, before
-   * the response arrives, the request is cancelled.
+   * Sends a request to a client, and returns the result of its response. The request is cancelled if the time
+   * runs out or a signal aborts before the response arrives.
    */
-  async ask({
-    owner,
-    client,
-    method,
-    params,
-    timeoutMs,
-    signal,
-    ends,
-    send,
-  }: SentQuestion): Promise<unknown> {
+  async ask({ owner, client, method, params, timeoutMs, signal, ends, send }: SentRequest): Promise<unknown> {
     const signals = [signal, ...ends];
     for (const each of signals) each.throwIfAborted();
     const problem = this.#shares.take(client);
@@ -60,10 +51,10 @@ export class SentRequests {
       send(notification('notifications/cancelled', { requestId: id, reason }));
       reject(error);
     };
-    // the cast is safe: only signals have this listener
+    // the cast is safe: this listener is added only to signals
     const onAbort = ({ target }: Event): void => giveUp('The call has ended', (target as AbortSignal).reason);
     const timer = this.#clock.after(timeoutMs, () =>
-      giveUp('The time to answer is over', unanswered(`within ${timeoutMs} ms`)),
+      giveUp('The time to respond is over', unanswered(`within ${timeoutMs} ms`)),
     );
     for (const each of signals) each.addEventListener('abort', onAbort, { once: true });
     this.#waiting.set(id, {
@@ -82,65 +73,68 @@ export class SentRequests {
     }
   }
 
-  /** Handles a response of a client. A response without a request, or from another session, is ignored. */
+  /** Handles a response of a client. Ignores a response to an unknown request, or from another session. */
   receive(owner: string, response: RpcResponse): void {
     const waiting = this.#waiting.get(response.id);
     if (waiting?.owner === owner) waiting.settle(response);
   }
 }
 
-/** Returns the error that ends open questions when the server stops. */
+/** Returns the error for requests to clients that have no response when the server stops. */
 export function stopping(): HTTPException {
   return unanswered('before the server stopped');
 }
 
 function unanswered(limit: string): HTTPException {
-  return new HTTPException(408, `The client did not answer the question ${limit}`, {
+  return new HTTPException(408, `The client did not respond to the request of the server ${limit}`, {
     code: 'client_timeout',
   });
 }
 
 function refusal(error: unknown): HTTPException {
-  const message = isRecord(error) && typeof error['message'] === 'string' ? error['message'] : 'no reason';
-  return new HTTPException(424, `The client refused the question: ${message.slice(0, 200)}`, {
+  const message =
+    isRecord(error) && typeof error['message'] === 'string' ? error['message'] : 'it gave no reason';
+  return new HTTPException(424, `The client refused the request of the server: ${message.slice(0, 200)}`, {
     code: 'client_refused',
   });
 }
 
 /**
- * Counts open requests or questions by client, so that no client takes the share of others.
+ * Counts the requests without a response, by client. Limits of one client and of all clients apply, so one
+ * client cannot use up the limit of all.
  */
 export class Shares {
-  readonly #what: string;
+  readonly #direction: 'from' | 'to';
   readonly #most: number;
   readonly #mostOfOne: number;
   readonly #open = new Map<string, number>();
   #total = 0;
 
-  constructor(what: string, most: number, mostOfOne: number) {
-    this.#what = what;
+  /** `direction` says whether the requests come from clients or are sent to clients. */
+  constructor(direction: 'from' | 'to', most: number, mostOfOne: number) {
+    this.#direction = direction;
     this.#most = most;
     this.#mostOfOne = mostOfOne;
   }
 
   /**
-   * Counts one more request or question of a client. If a limit is reached, counts nothing and returns a
-   * message.
+   * Adds one request from a client, or to a client, to the count. If a limit is reached, adds nothing and
+   * returns an error message.
    */
   take(client: string): string | undefined {
     const open = this.#open.get(client) ?? 0;
     if (open >= this.#mostOfOne)
-      return `Already ${open} ${this.#what} of this client have no answer: try again later`;
+      return `Already ${open} requests ${this.#direction} this client have no response: try again later`;
     if (this.#total >= this.#most)
-      return `Already ${this.#total} ${this.#what} have no answer: try again later`;
+      return `Already ${this.#total} requests ${this.#direction} clients have no response: try again later`;
     this.#open.set(client, open + 1);
     this.#total++;
     return undefined;
   }
 
-  /** Removes one request or question of a client from the count. */
+  /** Removes one request from a client, or to a client, from the count. */
   give(client: string): void {
-    const open = this.#open.get(client)! - 1; // defined, because take() has counted it
+    const open = this.#open.get(client)! - 1; // defined, because take() has counted this request
     if (open === 0) this.#open.delete(client);
     else this.#open.set(client, open);
     this.#total--;

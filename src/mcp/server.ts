@@ -35,7 +35,7 @@ import { bool, defined, int, isRecord, text } from '../base/options.ts';
 import type { CallDeps, Caller, McpApplication, ToolLogLevel } from './calls.ts';
 import type { Dialect, JsonObject, RpcRequest } from './messages.ts';
 import type { Resource, ResourceContent } from './resources.ts';
-import type { ClientAbility, Question } from './questions.ts';
+import type { ClientAbility, ClientRequest } from './questions.ts';
 import type { PlannedPrompt } from './prompts.ts';
 import type { OptionKind } from '../base/options.ts';
 import type { Services } from '../http/contracts.ts';
@@ -47,7 +47,7 @@ export interface McpSession {
   readonly dialect: Dialect;
   /** The least severe level of log messages that the client has requested. */
   logLevel: ToolLogLevel;
-  /** Kinds of questions that the client can answer. */
+  /** Kinds of requests to the client that the client supports. */
   readonly abilities: ReadonlySet<ClientAbility>;
 }
 
@@ -64,9 +64,9 @@ export interface Exchange {
   notify(method: string, params: JsonObject): void;
   /** Called when `initialize` has negotiated a version. */
   begin(session: McpSession): void;
-  /** Sends a question to the client of a session. Undefined if the client cannot respond. */
-  readonly ask?: ((question: Omit<Question, 'key'>) => Promise<unknown>) | undefined;
-  /** Identity of the caller. A call that the client repeats with answers must have the same identity. */
+  /** Sends a request to the client of a session. Undefined if the client cannot receive it. */
+  readonly ask?: ((request: Omit<ClientRequest, 'key'>) => Promise<unknown>) | undefined;
+  /** Identity of the caller. It must be the same when the client repeats a call with its responses. */
   readonly principal?: string | undefined;
   /** Called when a route asks for another access token: see {@link CallDeps}. */
   readonly challenged?: CallDeps['challenged'];
@@ -103,9 +103,9 @@ export function serverOptions(): {
 export interface DispatcherOptions extends McpServerOptions {
   readonly cacheScope: 'public' | 'private';
   /**
-   * Services of the application, for the setting `authSecret`. It encrypts the `requestState` of a call whose
-   * handler asks the client a question. Without it, the key is random, so only this process can continue the
-   * call after the answer.
+   * Services of the application, for the setting `authSecret`. It encrypts the `requestState` of a call
+   * whose handler sends a request to the client. Without `authSecret` the key is random, so the client must
+   * send the repeated call to this process.
    */
   readonly services?: Services | undefined;
 }
@@ -344,8 +344,8 @@ export class McpDispatcher {
       return ask === undefined || session === undefined
         ? new WaitingCall(new Set(), () => Promise.resolve())
         : new WaitingCall(session.abilities, ask);
-    // the owner of the call may be the same for different credentials, so the credentials for the guards of
-    // the route are added
+    // callers with the same principal may have different credentials, so `subject` also contains the
+    // credentials that the guards of the route read
     const shown = caller.carrier === undefined ? [] : credentialsOf(caller.carrier, detail.route.security);
     return new RepeatedCall({
       // the cast is safe: readModern() has checked the type
@@ -451,7 +451,7 @@ export class McpDispatcher {
     )
       throw new RpcError(
         INVALID_PARAMS,
-        '"ref" must be an object, and "argument" an object { name, value } of strings',
+        '"ref" must be an object, and "argument" must be an object { name, value } with two strings',
       );
     const isResource = ref['type'] === 'ref/resource';
     const known = isResource
@@ -494,7 +494,7 @@ export class McpDispatcher {
     const signals = [exchange.closing, exchange.signal];
     for (const signal of signals) signal.addEventListener('abort', end);
     if (!signals.some((signal) => signal.aborted)) await ended;
-    // removes the listeners, because the signals outlive this request
+    // removes the listeners, because the signals may exist longer than this request
     for (const signal of signals) signal.removeEventListener('abort', end);
     return { _meta };
   }
@@ -502,7 +502,7 @@ export class McpDispatcher {
 
 /**
  * Returns the name and the arguments of a call.
- * @throws RpcError -32602 when one of them has the wrong type
+ * @throws RpcError -32602 when the name or the arguments have the wrong type
  */
 function namedCall({ name, arguments: given = {} }: JsonObject): {
   readonly name: string;

@@ -4,7 +4,7 @@
  * decrypt it. A session grants no rights: each request has its own credentials.
  *
  * Form of the id: `Mcp-Session-Id: e1.key.issued.expires.box`. The encrypted `box` holds the version, the
- * owner, 16 random bytes, and the kinds of questions that the client supports.
+ * owner, 16 random bytes, and the kinds of requests to the client that the client supports.
  *
  * Memory holds only the state of this process: running requests, the log level, and the ids of ended
  * sessions.
@@ -21,7 +21,7 @@ import type { Services } from '../http/contracts.ts';
 /** A session, with its state in this process. */
 export interface HttpSession extends McpSession {
   readonly id: string;
-  /** Abort controllers of requests without a response yet, by id. */
+  /** Abort controllers of the requests from the client that have no response yet, by request id. */
   readonly inFlight: Map<RequestId, AbortController>;
   isEnded: boolean;
 }

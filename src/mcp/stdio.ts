@@ -20,11 +20,11 @@ interface StdioDeps extends Omit<ConversationDeps, 'send'> {
   readonly maxLineBytes: number;
   /** Time in milliseconds for running requests to finish after the input has ended. */
   readonly graceMs: number;
-  /** Aborting it stops the server, as the end of the input does. */
+  /** Stops the server when it aborts. The end of the input stops the server too. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Serves until the input has ended, and all requests have their responses or the time for them is over. */
+/** Serves until the input has ended. Then waits at most `graceMs` for the responses to running requests. */
 export async function serveStdio({
   input,
   output,

@@ -217,7 +217,7 @@ function successes(response: RouteSpec['response']): readonly TypeSource[] {
   if (typeof response === 'function' || response instanceof FieldType) return [response];
   return Object.entries(response)
     .filter(([status]) => Number(status) < 300)
-    .map(([, source]) => source as TypeSource); // a response that is not a single type has types by status
+    .map(([, source]) => source as TypeSource); // the cast is safe: the values of `response` are types
 }
 
 /**
@@ -523,7 +523,7 @@ function multipart(form: readonly (readonly [Slot, unknown])[], issues: Issue[])
           issues.push({
             loc: Array.isArray(value) ? ['form', name, index] : ['form', name],
             code: 'file',
-            message: 'must be { filename, contentType, data } with its content in base64',
+            message: 'must be { filename, contentType, data }, where "data" is the content in base64',
           });
       }
     }

@@ -1563,7 +1563,7 @@ test('mountMcp(): the endpoint and its metadata document are not tools and cause
 });
 
 test(
-  "MCP over HTTP, before version 2026-07-28: a disconnect ends a batch's requests; an endpoint allows 1000 unanswered requests, and 250 per client",
+  "MCP over HTTP, before version 2026-07-28: a disconnect ends a batch's requests; an endpoint allows 1000 requests without a response, and 250 from one client",
   LIMITED,
   async (t) => {
     const running = new Set<number>();
@@ -1609,27 +1609,27 @@ test(
       );
     const refusals = async (response: Response, message: string): Promise<number> =>
       ((await response.json()) as { error?: { message: string } }[]).filter(
-        ({ error }) => error?.message === `Already ${message} have no answer: try again later`,
+        ({ error }) => error?.message === `Already ${message} have no response: try again later`,
       ).length;
     const left = send(0, 1, 250, leaving.signal);
     const others = [send(1, 1, 240), send(2, 1, 250), send(3, 1, 240)];
     await until(() => running.size >= 980);
-    assert.equal(await refusals(await send(0, 1_001, 5), '250 requests of this client'), 5);
+    assert.equal(await refusals(await send(0, 1_001, 5), '250 requests from this client'), 5);
     // ten more of the client b reach its own limit, and those of d the limit of the endpoint
     const more = send(1, 1_001, 20);
     await until(() => running.size >= 990);
     const last = send(3, 1_001, 10);
     await until(() => running.size >= 1_000);
-    assert.equal(await refusals(await send(4, 1, 3), '1000 requests'), 3);
+    assert.equal(await refusals(await send(4, 1, 3), '1000 requests from clients'), 3);
     leaving.abort();
     await left.catch(() => undefined); // the outcome is irrelevant
     await until(() => running.size <= 750);
     const late = send(4, 1_001, 7);
     await until(() => running.size >= 757);
     of.gate.resolve();
-    assert.equal(await refusals(await more, '250 requests of this client'), 10);
+    assert.equal(await refusals(await more, '250 requests from this client'), 10);
     for (const response of [...others, last, late])
-      assert.equal(await refusals(await response, '1000 requests'), 0);
+      assert.equal(await refusals(await response, '1000 requests from clients'), 0);
     await soon(ended.promise, 'the calls to end');
     assert.equal(
       ((await (await clients[0]!.send(call(9_000))).json()) as { error?: unknown }).error,

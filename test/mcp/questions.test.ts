@@ -1,6 +1,7 @@
 /**
- * Questions of handlers to the client: as requests that precede the response (up to 2025-11-25), and as calls
- * that are repeated with the answers (2026-07-28).
+ * Requests to the client while a handler runs: elicitation, sampling and the list of roots. Up to 2025-11-25,
+ * the server sends them before the response to the call. Since 2026-07-28, they are the result of the call, and
+ * the client repeats the call with its responses.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -109,7 +110,7 @@ const ASK = { name: 'ask', arguments: { of: 'x' } };
 const accepted = (content: Json): Json => ({ action: 'accept', content });
 const textOf = ({ result }: Round): unknown => (result['content'] as { text: string }[])[0]!.text;
 
-test('MCP question to the client, version 2026-07-28: a call that asks a question returns the question as its result; the repeated call has the answer', async (t) => {
+test('MCP request to the client, version 2026-07-28: the result of a call contains the request to the client; the repeated call has the response', async (t) => {
   let runs = 0;
   const { client } = site(t, async (asked) => {
     runs++;
@@ -142,7 +143,7 @@ test('MCP question to the client, version 2026-07-28: a call that asks a questio
   assert.deepEqual([textOf(second), runs], ['Hello Ada', 2]);
 });
 
-test('MCP question to the client, version 2026-07-28: the "requestState" contains earlier answers, so that each question is asked once', async (t) => {
+test('MCP request to the client, version 2026-07-28: the "requestState" contains earlier responses, so each request is sent to the client once', async (t) => {
   const { client } = site(t, async (asked) => {
     const first = await asked.elicit(NAME);
     const second = await asked.elicit({ message: 'How old?', schema: { age: Field(int) } });
@@ -166,7 +167,7 @@ test('MCP question to the client, version 2026-07-28: the "requestState" contain
   });
 });
 
-test('MCP question to the client, version 2026-07-28: questions that are asked at the same time are sent in one result', async (t) => {
+test('MCP request to the client, version 2026-07-28: requests that are made at the same time are sent in one result', async (t) => {
   const { client, lines } = site(t, async (asked) => {
     const name = asked.elicit(NAME);
     const greeting = asked.sample({ messages: 'Greet', maxTokens: 5 });
@@ -189,7 +190,7 @@ test('MCP question to the client, version 2026-07-28: questions that are asked a
   );
 });
 
-test('MCP question to the client, version 2026-07-28: a "requestState" is refused if it is changed or expired, or comes from another caller or call', async (t) => {
+test('MCP request to the client, version 2026-07-28: a "requestState" is refused if it is changed or expired, or comes from another caller or call', async (t) => {
   const clock = new ManualClock();
   const { client } = site(t, async (asked) => (await asked.elicit(NAME)).action, { clock });
   const { result } = await round(client, ASK, { principal: 'ada' });
@@ -216,7 +217,7 @@ test('MCP question to the client, version 2026-07-28: a "requestState" is refuse
   assert.equal((await round(client, repeated, own)).error.code, -32_602);
 });
 
-test('MCP question to the client, version 2026-07-28: the "requestState" of a question is accepted only with the API key, cookie or session with which it was issued', async (t) => {
+test('MCP request to the client, version 2026-07-28: a "requestState" is accepted only with the API key, cookie or session with which it was issued', async (t) => {
   const { app, client } = site(t, () => 'unused');
   const [ada, bob] = ['a'.repeat(32), 'b'.repeat(32)];
   const me = Depends(APIKeyAuth({ keys: { ada, bob } }));
@@ -231,7 +232,7 @@ test('MCP question to the client, version 2026-07-28: the "requestState" of a qu
   assert.equal(textOf(await round(client, repeated, { headers: { 'x-api-key': ada } })), 'cancel');
 });
 
-test('MCP question to the client, version 2026-07-28: an answer that is not an object is refused with -32602; a missing answer is requested again', async (t) => {
+test('MCP request to the client, version 2026-07-28: a response of the client that is not an object is refused with -32602; a missing response is requested again', async (t) => {
   const { client } = site(t, async (asked) => (await asked.elicit(NAME)).action);
   for (const inputResponses of [null, 7, [], { name: 7 }, { name: [] }])
     assert.equal((await round(client, { ...ASK, inputResponses })).error.code, -32_602);
@@ -246,7 +247,7 @@ test('MCP question to the client, version 2026-07-28: an answer that is not an o
   assert.equal(error.code, -32_602);
 });
 
-test('MCP question to the client, version 2026-07-28: answers that are nested too deeply, or too large for a "requestState", are answered with -32602', async (t) => {
+test('MCP request to the client, version 2026-07-28: responses of the client that are nested too deeply, or too large for a "requestState", are refused with -32602', async (t) => {
   const { client, lines } = site(t, async (asked) => {
     const { content } = await asked.sample({ messages: 'x', maxTokens: 1 });
     await asked.elicit(NAME);
@@ -263,12 +264,12 @@ test('MCP question to the client, version 2026-07-28: answers that are nested to
   assert.ok(!lines.some((line) => line.includes('mcp_request_failed')));
 });
 
-test("MCP question to the client, version 2026-07-28: an answer that does not fit the question's schema is an error result that lists the problems", async (t) => {
+test('MCP request to the client, version 2026-07-28: if the response to an elicitation does not fit its schema, the result of the call is an error that lists the problems', async (t) => {
   const { client } = site(t, async (asked) => (await asked.elicit(NAME)).action);
   for (const [answer, text] of [
     [
       accepted({ name: 'too long a name' }),
-      /^400 Bad Request: The client's answer to the question "name" has 1 problem\n- name\.name: /,
+      /^400 Bad Request: The client's response to the elicitation "name" has 1 problem\n- name\.name: /,
     ],
     [accepted({}), /has 1 problem/],
     [{ action: 'accept' }, /does not have the form that the protocol defines/],
@@ -281,8 +282,8 @@ test("MCP question to the client, version 2026-07-28: an answer that does not fi
   }
 });
 
-test('MCP question to the client, version 2026-07-28: if the client lacks a capability for the question, the response has status 400, code -32021 and the name of the capability', async (t) => {
-  const questions: [ClientAbility, (client: ToolClient) => Promise<unknown>, Json][] = [
+test('MCP request to the client, version 2026-07-28: if the client lacks a capability for the request, the response has status 400, code -32021 and the name of the capability', async (t) => {
+  const requests: [ClientAbility, (client: ToolClient) => Promise<unknown>, Json][] = [
     ['elicit', (client) => client.elicit(NAME), { elicitation: { form: {} } }],
     [
       'elicit-url',
@@ -297,7 +298,7 @@ test('MCP question to the client, version 2026-07-28: if the client lacks a capa
     ],
     ['roots', (client) => client.roots(), { roots: {} }],
   ];
-  for (const [ability, ask, required] of questions) {
+  for (const [ability, ask, required] of requests) {
     const { client } = site(t, async (asked) => (asked.can(ability) ? ask(asked) : ask(asked)));
     const lacking =
       ability === 'sample-tools'
@@ -312,7 +313,7 @@ test('MCP question to the client, version 2026-07-28: if the client lacks a capa
   }
 });
 
-test('MCP question to the client, version 2026-07-28: if the client cannot answer questions, a handler that asks none still completes', async (t) => {
+test('MCP request to the client, version 2026-07-28: if the client lacks the capability, a handler that catches the error still completes', async (t) => {
   const { client } = site(t, async (asked) => {
     if (asked.can('elicit')) return 'asked';
     return asked.elicit(NAME).catch((error: { code: string }) => error.code);
@@ -320,7 +321,7 @@ test('MCP question to the client, version 2026-07-28: if the client cannot answe
   assert.equal(textOf(await round(client, ASK, { capabilities: {} })), 'client_capability');
 });
 
-test('MCP question to the client, version 2026-07-28: handlers of prompts and resources can ask questions', async (t) => {
+test('MCP request to the client, version 2026-07-28: handlers of prompts and resources can send requests to the client', async (t) => {
   const { client } = site(t, () => 'unused');
   const answers = { inputResponses: { name: { action: 'decline' } } };
   for (const [method, params] of [
@@ -335,7 +336,7 @@ test('MCP question to the client, version 2026-07-28: handlers of prompts and re
   }
 });
 
-test('MCP question to the client, version 2026-07-28: a call with an idempotency key can be repeated with its answers and the same key', async (t) => {
+test('MCP request to the client, version 2026-07-28: a call with an idempotency key can be repeated with the responses and the same key', async (t) => {
   const { app } = site(t, () => 'unused');
   let runs = 0;
   app.tool(
@@ -353,7 +354,7 @@ test('MCP question to the client, version 2026-07-28: a call with an idempotency
     assert.equal(textOf(await round(tester, answers, keyed)), 'decline 1');
 });
 
-test('MCP question to the client, version 2026-07-28: a question ends the handler by an exception, so that dependencies can undo their work', async (t) => {
+test('MCP request to the client, version 2026-07-28: a request without a response ends the handler by an exception, so that dependencies can undo their work', async (t) => {
   const ended: unknown[] = [];
   const work = provide({ client: Depends(toolClient) }, async function* ({ client }) {
     try {
@@ -406,19 +407,19 @@ const replyOf = (message: Json): string =>
   (message['result'] as { content: { text: string }[] }).content[0]!.text;
 
 test(
-  "MCP question to the client, before version 2026-07-28: a question is sent as a request to the client, and resolves with the client's response",
+  "MCP request to the client, before version 2026-07-28: the server sends it before the result of the call, and it resolves with the client's response",
   LIMITED,
   async (t) => {
     const { app } = site(t, async (client) => {
       const user = await client.elicit(NAME);
       const page = await client.elicit({ message: 'Pay', url: 'https://pay.example/1' });
-      const question: SampleQuestion = {
+      const request: SampleQuestion = {
         messages: 'Greet',
         maxTokens: 5,
         tools: [{ name: 'x' }],
         temperature: 0,
       };
-      return { user, page, sampled: await client.sample(question), roots: await client.roots() };
+      return { user, page, sampled: await client.sample(request), roots: await client.roots() };
     });
     const { say, call, nth } = channel(t, app);
     call();
@@ -452,7 +453,7 @@ test(
 );
 
 test(
-  'MCP question to the client, before version 2026-07-28: if the answer of the client is an error, malformed or too late, the call is an error result',
+  'MCP request to the client, before version 2026-07-28: if the response of the client is an error, malformed or too late, the result of the call is an error',
   LIMITED,
   async (t) => {
     const clock = new ManualClock();
@@ -468,13 +469,13 @@ test(
     say({ id: (await nth(1))['id'], error: { code: -1, message: 'the user said no' } });
     assert.match(
       replyOf(await nth(2)),
-      /^424 Failed Dependency: The client refused the question: the user said no/,
+      /^424 Failed Dependency: The client refused the request of the server: the user said no/,
     );
     call();
     say({ id: (await nth(3))['id'], result: { role: 'assistant', content: 'text', model: 'm' } });
     assert.match(
       replyOf(await nth(4)),
-      /^400 Bad Request: The client's answer to the question "sample-1" does not have the form/,
+      /^400 Bad Request: The client's response to the request "sample-1" does not have the form/,
     );
     call();
     const tree = JSON.parse(`${'['.repeat(65)}${']'.repeat(65)}`) as unknown;
@@ -484,21 +485,21 @@ test(
     });
     assert.match(
       replyOf(await nth(6)),
-      /^400 Bad Request: The client's answer to the question "sample-1" does not have the form/,
+      /^400 Bad Request: The client's response to the request "sample-1" does not have the form/,
     );
     call();
-    const question = await nth(7);
+    const request = await nth(7);
     clock.advance(50);
     const cancelled = await nth(8);
     assert.deepEqual(
       [cancelled['method'], (cancelled['params'] as Json)['requestId']],
-      ['notifications/cancelled', question['id']],
+      ['notifications/cancelled', request['id']],
     );
     assert.match(
       replyOf(await nth(9)),
-      /^408 Request Timeout: The client did not answer the question within 50 ms/,
+      /^408 Request Timeout: The client did not respond to the request of the server within 50 ms/,
     );
-    say({ id: question['id'], result: {} });
+    say({ id: request['id'], result: {} });
     say({ id: 'unknown', result: {} });
     say({ id: { toString: 1, valueOf: 1 }, result: {} });
     say({ id: 9, method: 'ping' });
@@ -507,19 +508,19 @@ test(
 );
 
 test(
-  'MCP question to the client, before version 2026-07-28: the 1,001st unanswered question is refused with 503; when the call ends, its other questions are cancelled',
+  'MCP request to the client, before version 2026-07-28: the 1,001st request without a response is refused with 503; when a call ends, its requests to the client are cancelled',
   LIMITED,
   async (t) => {
     const { app } = site(t, (client) => Promise.all(Array.from({ length: 91 }, () => client.roots())));
     const { say, sent, nth } = channel(t, app);
     for (let id = 1; id <= 11; id++) say({ id, method: 'tools/call', params: ASK });
     await until(() => sent.some(({ id, method }) => id === 11 && method === undefined));
-    const questions = sent.filter((message) => message['method'] === 'roots/list');
-    assert.equal(questions.length, 1_000);
+    const requests = sent.filter((message) => message['method'] === 'roots/list');
+    assert.equal(requests.length, 1_000);
     const refused = sent.find((message) => message['id'] === 11)!;
-    assert.match(replyOf(refused), /^503 Service Unavailable: Already 1000 questions/);
+    assert.match(replyOf(refused), /^503 Service Unavailable: Already 1000 requests to this client/);
     const cancelled = sent.filter(({ method }) => method === 'notifications/cancelled');
-    assert.equal(cancelled.length, 90, 'the open questions of the call that has ended');
+    assert.equal(cancelled.length, 90, 'the requests to the client of the call that has ended');
     say({ id: 12, method: 'tools/call', params: ASK });
     await nth(sent.length + 89);
     assert.equal(sent.filter(({ method }) => method === 'roots/list').length, 1_090);
@@ -527,7 +528,7 @@ test(
 );
 
 test(
-  "MCP question to the client, before version 2026-07-28: if the client cancels the call, the call's question is cancelled too",
+  'MCP request to the client, before version 2026-07-28: if the client cancels the call, the server cancels the request that the call has sent to the client',
   LIMITED,
   async (t) => {
     const gate = gateOf(t);
@@ -539,15 +540,15 @@ test(
     );
     const { say, call, nth } = channel(t, app);
     call();
-    const question = await nth(1);
+    const request = await nth(1);
     say({ method: 'notifications/cancelled', params: { requestId: 1 } });
-    await soon(gate.promise, 'the end of the question');
-    assert.equal(((await nth(2))['params'] as Json)['requestId'], question['id']);
+    await soon(gate.promise, 'the end of the request to the client');
+    assert.equal(((await nth(2))['params'] as Json)['requestId'], request['id']);
   },
 );
 
 test(
-  'MCP question to the client, before version 2026-07-28: if the client lacks the capability, no question is sent and the call is an error result',
+  'MCP request to the client, before version 2026-07-28: if the client lacks the capability, no request is sent to it, and the result of the call is an error',
   LIMITED,
   async (t) => {
     const { app } = site(t, (client) => client.elicit(NAME));
@@ -555,7 +556,10 @@ test(
     call();
     const answer = await nth(1);
     assert.equal((answer['result'] as Json)['isError'], true);
-    assert.match(replyOf(answer), /^400 Bad Request: The client cannot be asked: it does not declare/);
+    assert.match(
+      replyOf(answer),
+      /^400 Bad Request: Cannot send a request to the client: the client does not declare/,
+    );
   },
 );
 
@@ -607,7 +611,7 @@ function messagesOf(response: Response): { next(): Promise<Json>; leave(): Promi
 }
 
 test(
-  'MCP question over HTTP, before version 2026-07-28: however many questions one client leaves open, in any sessions, other clients can still be asked',
+  'MCP request to the client, before version 2026-07-28: over HTTP, requests to one client without a response, in any number of sessions, do not prevent requests to other clients',
   LIMITED,
   async (t) => {
     const { client: http } = site(t, (client) =>
@@ -631,7 +635,7 @@ test(
     };
     for (let session = 0; session < 5; session++) assert.equal(await opened('greedy'), 'open');
     const refused = (await (await ask('greedy', roots)).json()) as Json;
-    assert.match(replyOf(refused), /^503 Service Unavailable: Already 250 questions of this client/);
+    assert.match(replyOf(refused), /^503 Service Unavailable: Already 250 requests to this client/);
     assert.equal(await opened('modest'), 'open');
     assert.equal(await opened(''), 'open', 'a client without a name counts by its address');
     for (const stream of open) await stream.leave();
@@ -641,7 +645,7 @@ test(
 );
 
 test(
-  'MCP question to the client, before version 2026-07-28: over HTTP the question is sent before the result on the same stream; only the same session can answer',
+  'MCP request to the client, before version 2026-07-28: over HTTP, the request is sent before the result on the same stream; only responses from the same session count',
   LIMITED,
   async (t) => {
     const { client } = site(t, async (asked) => (await asked.elicit(NAME)).content?.name);
@@ -660,12 +664,12 @@ test(
       { id: 2, method: 'tools/call', params: ASK },
       { ...mine, accept: 'application/json' },
     );
-    assert.match(replyOf((await silent.json()) as Json), /cannot be asked/);
+    assert.match(replyOf((await silent.json()) as Json), /Cannot send a request to the client/);
   },
 );
 
 test(
-  'MCP question to the client, before version 2026-07-28: if the client closes the stream, the question rejects with ClientDisconnected',
+  'MCP request to the client, before version 2026-07-28: if the client closes the stream, the request rejects with ClientDisconnected',
   LIMITED,
   async (t) => {
     const ended = gateOf<unknown>(t, undefined);
@@ -676,14 +680,14 @@ test(
     await next();
     await leave();
     assert.equal(
-      ((await soon(ended.promise, 'the end of the question')) as Error).name,
+      ((await soon(ended.promise, 'the end of the request to the client')) as Error).name,
       'ClientDisconnected',
     );
   },
 );
 
 test(
-  'MCP question to the client, before version 2026-07-28: if a slow client loses log messages, it still gets the question',
+  'MCP request to the client, before version 2026-07-28: if a slow client loses log messages, it still gets the request',
   LIMITED,
   async (t) => {
     const { app, client } = site(t, () => 'unused');
@@ -704,7 +708,7 @@ test(
 );
 
 test(
-  'MCP question to the client, before version 2026-07-28: if the server stops, open questions end with 408',
+  'MCP request to the client, before version 2026-07-28: if the server stops, requests to the client without a response end with 408',
   LIMITED,
   async (t) => {
     const handler = async (client: ToolClient): Promise<string> => (await client.elicit(NAME)).action;
@@ -730,7 +734,7 @@ test(
 
 /* ── every version ── */
 
-test('MCP question to the client: "requestState" and sessions work if authSecret is missing or empty', async (t) => {
+test('MCP request to the client: "requestState" and sessions work if authSecret is missing or empty', async (t) => {
   for (const authSecret of [undefined, '']) {
     const { client } = site(t, async (asked) => (await asked.elicit(NAME)).action, { authSecret });
     const { result } = await round(client, ASK);
@@ -741,7 +745,7 @@ test('MCP question to the client: "requestState" and sessions work if authSecret
   }
 });
 
-test('mcpCall(): onQuestion answers the questions of a handler; without onQuestion, and in a plain request, the handler cannot ask', async (t) => {
+test('mcpCall(): onQuestion responds to the requests of a handler to the client; without onQuestion, and in a plain request, these requests fail', async (t) => {
   const { app, client } = site(t, async (asked) => ({
     can: asked.can('elicit'),
     answer: await asked.elicit(NAME),
@@ -821,7 +825,7 @@ test('elicit() and sample() refuse invalid arguments with E_MCP_QUESTION or E_OP
   const message = 'm';
   const circular: Json = {};
   circular['itself'] = circular;
-  const questions: [string, (client: ToolClient) => Promise<unknown>][] = [
+  const requests: [string, (client: ToolClient) => Promise<unknown>][] = [
     [code, (client) => client.elicit({ message, schema: { a: Field(list(str)) } })],
     [code, (client) => client.elicit({ message, schema: { a: Field(record(str)) } })],
     [code, (client) => client.elicit({ message, schema: { a: Field(nullable(str)) } })],
@@ -838,7 +842,7 @@ test('elicit() and sample() refuse invalid arguments with E_MCP_QUESTION or E_OP
     ['E_OPTION_RANGE', (client) => client.roots({ timeoutMs: 0 })],
     ['E_OPTION_UNKNOWN', (client) => client.roots({ timeout: 1 } as never)],
   ];
-  for (const [expected, ask] of questions) {
+  for (const [expected, ask] of requests) {
     let found: unknown;
     const { app } = site(t, (client) =>
       ask(client).catch((error: { code: unknown }) => (found = error.code)),

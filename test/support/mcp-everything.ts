@@ -210,7 +210,7 @@ export function everything({ prints = false }: { prints?: boolean } = {}): Svc {
   return app.mountMcp('/mcp', { pageSize: 6 });
 }
 
-/** Adds tools and a prompt that ask the client a question. The conformance suite calls them by name. */
+/** Adds tools and a prompt that send requests to the client. The conformance suite calls them by name. */
 function asking(app: Svc): void {
   const client = Depends(toolClient);
   app.tool(

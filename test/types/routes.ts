@@ -120,7 +120,7 @@ app.post(
   },
 );
 
-// questions to the client of a tool
+// requests of a tool to the client
 app.tool('ask', { client: Depends(toolClient) }, async ({ client }) => {
   const answer = await client.elicit({ message: 'm', schema: { age: Field(int) } });
   is<Equal<typeof answer, Elicited<{ readonly age: number }>>>();
