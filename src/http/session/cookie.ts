@@ -93,7 +93,7 @@ export class KeptCookie {
     this.#plainName = this.#name.replace(/^__(?:Host|Secure)-/i, '');
     this.#attributes = attributes;
     serializeCookie(this.#name, '', { ...attributes, secure: secure ?? true });
-    // browsers ignore a cookie with SameSite=None and without Secure
+    // browsers ignore a cookie with SameSite=None that lacks Secure
     this.#secure = secure ?? (attributes.sameSite === 'none' ? true : undefined);
     serializeCookie(this.#plainName, '', attributes);
   }
@@ -345,8 +345,8 @@ function seal(key: KeyObject, aad: string, payload: string): string {
 
 function unseal(key: KeyObject, aad: string, body: string): string | undefined {
   const box = Buffer.from(body, 'base64url');
-  // decoding ignores some bits of the last character, so only one of the texts with the same bytes is
-  // accepted
+  // several texts decode to the same bytes, because some bits of the last character are ignored; only the
+  // text that encoding returns is accepted
   if (box.toString('base64url') !== body) return undefined;
   const decipher = createDecipheriv('aes-256-gcm', key, box.subarray(0, IV_BYTES), {
     authTagLength: TAG_BYTES,
@@ -355,6 +355,6 @@ function unseal(key: KeyObject, aad: string, body: string): string | undefined {
   try {
     return Buffer.concat([decipher.update(box.subarray(IV_BYTES, -TAG_BYTES)), decipher.final()]).toString();
   } catch {
-    return undefined; // final() throws if the value was changed, or protected with another key
+    return undefined; // final() throws if the value was changed, or was encrypted with another key
   }
 }

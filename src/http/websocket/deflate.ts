@@ -69,7 +69,7 @@ export function inflatingReader(
     const inflated = inflater.inflateInTurn(bytes, maxBytes);
     if (!isThenable(inflated)) return inflated;
     sink.onInflating(true);
-    // registered before the callback with which the reader continues parsing, so it runs first
+    // the reader registers its own callback later, so this one runs before the reader continues parsing
     void inflated.then(() => sink.onInflating(false));
     return inflated;
   };
@@ -116,7 +116,7 @@ export class MessageDeflater {
     if (mayBeLost) this.forget();
     const dictionary = this.#history?.bytes ?? NOTHING;
     const deflated = deflateMessage(bytes, this.#bits, this.#level, dictionary);
-    // the message will be sent uncompressed, so it does not become part of the history
+    // the message will be sent uncompressed, so it does not become part of the compression history
     if (deflated.length >= bytes.length) return undefined;
     if (!mayBeLost) this.#history?.add(bytes);
     return deflated;
@@ -313,7 +313,7 @@ export class MessageInflater {
   }
 
   #took(inflated: Buffer, maxBytes: number): Inflated {
-    // needed only for a `maxBytes` of 0, because zlib's own limit is at least 1
+    // this check is needed only for a `maxBytes` of 0, because zlib's own limit is at least 1
     if (inflated.length > maxBytes) return 'too big';
     this.#history?.add(inflated);
     return inflated;
