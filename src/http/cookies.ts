@@ -17,8 +17,8 @@ export interface CookieOptions {
   /** Hides the cookie from scripts. Default true. */
   httpOnly?: boolean | undefined;
   /**
-   * Whether browsers send the cookie over TLS only. Default: true if the request came over TLS, or in
-   * production.
+   * Whether browsers send the cookie over TLS only. Default in production: true. Elsewhere, the default is
+   * true only if the request came over TLS.
    */
   secure?: boolean | undefined;
   /**

@@ -214,8 +214,8 @@ export interface OwnPages {
 }
 
 /**
- * Returns the field that shows that a page of another origin sent the request: `site` for `Sec-Fetch-Site`,
- * or `origin`. Returns undefined if the page is the application's own, or unknown.
+ * Checks whether a page of another origin sent the request. Returns the header field that shows this: `site`
+ * for `Sec-Fetch-Site`, or `origin`. Returns undefined if the page is the application's own, or unknown.
  */
 export function foreignPage(
   req: HttpRequest,

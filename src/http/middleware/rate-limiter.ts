@@ -196,8 +196,8 @@ export class Limit {
   /** Adds the `RateLimit` fields of a counted request to a flat list of names and values. */
   addFields(fields: string[], result: RateLimitResult): void {
     const { remaining, resetMs } = result;
-    // If quota remains, the time until the whole quota is available. Otherwise, the time until the next request
-    // is allowed.
+    // If quota remains, the time until the whole quota is available. Otherwise, the time until the next
+    // request is allowed.
     const waitMs = !result.isAllowed
       ? result.retryAfterMs
       : remaining > 0

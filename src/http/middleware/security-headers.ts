@@ -38,9 +38,9 @@ export interface SecurityHeadersOptions {
    */
   readonly contentSecurityPolicy?: Directives | string | false | undefined;
   /**
-   * `Strict-Transport-Security`. Sent over https, and in production always, because a proxy that the setting
-   * `trustProxy` does not name may terminate TLS. Browsers ignore the field on connections without TLS (RFC
-   * 6797 §8.1).
+   * `Strict-Transport-Security`. In production, the field is always sent, because TLS may end at a proxy that
+   * `trustProxy` does not name. Elsewhere, it is sent only over https. Browsers ignore the field on
+   * connections without TLS (RFC 6797 §8.1).
    */
   readonly strictTransportSecurity?: StrictTransportSecurity | false | undefined;
   /**

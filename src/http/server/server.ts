@@ -577,9 +577,9 @@ export class HttpServer {
 }
 
 /**
- * Sends "100 Continue" when the handler begins to read the body. So a client that waits for it does not send
- * a body that no handler reads (RFC 9110 §10.1.1). It is not sent if the body has already arrived, or the
- * response has begun.
+ * Sends "100 Continue" when the handler begins to read the body, so that waiting clients do not send an
+ * unwanted body (RFC 9110 §10.1.1). Nothing is sent if the body has already arrived, or the response has
+ * begun.
  */
 function continueLater(incoming: ReceivedMessage, outgoing: ServerResponse): void {
   const sendContinue = (): void => {

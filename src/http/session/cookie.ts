@@ -41,8 +41,8 @@ export interface SessionCookieOptions {
    */
   readonly name?: string | undefined;
   /**
-   * Whether browsers send the cookie only over TLS. Default: true over TLS, and in production always. In
-   * production, `svc check` reports `false` as an error.
+   * Whether browsers send the cookie only over TLS. Default in production: true. Elsewhere, the default is
+   * true only if the request came over TLS. In production, `svc check` reports an error if it is `false`.
    */
   readonly secure?: boolean | undefined;
   /**
@@ -104,7 +104,7 @@ export class KeptCookie {
     return { name: secure ? this.#name : this.#plainName, secure };
   }
 
-  /** Name of the cookie over TLS, and in production. */
+  /** Name of the cookie in production, and elsewhere for requests over TLS. */
   get secureName(): string {
     return this.#secure === false ? this.#plainName : this.#name;
   }

@@ -109,8 +109,7 @@ export class MessageDeflater {
 
   /**
    * Deflates a message. Returns undefined if that would not make it shorter. Set `mayBeLost` if the message
-   * may be dropped later: then it is deflated without context: it refers to no earlier message, and no later
-   * message refers to it.
+   * may be dropped later. Then it refers to no earlier message, and no later message refers to it.
    */
   deflate(bytes: Uint8Array, mayBeLost = false): Buffer | undefined {
     if (mayBeLost) this.forget();
@@ -123,8 +122,8 @@ export class MessageDeflater {
   }
 
   /**
-   * Deflates a long message in a thread. It is deflated without context: it refers to no earlier message, and
-   * no later message refers to it.
+   * Deflates a long message in a thread. It refers to no earlier message, and no later message refers to
+   * it.
    */
   deflateLong(bytes: Uint8Array): Promise<Buffer | undefined> {
     this.forget();
@@ -132,8 +131,8 @@ export class MessageDeflater {
   }
 
   /**
-   * Clears the history. Call this when a message is sent that this object has not deflated: the receiver's
-   * window then contains bytes that are unknown here.
+   * Clears the history. Call this after sending a message that this object has not deflated, because the
+   * receiver's window then contains bytes that are unknown here.
    */
   forget(): void {
     this.#history?.clear();
