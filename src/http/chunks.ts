@@ -101,7 +101,7 @@ class FormChunks extends WebChunks {
 
 /** Returns the chunks of a FormData body, which Node encodes. */
 export function formChunks(stream: ReadableStream<Uint8Array>): Chunks {
-  // the cast only hides the result of return(), which `for await` does not use
+  // the cast is needed for the type of return(), whose result `for await` ignores
   return { [Symbol.asyncIterator]: () => new FormChunks(stream) as ChunkIterator as AsyncIterator<Chunk> };
 }
 
@@ -254,7 +254,7 @@ function unlessLeft(
   return new Promise((resolve, reject) => {
     const leave = (): void => {
       const rest = new Primed(source);
-      // prime() has already resolved, so an error of return() is ignored
+      // the request was aborted, so an error of return() is ignored
       Promise.try(() => rest.return()).catch(ignore);
       resolve(rest);
     };
@@ -279,7 +279,7 @@ function isFirst(source: ChunkIterator, step: ChunkStep, announced: number): boo
     if (announced >= 0 && length > announced) throw lengthError(announced, length);
     return length !== 0;
   } catch (error) {
-    // the caller gets `error`, so an error of return() is ignored
+    // only the original error is thrown, so an error of return() is ignored
     Promise.try(() => source.return?.()).catch(ignore);
     throw error;
   }
@@ -293,8 +293,8 @@ function isFirst(source: ChunkIterator, step: ChunkStep, announced: number): boo
 export async function gather(chunks: Chunks, announced: number): Promise<Buffer> {
   const all: Buffer[] = [];
   let length = 0;
+  // the cast is safe: `for await` also accepts a next() that does not return a promise
   for await (const chunk of { [Symbol.asyncIterator]: () => iterate(chunks) as AsyncIterator<Chunk> }) {
-    // the cast is safe: `for await` also accepts a next() that does not return a promise
     const checked = checkedChunk(chunk);
     const bytes = typeof checked === 'string' ? Buffer.from(checked) : asBuffer(checked);
     length += bytes.length;
@@ -357,7 +357,7 @@ export class SharedChunk {
 
 /** Resolves when the stream accepts more data or is destroyed, and then removes its listeners. */
 export function writable(stream: Writable): Promise<void> {
-  // a destroyed stream may have emitted "close" already, so the promise would never resolve
+  // if "close" was emitted before, a promise that waits for it would never resolve
   if (stream.destroyed) return Promise.resolve();
   return new Promise((resolve) => {
     const done = (): void => {

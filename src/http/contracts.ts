@@ -61,7 +61,7 @@ export interface HttpRequest {
   /** Header fields of the request by lower-case name. */
   readonly headers: HeaderView;
   readonly cookies: Readonly<Record<string, string>>;
-  /** Values that middleware and plugins store for middleware and handlers that run after them. */
+  /** Values that plugins and middleware pass on to the handler. */
   readonly state: StateMap;
   /** Session of the client. @throws SvcError `E_SESSION_ABSENT` when no session middleware is in use */
   readonly session: Session;

@@ -17,8 +17,8 @@ export interface CookieOptions {
   /** Hides the cookie from scripts. Default true. */
   httpOnly?: boolean | undefined;
   /**
-   * Whether browsers send the cookie over TLS only. Default: true if the request came over TLS, or in
-   * production.
+   * Whether browsers send the cookie over TLS only. Default in production: true. Elsewhere, the default is
+   * true only if the request came over TLS.
    */
   secure?: boolean | undefined;
   /**
@@ -36,7 +36,7 @@ export interface CookieOptions {
 export function parseCookies(field: string | undefined): Readonly<Record<string, string>> {
   const cookies = bare<Record<string, string>>();
   if (field === undefined) return cookies;
-  // until the first cookie is stored, names need not be compared with earlier ones
+  // while no cookie is stored, the search for an earlier cookie with the same name is skipped
   let isEmpty = true;
   // the position of the next "=" is kept between cookies, so that a field with many ";" and no "=" is
   // searched only once
@@ -194,7 +194,8 @@ export function hostCookie(base: string, req: { readonly scheme: 'http' | 'https
 
 /** Percent-encodes a cookie value if necessary. Returns undefined if it contains a lone surrogate. */
 function encodeValue(value: string): string | undefined {
-  // all characters that a value may contain (RFC 6265 §4.1.1) except "%", which would be decoded as an escape
+  // these characters need no encoding (RFC 6265 §4.1.1). "%" is not among them: it would be decoded as an
+  // escape
   if (/^[\x21\x23\x24\x26-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/.test(value)) return value;
   return value.isWellFormed() ? encodeURIComponent(value) : undefined;
 }

@@ -70,7 +70,8 @@ Bare.prototype = Object.freeze(Object.create(null) as object);
 
 /** Returns a new object without prototype, with fast properties. */
 export function bare<T extends object>(): T {
-  return new (Bare as unknown as new () => T)(); // TypeScript has no type for a function used as a constructor
+  // the cast is needed: TypeScript has no type for a function that is a constructor
+  return new (Bare as unknown as new () => T)();
 }
 
 /**

@@ -80,12 +80,12 @@ export class AllowedOrigins {
     this.#settled = this.strangerAmong(text);
     if (test === undefined || this.#settled !== undefined || !this.#isAsynchronous) return;
     const candidates = this.#candidates(test, text);
-    // the function gets no request, because there is none yet
+    // the function gets undefined as its request, because no request has arrived yet
     const asked = candidates.map(async (origin) => (await test(origin, undefined as never)) === true);
     const settled = await within(systemClock, limitMs, Promise.allSettled(asked), () => undefined);
     if (settled === undefined) return;
     this.#settled = candidates.find((_, index) => {
-      const answer = settled[index]!; // a result exists: allSettled() returns one for each candidate
+      const answer = settled[index]!; // defined: allSettled() returns one result for each candidate
       return answer.status === 'fulfilled' && answer.value;
     });
   }
@@ -96,11 +96,12 @@ export class AllowedOrigins {
 
   #isLetIn(test: OriginTest, origin: string): boolean {
     try {
-      // the request is undefined: if the function reads it, it throws, and this origin counts as refused
+      // the request is undefined: a function that reads it throws, and this origin then counts as refused
       const isAllowed = test(origin, undefined as never);
       if (!isThenable(isAllowed)) return isAllowed === true;
       this.#isAsynchronous = true;
-      // settle() awaits its own calls, so a rejection of this promise is ignored and does not end the process
+      // only settle() awaits the function, so a rejection is ignored here; without a handler, it would end
+      // the process
       isAllowed.then(undefined, () => undefined);
       return false;
     } catch {
@@ -185,7 +186,7 @@ function issueOf(origin: string): string | undefined {
   if (origin.includes('*')) return `${named} has a wildcard, but whole origins are compared`;
   if (!ORIGIN.test(origin))
     return `${named} is not an origin: write scheme://host[:port] and nothing after it`;
-  // `URL` has no origin for other schemes, such as those of mobile apps
+  // for schemes other than http and https, such as those of mobile apps, `URL` has no origin
   if (!/^https?:/.test(origin)) return undefined;
   const url = URL.parse(origin);
   return url?.origin === origin
@@ -213,8 +214,8 @@ export interface OwnPages {
 }
 
 /**
- * Returns the field that shows that a page of another origin sent the request: `site` for `Sec-Fetch-Site`,
- * or `origin`. Returns undefined if the page is the application's own, or unknown.
+ * Checks whether a page of another origin sent the request. Returns the header field that shows this: `site`
+ * for `Sec-Fetch-Site`, or `origin`. Returns undefined if the page is the application's own, or unknown.
  */
 export function foreignPage(
   req: HttpRequest,
@@ -237,6 +238,6 @@ export function isOwnOrigin(origin: string, req: HttpRequest, knowsScheme: boole
   const scheme = origin.slice(0, origin.indexOf(':'));
   if (scheme !== req.scheme && (knowsScheme || scheme !== 'https')) return false;
   const own = `${scheme}://${req.host}`;
-  // the second comparison accepts a host in capitals, or one with the default port
+  // the second comparison accepts a Host field in capitals or with the default port
   return origin === own || URL.parse(own)?.origin === origin;
 }

@@ -290,7 +290,8 @@ const WRITERS: Readonly<Record<ConverterName, Writer>> = {
   str: writeText,
   path(value) {
     const written = writeText(value);
-    // an encoded slash at the start stays encoded: after "//", the text would be a host (RFC 3986 §4.2)
+    // a slash at the start stays encoded: otherwise the path could begin with "//", and the text after that
+    // would be a host (RFC 3986 §4.2)
     return 'segment' in written ? { segment: written.segment.replace(/(?!^)%2F/g, '/') } : written;
   },
 };
@@ -363,7 +364,8 @@ function readerOf(parameters: readonly PathParameter[]): ParamsReader {
   function Values(this: Record<string, unknown>, captures: readonly string[]): void {
     for (let index = 0; index < names.length; index++) this[names[index]!] = reads[index]!(captures[index]!);
   }
-  const Params = Values as unknown as new (captures: readonly string[]) => Record<string, unknown>; // TypeScript has no type for a function used as a constructor
+  // the cast is needed: TypeScript has no type for a function that is a constructor
+  const Params = Values as unknown as new (captures: readonly string[]) => Record<string, unknown>;
   Params.prototype = Object.prototype;
   return (captures) => new Params(captures);
 }

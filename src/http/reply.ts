@@ -225,7 +225,7 @@ export function fromWeb(web: Response): HttpResponse {
             : body,
           { status },
         );
-  // removes the default media type, because only that of the web Response may be sent
+  // removes the default media type, because only the media type of the web Response may be sent
   response.headers.delete('Content-Type');
   const isDecoded = web.type !== 'default' && web.headers.has('content-encoding');
   web.headers.forEach((value, name) => {

@@ -147,7 +147,8 @@ export function readTraceContext(
     traceId: match[2]!,
     parentId: match[3]!,
     spanId: newSpanId(),
-    // other flags are dropped, because only later versions define them (Trace Context §3.2.2.5)
+    // flags other than `sampled` are dropped, because this version of Trace Context does not define them
+    // (§3.2.2.5)
     isSampled: (Number.parseInt(match[4]!, 16) & SAMPLED) !== 0,
     state: tracestate === undefined ? '' : readState(tracestate),
   };

@@ -94,7 +94,7 @@ export class HttpResponse {
   /** Shared status and header fields; in use until `headers` is first read. */
   readonly #prepared: Prepared;
   #headers: HeaderList | undefined;
-  /** `Set-Cookie` values to which `Secure` is added if the response is sent over TLS, or in production. */
+  /** `Set-Cookie` values that get the attribute `Secure` in two cases: in production, and over TLS. */
   #securedLater: Set<string> | undefined;
   /**
    * Whether the response was created for one request. Otherwise the program may return it for several
@@ -220,7 +220,7 @@ export class HttpResponse {
     return this.#headers === undefined || this.#headers.isAscii;
   }
 
-  /** Whether any cookie gets `Secure` if the response is sent over TLS, or in production. @internal */
+  /** Whether the response has cookies that get `Secure` in production and over TLS. @internal */
   get hasWaitingCookies(): boolean {
     return this.#securedLater !== undefined;
   }
@@ -254,7 +254,7 @@ function sayNoPromise(prototype: HttpResponse): void {
 function bodyOf(body: ResponseBody | ByteSource): ResponseBody {
   if (typeof body !== 'object' || body === null) return body;
   if (isThenable(body)) throw new SvcError('E_REPLY', [`the body ${FORGOTTEN_AWAIT}`]);
-  return bytesOf(body) ?? (body as Chunks); // the cast is safe: any other object is taken as a source
+  return bytesOf(body) ?? (body as Chunks); // the cast is safe: an object without bytes is a source of chunks
 }
 
 /** @throws SvcError `E_HEADER` when a field is malformed, or the server itself sets it */
@@ -573,11 +573,12 @@ export class NDJSONResponse extends StreamingResponse {
     values: Iterable<unknown> | AsyncIterable<unknown> | ReadableStream<unknown>,
     options: ResponseOptions = {},
   ) {
-    const source = checkedSource(values) as Chunks; // the cast is safe: linesOf() makes lines of text
+    const source = checkedSource(values) as Chunks; // the cast is safe: linesOf() turns any value into text
     super(
+      // the cast is safe: `for await` also accepts a next() that does not return a promise
       { [Symbol.asyncIterator]: () => linesOf(iterate(source)) as unknown as AsyncIterator<Chunk> },
       { ...options, mediaType: options.mediaType ?? 'application/x-ndjson' },
-    ); // the cast is safe: `for await` also accepts a next() that does not return a promise
+    );
   }
 }
 

@@ -147,11 +147,11 @@ export class RoutingTable<T> {
   /** Adds an endpoint. If another one has the same method and path, that one stays and is returned. */
   add(method: string, template: string | ParsedTemplate, endpoint: T): T | undefined {
     const parsed = typeof template === 'string' ? parseTemplate(template) : template;
-    // templates with "%" are put into the tree: static paths are compared with the raw path, in which a "%"
-    // is escaped
     const [literal] = parsed.literals as readonly [string];
     const hasPercent = parsed.template.includes('%');
     this.#hasPercent ||= hasPercent;
+    // a template with "%" is not static: static templates are compared with the raw path, in which a "%" is
+    // escaped
     const isStatic = parsed.parameters.length === 0 && !hasPercent;
     const leaf = isStatic ? this.#staticLeaf(literal) : this.#treeLeaf(parsed);
     const index = indexOfMethod(leaf, method);
@@ -188,7 +188,8 @@ export class RoutingTable<T> {
     if (this.#hasPercent && path.includes('%')) return this.#matchEncoded(method, path);
     const walk = new Walk<T>(path, method);
     const endpoint = descend(this.#root, walk, 0, 0);
-    // true if the match used every segment, and none contains "%", so that decoding cannot change the result
+    // true if the match used every segment, and no segment contains "%", so that decoding cannot change the
+    // result
     const isClear = (endpoint !== undefined || walk.missed !== null) && !walk.isEscaped;
     if (!isClear && path.includes('%')) return this.#matchEncoded(method, path);
     return endpoint === undefined

@@ -77,7 +77,7 @@ export class SecurityLog {
   #recordOf(event: string, client: string, nowMs: number): ReportRecord {
     const key = `${event} ${client}`;
     const found = this.#records.get(key);
-    // records are ordered by `untilMs`, which does not change here, so the record keeps its place
+    // the map is ordered by `untilMs`, which does not change here, so the record keeps its place in the map
     if (found !== undefined && nowMs < found.untilMs) return found;
     if (found === undefined && this.#records.size === MOST_CLIENTS) {
       // the cast is safe: the map is full, so it has a first entry

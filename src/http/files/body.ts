@@ -55,7 +55,7 @@ export class FileBody implements AsyncIterable<Uint8Array> {
           const value = await cursor.next(Buffer.allocUnsafeSlow(cursor.wanted));
           return value === undefined ? await end() : { done: false, value };
         } catch (error) {
-          // a file that is already closed means that the client has disconnected during the read
+          // if the file is already closed, the client has disconnected during the read
           const isLeft = file.isClosed;
           await end();
           throw isLeft ? new ClientDisconnected() : error;
@@ -222,8 +222,8 @@ export function readRanges(field: string, size: number): readonly Slice[] | 'uns
     const slice = readRange(spec, size);
     if (slice === undefined || ++count > MAX_RANGES) return 'whole';
     if (slice.start < slice.end) slices.push(slice);
-    // the last bytes of an empty file are a satisfiable range (RFC 9110 §14.1.2), but Content-Range cannot
-    // express an empty range
+    // for an empty file, a suffix such as `bytes=-5` is satisfiable (RFC 9110 §14.1.2), but Content-Range
+    // cannot express an empty range
     else if (size === 0 && spec.startsWith('-') && /[1-9]/.test(spec)) return 'whole';
   }
   if (count === 0) return 'whole';

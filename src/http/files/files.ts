@@ -171,7 +171,7 @@ export function deliver(request: Answered, answer: HttpResponse, content: Conten
 function whole(request: Answered, answer: HttpResponse, { size, source }: Content): HttpResponse {
   answer.contentLength = size;
   if (request.method !== 'HEAD' && size > 0)
-    // `source` is undefined for HEAD only
+    // `source` is undefined only for HEAD, which has no body
     answer.body = source instanceof Uint8Array ? source : new FileBody(source!, [{ start: 0, end: size }]);
   return answer;
 }

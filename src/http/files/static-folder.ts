@@ -418,7 +418,7 @@ class StaticCache {
   recent(key: string, nowMs: number): StaticEntry | undefined {
     const slot = this.#index.find(key);
     if (slot === 0) return undefined;
-    const entry = this.#entries[slot]!; // defined: find() returns only slots in use
+    const entry = this.#entries[slot]!; // defined: find() returns only slots that have an entry
     if (nowMs - entry.checkedMs >= TRUSTED_MS) return undefined;
     this.#index.use(slot);
     return entry;
@@ -444,7 +444,7 @@ class StaticCache {
   }
 
   #remove(slot: number): void {
-    this.#bytes -= bytesOf(this.#entries[slot]!); // defined: the slot is in use
+    this.#bytes -= bytesOf(this.#entries[slot]!); // defined: every slot in the index has an entry
     this.#entries[slot] = undefined;
     this.#index.remove(slot);
   }

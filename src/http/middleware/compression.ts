@@ -130,7 +130,8 @@ export class CompressionMiddleware implements Middleware {
     const { body, status } = response;
     if (hasNoContent(status) || req.route?.meta['compress'] === false) return response;
     if (status === 206) return partOf(response);
-    // a response without a body is skipped, unless it is for HEAD and the length of the GET response is known
+    // a response without a body stays unchanged, unless it answers HEAD and has the length of the GET
+    // response
     if (body === null && (req.method !== 'HEAD' || response.contentLength === -1)) return response;
     if (!this.#isLongEnough(response) || !isFit(response.headers.flat, req.route?.meta['compress'] === true))
       return response;
@@ -299,7 +300,7 @@ function coded(response: HttpResponse, body: Uint8Array | Chunks, coding: Conten
   response.body = body;
   response.contentLength = -1;
   headers.set('Content-Encoding', coding);
-  headers.delete('Accept-Ranges'); // a range would refer to the uncompressed bytes
+  headers.delete('Accept-Ranges'); // removed: ranges would refer to the uncompressed bytes
   weaken(headers);
   return response;
 }
@@ -412,7 +413,7 @@ export class CompressedChunks extends EndlessChunks {
   async #flushBefore(step: PromiseLike<ChunkStep>, encoder: Encoder): Promise<Buffer | undefined> {
     if (!this.#isDirty) return undefined;
     this.#asked = step;
-    step.then(undefined, ignore); // the next call of next() reports an error of `step`
+    step.then(undefined, ignore); // ignored here: the next call of next() reports an error of `step`
     if (!this.#isEager && (await isReady(step))) return undefined;
     this.#isDirty = false;
     const coded = await encoder.flush();
@@ -454,7 +455,7 @@ class Encoder {
   constructor({ stream, flush }: Coder) {
     this.#stream = stream();
     this.#flush = flush;
-    // ignored here, because the pending call of write(), flush() or finish() reports the error
+    // an error is ignored here, because the pending call of write(), flush() or finish() reports it
     this.#stream.on('data', (chunk: Buffer) => this.#chunks.push(chunk)).on('error', ignore);
   }
 
@@ -479,10 +480,10 @@ class Encoder {
   }
 
   #ask(how: (done: (error?: Error | null) => void) => void): Promise<Buffer> {
-    // close() was called while the body waited for a chunk, which is not an error
+    // the stream is destroyed if close() was called while the body waited for a chunk; this is not an error
     if (this.#stream.destroyed) return Promise.resolve(EMPTY);
     return new Promise((resolve, reject) => {
-      // a closed stream does not call `done`, so the promise is resolved here
+      // if the stream closes, it does not call `done`, so the event "close" resolves the promise
       const lose = (): void => resolve(EMPTY);
       this.#stream.once('close', lose);
       how((error) => {

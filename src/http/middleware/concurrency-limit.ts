@@ -155,7 +155,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
     return answer.then((response) => {
       const late = req instanceof TransportRequest ? req.late : undefined;
       if (late === undefined) this.#leave();
-      // the client got a 503 from the time limit, but the handler still runs: wait until it returns
+      // the client got a 503 because of the time limit, but the handler still runs: wait until it returns
       else void late.then(() => this.#leave());
       return response;
     });

@@ -235,8 +235,7 @@ export class CORSMiddleware implements Middleware {
   #allowsAnyOrigin(): boolean {
     try {
       const isAllowed = this.allowed.allows(UNKNOWN_ORIGIN, undefined as never);
-      // the promise of an asynchronous function is not awaited; without a handler, its rejection would end
-      // the process
+      // without this handler, a rejection of the promise would end the process
       if (isThenable(isAllowed)) isAllowed.then(undefined, () => undefined);
       return isAllowed === true;
     } catch {

@@ -115,7 +115,7 @@ class FieldDeprecationMiddleware implements Middleware {
     for (const text of this.#inputs.texts)
       this.#add(text.plan, found, (wireName) => isSent(req, text.from, text.nameOf(wireName)));
     const { body, form } = this.#inputs;
-    // the body is not received again here: a handler that succeeds has already read it
+    // req.json() does not wait for bytes here: a handler that succeeds has already read the body
     if (response.status < 400 && body !== undefined) this.#addValue(body.node, await req.json(), found);
     if (response.status < 400 && form !== undefined) {
       const fields = await req.form();

@@ -95,7 +95,7 @@ function fitOf(exempt: readonly string[], route: readonly string[]): 'whole' | '
   for (const [index, ours] of exempt.entries()) {
     const theirs = route[index];
     if (theirs === undefined) return 'none';
-    // in the route, the segment is empty, and the converter `path` does not match empty text
+    // the last segment of the route is empty, and a parameter `{p:path}` does not match empty text
     if (ours === PATH && theirs === '=' && route.length === exempt.length) return 'none';
     if (ours === PATH) return isWhole ? 'whole' : 'part';
     if (theirs === ours) continue;

@@ -329,12 +329,11 @@ export class IdempotencyMiddleware implements Middleware {
   async #execute(req: HttpRequest, claim: Claim, next: Next): Promise<HttpResponse> {
     this.#count('executed');
     const lease = this.#keep(claim);
-    const response = await next(); // needs no try, because next() never rejects
+    const response = await next(); // next() never rejects, so no try is needed
     const late = req instanceof TransportRequest ? req.late : undefined;
     if (late === undefined) await this.#settle(claim, lease, response);
     else {
-      // the time limit has passed, so the client got a 503, but the handler still runs: store the response of
-      // the handler
+      // the client got a 503 because of the time limit, but the handler still runs: its response is stored
       void late.then((answer) =>
         (req as TransportRequest).afterwards(() => this.#settle(claim, lease, answer)),
       );
@@ -353,7 +352,8 @@ export class IdempotencyMiddleware implements Middleware {
     let timer: Disposable;
     const renew = async (): Promise<void> => {
       try {
-        // renewals stop if another process has taken the claim; #settle() logs this
+        // replace() returns false if another process has taken the claim: then renewals stop, and #settle()
+        // logs this
         if (await this.#store!.replace(key, text, text, leaseMs)) schedule();
       } catch (error) {
         log.error('idempotency_store_failed', error);

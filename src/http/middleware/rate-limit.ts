@@ -127,9 +127,9 @@ export class RateLimitMiddleware implements Middleware {
     this.keys = [key, ...(rules ?? []).map((rule) => rule.key)].filter((each) => typeof each === 'function');
     this.#gate = new Gate(store);
     this.#epochMs = legacyHeaders ? () => this.#nowMs() : undefined;
-    // most applications set neither `name` nor `key`. The prefix is then empty, so that no string is built
-    // for each request. The keys in the store are then addresses, which contain no space. All other keys
-    // contain one
+    // Without `name` and `key`, the prefix of the keys in the store is empty, so no string is built for each
+    // request. Such a key is an address, which contains no space. All other keys contain a space, so they
+    // never equal an address.
     this.#limit = new Limit({
       name: this.name,
       perMinute,
@@ -329,7 +329,7 @@ export class RateLimitMiddleware implements Middleware {
 }
 
 function pass(limit: Limit, result: RateLimitResult | undefined, next: Next): Awaitable<HttpResponse> {
-  if (result === undefined) return next(); // undefined: the store has failed, and `onStoreError` is `allow`
+  if (result === undefined) return next(); // the store has failed, and `onStoreError` is `allow`
   if (!result.isAllowed) throw limit.refusal(result);
   const response = next();
   return response instanceof HttpResponse

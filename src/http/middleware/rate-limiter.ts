@@ -174,7 +174,8 @@ export class Limit {
   keyOf(req: HttpRequest): string | undefined {
     const key: unknown = this.#key?.(req);
     if (isThenable(key)) {
-      key.then(undefined, () => undefined); // without this handler, a rejection would end the process
+      // without this handler, a rejection of the promise would end the process
+      key.then(undefined, () => undefined);
       throw new SvcError('E_OPTION_RANGE', [
         `the limit "${this.name}"`,
         'key',
@@ -195,8 +196,8 @@ export class Limit {
   /** Adds the `RateLimit` fields of a counted request to a flat list of names and values. */
   addFields(fields: string[], result: RateLimitResult): void {
     const { remaining, resetMs } = result;
-    // the time until the next request is allowed; or, while some quota remains, until the whole quota is
-    // available
+    // If quota remains, the time until the whole quota is available. Otherwise, the time until the next
+    // request is allowed.
     const waitMs = !result.isAllowed
       ? result.retryAfterMs
       : remaining > 0
@@ -316,7 +317,7 @@ export class Gate {
    * limit do not evict the keys of another.
    */
   #memoryOf({ prefix }: Limit): RateLimitStore {
-    const { memories, clock } = this.#deps!; // `#deps` is defined: attach() was called before
+    const { memories, clock } = this.#deps!; // `#deps` is defined: attach() has set it
     let memory = memories.get(prefix);
     if (memory === undefined)
       memories.set(

@@ -38,9 +38,9 @@ export interface SecurityHeadersOptions {
    */
   readonly contentSecurityPolicy?: Directives | string | false | undefined;
   /**
-   * `Strict-Transport-Security`. Sent over https, and in production always, because a proxy that the setting
-   * `trustProxy` does not name may terminate TLS. Browsers ignore the field on connections without TLS (RFC
-   * 6797 §8.1).
+   * `Strict-Transport-Security`. In production, the field is always sent, because TLS may end at a proxy that
+   * `trustProxy` does not name. Elsewhere, it is sent only over https. Browsers ignore the field on
+   * connections without TLS (RFC 6797 §8.1).
    */
   readonly strictTransportSecurity?: StrictTransportSecurity | false | undefined;
   /**
@@ -241,8 +241,8 @@ export class SecurityHeadersMiddleware implements Middleware {
     const misplaced = around.find((layer) => layer.kind !== 'trusted-host') ?? around[0];
     if (misplaced === undefined) return;
     yield {
-      // if TrustedHostMiddleware runs before this one, the finding is only a warning: its responses go to
-      // requests for other hosts, so no browser shows them as pages of this application
+      // TrustedHostMiddleware before this middleware leads only to a warning: TrustedHostMiddleware responds
+      // only to requests for other hosts, so no browser shows its responses as pages of this application
       rule: 'SVC121',
       severity: misplaced.kind === 'trusted-host' ? 'warning' : 'error',
       subject: 'middleware security-headers',
@@ -257,7 +257,7 @@ export class SecurityHeadersMiddleware implements Middleware {
       this.#fields[isDocument(response) ? 1 : 0]![this.#isProduction || req.scheme === 'https' ? 1 : 0]!;
     const nonce = nonces.get(req);
     if (nonce !== undefined && this.#policy !== undefined)
-      // the first field is the policy, so its value has index 1
+      // `fields` begins with the name and the value of the policy, so its value has index 1
       fields = fields.with(1, this.#policy.withNonce(nonce));
     for (let index = 0; index < flat.length; index += 2)
       if (HEADER_NAMES.test(flat[index]!)) return complete(response, fields);
@@ -427,9 +427,9 @@ export class ContentSecurityPolicy {
   constructor(given: Directives | string) {
     const directives = typeof given === 'string' ? parse(given) : read(given);
     this.text = write(directives);
-    // the nonce is added only to directives that already apply, because a new directive would forbid all
-    // other sources. `scriptSrcElem` and `styleSrcElem` need it, too: for elements, browsers use them instead
-    // of `scriptSrc` and `styleSrc`
+    // The nonce is added only to directives that already apply, because a new directive would forbid all
+    // other sources. For elements, browsers use `scriptSrcElem` and `styleSrcElem` instead of `scriptSrc` and
+    // `styleSrc`, so these two also need the nonce.
     for (const name of ['scriptSrc', 'styleSrc', 'scriptSrcElem', 'styleSrcElem'] as const) {
       const sources =
         directives.get(name) ?? (name.endsWith('Src') ? directives.get('defaultSrc') : undefined);

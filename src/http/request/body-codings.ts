@@ -100,7 +100,7 @@ export function decodeWhole(
     bytes,
     { ...strictness(coding), info: true, maxOutputLength: Math.max(1, limit) },
     (error, decoded) => {
-      // the cast is safe: with the option `info`, zlib passes such an object
+      // the cast is safe: with the option `info`, zlib passes an object of the type Decoded
       const result = decoded as unknown as Decoded;
       if (error === null && result.engine.bytesWritten < bytes.length)
         return reader.onBody(undefined, malformed(coding));
@@ -161,7 +161,8 @@ async function feed(
     }
     decoder.end();
   } catch (error) {
-    decoder.destroy(error as Error); // the cast is safe: only this module and Node's streams throw here
+    // the cast is safe: this module and Node's streams only throw instances of Error
+    decoder.destroy(error as Error);
   }
 }
 

@@ -141,7 +141,7 @@ class Collector implements BodyTaker {
   }
 
   lose(): void {
-    if (this.#reader === undefined) return; // the body was already complete: "close" also follows "end"
+    if (this.#reader === undefined) return; // the body is complete: the event "close" also follows "end"
     this.#report(undefined, new ClientDisconnected());
   }
 
@@ -243,7 +243,7 @@ function chunksIn(queue: ByteQueue): readonly Uint8Array[] {
 export async function joined(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   const all = new ByteQueue();
   for await (const chunk of chunks) all.push(chunk);
-  return all.take(all.length)!; // take() returns bytes, because the queue contains exactly that number
+  return all.take(all.length)!; // defined: take() returns undefined only if the queue contains fewer bytes
 }
 
 /** Stream of a request body: the IncomingMessage of node:http, or that of http/server/memory.ts. */

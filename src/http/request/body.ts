@@ -118,7 +118,7 @@ export class RequestBody implements BodyReader {
   #chunks(what: string, maxBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
     if (this.#isStreamed || (this.#first !== undefined && !this.#isWhole))
       throw new SvcError('E_BODY_CONSUMED', [what]);
-    // after wholeBody() of a middleware, the chunks are already decoded
+    // if a middleware has called wholeBody(), the chunks are already decoded
     const coding = this.#isWhole ? undefined : this.#coding();
     this.#isStreamed = true;
     const chunks = chunksOf(this.#incoming, this.#fields.length, maxBytes, this.#ahead);
@@ -312,7 +312,7 @@ export class RequestBody implements BodyReader {
     this.#isRead = true;
     this.#bytes = bytes;
     this.#error = error;
-    this.#first!.onBody(bytes, error); // in the order in which the readers asked for the body
+    this.#first!.onBody(bytes, error); // readers get the body in the order in which they asked for it
     if (this.#others !== undefined) for (const reader of this.#others) reader.onBody(bytes, error);
   }
 }
@@ -333,10 +333,10 @@ function bodyHeadOf(rawHeaders: readonly string[]): BodyHead {
     const name = rawHeaders[index]!;
     const value = rawHeaders[index + 1]!;
     switch (
-      name.length // names of most other fields have another length, so most comparisons are avoided
+      name.length // most field names need no comparison, because their length matches no case
     ) {
       case 12:
-        // nearly all clients write the name in this form, so it is compared first
+        // nearly all clients write `Content-Type`, so this form is compared first
         if (type === undefined && (name === 'Content-Type' || isNamed(name, 'content-type'))) type = value;
         break;
       case 14:
@@ -476,8 +476,8 @@ function decodeUtf8(bytes: Uint8Array): string {
     ? bytes
     : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const text = buffer.toString('utf8', hasMark ? 3 : 0);
-  // toString() decodes invalid bytes to U+FFFD. Searching for it takes no time in most strings, which V8
-  // stores with one byte per character: they cannot contain U+FFFD.
+  // toString() decodes invalid bytes to U+FFFD. V8 stores most strings with one byte per character. These
+  // cannot contain U+FFFD, so V8 need not search them.
   if (text.includes(REPLACEMENT) && !isUtf8(bytes))
     throw new BadRequest('The request body is not valid UTF-8', { code: 'utf8' });
   return text;

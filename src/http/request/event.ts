@@ -160,8 +160,9 @@ function countBytes(event: RequestEvent, response: HttpResponse): number {
   const { body } = response;
   if (isChunks(body))
     response.body = new CountedChunks(body, (bytes) => {
+      // defined: the caller sets it to the result of this function before the first chunk is sent
       event.bytes! += bytes;
-    }); // `bytes` is defined when the first chunk is sent: the caller sets it to the result of this function
+    });
   return 0;
 }
 

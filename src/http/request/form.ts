@@ -140,7 +140,8 @@ export function parseUrlencoded(body: string, { maxFields, maxFieldBytes }: Reso
       code: 'max_fields',
     });
   if (3 * body.length > maxFieldBytes) {
-    // bytes are counted only if a value can exceed the limit: a character has at most three bytes
+    // the bytes of a value are counted only if it can exceed the limit: a character of the body has at most
+    // three bytes
     for (const [, value] of pairs) {
       if (Buffer.byteLength(value) <= maxFieldBytes) continue;
       throw new PayloadTooLarge(`The form is too large: a field is larger than ${maxFieldBytes} bytes`, {

@@ -311,7 +311,7 @@ class TextPart {
 
   /** Returns the collected text, and clears it. Returns undefined if it is not valid UTF-8. */
   take(): string | undefined {
-    // take() returns bytes, because the queue contains exactly that number
+    // defined: take() returns undefined only if the queue contains fewer bytes
     const bytes = asBuffer(this.#queue.take(this.#queue.length)!);
     const decoded = bytes.toString('utf8');
     return decoded.includes('\ufffd') && !isUtf8(bytes) ? undefined : decoded;

@@ -363,7 +363,7 @@ function leap(bytes: Buffer, from: number, delimiter: Buffer, skips: Uint8Array)
   const { length } = delimiter;
   const before = length - 1,
     end = bytes.length;
-  let at = from + before; // where a delimiter that begins at `from` would have its last byte
+  let at = from + before; // index of the last byte of a delimiter that begins at `from`
   let patience = PATIENCE;
   while (at < end) {
     while (
@@ -375,7 +375,7 @@ function leap(bytes: Buffer, from: number, delimiter: Buffer, skips: Uint8Array)
         0
     ) {
       at += 4 * length;
-      // each skip of four lengths allows one more step before the fallback to indexOf()
+      // each skip of four delimiter lengths allows one more step before the fallback to indexOf()
       if (patience < PATIENCE) patience++;
     }
     if (at >= end) return -1;

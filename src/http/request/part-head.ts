@@ -153,7 +153,7 @@ function extendedValue(text: string): string | undefined {
   try {
     return decodeURIComponent(encoded);
   } catch {
-    // invalid UTF-8
+    // the percent-encoded bytes are not valid UTF-8
     return undefined;
   }
 }

@@ -42,7 +42,7 @@ export function parseAddress(text: string): Address | undefined {
   const family = text.includes('%') ? 0 : isIP(text);
   if (family === 0) return undefined;
   if (family === 4) {
-    // four numbers, because isIP() has checked the format
+    // the cast is safe: isIP() has checked that the address has four numbers
     const [a, b, c, d] = text.split('.').map(Number) as [number, number, number, number];
     return [0, 0, 0, 0, 0, 0xffff, (a << 8) | b, (c << 8) | d];
   }

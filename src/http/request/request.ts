@@ -174,7 +174,8 @@ export class TransportRequest implements HttpRequest {
     this.target = target;
     let start = 0;
     if (target.charCodeAt(0) !== 47) {
-      // the target may be an absolute URL (RFC 9112 §3.2.2); a target of any other form matches no route
+      // the target may be an absolute URL (RFC 9112 §3.2.2); a target that is neither a path nor a URL
+      // matches no route
       const absolute = /^https?:\/\/([^/?#]*)/i.exec(target);
       if (absolute !== null) {
         this.#authority = absolute[1]!;
@@ -256,7 +257,7 @@ export class TransportRequest implements HttpRequest {
   get query(): MultiMap {
     return (this.#query ??= parsePairs(
       this.#queryStart === -1 ? '' : this.target.slice(this.#queryStart + 1),
-    )!); // not undefined, because the number of pairs is unlimited
+    )!); // defined: without a maximum number of pairs, parsePairs() always returns pairs
   }
 
   get state(): StateMap {

@@ -87,7 +87,7 @@ export class Connection {
   /** Removes a response that was sent, or can no longer be sent. */
   leave(outgoing: SentMessage): void {
     if (this.newest === outgoing) this.newest = undefined;
-    // this response is in `earlier`, because another request has arrived since
+    // a response that is not the newest is in `earlier`
     else this.earlier?.splice(this.earlier.indexOf(outgoing), 1);
     this.waiting--;
   }
@@ -210,18 +210,19 @@ export class Connections {
   watch(server: Server, event: 'connection' | 'secureConnection'): void {
     const connections = this;
     function onClose(this: Socket): void {
-      // one function, shared by all connections of this server
+      // `this` is the socket: one function serves all connections of this server
       connections.#leave(this);
     }
     allowHalfOpen(server);
     this.#watchSilence(server);
-    // node:http closes connections beyond this number without any further work; connections that another
-    // process accepted are counted below
+    // node:http closes connections beyond this number without any further work, but it does not count
+    // connections that another process accepted
     server.maxConnections = this.#most;
-    // ConnectionMeter counts this event in its own listener
+    // only reports the event "drop": the class ConnectionMeter counts it in its own listener
     server.on('drop', () => this.#report('maxConnections'));
     server.on(event, (socket: Socket) => {
-      // already closed, by another listener or in the process that accepted it, so no "close" event follows
+      // another listener, or the process that accepted the socket, has already closed it: no "close" event
+      // follows
       if (socket.destroyed) return;
       this.#open.add(socket);
       this.#deps.meter?.enter();
@@ -287,7 +288,7 @@ export class Connections {
     if (this.#adopted === undefined) return;
     for (const socket of this.#adopted.keys()) {
       const { waiting, requests, lingering } = connectionOf(socket);
-      // `closeIdle` does not close connections that another process accepted
+      // closed here, because `closeIdle` ignores connections that another process accepted
       if (waiting === 0 && requests > 0 && lingering === undefined) socket.destroy();
     }
   }

@@ -34,9 +34,9 @@ export function onClientError(error: ParserError, socket: Socket, identity: Requ
   // the refused bytes belong to a request whose response was already sent; the client would take an error
   // response for the response to its next request
   if (connection.lingering?.complete === false && connection.waiting === 0) return socket.destroySoon();
-  // no second head may be sent within a response, so the connection is closed after or during the current
-  // response
   const { current } = connection;
+  // the head of the current response was already sent, so an error response cannot follow: the connection is
+  // closed
   if (current?.headersSent === true && isBehind(error, current) && socket.writable) {
     endWith(lastWhole(connection) ?? current, connection, socket);
     return;
@@ -46,8 +46,8 @@ export function onClientError(error: ParserError, socket: Socket, identity: Requ
     return;
   }
   if (current?.req.complete === true) {
-    // the bytes follow requests that are still handled: their responses are sent, and then the connection is
-    // closed
+    // the refused bytes follow requests that are still handled: their responses are sent, and then the
+    // connection is closed
     endWith(lastWhole(connection) ?? current, connection, socket);
     return;
   }
@@ -85,7 +85,7 @@ function isOfTls({ code = '' }: ParserError): boolean {
 }
 
 function statusOf({ code = '', reason }: ParserError): number {
-  // with another reason, the version itself is valid, and only the byte after it is not
+  // for other values of `reason`, the version is valid, and only the byte after the version is not
   if (code === 'HPE_INVALID_VERSION' && reason === 'Invalid HTTP version') return 505;
   return STATUSES[code] ?? 400;
 }
@@ -117,7 +117,7 @@ export function watchEnd(socket: Socket, connection: Connection, request: Answer
   if (socket.readableEnded) request.leave();
   if (connection.isWatched) return;
   connection.isWatched = true;
-  socket.on('end', onEnd); // node:http added its listener earlier, so onEnd() runs after it
+  socket.on('end', onEnd); // onEnd() runs after the listener of node:http, which was added before
 }
 
 function onEnd(this: Socket): void {
@@ -175,7 +175,7 @@ export class Lingering {
       outgoing.write(content, encoding === 'latin1' ? encoding : 'utf8', onWritten);
       // write() with empty content does not send the head
       outgoing.flushHeaders();
-      // sends now, because refused bytes could close the connection before the next tick
+      // sends now: bytes that the parser refuses could close the connection before the next tick
       socket.uncork();
       return outgoing;
     };

@@ -111,9 +111,9 @@ export class EmbeddedListener {
     const req = outgoing.request as TransportRequest | undefined;
     if (req === undefined) return;
     outgoing.request = undefined;
-    // the cast adds the member `isLetGo`, which this request does not have yet
+    // the cast is needed to set `isLetGo`, which a request of another server does not have
     const incoming = outgoing.req as ReceivedMessage;
-    if (!incoming.readableEnded) incoming.isLetGo = true; // node:http discards unread bytes
+    if (!incoming.readableEnded) incoming.isLetGo = true; // node:http now discards the rest of the body
     void this.#app.finish(req, req.wasDelivered ? undefined : (req.failure ?? new ClientDisconnected()));
   }
 

@@ -55,7 +55,7 @@ export async function listenOn(
   { host = '127.0.0.1', port = 8000, socket, socketMode = USUAL_SOCKET_MODE }: ListenOptions,
   isSecure = false,
 ): Promise<ListenAddress> {
-  // Node itself would throw this error asynchronously, so that no caller could catch it
+  // without this check, Node would throw its own error asynchronously, and no caller could catch it
   if (isNetDenied()) throw new SvcError('E_PERMISSION', ['--allow-net', '']);
   if (socket !== undefined) return listenOnSocket(server, resolvePath(socket), socketMode);
   if (host === '')
@@ -92,10 +92,10 @@ async function listenOnSocket(server: Server, path: string, mode: number): Promi
       rmSync(path, { force: true });
       await bindSocket(server, path);
     });
-    if (process.platform !== 'win32') chmodSync(path, mode); // a named pipe on Windows has no permissions
+    if (process.platform !== 'win32') chmodSync(path, mode); // a named pipe on Windows has no mode
   } catch (error) {
     if (server.listening) server.close();
-    // an E_LISTEN of isStale() is returned unchanged by listenError()
+    // listenError() returns an E_LISTEN error of isStale() unchanged
     throw listenError(path, error as NodeJS.ErrnoException, SOCKET_PROBLEMS);
   }
   return { host: path, port: 0, url: `unix:${path}` };
@@ -174,6 +174,6 @@ const LISTEN_PROBLEMS: Readonly<Record<string, string>> = {
 
 const SOCKET_PROBLEMS: Readonly<Record<string, string>> = {
   EADDRINUSE: 'another process listens there',
-  // Node reports this code for two causes if the address is a socket
+  // for a Unix socket, Node reports EACCES for both causes
   EACCES: 'its folder does not exist, or this user may not write in it',
 };

@@ -116,7 +116,7 @@ async function respond(
   const { status } = response;
   const isHead = req.method === 'HEAD';
   const isEmpty = isHead || hasNoContent(status);
-  // a 205 has no content, as in a server (RFC 9110 §15.3.6)
+  // a response with the status 205 has no content (RFC 9110 §15.3.6), so its length is 0
   const length = status === 205 || (response.body === null && !isHead) ? 0 : lengthOf(response);
   if (length >= 0 && status !== 204 && status !== 304) headers.set('Content-Length', String(length));
   // the client disconnected while the handler ran
@@ -194,7 +194,7 @@ export async function upgradeInMemory(
       void app.finish(req, failure);
     },
   });
-  // later, so that the client first receives the bytes that were sent before
+  // destroys the client later, so that it first receives the bytes that were sent before
   server.once('close', () => setImmediate(() => client.destroy()));
   client.once('close', () => server.destroy());
   socket.start(Buffer.alloc(0)); // the stream keeps received bytes until the client listens
@@ -227,7 +227,7 @@ function streamOf(chunks: Chunks, signal: AbortSignal, close: Close): ReadableSt
           await close(true);
           controller.close();
         } catch (error) {
-          // `error` is reported below, so an error of return() is ignored
+          // close() reports the original error, so an error of return() is ignored
           Promise.try(() => iterator.return?.()).catch(ignore);
           await close(false, error);
           controller.error(error);

@@ -45,9 +45,9 @@ const VERSION = refusal(505, 'The protocol must be HTTP/1.1 or HTTP/1.0');
 const FIELDS = refusal(431, 'The request has too many header fields');
 const FRAGMENT = refusal(400, 'A request target must not have a fragment');
 const TARGET = refusal(400, 'The request target is neither a path nor an http or https URL');
-const AUTHORITY = refusal(400, 'The request target does not name a host, with or without a port');
+const AUTHORITY = refusal(400, 'The request target must contain a valid host, optionally followed by a port');
 const HOST_ABSENT = refusal(400, 'A request must have one Host field');
-const HOST = refusal(400, 'The Host field must be a host, with or without a port');
+const HOST = refusal(400, 'The Host field must be a valid host, optionally followed by a port');
 const CODING = refusal(501, 'The only supported transfer coding is chunked');
 const CODING_LAST = refusal(400, 'The last transfer coding must be chunked');
 const CODING_EARLY = refusal(400, 'An HTTP/1.0 request must not have Transfer-Encoding');
@@ -82,11 +82,11 @@ export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | u
     const value = rawHeaders[index + 1]!;
     let bit = 0;
     switch (
-      name.length // names of most other fields have another length, so most comparisons are avoided
+      name.length // most field names need no comparison, because their length matches no case
     ) {
       case 4:
         if (name === 'Host' || isNamed(name, 'host')) {
-          // nearly all clients write the name in this form, so it is compared first
+          // nearly all clients write `Host`, so this form is compared first
           bit = SEEN.host;
           if (value !== lastHost) {
             if (isHost(value)) lastHost = value;
@@ -109,7 +109,8 @@ export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | u
         if (isNamed(name, 'if-range')) bit = SEEN.ifRange;
         break;
       case 9:
-        // refused, because in code that copies the fields to an object, this field would set the prototype
+        // refused: in code that copies header fields to an object, a field `__proto__` would set the
+        // prototype
         if (isNamed(name, '__proto__')) refused ??= PROTO;
         break;
       case 12:
@@ -139,7 +140,7 @@ function judgeTarget(method: string | undefined, target: string): HeadVerdict | 
   if (target === '*') return method === 'OPTIONS' ? undefined : TARGET;
   const authority = /^https?:\/\/([^/?]*)/i.exec(target)?.[1];
   if (authority === undefined) return TARGET;
-  // a user name in the target is not allowed (RFC 9110 §4.2.4)
+  // isHost() also refuses a user name, which is not allowed in the target (RFC 9110 §4.2.4)
   return authority !== '' && isHost(authority) ? undefined : AUTHORITY;
 }
 
@@ -164,7 +165,7 @@ const HOST_AND_PORT = /^(?:[\w.~-]+|\[([\da-f:.]+)\])(?::(\d*))?$/i;
 /** Last valid value of a Host field. Most requests have the same value, which then needs no further check. */
 let lastHost = '';
 
-/** Returns whether a text is a host, with or without a port. The empty text is also accepted. */
+/** Returns whether a text is a host, optionally followed by a port. The empty text is also accepted. */
 function isHost(text: string): boolean {
   const match = HOST_AND_PORT.exec(text);
   if (match === null) return text === '';

@@ -109,8 +109,8 @@ function begin(
   sending: Sending,
   length: number,
 ): void {
-  // a 426 sets the field Connection itself, so node:http would keep the connection open even if the client
-  // wants to close it
+  // a 426 response has its own field Connection, so node:http would keep the connection open even if the
+  // client wants to close it
   if (response.status === UPGRADE_REQUIRED && !keepsConnection(outgoing.req)) isLast = true;
   outgoing.writeHead(response.status, headOf(response, req, isLast, sending, length));
   outgoing.on('close', sending.onOver);
@@ -219,7 +219,8 @@ export function sendLast(
   const outgoing = new SentMessage(incoming);
   const over = new Promise<void>((resolve) => outgoing.once('close', resolve));
   outgoing.assignSocket(socket);
-  // node:http does both only on connections that it handles: it passes on "drain", and closes the socket
+  // node:http passes on "drain" and closes the socket only for connections that it handles, so both are done
+  // here
   socket.on('drain', () => outgoing.emit('drain'));
   outgoing.once('finish', () => socket.destroySoon());
   return Promise.resolve(send(outgoing, response, req, true, sending)).then(() => over);
@@ -273,7 +274,7 @@ async function sendChunks(outgoing: ServerResponse, source: ChunkIterator, annou
   let ending: Promise<unknown> | undefined;
   const end = (): void => {
     ending ??= Promise.try(() => source.return?.());
-    ending.catch(ignore); // awaited below; until then, a rejection without a handler would end the process
+    ending.catch(ignore); // until `ending` is awaited, a rejection without a handler would end the process
   };
   if (outgoing.destroyed) {
     end();

@@ -139,7 +139,7 @@ export class HttpServer {
         if (request === undefined) return;
         // defined, because #onRequest() has set `connection`
         const isDeferred = (request as TransportRequest).connection!.withdraw(outgoing);
-        // otherwise the handler still runs, and #answer() will find the response closed
+        // if neither is true, the handler still runs, and #answer() later finds the response closed
         if (isDeferred || request.isAnswered) this.#finish(outgoing);
       },
       onLateHead: (socket) => this.#onLate(socket),
@@ -152,7 +152,7 @@ export class HttpServer {
       securesCookies: app.securesCookies,
       watchReading: (socket, outgoing) => this.#connections.watchReading(socket, outgoing),
       onOver(this: SentMessage) {
-        server.#finish(this); // one function, shared by all responses
+        server.#finish(this); // `this` is the response: one function serves all responses
       },
     };
     this.#secure = secure;
@@ -176,7 +176,8 @@ export class HttpServer {
       optimizeEmptyRequests: true,
       // request-head.ts checks the Host field, because the 400 response of node:http would have no body
       requireHostHeader: false,
-      // a request for any other protocol than WebSocket is handled as an ordinary request (RFC 9110 §7.8)
+      // a request to upgrade to a protocol other than WebSocket is handled as an ordinary request (RFC 9110
+      // §7.8)
       shouldUpgradeCallback: (incoming) =>
         this.#guard(incoming.socket, () => this.#webSockets().isAskedFor(incoming)) === true,
     };
@@ -187,7 +188,8 @@ export class HttpServer {
     // are idle
     const { closeIdleConnections } = server;
     server.closeIdleConnections = () => this.#connections.closeIdle(() => closeIdleConnections.call(server));
-    // 0 means no limit: node:http would drop further fields silently, so request-head.ts checks the number
+    // 0 means no limit: node:http would silently drop fields beyond a limit, so request-head.ts checks their
+    // number
     server.maxHeadersCount = 0;
     server.on('clientError', (error, socket) =>
       this.#guard(socket as Socket, () => onClientError(error, socket as Socket, this.#identity)),
@@ -235,7 +237,7 @@ export class HttpServer {
   adopt(socket: Socket): void {
     if (this.#adopted === undefined) {
       this.#adopted = new Set();
-      // node:http enforces its time limits only if its server listens
+      // needed, because node:http enforces its time limits only if its server listens
       this.#connections.limitHeads();
       this.#limitsBodies = true;
     }
@@ -244,8 +246,9 @@ export class HttpServer {
       adopted.delete(socket);
       if (adopted.size === 0) this.#whenAlone?.();
     });
-    // node:http also sets `allowHalfOpen` for sockets that it accepts. It is false with TLS: otherwise the
-    // socket of a client that disconnects before the handshake would stay open until the time limit.
+    // node:http also sets `allowHalfOpen` for sockets that it accepts. With TLS, `allowHalfOpen` is
+    // false: otherwise the socket of a client that disconnects before the handshake would stay open until the
+    // time limit.
     socket.allowHalfOpen = !this.isSecure;
     this.#server.emit('connection', socket);
     if (!this.isSecure) socket.resume(); // with TLS, node:tls itself begins to read
@@ -358,9 +361,9 @@ export class HttpServer {
    * dropped these responses, although they should be sent first (RFC 9110 §9.3.6).
    */
   #onConnect(socket: Socket, stream: Duplex): void {
-    // node:http has removed its listener, and an error without one would end the process; "close" follows
+    // node:http has removed its own listener, and an error without a listener would end the process
     socket.on('error', ignore);
-    // if the request has a body, Node 26 passes a stream that is not the socket
+    // if the CONNECT request has a body, Node 26 passes a stream that is not the socket
     if (stream !== socket) stream.on('error', ignore);
     const connection = connectionOf(socket);
     if (connection.waiting === 0 && !connection.hasSaidClose) {
@@ -389,7 +392,8 @@ export class HttpServer {
     let verdict =
       judgeHead(incoming, this.#limits.maxHeaderFields) ??
       this.#connections.judge(connection, this.#inFlight);
-    // overload does not refuse health checks; all verdicts except BUSY end the connection
+    // a health check is handled even under overload; after a verdict other than BUSY, the connection then
+    // ends
     if (verdict?.status === 503 && this.#app.isProbe?.(req) === true)
       verdict = verdict === BUSY ? undefined : LAST;
     if (verdict !== undefined && verdict !== BUSY) connection.hasSaidClose = true;
@@ -507,7 +511,7 @@ export class HttpServer {
     connection.leave(outgoing);
     // the cast is safe: MESSAGES contains the class of all requests
     const incoming = outgoing.req as ReceivedMessage;
-    if (!incoming.readableEnded) incoming.isLetGo = true; // node:http discards unread bytes
+    if (!incoming.readableEnded) incoming.isLetGo = true; // node:http now discards the rest of the body
     void this.#app.finish(req, req.wasDelivered ? undefined : (req.failure ?? new ClientDisconnected()));
     if (req.late === undefined) this.#requestDone();
     // the time limit is over, but the handler still runs and counts as running
@@ -573,9 +577,9 @@ export class HttpServer {
 }
 
 /**
- * Sends "100 Continue" when the handler begins to read the body. So a client that waits for it does not send
- * a body that no handler reads (RFC 9110 §10.1.1). It is not sent if the body has already arrived, or the
- * response has begun.
+ * Sends "100 Continue" when the handler begins to read the body, so that waiting clients do not send an
+ * unwanted body (RFC 9110 §10.1.1). Nothing is sent if the body has already arrived, or the response has
+ * begun.
  */
 function continueLater(incoming: ReceivedMessage, outgoing: ServerResponse): void {
   const sendContinue = (): void => {

@@ -125,14 +125,14 @@ function readCredentials({ cert, key, ca, passphrase, minVersion }: ServerTlsOpt
     cert: readPem(cert, 'certificate'),
     key: readPem(key, 'key'),
     minVersion,
-    // a list that differs from Node's default comes from the option --tls-cipher-list, and stays in use
+    // a list that differs from Node's default was set with Node's option --tls-cipher-list, and stays in use
     ciphers: tls.DEFAULT_CIPHERS === constants.defaultCoreCipherList ? CIPHERS : tls.DEFAULT_CIPHERS,
     ...(ca === undefined ? {} : { ca: readPem(ca, 'authorities') }),
     ...(passphrase === undefined ? {} : { passphrase }),
   };
   let isPair: boolean;
   try {
-    // checked explicitly, because node:tls treats an empty key as a missing key
+    // the key is checked explicitly, because node:tls treats an empty key as a missing key
     isPair = new X509Certificate(credentials.cert).checkPrivateKey(createPrivateKey(credentials));
     if (isPair) tls.createSecureContext(credentials);
   } catch (error) {

@@ -245,7 +245,7 @@ export class OpenSockets {
     response: HttpResponse,
   ): void {
     const { socket } = incoming;
-    this.#pending.add(socket); // node:http no longer closes this connection itself
+    this.#pending.add(socket); // recorded, because node:http no longer closes this connection itself
     socket.once('close', () => this.#pending.delete(socket));
     // discards received bytes, because the end of a connection is only noticed while it is read
     socket.resume();

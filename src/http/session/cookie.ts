@@ -41,8 +41,8 @@ export interface SessionCookieOptions {
    */
   readonly name?: string | undefined;
   /**
-   * Whether browsers send the cookie only over TLS. Default: true over TLS, and in production always. In
-   * production, `svc check` reports `false` as an error.
+   * Whether browsers send the cookie only over TLS. Default in production: true. Elsewhere, the default is
+   * true only if the request came over TLS. In production, `svc check` reports an error if it is `false`.
    */
   readonly secure?: boolean | undefined;
   /**
@@ -93,7 +93,7 @@ export class KeptCookie {
     this.#plainName = this.#name.replace(/^__(?:Host|Secure)-/i, '');
     this.#attributes = attributes;
     serializeCookie(this.#name, '', { ...attributes, secure: secure ?? true });
-    // browsers ignore a cookie with SameSite=None and without Secure
+    // browsers ignore a cookie with SameSite=None that lacks Secure
     this.#secure = secure ?? (attributes.sameSite === 'none' ? true : undefined);
     serializeCookie(this.#plainName, '', attributes);
   }
@@ -104,7 +104,7 @@ export class KeptCookie {
     return { name: secure ? this.#name : this.#plainName, secure };
   }
 
-  /** Name of the cookie over TLS, and in production. */
+  /** Name of the cookie in production, and elsewhere for requests over TLS. */
   get secureName(): string {
     return this.#secure === false ? this.#plainName : this.#name;
   }
@@ -345,8 +345,8 @@ function seal(key: KeyObject, aad: string, payload: string): string {
 
 function unseal(key: KeyObject, aad: string, body: string): string | undefined {
   const box = Buffer.from(body, 'base64url');
-  // decoding ignores some bits of the last character, so only one of the texts with the same bytes is
-  // accepted
+  // several texts decode to the same bytes, because some bits of the last character are ignored; only the
+  // text that encoding returns is accepted
   if (box.toString('base64url') !== body) return undefined;
   const decipher = createDecipheriv('aes-256-gcm', key, box.subarray(0, IV_BYTES), {
     authTagLength: TAG_BYTES,
@@ -355,6 +355,6 @@ function unseal(key: KeyObject, aad: string, body: string): string | undefined {
   try {
     return Buffer.concat([decipher.update(box.subarray(IV_BYTES, -TAG_BYTES)), decipher.final()]).toString();
   } catch {
-    return undefined; // final() throws if the value was changed, or protected with another key
+    return undefined; // final() throws if the value was changed, or was encrypted with another key
   }
 }

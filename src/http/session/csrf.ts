@@ -387,7 +387,7 @@ async function tokenOf(req: HttpRequest): Promise<FoundToken> {
   const { value: type } = parseParameters(req.headers['content-type'] ?? '');
   let fields: readonly string[] = [];
   if (type === 'application/x-www-form-urlencoded')
-    fields = (await req.form()).getAll(TOKEN_FIELD); // the handler can call form() again
+    fields = (await req.form()).getAll(TOKEN_FIELD); // the handler can also call form()
   else if (type === 'multipart/form-data' && header === undefined)
     fields = (await req.leadingFields()).getAll(TOKEN_FIELD);
   const tokens = header === undefined ? fields : [header, ...fields];

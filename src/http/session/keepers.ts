@@ -266,12 +266,13 @@ export class StoreKeeper implements SessionKeeper {
 
   async keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Promise<void> {
     const { endedId, opened } = session;
-    // deletes the old record before adding the new one, so that they are never both valid
+    // deletes the old record before adding the new one, so that the two records are never valid at the same
+    // time
     const wasAlive = endedId === undefined || (await this.#store.delete(keyOf(endedId)));
     if (!session.isKept) return session.isDestroyed ? this.#cookie.clear(req, response) : undefined;
     if (opened === undefined || endedId !== undefined) {
-      // if another request has ended the session, its old values are not stored again, only those that this
-      // request has set
+      // if another request has ended the session, only the values that this request has set are stored, not
+      // the old values
       const data = session.over(wasAlive ? session.base : NO_DATA);
       if (!wasAlive && data.values.size === 0 && data.flashes.length === 0) return;
       const times = this.#cookie.timesOf(this.#cookie.nowSeconds);

@@ -108,12 +108,13 @@ export class RequestSession implements Session {
   }
 
   get(key: string | SessionKey<unknown>): never {
-    // `never` is compatible with the return types of all overloads in the interface Session
     this.#read();
     const name = nameOf(key);
     const value = this.#values.get(name);
     if (typeof value === 'object' && value !== null && !this.#handedOut.has(name))
       this.#handedOut.set(name, JSON.stringify(value));
+    // the cast is needed: `never` is compatible with the return types of all overloads in the interface
+    // Session
     return value as never;
   }
 
@@ -247,7 +248,7 @@ export class RequestSession implements Session {
     if (this.#hasTaken) {
       for (const { kind, text } of this.#base.flashes) {
         const at = flashes.findIndex((flash) => flash.kind === kind && flash.text === text);
-        // if a concurrent request has taken this message, too, it is no longer in the list
+        // if a concurrent request has also taken this message, the list no longer contains the message
         if (at !== -1) flashes.splice(at, 1);
       }
     }

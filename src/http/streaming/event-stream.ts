@@ -224,8 +224,8 @@ class EventChunks extends EndlessChunks implements Beating {
     if (this.#waiting !== undefined) this.#waiting.resolve(step);
     else if (!this.#isOver) {
       this.#kept = Promise.resolve(step);
-      this.#kept.catch(ignore); // the next call of next() reports the rejection
-    } else if (step instanceof Promise) step.catch(ignore); // ignored, because the stream has ended
+      this.#kept.catch(ignore); // the next call of next() reports a rejection
+    } else if (step instanceof Promise) step.catch(ignore); // the stream has ended, so errors are ignored
     this.#waiting = undefined;
   }
 
@@ -472,7 +472,7 @@ class Listener extends EndlessChunks {
   readonly #catchUp: () => void;
   readonly #onEnd: () => void;
   #sink: ChunkSink | undefined;
-  /** Text that was not read or written yet. */
+  /** Text that waits until attach() writes it to the client, or next() returns it. */
   #queue: string;
   #waiting: ((step: ChunkStep) => void) | undefined;
   #isOver = false;

@@ -69,7 +69,7 @@ export function inflatingReader(
     const inflated = inflater.inflateInTurn(bytes, maxBytes);
     if (!isThenable(inflated)) return inflated;
     sink.onInflating(true);
-    // registered before the callback with which the reader continues parsing, so it runs first
+    // the reader registers its own callback later, so this one runs before the reader continues parsing
     void inflated.then(() => sink.onInflating(false));
     return inflated;
   };
@@ -109,22 +109,21 @@ export class MessageDeflater {
 
   /**
    * Deflates a message. Returns undefined if that would not make it shorter. Set `mayBeLost` if the message
-   * may be dropped later: then it is deflated without context: it refers to no earlier message, and no later
-   * message refers to it.
+   * may be dropped later. Then it refers to no earlier message, and no later message refers to it.
    */
   deflate(bytes: Uint8Array, mayBeLost = false): Buffer | undefined {
     if (mayBeLost) this.forget();
     const dictionary = this.#history?.bytes ?? NOTHING;
     const deflated = deflateMessage(bytes, this.#bits, this.#level, dictionary);
-    // the message will be sent uncompressed, so it does not become part of the history
+    // the message will be sent uncompressed, so it does not become part of the compression history
     if (deflated.length >= bytes.length) return undefined;
     if (!mayBeLost) this.#history?.add(bytes);
     return deflated;
   }
 
   /**
-   * Deflates a long message in a thread. It is deflated without context: it refers to no earlier message, and
-   * no later message refers to it.
+   * Deflates a long message in a thread. It refers to no earlier message, and no later message refers to
+   * it.
    */
   deflateLong(bytes: Uint8Array): Promise<Buffer | undefined> {
     this.forget();
@@ -132,8 +131,8 @@ export class MessageDeflater {
   }
 
   /**
-   * Clears the history. Call this when a message is sent that this object has not deflated: the receiver's
-   * window then contains bytes that are unknown here.
+   * Clears the history. Call this after sending a message that this object has not deflated, because the
+   * receiver's window then contains bytes that are unknown here.
    */
   forget(): void {
     this.#history?.clear();
@@ -313,7 +312,7 @@ export class MessageInflater {
   }
 
   #took(inflated: Buffer, maxBytes: number): Inflated {
-    // needed only for a `maxBytes` of 0, because zlib's own limit is at least 1
+    // this check is needed only for a `maxBytes` of 0, because zlib's own limit is at least 1
     if (inflated.length > maxBytes) return 'too big';
     this.#history?.add(inflated);
     return inflated;

@@ -404,7 +404,7 @@ export class FrameReader {
 
   #deliver(opcode: number, payload: Buffer, isChecked: boolean): boolean {
     if (!this.#isCompressed) return this.#handOver(opcode, payload, isChecked);
-    // `#inflate` is defined: without it, the frame would have been refused because of RSV1
+    // `#inflate` is defined: without it, a compressed frame is refused because of its bit RSV1
     const inflated = this.#inflate!(payload, this.#maxMessageBytes);
     if (!isThenable(inflated)) return this.#handInflated(opcode, inflated);
     this.#isInflating = true;

@@ -122,8 +122,8 @@ export class Rooms implements RoomSender {
 
   #onBus(room: string, frame: Uint8Array, isText: boolean): void {
     const bytes = asBuffer(frame);
-    // ignores messages of this process, which were delivered already, and messages of other software, which
-    // are shorter
+    // ignores messages of this process, because they were delivered already, and messages that are too short,
+    // because they come from other software
     if (bytes.length < ORIGIN_BYTES || bytes.subarray(0, ORIGIN_BYTES).equals(this.#origin)) return;
     if (!this.#members.has(room)) return;
     const payload = bytes.subarray(ORIGIN_BYTES);

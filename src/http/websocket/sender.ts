@@ -297,7 +297,8 @@ export class FrameSender {
     if (batch === undefined || batch.bytes === 0 || stream.destroyed || stream.writableEnded) return;
     this.#options.meter?.bytesOut.add(batch.bytes);
     const one = batch.takeOne();
-    // cleared before write(): a stream in memory may deliver a reply within write(), which needs a new batch
+    // cleared before write(): with a stream in memory, frames may be sent during write(), and they need a new
+    // batch
     this.#batch = undefined;
     if (one === undefined) this.#writeAll(batch.take());
     else {
@@ -336,7 +337,7 @@ export class FrameSender {
       this.bufferedAmount < HIGH_WATER_BYTES ||
       (!this.#isBlocked() && !this.#stream.destroyed)
     )
-      return Promise.resolve(); // a stream that is not full emits no "drain"
+      return Promise.resolve(); // a stream that is not full emits no "drain", so there is nothing to wait for
     return new Promise((resolve) => {
       ((this.#backlog ??= new Backlog()).waiters ??= []).push(resolve);
     });
@@ -351,7 +352,7 @@ export class FrameSender {
           encodeFrame(opcode, deflated ?? bytes, deflated !== undefined),
         ),
       );
-    // the message will wait in the queue, where it may be dropped
+    // true if the message will wait in the queue, where it may be dropped
     const mayBeLost = this.#options.slowConsumer !== 'disconnect' && this.#isBlocked();
     // `#deflater` is defined: the caller has checked it
     const deflated = this.#deflater!.deflate(bytes, mayBeLost);
@@ -504,7 +505,7 @@ export class FrameSender {
   #cost(frame: Buffer): number {
     const backlog = this.#backlog;
     const count = backlog?.queue === undefined ? 0 : backlog.queue.length - backlog.first;
-    // messages that wait for a thread do not count: the client is not the cause
+    // messages that wait for a compression thread do not count, because the client does not cause that delay
     const pending = backlog?.pendingBytes ?? 0;
     return this.bufferedAmount - pending + frame.length + (count + 1) * FRAME_COST;
   }
@@ -520,7 +521,7 @@ export class FrameSender {
   #takeFromQueue(backlog: Backlog): void {
     const { queue } = backlog;
     if (queue === undefined) return;
-    // fills the stream to its own high-water mark, because it emits "drain" only then
+    // fills the stream to its own high-water mark, because the stream emits "drain" only after it was full
     const room = Math.max(HIGH_WATER_BYTES, this.#stream.writableHighWaterMark);
     while (backlog.isReady && this.#stream.writableLength + this.#batchBytes < room)
       this.#open.add(shift(backlog, queue));
@@ -565,7 +566,7 @@ export class FrameSender {
  */
 function shift(backlog: Backlog, queue: (Buffer | PendingFrame)[]): Buffer {
   const first = queue[backlog.first]!;
-  queue[backlog.first++] = EMPTY; // so that the frame does not stay in memory
+  queue[backlog.first++] = EMPTY; // replaced, so that the frame does not stay in memory
   let frame = EMPTY;
   if (!(first instanceof PendingFrame)) frame = first;
   else if (first.frame !== undefined) frame = first.frame;

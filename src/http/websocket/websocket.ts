@@ -135,7 +135,7 @@ export class WebSocketConnection
     this.#heart = startBeats(this.#deps, this);
     const stream = this.#stream;
     listen(stream, this);
-    const isOver = stream.readableEnded; // true if the client has already ended its side
+    const isOver = stream.readableEnded; // true if the client has already ended its side of the connection
     if (isOver && head.length === 0) stream.destroy();
     if (stream.destroyed) {
       this.#running = 'nothing'; // the client has disconnected, so no handler is called
@@ -288,7 +288,7 @@ export class WebSocketConnection
   onClose(code: number, reason: string): void {
     if (this.#state !== 'open') return this.#agree();
     this.#state = 'answering';
-    this.#ending.close = { code, reason, wasClean: false }; // #agree() sets wasClean to true
+    this.#ending.close = { code, reason, wasClean: false }; // #agree() later sets `wasClean` to true
     this.#leave();
     if (this.#mayReply) this.#setTimer(this.#deps.closeTimeoutMs, () => this.#answerClose());
     else this.#answerClose();
@@ -345,7 +345,7 @@ export class WebSocketConnection
   /** @internal */
   onInflating(isInflating: boolean): void {
     this.#hold(HOLD.inflating, isInflating);
-    // called again, because onStreamEnd() does nothing while a message is being inflated
+    // onStreamEnd() is called again, because it does nothing while a message is being inflated
     if (this.#stream.readableEnded) queueMicrotask(() => this.onStreamEnd());
   }
 
@@ -359,7 +359,7 @@ export class WebSocketConnection
     );
     if (found === 'idle') this.close(CLOSE.normal, 'no message was received within the idle timeout');
     else if (found === 'silent')
-      // has the payload of a waiting ping(), because a client may respond only to the newest ping
+      // with the payload of a pending ping(), because a client may respond only to the newest ping
       this.#sender.sendControl(OPCODE.ping, this.#ping?.payload ?? EMPTY);
     else if (found === 'lost') {
       this.#deps.log.debug('websocket_peer_lost', this.req.logFields());
@@ -384,7 +384,7 @@ export class WebSocketConnection
 
   #handle(data: string | Buffer): void {
     const { listener } = this.#deps;
-    if (listener.onMessage === undefined) return; // messages are ignored until code iterates the socket
+    if (listener.onMessage === undefined) return; // messages are ignored until the WebSocket is iterated
     try {
       const running = this.#enter(listener.onMessage, this, listener.decode(data));
       if (!isThenable(running)) return;
@@ -462,7 +462,7 @@ export class WebSocketConnection
   }
 
   #hold(why: number, isHeld: boolean): void {
-    // while the socket closes, only inflating stops reading, because the client's close frame must be read
+    // a closing WebSocket stops reading only for inflating, because the client's close frame must be read
     if (this.#state !== 'open' && why !== HOLD.inflating) return;
     const before = this.#holds;
     this.#holds = isHeld ? before | why : before & ~why;
@@ -515,7 +515,7 @@ export class WebSocketConnection
       inbox?.clear();
       return queueMicrotask(() => this.#answerClose()); // delayed until the current handler returns
     }
-    // #agree() sets wasClean to true
+    // #agree() later sets `wasClean` to true
     this.#ending.close = { code, reason, wasClean: false };
     this.#setTimer(this.#deps.closeTimeoutMs, () => this.terminate());
     inbox?.clear();
@@ -524,7 +524,7 @@ export class WebSocketConnection
     this.#sender.sendControl(OPCODE.close, closePayload(code, reason));
     this.#sender.flush();
     inbox?.end();
-    // reads up to the close frame of the client. Delayed, because the reader may be calling this socket now
+    // Reads until the client's close frame arrives. Delayed: the reader may be calling this WebSocket now.
     queueMicrotask(() => {
       if (this.#state === 'closing') this.#read();
     });
@@ -577,7 +577,7 @@ export class WebSocketConnection
     stream.end();
     this.#setTimer(LINGER_MS, () => this.terminate());
     if (stream.readableEnded) destroyAfterEnd(stream);
-    else stream.resume(); // reads until the client ends its side
+    else stream.resume(); // reads until the client ends its side of the connection
   }
 
   #reportClose(): void {

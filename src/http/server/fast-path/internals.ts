@@ -138,13 +138,13 @@ function bodyFieldsOf(rawHeaders: readonly string[]): IncomingHttpHeaders | unde
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index]!;
     switch (
-      name.length // names of most other fields have another length, so most comparisons are avoided
+      name.length // most field names need no comparison, because their length matches no case
     ) {
       case 6:
         if (isNamed(name, 'expect')) return undefined;
         break;
       case 14:
-        // nearly all clients write the name in this form, so it is compared first
+        // nearly all clients write `Content-Length`, so this form is compared first
         if (name === 'Content-Length' || isNamed(name, 'content-length')) fields = WITH_BODY;
         break;
       case 17:
@@ -194,7 +194,7 @@ class FastReceived extends ReceivedMessage {
     if (this.complete || this.readableLength > 0 || this.readableFlowing !== null || this.awaitsContinue)
       return false;
     this.bodyTaker = taker;
-    // starts the reading as the stream does, because node:http discards a body that is not read
+    // starts reading, because node:http discards a body that is not read
     this._read(0);
     return true;
   }
@@ -429,8 +429,8 @@ export type NoteTimeout = (this: Socket, ms: number, onTimeout?: () => void) => 
  */
 export function noteTimeouts(limitMs: number, watch: SilenceWatch): NoteTimeout | undefined {
   if (!USES_INTERNALS) return undefined;
+  // `this` is the socket: one function serves all connections of this server
   return function noteTimeout(this: Socket, ms: number, onTimeout?: () => void): Socket {
-    // one function, shared by all connections of this server
     if (ms === limitMs && onTimeout === undefined) {
       watch.begin(this);
       return this;
@@ -511,7 +511,7 @@ export class HeadTexts {
   }
 
   #renew(): string {
-    // the system clock, as in node:http, even if the application has another clock
+    // uses the system clock like node:http, even if the application has a clock of its own
     const nowMs = systemClock.nowMs();
     systemClock.after(1_000 - (nowMs % 1_000), () => {
       this.#end = undefined;
