@@ -214,7 +214,7 @@ test('PostgreSQL client: with channel_binding=require, only the login method SCR
   }
 });
 
-test('PostgreSQL login: if the server offers no PLUS mechanism over TLS, the client still announces that it supports channel binding', async (t) => {
+test('PostgreSQL login: if the server does not offer SCRAM-SHA-256-PLUS over TLS, the client still announces that it supports channel binding', async (t) => {
   const said = Promise.withResolvers<string>();
   const host = await serving(
     t,
@@ -535,9 +535,9 @@ const ANSWER = Buffer.concat([
 
 for (const [what, isOurs, expected] of [
   ['its own transaction', true, CommitOutcomeUnknown],
-  ['a transaction of others', false, QueryTimeout],
+  ['a transaction of the caller', false, QueryTimeout],
 ] as const) {
-  test(`PostgreSQL client: when the server is silent after the loop over a stream in ${what} was left, the stream ends at its time limit, but at the earliest after five seconds`, async (t) => {
+  test(`PostgreSQL client: when the loop over a stream in ${what} is left and the server does not answer, the client requests a cancellation after five seconds, and then closes the connection`, async (t) => {
     const clock = new ManualClock();
     const asked = Promise.withResolvers<void>(),
       reported = Promise.withResolvers<void>();

@@ -199,7 +199,7 @@ for (const [what, command, text] of [
   });
 }
 
-test('RespReader decodes what RespWriter has encoded to equal values, for any text and bytes', () => {
+test('for any text and bytes, RespReader decodes the output of RespWriter to equal values', () => {
   const random = seeded(9);
   for (let run = 0; run < 300; run++) {
     const writer = new RespWriter();
