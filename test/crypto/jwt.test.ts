@@ -155,7 +155,7 @@ test('createToken() writes "alg", "typ", "sub", "iat" and "exp"; it writes "kid"
   clock.advance(-999);
 });
 
-test('createToken() writes issuer, audience, type, id and further claims, and verifyToken() returns them', () => {
+test('createToken() writes issuer, audience, type, id and the claims of the caller, and verifyToken() returns them', () => {
   const token = createToken('ada', SECRET, {
     issuer: 'https://id.example',
     audience: ['a', 'b'],
