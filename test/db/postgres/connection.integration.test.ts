@@ -152,7 +152,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: at most "statementCache" statements stay prepared, and further prepared statements are closed on the server',
+  'PostgreSQL connection: at most "statementCache" statements stay prepared, and all other prepared statements are closed on the server',
   async (t) => {
     const connection = await connected(t, { statementCache: 3 });
     for (let index = 0; index < 20; index++) {

@@ -417,7 +417,7 @@ test(
   },
 );
 
-test('while the database file is missing, SQLite opens no further connection for reading; when the file is there again, it opens one', async (t) => {
+test('while the database file is missing, a read that needs a new SQLite connection fails; when the file is there again, the read succeeds', async (t) => {
   for (const readers of [0, 1]) {
     const { db, path } = await inFile(t, { readers });
     renameSync(path, `${path}.moved`);
@@ -581,7 +581,7 @@ test('SQLite limits how many callers wait for its connection, and how long each 
 
 // ── transactions that SQLite ends itself ──
 
-test('after SQLite has rolled a transaction back by itself, further statements and the commit of that transaction fail', async (t) => {
+test('after SQLite has rolled a transaction back by itself, later statements and the commit of that transaction fail', async (t) => {
   const db = await memory(t);
   await db.script('create table t (a integer unique on conflict rollback)');
   await assert.rejects(
