@@ -203,7 +203,7 @@ test('/oauth/token: refreshing and revoking are possible by POST only, and a tok
   await site.refreshed(token);
 });
 
-test('/oauth/token: a body that is of another type or larger than 16 KiB is refused', async () => {
+test('/oauth/token: a body is refused if it is neither a form nor JSON, or is larger than 16 KiB', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   for (const path of ['/oauth/token', '/oauth/revoke']) {

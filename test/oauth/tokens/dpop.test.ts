@@ -141,7 +141,7 @@ function judge(clock: ManualClock): {
   return { dpop, reasonOf };
 }
 
-test('DPoP: thumbprintOf() returns the value in RFC 7638 §3.1, and ignores further members of a key', () => {
+test('DPoP: thumbprintOf() returns the value in RFC 7638 §3.1, and ignores all other members of a key', () => {
   const jwk = {
     kty: 'RSA',
     e: 'AQAB',
