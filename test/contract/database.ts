@@ -172,7 +172,7 @@ export function databaseContract(
   );
 
   contract(
-    'insertMany() accepts the name of a table in a schema, as text with a dot or as an identifier',
+    'insertMany() accepts a table name that begins with a schema name, either as text with a dot or as sql.identifier()',
     async (db) => {
       const schemaName = String(
         db.dialect === 'sqlite'
@@ -350,7 +350,7 @@ export function databaseContract(
   );
 
   contract(
-    'after the columns of a table have changed, fetch methods return the current column names for SELECT *',
+    'after a column was renamed and another was added, fetchOne() and fetchAll() return the current column names for SELECT *',
     async (db) => {
       await db.execute('insert into item (id, label) values (?, ?)', [1, 'a']);
       assert.deepEqual(Object.keys((await db.fetchOne('select * from item'))!), ['id', 'label', 'amount']);
@@ -511,7 +511,7 @@ export function databaseContract(
   });
 
   contract(
-    'a stream of a transaction ends with the transaction, and its next batch is refused',
+    'a stream that was opened in a transaction throws E_DB_OVER when its next batch is read after the transaction',
     async (db) => {
       await db.insertMany(
         'item',
@@ -642,7 +642,7 @@ export function databaseContract(
   );
 
   contract(
-    'for a value that no column can store, Database throws the same kind of DataError as for an error of the server',
+    'for a value that no column can store, Database throws a DataError with the SQLSTATE that a server would report',
     async (db) => {
       const wide = wordsOf(db).tooWide;
       const cases: readonly (readonly [unknown, string])[] = [
@@ -682,14 +682,17 @@ export function databaseContract(
     },
   );
 
-  contract('Database refuses a number of values that differs from the number of placeholders', async (db) => {
-    for (const params of [[], [1], [1, 2, 3]])
-      await assert.rejects(db.fetchOne('select ?, ?', params), fault('E_DB_PARAMETER_COUNT'));
-    await assert.rejects(
-      db.fetchOne('select \'?\', "id" from item -- ?', [1]),
-      fault('E_DB_PARAMETER_COUNT'),
-    );
-  });
+  contract(
+    'Database refuses a statement if the number of values differs from the number of placeholders',
+    async (db) => {
+      for (const params of [[], [1], [1, 2, 3]])
+        await assert.rejects(db.fetchOne('select ?, ?', params), fault('E_DB_PARAMETER_COUNT'));
+      await assert.rejects(
+        db.fetchOne('select \'?\', "id" from item -- ?', [1]),
+        fault('E_DB_PARAMETER_COUNT'),
+      );
+    },
+  );
 
   contract('Database stores a value wrapped in json() as JSON text', async (db) => {
     await db.execute('insert into item (id, label) values (?, ?)', [1, json({ a: [1, null, 'x'] })]);
@@ -964,7 +967,7 @@ export function databaseContract(
   );
 
   contract(
-    'inside a transaction, methods of Database are refused with E_DB_NESTED, and so are methods of an outer transaction inside a nested one',
+    'methods of Database throw E_DB_NESTED inside a transaction; methods of an outer transaction throw it inside a nested one',
     async (db) => {
       await db.transaction(async (tx) => {
         await assert.rejects(db.execute('select 1'), fault('E_DB_NESTED'));
@@ -1082,7 +1085,7 @@ export function databaseContract(
   );
 
   contract(
-    'statements and scripts of a transaction run in the order of the calls, with and without time limits',
+    'statements and scripts of a transaction run in the order of the calls, even if only some calls have a time limit',
     async (db) => {
       await add(db, 'a');
       const append =

@@ -42,7 +42,7 @@ export function rateLimitStoreContract(name: string, make: () => Awaitable<RateL
   }
 
   contract(
-    'RateLimitStore.take() first allows as many attempts as the limit, and refuses the next one',
+    'RateLimitStore.take() allows as many attempts at once as the limit, and refuses the next attempt',
     async ({ store }, isNear) => {
       for (let left = 4; left >= 0; left--) {
         const result = await store.take('burst', RULE);
@@ -60,7 +60,7 @@ export function rateLimitStoreContract(name: string, make: () => Awaitable<RateL
   );
 
   contract(
-    'after a refusal, RateLimitStore.take() allows one attempt after "retryAfterMs", but not a second one at once',
+    'when "retryAfterMs" of a refusal has passed, RateLimitStore.take() allows one attempt, but not a second one at once',
     async ({ store, pass, toleranceMs = 0 }) => {
       for (let count = 0; count < 5; count++) await store.take('again', RULE);
       const { retryAfterMs } = await store.take('again', RULE);
@@ -79,7 +79,7 @@ export function rateLimitStoreContract(name: string, make: () => Awaitable<RateL
   );
 
   contract(
-    'after "resetMs", RateLimitStore allows the full limit again',
+    'when "resetMs" has passed, RateLimitStore allows as many attempts as the limit again',
     async ({ store, pass, toleranceMs = 0 }) => {
       let resetMs = 0;
       for (let count = 0; count < 3; count++) ({ resetMs } = await store.take('reset', RULE));

@@ -133,7 +133,7 @@ export function recordStoreContract(
     },
   );
 
-  contract('RecordStore stores each key separately, even names such as "__proto__"', async ({ store }) => {
+  contract('RecordStore stores each key separately, even keys such as "__proto__"', async ({ store }) => {
     for (const key of ['__proto__', 'constructor', 'toString', 'a:b', 'a'])
       assert.equal(await store.add(key, key, 1_000), true);
     for (const key of ['__proto__', 'constructor', 'toString', 'a:b', 'a'])

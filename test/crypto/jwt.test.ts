@@ -155,7 +155,7 @@ test('createToken() writes "alg", "typ", "sub", "iat" and "exp"; it writes "kid"
   clock.advance(-999);
 });
 
-test('createToken() writes issuer, audience, type, id and further claims, and verifyToken() returns them', () => {
+test('createToken() writes issuer, audience, type, id and the claims of the caller, and verifyToken() returns them', () => {
   const token = createToken('ada', SECRET, {
     issuer: 'https://id.example',
     audience: ['a', 'b'],
@@ -243,7 +243,7 @@ test('createToken() accepts claims of any length and script', () => {
   }
 });
 
-test('createToken() refuses claims that JSON cannot represent, and ignores options that are inherited members', () => {
+test('createToken() refuses claims that JSON cannot represent, and does not call an inherited toJSON() of the claims', () => {
   const cycle: Record<string, unknown> = {};
   cycle['self'] = cycle;
   for (const claims of [
@@ -369,7 +369,7 @@ test('verifyToken() refuses HS384 and HS512 even if the MAC is valid for the sec
   }
 });
 
-test('verifyToken() refuses asymmetric algorithms, whether the private key signed or the public key was used as HMAC key', () => {
+test('verifyToken() refuses asymmetric algorithms, even if the token has a valid signature, or an HMAC with the public key as secret', () => {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const pem = publicKey.export({ type: 'spki', format: 'pem' }) as string;
   for (const alg of ['RS256', 'ES256', 'PS256', 'EdDSA']) {
@@ -529,7 +529,7 @@ test('verifyToken() accepts a token of the previous key only while that key is i
   }
 });
 
-test('verifyToken() with the option "type" requires that type, in any letter case, with or without "application/"', () => {
+test('with the option "type", verifyToken() requires that type; letter case and the prefix "application/" make no difference', () => {
   for (const typ of ['at+jwt', 'application/at+jwt', 'AT+JWT', 'Application/At+Jwt']) {
     for (const type of ['at+jwt', 'application/at+jwt', 'at+JWT'])
       assert.equal(verify(forge(`{"alg":"HS256","typ":"${typ}"}`), { type })['sub'], 'ada');
@@ -1000,7 +1000,7 @@ async function bodyOf(response: { readonly body: unknown }): Promise<string> {
     : Buffer.from(response.body as Uint8Array).toString();
 }
 
-test('InvalidToken changes Error.stackTraceLimit for no other error', () => {
+test('creating an InvalidToken does not change Error.stackTraceLimit for other errors', () => {
   const before = Error.stackTraceLimit;
   new InvalidToken('form');
   assert.equal(Error.stackTraceLimit, before);

@@ -185,7 +185,7 @@ test('Keyring.of() signs with the first key, and finds each key by its id', () =
   }, TypeError);
 });
 
-test('Keyring refuses signatures by a secret that was removed from it', () => {
+test('verifyToken() refuses a token after the secret that signed it was removed from the ring', () => {
   const token = createToken('ada', [OTHER, SECRET]);
   assert.equal(verifyToken(token, [SECRET, OTHER]).sub, 'ada');
   assert.throws(() => verifyToken(token, [SECRET]), { name: 'InvalidToken' });
@@ -251,7 +251,7 @@ test('verifyToken() refuses a token signed with a derived key, and the id of a k
   assert.ok(!ring.current.key.export().toString('hex').includes(id));
 });
 
-test('authSecrets() names the variable if there is no secret, and its error never shows a value', () => {
+test('if there is no secret, authSecrets() throws an error that names the environment variable and shows no secret', () => {
   for (const config of [
     configOf({}),
     configOf({ SVC_AUTH_SECRET: '' }),

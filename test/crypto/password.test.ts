@@ -180,7 +180,7 @@ test('checkPassword() does not call rehash() for a wrong password, and rejects w
   assert.equal(await checkPassword('p', old, QUICK), true);
 });
 
-test('needsRehash() returns true if a hash has too few iterations, another algorithm, a salt or hash of wrong length, or another format', () => {
+test('needsRehash() returns true if a stored hash has too few iterations, an unexpected algorithm or format, or a wrong length of salt or hash', () => {
   assert.equal(needsRehash(stored('p'), QUICK), false);
   assert.equal(needsRehash(stored('p', { iterations: 11 }), QUICK), false); // a stronger hash needs no rehash
   assert.equal(needsRehash(stored('p', { iterations: 9 }), QUICK), true);
@@ -445,7 +445,7 @@ test('hashPassword() does not block the event loop while eight passwords are has
   assert.ok(best <= 0.25, `${best.toFixed(2)} of one hash`);
 });
 
-test('hashPassword() computes at most three hashes at once, and starts waiting ones in order', async () => {
+test('hashPassword() computes at most three hashes at once, and starts waiting calls in order', async () => {
   const order: number[] = [];
   const { started, most } = await watched(() =>
     Promise.all(

@@ -14,30 +14,30 @@ for (const [what, source, text, placeholders] of [
   ['eleven', `select ${'?,'.repeat(10)}?`, 'select $1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11', 11],
   ['text', "select '?', ?", "select '?', $1", 1],
   ['text with a quote', "select 'it''s ?', ?", "select 'it''s ?', $1", 1],
-  ['text that ends with a backslash, which means nothing', "select '\\', ?", "select '\\', $1", 1],
+  ['text that ends with a backslash, which is not an escape', "select '\\', ?", "select '\\', $1", 1],
   ['text with escapes', "select E'\\'?', ?", "select E'\\'?', $1", 1],
-  ['text with escapes by a small letter', "select e'\\\\', ?", "select e'\\\\', $1", 1],
+  ['text with escapes after a lower-case e', "select e'\\\\', ?", "select e'\\\\', $1", 1],
   ['text with escapes and doubled quotes', "select E'a''\\'?''', ?", "select E'a''\\'?''', $1", 1],
   [
-    'text with escapes that goes on in the next line',
+    'text with escapes that continues on the next line',
     "select E'a'\n  '\\'?', ?",
     "select E'a'\n  '\\'?', $1",
     1,
   ],
   [
-    'text with escapes that goes on after a comment',
+    'text with escapes that continues after a comment',
     "select E'a' -- '\n'\\'?', ?",
     "select E'a' -- '\n'\\'?', $1",
     1,
   ],
   [
-    'text with escapes, and another on the same line, which is none of it',
+    'text with escapes, followed by a text without escapes on the same line',
     "select E'a' '\\', ?",
     "select E'a' '\\', $1",
     1,
   ],
-  ['text behind a name that ends with e', "select name'\\', ?", "select name'\\', $1", 1],
-  ['text behind an e that is spaced off', "select e '\\', ?", "select e '\\', $1", 1],
+  ['text after a name that ends with e', "select name'\\', ?", "select name'\\', $1", 1],
+  ['text after the letter e and a space', "select e '\\', ?", "select e '\\', $1", 1],
   ['text in Unicode', "select U&'\\?', ?", "select U&'\\?', $1", 1],
   ['bits', "select B'1', x'?', ?", "select B'1', x'?', $1", 1],
   ['a quoted name', 'select "?" from "a""?" where b = ?', 'select "?" from "a""?" where b = $1', 1],
@@ -51,7 +51,12 @@ for (const [what, source, text, placeholders] of [
   ['a block comment with a quote', "select /* ' */ ?, '*/ ?'", "select /* ' */ $1, '*/ ?'", 1],
   ['a block comment that looks open', 'select /*/ ? */ ?', 'select /*/ ? */ $1', 1],
   ['an operator beside a block comment', 'select 1 +/**/ ?', 'select 1 +/**/ $1', 1],
-  ['a hint, which is a comment here', 'select /*! ? */ ?', 'select /*! ? */ $1', 1],
+  [
+    'an executable comment of MySQL, which is a comment in PostgreSQL',
+    'select /*! ? */ ?',
+    'select /*! ? */ $1',
+    1,
+  ],
   ['dollar quotes', 'select $$ ? $$, ?', 'select $$ ? $$, $1', 1],
   ['dollar quotes with a tag', 'select $a$ ? $b$ ? $$ ? $a$, ?', 'select $a$ ? $b$ ? $$ ? $a$, $1', 1],
   [
@@ -82,7 +87,7 @@ for (const [what, source, text, placeholders] of [
   ['numbered values beside the operator ?', 'select payload ? $1', 'select payload ? $1', 1],
   ['numbered values beside ?| and ?&', 'select a ?| $2, b ?& $1', 'select a ?| $2, b ?& $1', 2],
   [
-    'numbered values beside ??, which is an operator too',
+    'numbered values beside ??, which is translated to the operator ?',
     'select a ?? $1, b ? $1',
     'select a ? $1, b ? $1',
     1,
@@ -93,13 +98,13 @@ for (const [what, source, text, placeholders] of [
   ['numbers that skip one', 'select $3', 'select $3', 3],
   ['numbers and an operator', 'select a ?? $1', 'select a ? $1', 1],
   ['a number in text, and a question mark', "select '$1', ?", "select '$1', $1", 1],
-  ['a hash, which is an operator here', 'select a #> ?, b # ?', 'select a #> $1, b # $2', 2],
+  ['a hash, which is an operator in PostgreSQL', 'select a #> ?, b # ?', 'select a #> $1, b # $2', 2],
   ['numerals', 'select 1.5e3, .5, 0x1f, ?', 'select 1.5e3, .5, 0x1f, $1', 1],
   ['a semicolon at the end', 'select ? ; -- and no more', 'select $1 ; -- and no more', 1],
-  ['what is not ASCII', "select größe, ?, '😀?'", "select größe, $1, '😀?'", 1],
+  ['characters that are not ASCII', "select größe, ?, '😀?'", "select größe, $1, '😀?'", 1],
   ['a slice of an array', 'select a[?:?]', 'select a[$1:$2]', 2],
   [
-    'a value after a closing parenthesis of an in',
+    'a value after the closing parenthesis of IN',
     'select 1 where a in (?) and b=?',
     'select 1 where a in ($1) and b=$2',
     2,
@@ -148,7 +153,7 @@ for (const [what, source] of [
   ['a number that is too large', 'select $65536'],
   ['too many placeholders', `select ${'?,'.repeat(65_535)}?`],
 ] as const) {
-  test(`checkedStatement() refuses as a statement: ${what}`, () =>
+  test(`checkedStatement() refuses a text that is not exactly one allowed statement: ${what}`, () =>
     assert.throws(
       () => checkedStatement(source, 'postgres'),
       (error) => error instanceof SvcError && error.code === 'E_DB_STATEMENT',
@@ -163,10 +168,10 @@ for (const [what, source] of [
     'create function f() returns int begin atomic select 1; select 2; end',
   ],
   [
-    'that creates a rule of several',
+    'that creates a rule with several statements',
     'create rule r as on insert to t do also (insert into a values (1); insert into b values (2))',
   ],
-  ['of the most placeholders', `select ${'?,'.repeat(65_534)}?`],
+  ['with the greatest allowed number of placeholders', `select ${'?,'.repeat(65_534)}?`],
   ['with a semicolon in front', '; select 1'],
 ] as const) {
   test(`checkedStatement() accepts a statement ${what}`, () =>

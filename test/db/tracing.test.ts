@@ -101,7 +101,7 @@ test('the diagnostics channel svc:db:query publishes transactions, savepoints an
   }
 });
 
-test('the diagnostics channel svc:db:query publishes the end of a stream, also if the stream fails or its loop is left early', async (t) => {
+test('the diagnostics channel svc:db:query publishes the end of a stream, even if the stream fails or its loop is left early', async (t) => {
   await using database = await openDatabase('sqlite::memory:');
   await database.script(
     'create table note (id integer primary key); with recursive n (i) as (select 1 union all select i + 1 from n where i < 5000) insert into note select i from n',

@@ -65,7 +65,7 @@ test('parseDatabaseUrl() refuses unknown schemes and settings, and suggests the 
   }
 });
 
-test('openDatabase() refuses an address that is an unset environment variable, or that ends with a line break', async () => {
+test('openDatabase() refuses the value of an unset environment variable, and an address that ends with white space', async () => {
   for (const url of [undefined, null, 5, new URL('postgres://app@localhost/app')])
     await assert.rejects(
       openDatabase(url as never),

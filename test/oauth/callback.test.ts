@@ -125,7 +125,7 @@ test('OAuth callback: the user gets one of our error codes, never the text of an
   }
 });
 
-test('OAuth callback: after prompt=none the client gets the error names of OpenID Connect, and the log has no failure (Core §3.1.2.6)', async () => {
+test('OAuth callback: when prompt=none fails, the client gets the error name of OpenID Connect, and the log has an event at level info (Core §3.1.2.6)', async () => {
   await using site = await LoginSite.open();
   for (const error of [
     'login_required',

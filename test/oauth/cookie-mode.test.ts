@@ -507,7 +507,7 @@ test('OAuth cookie mode: a failed login is answered to browsers by a page with a
   assert.deepEqual([mistaken.status, /<script|evil/.test(await mistaken.text())], [400, false]);
 });
 
-test('OAuth error page: the link on the page starts a login that works, also if there are several redirect URIs', async () => {
+test('OAuth error page: the link on the page starts a login at the same provider, even if there are several redirect URIs', async () => {
   const uris = [
     'https://app.example/oauth/one/callback',
     'https://app.example/oauth/two/callback',

@@ -11,7 +11,7 @@ import { LoginSite, SECRET, fakeProvider } from './support/site.ts';
 const EVIL = `a\r\nb\u2028{"event":"login_succeeded"}\u001b[31m\u202e`;
 const LONG = 'x'.repeat(1_000_000);
 
-test('OAuth writes text that comes from the provider, the browser or hooks to the log as one escaped line of limited length', async () => {
+test('OAuth: in the log, a text from the provider, the browser or a hook is one escaped line of limited length', async () => {
   await using fake = await FakeProvider.start();
   const lines: string[] = [];
   const logger = createLogger({ level: 'debug', format: 'json', sink: (line) => void lines.push(line) });

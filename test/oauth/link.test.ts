@@ -101,7 +101,7 @@ test('OAuth link: a logged-in user links a second account, and can then log in w
   );
 });
 
-test("OAuth link: a program can link an account with its access token, and gets the provider's address as JSON", async () => {
+test("OAuth link: a program that sends its access token can link an account, and gets the provider's address as JSON", async () => {
   await using made = await open({ mode: 'json' }, { hasSession: false });
   const { site, users } = made;
   site.fake.user = { sub: 'ada' };
@@ -117,7 +117,7 @@ test("OAuth link: a program can link an account with its access token, and gets 
   assert.equal(users.get('two lovelace'), 'user-ada');
 });
 
-test('OAuth link: a request that links an account is refused unless it is a POST from a logged-in user and a page of this origin', async () => {
+test('OAuth link: a request that links an account is refused unless it is a POST by a logged-in user from a page of this origin', async () => {
   await using made = await open();
   const { site } = made;
   await refusedAs(await link(site, PROGRAM), 401, 'login_required');
@@ -235,7 +235,7 @@ test('OAuth link: a user cannot unlink the last login method; unlinking an accou
   assert.equal(site.audited('account_unlinked').length, 1);
 });
 
-test('OAuth link: in cookie mode, unlinking redirects a browser to return_to, or shows a page if it is refused', async () => {
+test('OAuth link: in cookie mode, a browser that unlinks an account is redirected to return_to; if unlinking is refused, the browser gets an error page', async () => {
   await using made = await open();
   const { site, users } = made;
   await login(site, 'ada');

@@ -334,7 +334,7 @@ test('OAuth login: the scope openid is always requested, whichever scopes the cl
   assert.equal((await site.begin({ scope: 'email' })).page.searchParams.get('scope'), 'openid email');
 });
 
-test('OAuth login: each of several providers has separate paths; an unknown provider name is a 404, and the response does not repeat it', async () => {
+test('OAuth login: each of several providers has separate paths; an unknown provider name gets a 404 that does not repeat the name', async () => {
   await using site = await LoginSite.open({ names: ['one', 'two'] });
   assert.equal(
     (await site.begin({}, { path: '/oauth/two/login' })).page.searchParams.get('redirect_uri'),
@@ -359,7 +359,7 @@ test('OAuth login: each of several providers has separate paths; an unknown prov
   await refusedAs(await single.client.get('/oauth/fake/login'), 404, 'invalid_request');
 });
 
-test('OAuth login: if discovery of the provider fails, a login is a 502, but the application starts', async () => {
+test('OAuth login: if discovery of the provider fails, the application starts, and a login gets a 502', async () => {
   await using site = await LoginSite.open();
   const { fake } = site;
   fake.failNext('discovery', { status: 500 }); // the login waits for the call that began with the application

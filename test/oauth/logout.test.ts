@@ -173,7 +173,7 @@ test('OAuth logout: the user is logged out of the application even if the provid
     });
 });
 
-test('OAuth logout: if postLogoutRedirectUris is empty, the provider returns the browser to afterLogin of this server, but only in development', async () => {
+test('OAuth logout: if postLogoutRedirectUris is empty, a logout on a loopback address in development returns to afterLogin; all other logouts have no return address', async () => {
   const targets: (string | null)[] = [];
   for (const [env, baseUrl] of [
     ['development', 'http://127.0.0.1:8000'],

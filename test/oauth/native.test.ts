@@ -128,7 +128,7 @@ test('OAuth native client: client_redirect_uri must equal a list entry byte for 
   );
 });
 
-test('OAuth native client: the constructor refuses invalid entries of nativeRedirects, and the option in cookie mode; svc check reports valid entries', async () => {
+test('OAuth native client: the constructor refuses an invalid entry of nativeRedirects, and refuses nativeRedirects in cookie mode; svc check reports that the option is used', async () => {
   for (const bad of [
     'http://app.example/done',
     'http://localhost/done',

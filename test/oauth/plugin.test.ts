@@ -227,7 +227,7 @@ test('OAuthPlugin: an application that was shut down can start again, and its lo
 });
 
 for (const handles of [false, true]) {
-  test(`OAuthPlugin: every refusal under /oauth/ is an OAuth error in JSON, ${handles ? 'with' : 'without'} exception handlers in the application`, async () => {
+  test(`OAuthPlugin: every refusal under /oauth/ is an OAuth error in JSON if the application has ${handles ? '' : 'no '}exception handlers`, async () => {
     await using site = await LoginSite.open({
       plugin: {
         onUser: () => {

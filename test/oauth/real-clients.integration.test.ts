@@ -305,7 +305,7 @@ function refused({ response, text }: Visited, status: number, code: string): voi
   assert.deepEqual([response.status, (JSON.parse(text) as { error: string }).error], [status, code]);
 }
 
-test('A response of oidc-provider to one login is refused in another login by PKCE, iss and state', async (t) => {
+test('A response of oidc-provider to one login is refused in another login because of PKCE, iss and state', async (t) => {
   await using application = await Application.open(t, {
     clientAuth: 'client_secret_basic',
     algorithm: 'RS256',

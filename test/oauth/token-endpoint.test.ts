@@ -128,7 +128,7 @@ test('/oauth/token: unknown, malformed, forged, expired, revoked and replayed to
   for (const body of bodies) assert.deepEqual(body, { error: 'invalid_grant', error_description: THE_ONE });
 });
 
-test('/oauth/token: a missing, empty, repeated or non-string refresh token gets a 400; a different grant_type gets unsupported_grant_type', async () => {
+test('/oauth/token: a missing, empty, repeated or non-string refresh token gets a 400; a grant_type other than refresh_token gets unsupported_grant_type', async () => {
   await using site = await LoginSite.open();
   const post = (form: Record<string, string | readonly string[]>): Promise<Response> =>
     site.client.post('/oauth/token', { form });
@@ -203,7 +203,7 @@ test('/oauth/token: refreshing and revoking are possible by POST only, and a tok
   await site.refreshed(token);
 });
 
-test('/oauth/token: a body that is of another type or larger than 16 KiB is refused', async () => {
+test('/oauth/token: a body is refused if it is neither a form nor JSON, or is larger than 16 KiB', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   for (const path of ['/oauth/token', '/oauth/revoke']) {
@@ -405,7 +405,7 @@ test('/oauth/token: onRefresh() is called for each refresh; false ends the login
   );
 });
 
-test('/oauth/token: if a hook throws an HTTPException, the refresh is refused, the response does not contain that message, and the login stays alive', async () => {
+test('/oauth/token: if a hook throws an HTTPException, the refresh is refused, the response does not contain the message of the exception, and the login stays alive', async () => {
   let status = 503;
   await using site = await LoginSite.open({
     plugin: {
@@ -495,7 +495,7 @@ test('/oauth/token: revoking a refresh token that was already rotated ends its l
   await refusedAs(await site.refresh(current), 400, 'invalid_grant');
 });
 
-test('/oauth/token: a revocation without a token gets a 400; token_type_hint is ignored; the token may also be sent as refresh_token', async () => {
+test('/oauth/token: a revocation without a token gets a 400; token_type_hint is ignored; the token may also be in the parameter refresh_token', async () => {
   await using site = await LoginSite.open();
   for (const form of [{}, { token: '' }, { token_type_hint: 'refresh_token' }])
     await refusedAs(await site.revoke(form as Record<string, string>), 400, 'invalid_request');
@@ -638,7 +638,7 @@ test('ValidAfterGate keeps a revocation although an older look-up finishes later
   assert.equal(asked.length, 3);
 });
 
-test('ValidAfterGate compares times in microseconds; it refuses a token with only iat if that is in the second of the revocation', async () => {
+test('ValidAfterGate compares times in microseconds; without iat_us, it refuses a token whose iat is the second of the revocation', async () => {
   const clock = new ManualClock();
   const store = new MemoryTokenStore();
   const now = clock.nowMicros();

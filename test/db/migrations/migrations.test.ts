@@ -175,7 +175,7 @@ test('Migrator.down() undoes the latest migrations from files, newest first, and
   for (const steps of [0, 1.5]) await assert.rejects(migrator.down({ steps }), { code: 'E_OPTION_RANGE' });
 });
 
-test('when the file of an applied migration has changed, Migrator.up() refuses it and names the file, and status() reports it as changed', async (t) => {
+test('when the file of an applied migration has changed, Migrator.up() throws an error that names the file, and status() reports the migration as changed', async (t) => {
   const { directory, migrator } = await open(t);
   await migrator.up({ to: '0002' });
   write(directory, { '0001_create_notes.up.sql': `${NOTES['0001_create_notes.up.sql']}-- harmless\n` });
@@ -323,7 +323,7 @@ test('Migrator waits while another process runs a migration without a transactio
   assert.deepEqual(ids(await waiting), ['0002']);
 });
 
-test('if another process begins a migration after the first check of Migrator, Migrator also waits for this migration', async (t) => {
+test('Migrator waits for a migration of another process even if it began after Migrator had first looked for running migrations', async (t) => {
   const { db, path, migrator } = await open(t, {
     '0001_a.up.sql': '-- svc: no-transaction\nselect 1;',
     '0002_b.up.sql': 'create table b (id);',

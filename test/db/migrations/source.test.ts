@@ -142,22 +142,22 @@ for (const [dialect, taken] of [
 
 for (const [what, files, message] of [
   ['an invalid file name', { '1_a.up.sql': UP }, /"1_a\.up\.sql" is not a migration name: use four digits/],
-  ['capitals', { '0001_A.up.sql': UP }, /"0001_A\.up\.sql"/],
+  ['capital letters in a file name', { '0001_A.up.sql': UP }, /"0001_A\.up\.sql"/],
   ['a name without a direction', { '0001_a.sql': UP }, /"0001_a\.sql"/],
   ['a file of another kind', { '0001_a.up.sql': UP, 'notes.txt': '' }, /"notes\.txt"/],
   [
-    'a gap',
+    'a missing number between two files',
     { '0001_a.up.sql': UP, '0003_c.up.sql': UP },
     /the number 0002 is missing between 0001_a\.up\.sql and 0003_c\.up\.sql/,
   ],
   ['a missing first number', { '0002_b.up.sql': UP }, /the first file is 0002_b\.up\.sql/],
   [
-    'a number twice',
+    'two files with the same number',
     { '0001_a.up.sql': UP, '0001_b.up.sql': UP },
     /0001_a\.up\.sql and 0001_b\.up\.sql have the same number/,
   ],
   [
-    'a down file alone',
+    'a down file without its up file',
     { '0001_a.up.sql': UP, '0002_b.down.sql': UP },
     /0002_b\.down\.sql needs 0002_b\.up\.sql, which the folder does not have/,
   ],
@@ -301,7 +301,7 @@ for (const [what, contributed, message] of [
   ],
   ['an id that is not text', [{ plugin: 'p', id: 5, sql: empty }], /the id must have/],
   [
-    'an id twice',
+    'the id of another migration',
     [
       { plugin: 'p', id: '1', sql: empty },
       { plugin: 'p', id: '1', sql: empty },

@@ -226,7 +226,7 @@ for (const [name, engine] of [
   ['MariaDB', 'mariadb'],
   ['MySQL', 'mysql'],
 ] as const) {
-  test(`${name}: an account of each kind can log in, or is refused with a reason, and the reason does not contain the password`, async (t) => {
+  test(`${name}: accounts of many kinds (authentication method, password, TLS) can log in, or are refused with a reason that does not contain the password`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const place = await placeOf(engine);
     await using admin = await openDatabase(place.url, { pool: { max: 1 } });
@@ -251,7 +251,7 @@ for (const [name, engine] of [
     }
   });
 
-  test(`${name}: when the server allows an account only two connections, the pool opens two, and further callers wait for one of them`, async (t) => {
+  test(`${name}: when the server allows an account only two connections, the pool opens two, and all other callers wait for one of them`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const place = await placeOf(engine);
     await using admin = await openDatabase(place.url, { pool: { max: 1 } });

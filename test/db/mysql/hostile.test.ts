@@ -55,7 +55,12 @@ const tells =
     (error instanceof Error && pattern.test(error.message)) || assert.fail(String(error));
 
 for (const [what, first, said, pattern] of [
-  ['wants the password of before MySQL 4.1', greeting(), packet(2, Buffer.of(0xfe)), /before MySQL 4\.1/],
+  [
+    'requests the authentication from before MySQL 4.1',
+    greeting(),
+    packet(2, Buffer.of(0xfe)),
+    /before MySQL 4\.1/,
+  ],
   [
     'requests a plugin that is not allowed',
     greeting(),

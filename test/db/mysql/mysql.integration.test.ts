@@ -91,7 +91,7 @@ test('MySQL: RETURNING is a syntax error; "lastInsertId" is the key of the inser
   });
 });
 
-test('MariaDB: sequences return exact numbers, even above 2^53; UUID and INET6 values compare as values of their types', async (t) => {
+test('MariaDB: sequences return exact numbers, even above 2^53; different spellings of one UUID or INET6 value are equal', async (t) => {
   const db = await mysqlDatabase(t, 'mariadb');
   if (db === undefined) return;
   await db.script(
@@ -230,7 +230,7 @@ for (const [name, engine] of [
     assert.equal(await db.scalar('select connection_id() + ?', [0]), id);
   });
 
-  test(`${name}: both schemes of an address, mysql: and mariadb:, work for this server`, async (t) => {
+  test(`${name}: an address of this server may have the scheme mysql: or mariadb:`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const url = await mysqlUrl(t, engine);
     for (const scheme of ['mysql', 'mariadb']) {

@@ -179,11 +179,11 @@ for (const [plugin, hash, logIn] of [
   ['parsec', parsecHash(), parsec],
 ] as const) {
   for (const [how, text] of [
-    ['up to the end of its packet', info(proofOf(hash))],
+    ['without a length prefix', info(proofOf(hash))],
     ['with a length prefix', withLength(info(proofOf(hash)))],
     ['in lower case', info(proofOf(hash).toLowerCase())],
   ] as const) {
-    test(`MariaDB client: a login by ${plugin} accepts a self-signed certificate if the server proves that it knows the password, also with a proof that is sent ${how}`, async (t) => {
+    test(`MariaDB client: a login by ${plugin} accepts a self-signed certificate if the server sends a proof of the password ${how}`, async (t) => {
       const { url, received } = await serving(t, logIn(text));
       for (const mode of ['verify-full', 'verify-ca']) {
         const db = await opens(url(`sslmode=${mode}`));
@@ -217,7 +217,7 @@ for (const [plugin, hash, logIn] of [
   }
 }
 
-test('MariaDB client: a self-signed certificate is refused when the authentication method that the server requested last cannot prove that the server knows the password', async (t) => {
+test('MariaDB client: a login that ends with caching_sha2_password refuses a self-signed certificate, because this method gives no proof by the server', async (t) => {
   const { url } = await serving(t, async ({ say, next }) => {
     say(Buffer.of(0xfe), 'caching_sha2_password\0', `${NONCE}\0`);
     await next();

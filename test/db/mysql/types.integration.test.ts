@@ -207,7 +207,7 @@ for (const [name, engine] of [
     }
   });
 
-  test(`${name}: NULL in a column of any type is returned as null in both formats, and null is written as NULL`, async (t) => {
+  test(`${name}: NULL in a column of any type is returned as null in the binary and the text format, and null is written as NULL`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined) return;
     const cases = await casesOf(db);

@@ -48,7 +48,7 @@ const idOf = (connection: PostgresConnection): Promise<unknown> =>
 // ── statements ──
 
 withPostgres(
-  'PostgreSQL connection: the first, the second and later uses of a statement return equal results',
+  'PostgreSQL connection: a statement returns equal results each time it runs, before and after it is prepared',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection);
@@ -152,7 +152,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: at most "statementCache" statements stay prepared, and further prepared statements are closed on the server',
+  'PostgreSQL connection: at most "statementCache" statements stay prepared, and all other prepared statements are closed on the server',
   async (t) => {
     const connection = await connected(t, { statementCache: 3 });
     for (let index = 0; index < 20; index++) {
@@ -224,7 +224,7 @@ withPostgres(
 );
 
 withPostgres(
-  "PostgreSQL connection: a statement ended by the server's statement_timeout throws QueryTimeout, but one that is canceled by an operator does not",
+  'PostgreSQL connection: a statement throws QueryTimeout if it exceeds statement_timeout of the server, and QueryCanceled if its signal is aborted',
   async (t) => {
     const connection = await connected(t);
     await connection.execute("set statement_timeout = '50ms'", [], undefined);
@@ -1025,7 +1025,7 @@ withPostgres(
 );
 
 withPostgres(
-  "PostgreSQL connection: a statement ended by the server's lock_timeout throws LockTimeout",
+  'PostgreSQL connection: a statement throws LockTimeout if it waits for a lock longer than lock_timeout of the server',
   async (t) => {
     const [one, two] = [await connected(t), await connected(t, { parameters: { lock_timeout: '20' } })];
     await one.begin(WRITING, undefined);

@@ -95,7 +95,7 @@ for (const [sqlstate, message, shown] of [
   ],
   ['42703', 'column "a" does not exist', 'column "a" does not exist'],
 ] as const) {
-  test(`the message of an error ${sqlstate} describes the problem and does not contain the value: ${shown}`, () =>
+  test(`the message of an error with SQLSTATE ${sqlstate} describes the problem and does not contain the value: ${shown}`, () =>
     assert.equal(postgresError(fields({ C: sqlstate, M: message }), undefined).message, shown));
 }
 
@@ -122,7 +122,7 @@ for (const [sqlstate, message, shown] of [
     'duplicate key value violates unique constraint "a_key"',
   ],
 ] as const) {
-  test(`the message of an error ${sqlstate} quotes the text of the statement, but no value: ${shown}`, () =>
+  test(`the message of an error with SQLSTATE ${sqlstate} may quote words of the statement, but no value: ${shown}`, () =>
     assert.equal(
       postgresError(fields({ C: sqlstate, M: message }), 'select x from note where a = $1').message,
       shown,
@@ -130,19 +130,19 @@ for (const [sqlstate, message, shown] of [
 }
 
 for (const [what, letters, columns] of [
-  ['the column that is NULL', { C: '23502', c: 'a', D: 'Failing row contains (1, secret).' }, ['a']],
+  ['contains the column that is NULL', { C: '23502', c: 'a', D: 'Failing row contains (1, secret).' }, ['a']],
   [
-    'the columns of the violated key',
+    'contains the columns of the violated key',
     { C: '23505', D: 'Key (a, "B c")=(1, secret) already exists.' },
     ['a', 'B c'],
   ],
   [
-    'the columns of the violated reference',
+    'contains the columns of the violated reference',
     { C: '23503', D: 'Key (parent)=(7) is not present in table "parent".' },
     ['parent'],
   ],
   [
-    'empty for a row that is still referenced, in the languages of the server',
+    'is empty for a row that is still referenced, even if the message of the server is not in English',
     {
       C: '23503',
       M: 'Aktualisieren oder Löschen in Tabelle „owner“ verletzt Fremdschlüssel-Constraint „note_owner“ von Tabelle „note“',
@@ -150,11 +150,15 @@ for (const [what, letters, columns] of [
     },
     [],
   ],
-  ['empty for an index over an expression', { C: '23505', D: 'Key (lower(a))=(secret) already exists.' }, []],
-  ['empty when the server reports no column', { C: '23514' }, []],
-  ['empty for an error with other details', { C: '42601', D: 'Key (a)=(1)' }, []],
+  [
+    'is empty for an index over an expression',
+    { C: '23505', D: 'Key (lower(a))=(secret) already exists.' },
+    [],
+  ],
+  ['is empty when the server reports no column', { C: '23514' }, []],
+  ['is empty for an error that is not a violated constraint', { C: '42601', D: 'Key (a)=(1)' }, []],
 ] as const) {
-  test(`the columns of a database error are ${what}`, () =>
+  test(`the property "columns" of a PostgreSQL error ${what}`, () =>
     assert.deepEqual(postgresError(fields(letters), undefined).columns, columns));
 }
 
@@ -185,7 +189,7 @@ test('isStalePlan() is true for an error about a dropped catalog object, unless 
   );
 });
 
-test('isStalePlan() is true for errors of outdated plans, and isFatal() is true for the severities FATAL and PANIC', () => {
+test('isStalePlan() is true for errors about outdated query plans, and isFatal() is true for the severities FATAL and PANIC', () => {
   assert.deepEqual(
     ['0A000', '26000', '42P05', '42601'].map((C) => isStalePlan(postgresError(fields({ C }), undefined))),
     [true, true, true, false],

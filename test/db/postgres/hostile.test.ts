@@ -111,13 +111,13 @@ const lost = (error: unknown): boolean => error instanceof ConnectionLost && !er
 // ── before and during TLS ──
 
 for (const [what, answer] of [
-  ['says no', 'N'],
-  ['says something else', 'X'],
+  ['refuses TLS', 'N'],
+  ['answers with an unknown byte', 'X'],
   ['replies with an error message', 'E\0\0\0\x30SERROR\0Mlook here\0\0'],
   ['replies with more than one byte', `S${'x'.repeat(10)}`],
   ['refuses TLS and then sends a greeting', 'NR\0\0\0\x08\0\0\0\0'],
 ] as const) {
-  test(`PostgreSQL client: when TLS is required and the server ${what}, the login fails, and the client sends no further data`, async (t) => {
+  test(`PostgreSQL client: when TLS is required and the server ${what}, the login fails, and the client sends nothing more`, async (t) => {
     let seen = Buffer.alloc(0);
     const host = await serving(t, async (socket, next) => {
       seen = Buffer.concat([seen, await next()]);
@@ -214,7 +214,7 @@ test('PostgreSQL client: with channel_binding=require, only the login method SCR
   }
 });
 
-test('PostgreSQL login: if the server offers no PLUS mechanism over TLS, the client still announces that it supports channel binding', async (t) => {
+test('PostgreSQL login: if the server does not offer SCRAM-SHA-256-PLUS over TLS, the client still announces that it supports channel binding', async (t) => {
   const said = Promise.withResolvers<string>();
   const host = await serving(
     t,
@@ -535,9 +535,9 @@ const ANSWER = Buffer.concat([
 
 for (const [what, isOurs, expected] of [
   ['its own transaction', true, CommitOutcomeUnknown],
-  ['a transaction of others', false, QueryTimeout],
+  ['a transaction of the caller', false, QueryTimeout],
 ] as const) {
-  test(`PostgreSQL client: when the server is silent after the loop over a stream in ${what} was left, the stream ends at its time limit, but at the earliest after five seconds`, async (t) => {
+  test(`PostgreSQL client: when the loop over a stream in ${what} is left and the server does not answer, the client requests a cancellation after five seconds, and then closes the connection`, async (t) => {
     const clock = new ManualClock();
     const asked = Promise.withResolvers<void>(),
       reported = Promise.withResolvers<void>();
@@ -616,7 +616,7 @@ test('PostgreSQL client: when the server is silent during the look-up of a type,
 });
 
 for (const [what, bytes] of [
-  ['another message than is to come', Buffer.concat([write.message('2'), ANSWER])],
+  ['an unexpected message', Buffer.concat([write.message('2'), ANSWER])],
   [
     'a row without a description of its columns',
     Buffer.concat([
@@ -701,7 +701,7 @@ const PONG = Buffer.concat([write.message('I'), write.ready()]);
 for (const [what, bytes] of [
   ['a reply without a request', ANSWER],
   ['an error that no request expects', write.failure({ S: 'ERROR', C: '22000', M: 'x' })],
-  ['a second answer', PONG],
+  ['a second reply to one request', PONG],
 ] as const) {
   test(`PostgreSQL client: the client ends an idle connection when the server sends ${what}`, async (t) => {
     const connection = await welcomed(t, async (socket, next) => {

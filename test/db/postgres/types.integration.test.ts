@@ -452,7 +452,7 @@ withPostgres(
 
 // ── without a server ──
 
-test('PostgreSQL types: binary dates are decoded to the same day as with Date, for successive and for random days', () => {
+test('PostgreSQL types: binary dates are decoded to the day that Date computes, for successive and for random days', () => {
   const random = seeded(5);
   const days = [
     ...Array.from({ length: 3_000 }, (_, day) => day - 1_500),

@@ -391,7 +391,7 @@ for (const [what, work, expected] of [
   ['CopyFail', (w) => w.copyFail('no'), '66000000076e6f00'],
   ['CopyData', (w) => w.copyData(Buffer.from('a\tb\n')), '6400000008' + '6109620a'],
   [
-    'a Bind without values',
+    'Bind without values',
     (w) => {
       w.beginBind('', 's', 0);
       w.endBind(new Uint8Array(0));
@@ -399,7 +399,7 @@ for (const [what, work, expected] of [
     hex(write.message('B', write.text(''), write.text('s'), write.int16(0), write.int16(0), write.int16(0))),
   ],
   [
-    'a Bind with values of every kind',
+    'Bind with values of every kind',
     (w) => {
       w.beginBind('p', '', 9);
       w.valueNull();

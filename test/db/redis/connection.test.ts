@@ -173,10 +173,10 @@ test('Redis connection: push messages and unexpected attributes are not returned
 
 for (const [what, bytes] of [
   ['an unknown type', '?\r\n'],
-  ['a second reply', '+a\r\n+b\r\n'],
-  ['more than may be', `$70000\r\n${'x'.repeat(70_000)}\r\n`],
-  ['nothing, and closes', ''],
-  ['half a reply, and closes', '$10\r\nabc'],
+  ['a second reply to one command', '+a\r\n+b\r\n'],
+  ['a reply above the limit "maxReplyBytes"', `$70000\r\n${'x'.repeat(70_000)}\r\n`],
+  ['no reply and closes the connection', ''],
+  ['half a reply and closes the connection', '$10\r\nabc'],
 ] as const) {
   test(`Redis connection: a connection ends when its server sends ${what}`, async (t) => {
     const { logger, events } = collectedLog();
@@ -323,10 +323,10 @@ for (const [what, answer, problem] of [
 }
 
 for (const [what, answer] of [
-  ['a wrong password', '-WRONGPASS invalid username-password pair\r\n'],
-  ['no password', '-NOAUTH HELLO must be called with the client already authenticated\r\n'],
+  ['WRONGPASS', '-WRONGPASS invalid username-password pair\r\n'],
+  ['NOAUTH', '-NOAUTH HELLO must be called with the client already authenticated\r\n'],
 ] as const) {
-  test(`Redis connection: when the server refuses a login with ${what}, open() rejects without showing the password, and does not retry`, async (t) => {
+  test(`Redis connection: when the server answers a login with the error ${what}, the error of open() does not show the password, and open() does not retry`, async (t) => {
     const fake = await serving(t, ([name]) => (name === 'HELLO' ? answer : '+OK\r\n'));
     const redis = new Redis(fake.url.replace('redis://', 'redis://app:hunter2@'));
     await assert.rejects(
@@ -522,7 +522,7 @@ test('Redis connection: without a connection, commands fail at once; with the op
   );
 });
 
-test('Redis refuses unknown options, and values of options that are out of range', () => {
+test('the constructor of Redis refuses unknown options, and values of options that are out of range', () => {
   assert.throws(() => new Redis('redis://h', { timeout: 1 } as never), fault('E_OPTION_UNKNOWN'));
   assert.throws(() => new Redis('redis://h', { maxPending: 0 }), fault('E_OPTION_RANGE'));
   assert.throws(() => new Redis('redis://h', { clientName: 'a b' }), fault('E_OPTION_RANGE'));

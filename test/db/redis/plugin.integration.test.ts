@@ -106,7 +106,7 @@ test('as soon as an application has started, it receives frames for its rooms fr
   assert.equal(await received.promise, 'hello');
 });
 
-test('while its Redis server is unreachable, an application starts only with the option "startsWithout"', async (t) => {
+test('while the Redis server is unreachable, an application starts only with the option "startsWithout"', async (t) => {
   const away = 'redis://127.0.0.1:1/0?connect_timeout=1';
   const strict = site(t, away);
   await assert.rejects(strict.app.startup(), fault('E_REDIS_OPEN'));
@@ -222,7 +222,7 @@ test('in production, RedisPlugin reports a finding for a server without TLS', ()
     );
 });
 
-test("when its server is configured to evict keys, RedisPlugin logs a warning with the plugin's name", async (t) => {
+test("when the Redis server is configured to evict keys, RedisPlugin logs a warning with the plugin's name", async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t, ['--maxmemory', '10mb', '--maxmemory-policy', 'allkeys-lru']);
   const { client, events, plugin } = site(t, server.url, {

@@ -19,7 +19,7 @@ const until = async (isSo: () => boolean): Promise<void> => {
   while (!isSo()) await systemClock.sleep(2);
 };
 
-test('Redis accepts text, bytes and numbers as arguments, and returns replies of each type', async (t) => {
+test('Redis.command() accepts text, bytes and numbers as arguments, and returns replies of each type', async (t) => {
   if (!needsRedis(t)) return;
   await using redis = await new Redis((await sharedRedis()).url).open();
   await redis.command(['FLUSHALL']);
@@ -133,7 +133,7 @@ test('Redis.subscribe() delivers messages in order, and delivers messages again 
   assert.equal(await redis.publish('news', 'nobody'), 0);
 });
 
-test('Redis logs in with user and password over TCP, TLS and a Unix socket, and rejects when the password is wrong', async (t) => {
+test('the client Redis logs in with user and password over TCP, TLS and a Unix socket, and rejects when the password is wrong', async (t) => {
   if (!needsRedis(t)) return;
   const files = folder(t, { 'key.pem': FIRST.key, 'cert.pem': FIRST.cert });
   writeFileSync(

@@ -39,7 +39,7 @@ const REPLIES: readonly (readonly [what: string, bytes: string, value: unknown])
   ['a negative integer', ':-123\r\n', -123],
   ['an integer with a plus', ':+5\r\n', 5],
   ['minus zero', ':-0\r\n', 0],
-  ['an integer that is no safe number', ':9007199254740993\r\n', '9007199254740993n'],
+  ['an integer that is not a safe integer of JavaScript', ':9007199254740993\r\n', '9007199254740993n'],
   ['the least integer', ':-9223372036854775808\r\n', '-9223372036854775808n'],
   ['a bulk string', '$5\r\nhello\r\n', bytes('hello')],
   ['an empty bulk string', '$0\r\n\r\n', bytes('')],
@@ -47,7 +47,11 @@ const REPLIES: readonly (readonly [what: string, bytes: string, value: unknown])
   ['the null of bulk strings', '$-1\r\n', null],
   ['an empty array', '*0\r\n', []],
   ['the null of arrays', '*-1\r\n', null],
-  ['an array of everything', '*4\r\n:1\r\n$1\r\na\r\n*1\r\n+b\r\n$-1\r\n', [1, bytes('a'), ['b'], null]],
+  [
+    'an array with values of several types',
+    '*4\r\n:1\r\n$1\r\na\r\n*1\r\n+b\r\n$-1\r\n',
+    [1, bytes('a'), ['b'], null],
+  ],
   ['null', '_\r\n', null],
   ['true', '#t\r\n', true],
   ['false', '#f\r\n', false],
@@ -56,7 +60,7 @@ const REPLIES: readonly (readonly [what: string, bytes: string, value: unknown])
   ['a double with an exponent', ',1e-3\r\n', 0.001],
   ['infinity', ',inf\r\n', Infinity],
   ['minus infinity', ',-inf\r\n', -Infinity],
-  ['no number', ',nan\r\n', NaN],
+  ['NaN', ',nan\r\n', NaN],
   [
     'a big number',
     '(3492890328409238509324850943850943825024385\r\n',
@@ -74,7 +78,7 @@ const REPLIES: readonly (readonly [what: string, bytes: string, value: unknown])
   ],
   ['an empty map', '%0\r\n', new Map()],
   ['a set', '~2\r\n+a\r\n:1\r\n', ['a', 1]],
-  ['a value behind an attribute', '|1\r\n+ttl\r\n:3600\r\n$1\r\nx\r\n', bytes('x')],
+  ['a value after an attribute', '|1\r\n+ttl\r\n:3600\r\n$1\r\nx\r\n', bytes('x')],
   ['an attribute inside of an array', '*2\r\n:1\r\n|1\r\n+a\r\n%1\r\n+b\r\n:2\r\n:3\r\n', [1, 3]],
   ['an empty array inside of an array', '*3\r\n*0\r\n%0\r\n:1\r\n', [[], new Map(), 1]],
 ];
@@ -117,29 +121,32 @@ for (const [what, text] of [
   ['a web page', 'HTTP/1.1 400 Bad Request\r\n'],
   ['a line that ends without a carriage return', '+OK\n'],
   ['an empty line', '\r\n'],
-  ['a length that is no number', '$abc\r\n'],
+  ['a length that is not a number', '$abc\r\n'],
   ['a negative length', '$-2\r\n'],
   ['an array of a negative length', '*-2\r\n'],
   ['a null map', '%-1\r\n'],
-  ['a string of more than may be', '$1000001\r\n'],
+  ['a string above the limit', '$1000001\r\n'],
   ['a string of an absurd length', '$99999999999\r\n'],
-  ['an array of more than may be', '*1000001\r\n'],
-  ['a map of more than may be', '%1000001\r\n'],
+  ['an array above the limit', '*1000001\r\n'],
+  ['a map above the limit', '%1000001\r\n'],
   ['a string that exceeds its length', '$1\r\nab\r\n'],
   ['an invalid integer', ':1.5\r\n'],
   ['an integer of too many digits', `:${'9'.repeat(21)}\r\n`],
-  ['no integer at all', ':\r\n'],
+  ['an empty integer', ':\r\n'],
   ['an invalid boolean', '#x\r\n'],
-  ['a null that is something', '_x\r\n'],
+  ['a null with content', '_x\r\n'],
   ['an invalid double', ',1.2.3\r\n'],
   ['an invalid big number', '(1e5\r\n'],
   ['a big number without an end', `(${'1'.repeat(10_001)}\r\n`],
-  ['lists in lists', '*1\r\n'.repeat(33)],
+  ['lists that are nested too deep', '*1\r\n'.repeat(33)],
   ['a push inside of a reply', '*1\r\n>1\r\n+a\r\n'],
   ['an empty push', '>0\r\n'],
   ['a verbatim string without a kind', '=3\r\nabc\r\n'],
   ['a line without an end', `+${'x'.repeat(70_000)}`],
-  ['more in one reply than may be', `*20\r\n${`$60000\r\n${'x'.repeat(60_000)}\r\n`.repeat(20)}`],
+  [
+    'a reply whose parts together exceed the limit',
+    `*20\r\n${`$60000\r\n${'x'.repeat(60_000)}\r\n`.repeat(20)}`,
+  ],
 ] as const) {
   test(`RespReader refuses malformed input: ${what}`, () =>
     assert.throws(() => read([text]), ProtocolViolation));
@@ -177,21 +184,21 @@ test('for random bytes, RespReader returns values or throws ProtocolViolation', 
 });
 
 for (const [what, command, text] of [
-  ['words', ['GET', 'key'], '*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n'],
-  ['characters of several bytes', ['SET', 'é', '漢😀'], '*3\r\n$3\r\nSET\r\n$2\r\né\r\n$7\r\n漢😀\r\n'],
+  ['with words', ['GET', 'key'], '*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n'],
+  ['with characters of several bytes', ['SET', 'é', '漢😀'], '*3\r\n$3\r\nSET\r\n$2\r\né\r\n$7\r\n漢😀\r\n'],
   [
-    'numbers',
+    'with numbers',
     ['X', 1, -2.5, 2n ** 63n],
     '*4\r\n$1\r\nX\r\n$1\r\n1\r\n$4\r\n-2.5\r\n$19\r\n9223372036854775808\r\n',
   ],
-  ['an empty word', ['X', ''], '*2\r\n$1\r\nX\r\n$0\r\n\r\n'],
+  ['with an empty word', ['X', ''], '*2\r\n$1\r\nX\r\n$0\r\n\r\n'],
   [
-    'what looks like the protocol',
+    'with text that looks like the protocol',
     ['X', '\r\n*1\r\n$8\r\nFLUSHALL\r\n'],
     '*2\r\n$1\r\nX\r\n$20\r\n\r\n*1\r\n$8\r\nFLUSHALL\r\n\r\n',
   ],
 ] as const) {
-  test(`RespWriter writes the expected bytes of the command ${what}`, () => {
+  test(`RespWriter writes the expected bytes of a command ${what}`, () => {
     const writer = new RespWriter();
     writer.command(command);
     assert.equal(writer.take().toString(), text);
@@ -199,7 +206,7 @@ for (const [what, command, text] of [
   });
 }
 
-test('RespReader decodes what RespWriter has encoded to equal values, for any text and bytes', () => {
+test('for any text and bytes, RespReader decodes the output of RespWriter to equal values', () => {
   const random = seeded(9);
   for (let run = 0; run < 300; run++) {
     const writer = new RespWriter();

@@ -285,7 +285,7 @@ test('for a statement that changes no rows, SQLite does not return the number of
   );
 });
 
-test('for an insert into a table without rowid, SQLite returns no lastInsertId, and not the key of an earlier insert into another table', async (t) => {
+test('for an insert into a table without rowid, SQLite returns no lastInsertId, even after an insert into another table', async (t) => {
   const db = await memory(t);
   for (const text of [
     'create table t (id integer primary key, a)',
@@ -417,7 +417,7 @@ test(
   },
 );
 
-test('while the database file is missing, SQLite opens no further connection for reading; when the file is there again, it opens one', async (t) => {
+test('while the database file is missing, a read that needs a new SQLite connection fails; when the file is there again, the read succeeds', async (t) => {
   for (const readers of [0, 1]) {
     const { db, path } = await inFile(t, { readers });
     renameSync(path, `${path}.moved`);
@@ -581,7 +581,7 @@ test('SQLite limits how many callers wait for its connection, and how long each 
 
 // ── transactions that SQLite ends itself ──
 
-test('after SQLite has rolled a transaction back by itself, further statements and the commit of that transaction fail', async (t) => {
+test('after SQLite has rolled a transaction back by itself, later statements and the commit of that transaction fail', async (t) => {
   const db = await memory(t);
   await db.script('create table t (a integer unique on conflict rollback)');
   await assert.rejects(
@@ -616,7 +616,7 @@ test('when a deferred foreign key fails at COMMIT, SQLite rolls the transaction 
   assert.equal(await db.transaction((tx) => tx.scalar('select count(*) from c')), 0);
 });
 
-test('SQLite errors name the column whose value a STRICT table refuses, and a violated index over an expression', async (t) => {
+test('a SQLite error has the column whose value a STRICT table refuses, or the name of a violated index over an expression', async (t) => {
   const db = await memory(t);
   await db.script(
     "create table t (a integer, b text) strict; create unique index lower_b on t (lower(b)); insert into t values (1, 'x')",

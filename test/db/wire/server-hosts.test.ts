@@ -70,7 +70,7 @@ for (const [kinds, target, done, found] of [
   });
 }
 
-test('when no server can be used, findServer() throws the error of the last server; after a refused login it tries no further server', async () => {
+test('when no server can be used, findServer() throws the error of the last server; when a server refuses the login, findServer() tries no other server', async () => {
   const none = searched(['primary off', 'standby on'], 'read-write');
   assert.ok(await findServer(none.search, LIMIT));
   const wrong = searched(['away', 'standby on'], 'primary');

@@ -266,7 +266,7 @@ for (const [name, make] of [
   );
 
   test(
-    `${name} rejects with ConnectionLost and takes no further rows if the connection breaks after the server has stopped reading for the second time`,
+    `${name} takes no further rows and throws ConnectionLost if the connection breaks while the server does not read`,
     { timeout: 10_000 },
     async () => {
       const { socket, run } = make();

@@ -647,7 +647,7 @@ async function presses(client: TestClient, user: string): Promise<Response> {
 
 for (const path of [undefined, '/who/are/you']) {
   test(
-    `if DevProvider is mounted ${path ?? 'by default'}, users can log in without a second port, at every address of the application`,
+    `if DevProvider is mounted at ${path ?? 'its default path'}, users can log in without a second port, at every address of the application`,
     LIMITED,
     async (t) => {
       const { app } = mounted(['/oauth/callback'], path);
@@ -715,7 +715,7 @@ test('a mounted DevProvider accepts a registered path only at the origin of the 
     assert.throws(() => new DevProvider({ env: 'test', redirectUris }), { code: 'E_OPTION_RANGE' });
 });
 
-test('a mounted DevProvider issues a code once and refuses large bodies; in production svc check reports it as an error', async () => {
+test('a mounted DevProvider refuses large bodies and unknown paths, and needs no idempotency keys; in production, svc check reports the provider', async () => {
   const { app } = mounted(['/oauth/callback']);
   await using client = new TestClient(app);
   assert.equal((await client.post('/_dev/provider/token', { body: 'x'.repeat(65_537) })).status, 413);

@@ -439,7 +439,7 @@ test('identify() treats a null member of a token response as absent', async () =
   assert.deepEqual((await client.identify(RETURNED)).tokens, { accessToken: 'at' });
 });
 
-test('identify() refuses a token response that is not JSON; a form is accepted only if the option "tokenAnswer" is "form"', async () => {
+test('identify() refuses a token response that is not JSON; it accepts a form-encoded response only if the option "tokenAnswer" is "form"', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   const form = {
@@ -684,7 +684,7 @@ test('identify() returns the subject, e-mail (or null), emailVerified, name, pic
   });
 });
 
-test('identify() uses mapUser() of the application, and fails if it throws or returns no user', async () => {
+test('identify() uses mapUser() of the application, and fails if mapUser() throws or returns no user', async () => {
   await using fake = await FakeProvider.start();
   fake.user = { login: 'ada', mail: 'a@x.test' };
   const mapped = plain(fake, {

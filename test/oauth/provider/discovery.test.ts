@@ -58,7 +58,7 @@ const reason =
     return true;
   };
 
-test('readMetadata() reads the end-session endpoint, and checks it like the other addresses', () => {
+test('readMetadata() reads the end-session endpoint, and refuses an address that is not an https URL', () => {
   const read = (url: unknown): unknown => readMetadata({ ...METADATA, end_session_endpoint: url }, RULES);
   const metadata = read('https://own.test/end');
   assert.equal(
@@ -182,7 +182,7 @@ test('Discovery refuses a document that names another issuer, has a URL without 
   );
 });
 
-test('Discovery refuses private addresses in the document of a public provider; it accepts them for private providers and in options', async () => {
+test('Discovery refuses private addresses in the document of a public provider; it accepts them from a private provider and from options', async () => {
   const open = await discovery(METADATA, false).found.endpoints();
   assert.deepEqual(
     [open.token, open.userinfo, open.keys].map((each) => each?.isGuarded),

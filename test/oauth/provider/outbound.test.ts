@@ -364,7 +364,7 @@ test('Outbound.call() with a check of addresses refuses a name if any of its add
   assert.equal(fake.sockets.size + fake.count(), 0);
 });
 
-test('Outbound.call() works if the connection asks the look-up for only one address', async () => {
+test('Outbound.call() works if Node.js requests only one address from the name look-up', async () => {
   await using fake = await FakeProvider.start();
   const { getDefaultAutoSelectFamily, setDefaultAutoSelectFamily } = await import('node:net');
   const before = getDefaultAutoSelectFamily();

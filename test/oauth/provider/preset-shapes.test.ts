@@ -238,7 +238,7 @@ test('presets that need an address or a tenant compute the issuer from it, and r
     assert.throws(wrong, { code: 'E_OAUTH_PROVIDER' });
 });
 
-test('appleProvider() signs a new client secret with the key for each call, and it is valid for five minutes', () => {
+test('for each call, appleProvider() signs a new client secret, which is valid for five minutes', () => {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
   const key = { teamId: 'A1B2C3D4E5', keyId: 'F6G7H8I9J0', privateKey: pem };
@@ -316,7 +316,7 @@ const openId = (fake: FakeProvider): Record<string, unknown> => ({
   userinfoUrl: `${fake.url}/userinfo`,
 });
 
-test('OAuthProvider with usesNonce and usesPkce false sends neither and needs no nonce in the id_token; svc check reports both', async () => {
+test('OAuthProvider with usesNonce: false and usesPkce: false sends no nonce and no PKCE challenge, and needs no nonce in the id_token; svc check reports both options', async () => {
   await using fake = await FakeProvider.start();
   const provider = linkedinProvider('client', 'secret', openId(fake));
   const clock = new ManualClock();

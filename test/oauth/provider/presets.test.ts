@@ -119,7 +119,7 @@ test('OAuthProvider with allowInsecure accepts URLs without TLS for the listed h
     assert.throws(() => compose(bad as never), { code: 'E_OPTION_RANGE' });
 });
 
-test('OAuthProvider never prints its client secret, whichever way it is printed', () => {
+test('a printed OAuthProvider never shows its client secret, whichever way it is printed', () => {
   for (const provider of [
     new OAuthProvider(BASE),
     githubProvider('id', 'very-secret-value'),

@@ -141,7 +141,7 @@ function judge(clock: ManualClock): {
   return { dpop, reasonOf };
 }
 
-test('DPoP: thumbprintOf() returns the value in RFC 7638 §3.1, and ignores further members of a key', () => {
+test('DPoP: thumbprintOf() returns the value in RFC 7638 §3.1, and ignores all other members of a key', () => {
   const jwk = {
     kty: 'RSA',
     e: 'AQAB',
@@ -467,7 +467,7 @@ test('DPoP: with dpop "required", /oauth/token refuses a refresh that has no pro
   assert.deepEqual([answer.status, ((await answer.json()) as Tokens).token_type], [200, 'Bearer']);
 });
 
-test('DPoP: a bound access token needs a proof by its key that matches the request and the token; each proof works once', async () => {
+test('DPoP: a bound access token needs a proof that is signed by its key and matches request and token; each proof works once', async () => {
   await using site = await open('optional', { plugin: { enforceValidAfter: true } });
   const { access_token: token } = await bound(site);
   const claims = { htm: 'GET', htu: 'http://localhost/me', ath: athOf(token) };
@@ -513,7 +513,7 @@ test('DPoP: a bound access token needs a proof by its key that matches the reque
   );
 });
 
-test('DPoP: a 401 has challenges for both schemes, and the error is in that of the scheme that was used (RFC 9449 §7.1)', async () => {
+test('DPoP: a 401 has a challenge for Bearer and one for DPoP, and the error is in the challenge of the scheme in the request (RFC 9449 §7.1)', async () => {
   await using site = await open();
   const { access_token: token } = await bound(site);
   const claims = { htm: 'GET', htu: 'http://localhost/me', ath: athOf(token) };

@@ -235,7 +235,7 @@ test('refresh tokens: if a response was never sent, the old token can still be u
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('refresh tokens: a token that arrives after the response was sent counts as a replay, even if the delivery is recorded later', async () => {
+test('refresh tokens: if the old token arrives again after the response was sent, it counts as a replay, even if the delivery is recorded later', async () => {
   const { login, answer, refresh, tokens, clock, names } = machine();
   const { refreshToken } = await login();
   const first = await answer(refreshToken);
@@ -555,7 +555,7 @@ test('refresh tokens: revoking an already rotated token ends its login', async (
   await assert.rejects(refresh(second.refreshToken), refused('invalid_grant', 'revoked_logout'));
 });
 
-test('refresh tokens: if a login began before revokeAll(), it is refused', async () => {
+test('refresh tokens: a login is refused if revokeAll() was called after the login had begun', async () => {
   const { login, store, clock } = machine();
   const startedAt = clock.nowMicros();
   await clock.advance(1);
@@ -581,7 +581,7 @@ test('refresh tokens: if a login is refused because of revokeAll(), it is also r
   assert.deepEqual(isRevoked, [true]);
 });
 
-test('refresh tokens: with clockSkewMs, a login that began shortly after revokeAll() is also refused', async () => {
+test('refresh tokens: with clockSkewMs, a login that begins shortly after revokeAll() is also refused', async () => {
   const { login, store, clock } = machine({ clockSkew: 2 * SECOND });
   await store.revokeAll('alice', clock.nowMicros());
   await clock.advance(2_000);
@@ -628,7 +628,7 @@ test('refresh tokens: if a login is revoked while it waits, it is refused', asyn
   }
 });
 
-test('refresh tokens: if the commit is slow, the wait for overlapping requests is not shorter', async () => {
+test('refresh tokens: a slow commit does not shorten the wait for overlapping requests', async () => {
   const clock = new ManualClock();
   const memory = new MemoryTokenStore();
   const rotate = memory.rotate.bind(memory);

@@ -134,7 +134,7 @@ for (const Failure of [LockTimeout, Deadlock, SerializationFailure]) {
     assert.ok(tookMs >= 3 && tookMs <= 20 + 40 + 80 + 3, `${tookMs} ms`);
   });
 
-  test(`SqlTokenStore reports a ${Failure.name} that persists as temporarily_unavailable, never as invalid_grant`, async () => {
+  test(`if a ${Failure.name} occurs in four attempts, SqlTokenStore reports temporarily_unavailable, never invalid_grant`, async () => {
     const clock = new ManualClock();
     const failures = ['1', '2', '3', '4'].map((text) => new Failure(text));
     const { database, asked } = failing('mysql', [...failures]);
@@ -155,7 +155,7 @@ for (const Failure of [LockTimeout, Deadlock, SerializationFailure]) {
 }
 
 for (const failure of [new ConnectionLost('gone'), new StorageFailed('disk'), new Error('something else')]) {
-  test(`every method of SqlTokenStore reports an error of class ${failure.constructor.name} as temporarily_unavailable, and does not retry`, async () => {
+  test(`if a statement throws ${failure.constructor.name}, every method of SqlTokenStore reports temporarily_unavailable and does not retry`, async () => {
     const calls: ((store: SqlTokenStore) => Promise<unknown>)[] = [
       (store) =>
         store.rotate({

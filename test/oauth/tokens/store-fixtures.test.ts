@@ -50,7 +50,7 @@ for (const name of names) {
     }
   });
 
-  test(`refresh tokens stored by version ${name} can be refreshed after their secret has become the previous one`, async (t) => {
+  test(`refresh tokens stored by version ${name} can be refreshed when their secret is no longer the current secret, but the previous secret`, async (t) => {
     const { fixture, refresh } = await opened(t, name, 60_000, (secret) => [
       'another-secret-that-is-the-current-one',
       secret,

@@ -38,7 +38,7 @@ for (const [name, engine] of [
     return { store: new SqlTokenStore(() => database, new ManualClock()) };
   });
 
-  test(`six processes that share one ${name} database act as one in every refresh, replay and revocation, even if a process crashes`, async (t) => {
+  test(`six processes that share one ${name} database behave like one process in every refresh, replay and revocation, even if a process crashes`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const fleet = await Fleet.start(t, 6, await mysqlUrl(t, engine));
     for (const count of [2, 5, 20, 100]) await coalesced(fleet, count, 1);

@@ -34,7 +34,7 @@ tokenStoreContract('SqlTokenStore on PostgreSQL passes the contract tests for to
   return { store: new SqlTokenStore(() => database, new ManualClock()) };
 });
 
-test('six processes that share one PostgreSQL database act as one in every refresh, replay and revocation, even if a process crashes', async (t) => {
+test('six processes that share one PostgreSQL database behave like one process in every refresh, replay and revocation, even if a process crashes', async (t) => {
   if (!needsPostgres(t)) return;
   const fleet = await Fleet.start(t, 6, await postgresUrl(t));
   for (const count of [2, 5, 20, 100]) await coalesced(fleet, count, 1);

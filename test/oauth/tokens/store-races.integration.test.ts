@@ -20,7 +20,7 @@ import {
 } from '../../support/oauth-races.ts';
 import { seeded } from '../../support/random.ts';
 
-test('six processes that share one database act as one in every refresh, replay and revocation, even if a process crashes', async (t) => {
+test('six processes that share one database behave like one process in every refresh, replay and revocation, even if a process crashes', async (t) => {
   const fleet = await Fleet.start(t, 6);
   for (const count of [2, 5, 20, 100]) await coalesced(fleet, count, 1);
   await strict(fleet, 20, 2);

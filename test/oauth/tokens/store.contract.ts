@@ -119,8 +119,8 @@ export function tokenStoreContract(
   });
 
   for (const [what, row, change] of [
-    ['whose generation is another', {}, { generation: 1 }],
-    ['whose hash is another', {}, { currentHash: 'd'.repeat(64) }],
+    ['whose generation is not the expected one', {}, { generation: 1 }],
+    ['whose hash is not the expected one', {}, { currentHash: 'd'.repeat(64) }],
     ['that is revoked', { revokedAt: NOW, revokeReason: 'logout' }, {}],
     ['that has reached its idle end', { idleExpiresAt: NOW + 1 }, {}],
     ['that has reached its absolute end', { absoluteExpiresAt: NOW + 1 }, {}],
