@@ -307,7 +307,7 @@ function findUnguardedCorners(view: ApplicationView, report: ReportFinding): voi
       if (OF_ONE_CLIENT.test(detail.route.template)) continue;
       report(
         subjectOf(detail),
-        `${subjectOf(stricter)} requires ${demandsOf(stricter)}, but this route below ${corner} accepts every authenticated client`,
+        `${subjectOf(stricter)} requires ${demandsOf(stricter)}, but this route accepts every authenticated client, although both paths begin with ${corner}`,
         detail.route.place,
         { remedy: `Require a role on every route below ${corner}: new Router({ prefix, deps: { me: … } })` },
       );

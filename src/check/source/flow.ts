@@ -364,7 +364,8 @@ export class Flow {
         if (value?.kind === 'outside') this.#onKept({ assign: node, module: this.#module, value });
         if (path === undefined) this.#bind(node.target, value, names);
         else if (node.operator === '=' || value !== undefined) names.set(path, value ?? undefined);
-        if (path?.includes('.') === true && value === undefined && node.operator === '=') names.check(path); // `body.name = clean(body.name)`
+        // `body.name` counts as checked after `body.name = clean(body.name)`
+        if (path?.includes('.') === true && value === undefined && node.operator === '=') names.check(path);
         return;
       }
       case 'choice': {
@@ -426,7 +427,7 @@ export class Flow {
       module: this.#module,
       given: (node) => (node === undefined ? undefined : this.#outside(node, names)),
     });
-    // code ignores the result: analyse the called function only for the calls in it
+    // if the result is not used, #value() is called only to analyse the calls in the called function
     if (!isUsed(call)) this.#value(call, names);
   }
 
