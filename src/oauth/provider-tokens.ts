@@ -225,10 +225,8 @@ export class StoredProviderTokens {
     const text = await this.#ask((records) => records.get(key));
     if (text === undefined) return undefined;
     const read = this.#sealed.read(key, text, this.#deps.clock.nowMs() / 1_000);
-    return read.kind === 'valid'
-      ? // the record is authentic, so #seal() wrote this JSON
-        { text, tokens: JSON.parse(read.payload) as StoredTokens }
-      : undefined;
+    // JSON.parse() does not throw, because #seal() wrote the JSON in an authentic record
+    return read.kind === 'valid' ? { text, tokens: JSON.parse(read.payload) as StoredTokens } : undefined;
   }
 
   #write(key: string, tokens: StoredTokens): Promise<void> {
