@@ -140,7 +140,8 @@ async function* linesOf(response: Response): AsyncGenerator<string, void, undefi
       rest += done ? decoder.decode() : decoder.decode(value, { stream: true });
       const isOpen = !done && rest.endsWith('\r'); // the line feed of a CRLF may be in the next chunk
       const lines = (isOpen ? rest.slice(0, -1) : rest).split(/\r\n|\r|\n/);
-      rest = lines.pop()! + (isOpen ? '\r' : ''); // defined, because split() returns at least one item
+      // `lines` is not empty, because split() returns at least one item
+      rest = lines.pop()! + (isOpen ? '\r' : '');
       yield* lines;
       if (done) return;
       if (rest.length > MOST_CHARACTERS) throw new UnexpectedResponse(response, 'a line of more than 16 MiB');
