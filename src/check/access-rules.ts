@@ -185,7 +185,7 @@ export function findWeaker(view: ApplicationView, report: ReportFinding): void {
         const demand = stricter === undefined ? `requires only ${demandsOf(detail)}` : weakDemandOf(detail);
         report(
           subjectOf(detail),
-          `${other.route.method} of the same path requires ${demandsOf(other)}, but this method changes more and ${demand}`,
+          `${other.route.method} of the same path requires ${demandsOf(other)}, but this method changes more than ${other.route.method} and ${demand}`,
           detail.route.place,
         );
       } else findForeignRoles(detail, before, report);

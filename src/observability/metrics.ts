@@ -375,7 +375,7 @@ function refusal(name: string, log: Logger): (error?: unknown) => void {
   };
 }
 
-/* Snapshots of metrics: adds up those of several processes, and writes the Prometheus text format 0.0.4. */
+/* Functions that add up the metrics of several processes, and write the Prometheus text format 0.0.4. */
 
 /** One metric at one moment, as plain data that can be sent to another process. */
 export interface MetricSnapshot {

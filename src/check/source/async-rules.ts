@@ -290,8 +290,8 @@ function nameOf({ parent }: Fn): string | undefined {
 }
 
 /**
- * Whether an expression contains a call of get(), as an expression does that reads a cache: `cache.get(path)
- * ?? readFileSync(path)`.
+ * Whether an expression calls a function named `get`, for example to read a cache: `cache.get(path) ??
+ * readFileSync(path)`.
  */
 function readsCache(node: Node): boolean {
   let found = false;

@@ -251,7 +251,10 @@ export class Flow {
     names.setKeys(name, this.#keysWithin(node, names));
   }
 
-  /** Returns the paths of request values in a node, and of those with which code looked up its variables. */
+  /**
+   * Returns the paths of the request values in a node. If a variable in the node was looked up with request
+   * values, also returns their paths.
+   */
   #keysWithin(node: Node, names: Names, isOfCalls = false): string[] {
     const found = new Set<string>();
     const add = (keys: readonly string[]): void => keys.forEach((key) => found.add(key));

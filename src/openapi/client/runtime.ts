@@ -266,8 +266,8 @@ function textOf(value: unknown): string {
 }
 
 /**
- * Returns the credentials of the first security alternative for which the caller has given all. If there is
- * none, returns those that the caller has given for the last alternative.
+ * Returns the credentials of the first security alternative for which the caller has given all credentials.
+ * If no alternative is complete, returns the given credentials of the last one.
  */
 async function credentialsOf(
   { security = [] }: Operation,
