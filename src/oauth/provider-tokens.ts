@@ -158,7 +158,7 @@ export class StoredProviderTokens {
       if (answer !== undefined) return answer;
       if (await this.#ask((records) => records.add(lock, owner, lockMs))) {
         try {
-          // read again, because the previous owner of the lock may have written new tokens
+          // the tokens are read again, because the previous owner of the lock may have written new ones
           const again = await this.#read(key);
           const settled = this.#judge(again?.tokens, minValiditySeconds);
           if (settled !== undefined) return settled;

@@ -316,7 +316,7 @@ export class LineQueue {
 
   #writeElsewhere(device: LogDevice): void {
     const [bytes, offset, lines] = [this.#batch!, this.#offset, this.#batchLines];
-    this.#batch = undefined; // cleared first, so that flush() does not write this batch again
+    this.#batch = undefined; // `#batch` is cleared first, so that flush() does not write this batch again
     this.#state = 'writing';
     device.write(bytes, offset, (error, written) => {
       if (this.#state !== 'writing') return;

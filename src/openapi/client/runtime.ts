@@ -98,7 +98,7 @@ export async function unwrap<R extends Success<number, unknown> | Failure<number
 ): Promise<Extract<R, { readonly ok: true }>['data']> {
   const settled: Success<number, unknown> | Failure<number, unknown> = await result;
   if (!settled.ok) throw new HttpError(settled);
-  // the cast is safe: `ok` is true, so the result is a success
+  // the cast is safe: a failure was thrown above, so `settled` is a success
   return settled.data as Extract<R, { readonly ok: true }>['data'];
 }
 

@@ -344,7 +344,7 @@ function sizeOf(bytes: unknown): string {
   return `${bytes} ${bytes === 1 ? 'byte' : 'bytes'}`;
 }
 
-// created on first use, because creating an Intl formatter takes longer than loading this module
+// `groups` is created on first use, because creating an Intl formatter takes longer than loading this module
 let groups: Intl.NumberFormat | undefined;
 
 /** Returns a number with grouped digits: 1,000,000. */
