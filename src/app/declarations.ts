@@ -389,11 +389,12 @@ class Plugins {
       metrics,
       routes,
       option: (key, fallback, cast) =>
+        // the types are cast, because no overload of get() accepts an optional `cast`
         config.get(
           key,
           fallback as never,
           cast === undefined ? (undefined as never) : { cast: cast as never },
-        ) as never, // TypeScript rejects a call of the overloaded get() with a union, so the types are cast
+        ) as never,
       use: (middleware, where = 'inside') => use(middleware, where),
       get: (key) => state.get(key),
       has: (key) => state.has(key),

@@ -187,7 +187,7 @@ export class Lifecycle {
   async #stopHooks(): Promise<void> {
     for (const hook of this.#hooks.toReversed()) {
       const { start, stop } = hook;
-      // removed, because the startup hook returns a new clean-up at the next start
+      // the clean-up is removed, because the startup hook returns a new one at the next start
       if (start !== undefined) hook.stop = undefined;
       try {
         await stop?.();

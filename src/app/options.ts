@@ -174,7 +174,7 @@ const SVC_OPTIONS = {
   decompressBodies: bool(),
   strictContentType: bool(),
   ...LIMIT_OPTIONS,
-  trustProxy: given<TrustProxy>(), // checked by EffectiveOptions, because a setting may override it
+  trustProxy: given<TrustProxy>(), // EffectiveOptions checks this value, because a setting may override it
   forwardedHeader: given<ForwardedHeader>(FORWARDED_NEEDS, (value) =>
     FORWARDED_HEADERS.some((known) => known === value),
   ),

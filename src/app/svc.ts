@@ -431,7 +431,7 @@ export class Svc extends Router implements McpApplication {
    */
   async run(options: RunOptions = {}): Promise<RunningServer> {
     const { server, workers, reload } = readRunOptions(options, this.config);
-    // before the first `await`, so that the stack of the error contains the caller's line
+    // called before the first `await`, so that the stack of an error contains the line that called run()
     assertStartAllowed();
     if (workers === undefined && !reload) return this.serving.run(server);
     const { runSupervised } = await import('../operations/supervise.ts');

@@ -149,7 +149,7 @@ class BearerKeys {
   constructor(state: StateMap, own: Keyring | undefined, secret: Secrets | undefined) {
     const shared = state.get(services);
     const issuer = state.has(tokenIssuer) ? state.get(tokenIssuer) : undefined;
-    // an issuer that signs with another key is not used: its tokens could not be verified here
+    // if `own` is given, an issuer with a different key is not used: its tokens would not be valid here
     this.issuer = own === undefined || own.current.id === issuer?.keyId ? issuer : undefined;
     this.keyring = own ?? Keyring.of(authSecrets(shared.config));
     this.audit = SecurityLog.of(shared);
@@ -220,7 +220,7 @@ class BearerReader {
     if (token === undefined && !isBearer) {
       // the challenge has no error code if the request has no bearer token (RFC 6750 §3.1)
       if (this.#isOptional) return undefined;
-      // not inside withoutStack(): an exception of the issuer keeps its stack
+      // called outside of withoutStack(), so that an exception of the issuer keeps its stack
       const headers = this.#challenges(undefined, req, keys);
       throw withoutStack(() => new Unauthorized('An access token is needed', { headers }));
     }
@@ -331,8 +331,9 @@ const WAYS = new WeakMap<object, Way>();
 function wayIn<P>(name: string, way: Way & { readonly bare: AuthSource<P> }): AuthSource<P> {
   const source = provide(
     { found: Depends(way.bare), security: way.requirement },
+    // the cast is safe: Depends() above resolves `found` from an AuthSource<P>, whose value has the type P
     named(name, ({ found }: { found: unknown }) => found as P),
-  ); // the cast is safe: `found` is the value of `bare`, which has the type P
+  );
   WAYS.set(source, way);
   return source;
 }
@@ -515,7 +516,7 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
   if ((keys === undefined) === (verify === undefined))
     mistaken(OWNER, 'exactly one of keys and verify must be set');
   noteSecrets('APIKeyAuth', Object.values(keys ?? {}).flat());
-  const find = verify ?? finder(keys!); // the checks above ensure that `keys` or `verify` is set
+  const find = verify ?? finder(keys!); // without `verify`, the check above requires `keys`
   const place =
     cookie === undefined
       ? ({ in: 'header', name: header ?? 'X-API-Key' } as const)

@@ -185,7 +185,7 @@ export function findWeaker(view: ApplicationView, report: ReportFinding): void {
         const demand = stricter === undefined ? `requires only ${demandsOf(detail)}` : weakDemandOf(detail);
         report(
           subjectOf(detail),
-          `${other.route.method} of the same path requires ${demandsOf(other)}, but this method changes more and ${demand}`,
+          `${other.route.method} of the same path requires ${demandsOf(other)}, but this method changes more than ${other.route.method} and ${demand}`,
           detail.route.place,
         );
       } else findForeignRoles(detail, before, report);
@@ -307,7 +307,7 @@ function findUnguardedCorners(view: ApplicationView, report: ReportFinding): voi
       if (OF_ONE_CLIENT.test(detail.route.template)) continue;
       report(
         subjectOf(detail),
-        `${subjectOf(stricter)} requires ${demandsOf(stricter)}, but this route below ${corner} accepts every authenticated client`,
+        `${subjectOf(stricter)} requires ${demandsOf(stricter)}, but this route accepts every authenticated client, although both paths begin with ${corner}`,
         detail.route.place,
         { remedy: `Require a role on every route below ${corner}: new Router({ prefix, deps: { me: … } })` },
       );

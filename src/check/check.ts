@@ -194,7 +194,7 @@ function runRule(rule: CoreRule | Rule, view: ApplicationView, entries: Entry[])
   try {
     const pending: unknown = rule.run?.(view, reporterOf(rule, view, entries));
     if (!(pending instanceof Promise)) return;
-    // the promise is ignored, because a rule of this phase must be synchronous
+    // a rejection is ignored, because the next line already reports the promise as an error of the rule
     pending.catch(() => undefined);
     entries.push(broken(rule, 'the rule returned a promise, which only rules of the phase live may do'));
   } catch (error) {
@@ -251,8 +251,8 @@ function placeOfSubject(view: ApplicationView, subject: string): Place | undefin
   if (places === undefined)
     placesOf.set(
       view,
-      // the last of several equal keys decides in a Map, so the reversed order keeps the place of the first
-      // of several routes
+      // a Map keeps the last value of a key. The order is reversed, so that the first route with a key
+      // counts.
       (places = new Map(
         view.routes.toReversed().map((route) => [`${route.method} ${route.template}`, route.place]),
       )),
@@ -387,7 +387,9 @@ export function findRule(
         near: nearest(
           id,
           rules.map((candidate) => candidate.id),
-          1, // two rules may differ in one digit only, so a larger distance would match unrelated rules
+          // the largest edit distance: ids of rules have few digits, so a larger distance would find
+          // unrelated rules
+          1,
         ),
       }
     : { rule };
@@ -494,7 +496,7 @@ export async function probe(view: ApplicationView, textOf: () => string = () => 
   ].filter(({ allowed }) => allowed?.isFunction);
   const text = origins.length === 0 ? '' : textOf();
   const pending = origins.map(
-    // the filter keeps only functions, so `allowed` is defined
+    // `allowed` is defined, because the filter above removes items without it
     ({ allowed, place }) => allowed!.settle(`${sourceAt(place)}\n${text}`, LIMIT_MS),
   );
   if (view.metricsGuard !== undefined)
@@ -536,7 +538,7 @@ async function probeGuard(guard: Guard, accepts: (verdict: unknown) => boolean):
     const verdict = Promise.try(() => guard(context as never));
     if (accepts(await within(systemClock, LIMIT_MS, verdict, () => undefined))) openGuards.add(guard);
   } catch {
-    // the guard reads a member that the test request does not have, so its verdict is unknown
+    // the guard has thrown, for example because the test request lacks a member, so its verdict is unknown
   }
 }
 

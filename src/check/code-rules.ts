@@ -20,7 +20,8 @@ export function findBlocking(view: ApplicationView, report: ReportFinding): void
   for (const detail of ownRoutes(view))
     reportBlocking(detail.declared.handler, subjectOf(detail), 'the handler', detail.route.place, report);
   for (const { dependency, detail } of dependenciesOf(view)) {
-    if (dependency.scope === 'app') continue; // a dependency of scope 'app' is created only once
+    // a dependency of scope 'app' is created only once, at the start, so it blocks no request
+    if (dependency.scope === 'app') continue;
     reportBlocking(
       functionOf(dependency),
       subjectOf(detail),
@@ -85,7 +86,7 @@ export function findLostCleanUp(view: ApplicationView, report: ReportFinding): v
     const { label } = viewOfDependency(dependency);
     const after = code.slice(code.lastIndexOf('yield'));
     const cleansUp = /[;\n][^}]*[\w$]+\s*[(.]/.test(after);
-    // both `finally` and a `catch` after `yield` run after an error
+    // code in `finally`, or in a `catch` after `yield`, also runs after an error
     const seesFailures = /\bfinally\b/.test(code) || /\bcatch\b/.test(after);
     if (cleansUp && !seesFailures)
       report(
@@ -123,7 +124,7 @@ function forgottenIn(code: string): string | undefined {
  */
 export function findUnused(view: ApplicationView, report: ReportFinding): void {
   for (const declared of new Set(ownRoutes(view).map((detail) => detail.declared))) {
-    // a WebSocket gets its handlers only later, through onMessage()
+    // a WebSocket route gets its handlers only later, through onMessage()
     if (declared.socket !== undefined) continue;
     const taken = takenBy(declared.handler);
     if (taken === undefined || taken.includes('...')) continue;
@@ -200,9 +201,10 @@ export function findOutlived(view: ApplicationView, report: ReportFinding): void
       const rest = insideOf(code, index);
       const name = names.find((candidate) => {
         const asked = candidate.replaceAll('$', '\\$');
+        // the handler may hold the dependency in a variable with another name: `{ db: database }`
         const local =
           new RegExp(`^[^=]*[{,]\\s*${asked}\\s*:\\s*([\\w$]+)`).exec(code)?.[1]?.replaceAll('$', '\\$') ??
-          asked; // the variable in which the handler holds the dependency
+          asked;
         return new RegExp(`(?<![\\w$.])${local}(?![\\w$])`).test(rest);
       });
       if (name === undefined) continue;

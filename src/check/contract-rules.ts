@@ -53,7 +53,8 @@ export function findUndescribedReplies(view: ApplicationView, report: ReportFind
         remedy: 'Declare a response schema: response: User',
       });
     }
-    if (isAboutSecrets(detail) || isIssuing(detail)) continue; // routes about secrets return them on purpose
+    // routes about secrets return secrets on purpose
+    if (isAboutSecrets(detail) || isIssuing(detail)) continue;
     for (const name of new Set(responsesOf(detail).flatMap(([, type]) => namesIn(type)))) {
       if (REVEALING_NAMES.test(name) && !HARMLESS_NAMES.test(name))
         report(

@@ -208,7 +208,7 @@ function headerOfKey(key: RateLimitKey): string | undefined {
       cookies: {},
       headers: new Proxy({}, { get }),
     };
-    // throws if the function needs another member of the request, and then the rule skips the function
+    // key() throws if it reads a member that `request` lacks. The rule then skips this key function.
     return key(request as unknown as HttpRequest);
   };
   try {

@@ -101,7 +101,7 @@ function reportTools({ details, tools }: ApplicationView, report: ReportFinding)
     const isMeant = typeof mcp === 'object' && mcp.name !== undefined;
     if (earlier === undefined) first.set(wanted, detail);
     else if (isMeant || isMounted) {
-      // clients see the generated names of tools only through an MCP endpoint
+      // without an MCP endpoint, clients do not see generated names, so duplicates of them are not reported
       report(
         subjectOf(detail),
         `the tool name "${wanted}" belongs to ${subjectOf(earlier)}, so clients see this tool as "${name}"`,

@@ -67,7 +67,7 @@ export function coveredBy<T>(
     if (segments.length < own.length || prefix.some((segment, index) => segments[index] !== segment))
       return [];
     const word = segments.slice(prefix.length).map(letterOf).join('');
-    // a template whose only letter is P equals the template of the route, which SVC101 reports
+    // if `word` is P, `other` has the template of this route, which SVC101 reports
     return word === 'P' || word.includes('X') ? [] : [{ other, word }];
   });
   return leavesGap(
@@ -103,7 +103,8 @@ function leavesGap(rests: readonly string[], word: string): boolean {
     const longer = word + letter;
     const following = rests.filter((rest) => rest.startsWith(longer));
     if (!isOpen) return leavesGap(following, longer);
-    // a word that ends with P matches every rest that is not empty, so only an empty rest can be missing
+    // if `isOpen` is true, a template matches every rest that is not empty, so only an empty rest can be
+    // missing
     return letter === 'E' && longer !== 'E' && !following.includes(longer);
   });
 }

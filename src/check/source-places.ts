@@ -48,8 +48,8 @@ export function joinFindings(
     return place === undefined ? finding : { ...finding, place };
   });
   const found = findSecrets(secrets, project.modules, sources, secretRule);
-  // lines of the calls that received a secret in `found`; a finding of the sources on such a line reports the
-  // same secret again
+  // lines with a secret in `found`. Findings in `written` about these lines would report the same secret
+  // again.
   const elsewhere = new Set(found.map(({ call }) => lineOf(call)));
   const others = written.filter(
     ({ rule, message, place }) =>
@@ -120,7 +120,7 @@ function findSecrets(
   sources: () => Sources,
   { id, severity }: RuleText,
 ): FoundSecret[] {
-  // the last of several equal keys decides in a Map, so the reversed order keeps the first call with a secret
+  // a Map keeps the last value of a key. The order is reversed, so that the first call with a secret counts.
   const byText = new Map(secrets.toReversed().map((secret) => [secret.text, secret]));
   return [...byText.values()].flatMap(({ text, owner, declared }) => {
     if (text.length < LEAST_CHARACTERS) return [];
@@ -195,7 +195,7 @@ function dataFiles(modules: readonly SourceModule[]): readonly DataFile[] {
   const files = new Set(
     modules.flatMap(({ file, source }) =>
       [...source.matchAll(/['"`]([^'"`\n]+\.json)['"`]/g)].flatMap(([, name]) => [
-        resolve(dirname(file), name!), // the pattern always captures a name
+        resolve(dirname(file), name!), // every match of the regular expression above contains a name
         resolve(name!),
       ]),
     ),

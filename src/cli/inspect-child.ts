@@ -34,8 +34,10 @@ import type { SourceReport } from '../check/source/examine.ts';
 
 // find() returns a rule, because CORE_RULES contains every rule
 const { remedy: SVC001_REMEDY } = CORE_RULES.find((rule) => rule.id === 'SVC001')!;
-const HOSTS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC219')!; // CORE_RULES contains every rule
-const SECRETS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC205')!; // CORE_RULES contains every rule
+// find() returns a rule, because CORE_RULES contains every rule
+const HOSTS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC219')!;
+// find() returns a rule, because CORE_RULES contains every rule
+const SECRETS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC205')!;
 const STACK_FRAMES = 50;
 const SLOW_IMPORT_MS = 1_500;
 
@@ -59,7 +61,8 @@ process.once('message', (job: Job) => {
 process.once('disconnect', () => process.exit(1)); // the parent process has ended
 
 async function work(job: Job): Promise<Answer> {
-  // the channel must not keep the process alive while it waits for a promise that never settles
+  // otherwise the channel would keep the process alive if the application waits for a promise that never
+  // settles
   process.channel?.unref();
   // maps places of compiled code to its sources
   process.setSourceMapsEnabled(true);
@@ -100,7 +103,8 @@ async function work(job: Job): Promise<Answer> {
   ];
   if (job.wants === 'routes') return { token: job.token, kind: 'routes', routes: routesOf(app) };
   if (job.wants === 'report' || job.wants === 'live') judgeAsDeployed(app);
-  const found = trespassed(); // before probe(), because functions that probe() calls may use the network
+  // called before probe(), because functions that probe() calls may use the network
+  const found = trespassed();
   if (job.wants === 'report' || job.wants === 'live') await probe(app.inspect(), () => namesFor(job));
   const checked = app.check();
   if (
@@ -259,7 +263,7 @@ function importMsSoFar(): number {
 /** SVC503: a slow import, which delays every start of every process. */
 function slow({ given }: Job, importMs: number): readonly Finding[] {
   if (importMs < SLOW_IMPORT_MS) return [];
-  // CORE_RULES contains every rule
+  // find() returns a rule, because CORE_RULES contains every rule
   const { severity, remedy } = CORE_RULES.find(({ id }) => id === 'SVC503')!;
   return [
     {

@@ -150,7 +150,7 @@ export async function ask<W extends Job['wants']>(
     const answer = await promise;
     if (answer.kind === 'crashed')
       throw new Error('The child process that inspects the application failed', { cause: answer.stack });
-    // inspect-child.ts answers a job with the kind that `Kinds` assigns to `wants`
+    // the cast is safe: inspect-child.ts answers a job with the kind that `Kinds` assigns to `wants`
     return answer as Extract<Answer, { kind: Kinds[W] | 'failed' }>;
   } finally {
     deadline[Symbol.dispose]();

@@ -96,7 +96,7 @@ function resolvedFrom(folder: string, specifier: string): URL | undefined {
   try {
     return new URL(import.meta.resolve(specifier));
   } catch {
-    return undefined; // there is no such package, which the caller reports
+    return undefined; // the package does not exist, which the caller reports
   } finally {
     hooks.deregister();
   }
@@ -274,7 +274,7 @@ export function permissionFault(error: unknown): unknown {
   if (!(error instanceof Error) || (error as NodeJS.ErrnoException).code !== 'ERR_ACCESS_DENIED')
     return error;
   const flag = /--allow-[\w-]+/.exec(error.message)?.[0] ?? error.message;
-  // Node.js sets no resource for some permissions
+  // errors about some permissions have no `resource`
   const { resource = '' } = error as { readonly resource?: string };
   return new SvcError('E_PERMISSION', [flag, flag.startsWith('--allow-fs') ? resource : ''], {
     cause: error,

@@ -115,10 +115,11 @@ function listing(tools: readonly Tool[]): string {
   if (tools.length === 0) return 'No route is a tool';
   return tools
     .map(({ name, description = '', inputSchema, annotations }) => {
+      // the cast is safe: the schema of a tool's arguments always describes an object
       const { properties = {}, required = [] } = inputSchema as {
         readonly properties?: object;
         readonly required?: readonly string[];
-      }; // the cast is safe: the schema of a tool's arguments always describes an object
+      };
       const args = Object.keys(properties)
         .map((argument) => (required.includes(argument) ? argument : `${argument}?`))
         .join(', ');

@@ -78,7 +78,7 @@ async function run({ positionals, values }: Invocation): Promise<number> {
   // the option has type string, so parseArgs returns a string
   const name = nameFor(target, values['name'] as string | undefined);
   if (values['if-absent'] === true && existsSync(join(target, 'package.json'))) {
-    // package.json is moved last, so the other files exist, too
+    // package.json is moved into the folder last, so all other files already exist
     process.stdout.write(`${given} already exists: nothing changed\n`);
     return 0;
   }
@@ -284,7 +284,7 @@ function linkPackage(own: string, place: string, modules: string): void {
  * that creates the first entry continues; the other one fails, and has changed nothing.
  */
 export function moveEntries(staging: string, target: string, moved: string[]): void {
-  // a fixed order, so that of two processes that fill the folder, one fails at its first entry
+  // sorted, so that two processes begin with the same entry, and one of them fails before it changes anything
   const names = readdirSync(staging).sort();
   for (const name of [
     ...names.filter((entry) => entry !== 'package.json'),
@@ -293,7 +293,8 @@ export function moveEntries(staging: string, target: string, moved: string[]): v
     const [from, to] = [join(staging, name), join(target, name)];
     const isFolder = statSync(from).isDirectory();
     if (isFolder) mkdirSync(to);
-    // fails if the file exists, as link() would, but also works on file systems without hard links
+    // like link(), copyFileSync() fails if the file exists, but it also works on file systems without hard
+    // links
     else copyFileSync(from, to, constants.COPYFILE_EXCL);
     moved.push(to);
     if (isFolder) for (const entry of readdirSync(from)) renameSync(join(from, entry), join(to, entry));

@@ -127,7 +127,8 @@ async function supervise(
   if (workers !== undefined) {
     const { countOf, superviseWorkers } = await import('../operations/workers.ts');
     const outcome = await superviseWorkers({ ...deps, count: countOf(workers) });
-    return 'url' in outcome ? undefined : outcome.status || 1; // superviseWorkers() has logged the reason
+    // on failure, superviseWorkers() has logged the reason
+    return 'url' in outcome ? undefined : outcome.status || 1;
   }
   const { superviseReload } = await import('../operations/reload.ts');
   await superviseReload({ ...deps, envFile, place: readPlace('svc run', place, new Config()) });

@@ -121,10 +121,11 @@ function decoded(path: string): string {
 
 /** Rewrites the body of an error response as an OAuth error. */
 function reform(response: HttpResponse, req: HttpRequest): Failure {
+  // the JSON is valid, because http/response.ts wrote it
   const { detail, code } =
     response.headers.get('Content-Type') === PROBLEM_TYPE && typeof response.body === 'string'
       ? (JSON.parse(response.body) as { readonly detail?: string; readonly code?: string })
-      : {}; // this JSON is valid, because http/response.ts wrote it
+      : {};
   const known = code !== undefined && Object.hasOwn(OAUTH_ERRORS, code) ? code : codeOf(response.status);
   const failure = failureOf(known, detail ?? statusTitle(response.status), req);
   unstored(bare(response)).body = JSON.stringify(failure);

@@ -24,7 +24,7 @@ const POLICY = policyOf(`style-src 'sha256-${hash('sha256', STYLE, 'base64')}'`,
 /** Matches `text/html` in the field `Accept`, unless `q=0` refuses it (RFC 9110 §12.5.1). */
 const WANTS_HTML = /(?:^|,)\s*text\/html\s*(?!;\s*q=0(?:\.0*)?\s*(?:,|$))(?:[;,]|$)/i;
 
-/** Returns whether a request accepts HTML, as those of browsers do when they open a page or send a form. */
+/** Returns whether a request accepts HTML. Browsers accept it when they open a page or send a form. */
 export function wantsHtml(req: HttpRequest): boolean {
   return WANTS_HTML.test(req.headers['accept'] ?? '');
 }

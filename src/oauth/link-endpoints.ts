@@ -107,7 +107,7 @@ export class LinkEndpoints {
       const { sub, loginId } = this.#userOf(req, claims);
       await guard.take('login', req);
       const returnTo = returnToOf(await bodyParameters(req));
-      // `onUnlink` is defined, because only then the route exists
+      // `onUnlink` is defined, because without it this route does not exist
       if (!(await isAgreed(() => options.onUnlink!(sub, name)))) throw new OAuthError('last_login_method');
       await providerTokens?.forget(sub, name);
       const now = clock.nowMicros();

@@ -206,7 +206,8 @@ export class LoginStates {
     if (text === undefined) return 'no_cookie';
     const read = this.#cookies.read(stateHash, text, this.#deps.clock.nowMs() / 1_000);
     if (read.kind === 'refused') return 'other_browser';
-    const login: unknown = JSON.parse(read.payload); // the cookie is authentic, so begin() wrote this JSON
+    // begin() wrote this JSON, because the cookie is authentic
+    const login: unknown = JSON.parse(read.payload);
     return isRecord(login) ? (login as unknown as SealedLogin) : 'other_browser';
   }
 

@@ -133,7 +133,9 @@ export class LogoutEndpoints {
         state: to === undefined ? undefined : state,
       });
     } catch {
-      return undefined; // the login has already ended, and the next login logs the failure of the provider
+      // a failure of the provider is ignored: the login has already ended, and the next login logs such a
+      // failure
+      return undefined;
     }
   }
 }

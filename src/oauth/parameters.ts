@@ -49,7 +49,7 @@ export async function bodyParameters(req: HttpRequest): Promise<Parameters> {
   if (type === undefined && (await req.body(options)).length === 0) return () => undefined;
   if (type === undefined || !/^application\/(?:[\w.+-]*\+)?json\s*(?:;|$)/i.test(type))
     return parametersOf(await req.form(options));
-  await req.json(options); // throws for invalid JSON, with the position of the error
+  await req.json(options); // called only for its error: if the JSON is invalid, the error names the position
   const body = parseObject(await req.text(options));
   if (body === undefined)
     throw new OAuthError('invalid_request', {

@@ -7,7 +7,7 @@ import type { Rule } from '../http/contracts.ts';
 import type { ReadOptions } from './plugin-options.ts';
 import type { OAuthProvider } from './provider/options.ts';
 
-/** Returns those rules of `svc check` that apply in this environment, and with this database. */
+/** Returns the rules of `svc check` that apply to this environment and this database. */
 export function rulesOf(
   options: ReadOptions,
   providers: readonly OAuthProvider[],

@@ -158,7 +158,7 @@ export class StoredProviderTokens {
       if (answer !== undefined) return answer;
       if (await this.#ask((records) => records.add(lock, owner, lockMs))) {
         try {
-          // read again, because the previous owner of the lock may have written new tokens
+          // the tokens are read again, because the previous owner of the lock may have written new ones
           const again = await this.#read(key);
           const settled = this.#judge(again?.tokens, minValiditySeconds);
           if (settled !== undefined) return settled;
@@ -225,10 +225,8 @@ export class StoredProviderTokens {
     const text = await this.#ask((records) => records.get(key));
     if (text === undefined) return undefined;
     const read = this.#sealed.read(key, text, this.#deps.clock.nowMs() / 1_000);
-    return read.kind === 'valid'
-      ? // the record is authentic, so #seal() wrote this JSON
-        { text, tokens: JSON.parse(read.payload) as StoredTokens }
-      : undefined;
+    // JSON.parse() does not throw, because #seal() wrote the JSON in an authentic record
+    return read.kind === 'valid' ? { text, tokens: JSON.parse(read.payload) as StoredTokens } : undefined;
   }
 
   #write(key: string, tokens: StoredTokens): Promise<void> {

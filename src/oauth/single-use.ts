@@ -77,8 +77,8 @@ export async function askStore<T>(ask: () => Awaitable<T>): Promise<T> {
   try {
     return await ask();
   } catch (error) {
-    // the application used the database inside a transaction, but not through the transaction's own object; a
-    // retry by the client would fail again
+    // E_DB_NESTED is a bug of the application: inside a transaction, it did not use the transaction's own
+    // object. A retry by the client would fail again.
     if (error instanceof SvcError && error.code === 'E_DB_NESTED') throw error;
     throw new OAuthError('temporarily_unavailable', {
       cause: error,

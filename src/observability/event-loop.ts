@@ -79,7 +79,8 @@ export class EventLoopDelay {
     if (monitor === undefined) return;
     const { count } = monitor;
     const sumNs = count === 0 ? 0 : count * monitor.mean;
-    if (count < this.#count) this.#count = this.#sumNs = 0; // takePercentile() has reset the histogram
+    // the count only falls when takePercentile() has reset the histogram
+    if (count < this.#count) this.#count = this.#sumNs = 0;
     if (count > this.#count)
       this.#meanMs = Math.max(0, (sumNs - this.#sumNs) / (count - this.#count) / NS_PER_MS - RESOLUTION_MS);
     this.#takenMs = nowMs;

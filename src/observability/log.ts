@@ -279,7 +279,7 @@ export class LineQueue {
    */
   flush(): void {
     if (this.#state === 'closed') return;
-    // waits for the batch in the thread pool, which will be written even if the process exits
+    // waits briefly for the batch that the thread pool is writing; it is written even if the process exits
     if (this.#state === 'writing') this.#device!.pause(EXIT_PAUSE_MS);
     this.#writeOut();
   }
@@ -316,7 +316,7 @@ export class LineQueue {
 
   #writeElsewhere(device: LogDevice): void {
     const [bytes, offset, lines] = [this.#batch!, this.#offset, this.#batchLines];
-    this.#batch = undefined; // cleared first, so that flush() does not write this batch again
+    this.#batch = undefined; // `#batch` is cleared first, so that flush() does not write this batch again
     this.#state = 'writing';
     device.write(bytes, offset, (error, written) => {
       if (this.#state !== 'writing') return;

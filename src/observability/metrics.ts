@@ -206,13 +206,14 @@ class SeriesTable {
   #offsetOfNew(given: readonly unknown[]): number {
     if (given.length !== this.labels.length)
       throw new SvcError('E_METRIC_LABELS', [this.#name, this.labels, given.length]);
-    // JavaScript code may pass other types than strings
+    // JavaScript code may pass labels that are not strings
     const labels = given.map((label) => String(label).slice(0, MAX_LABEL_CHARACTERS));
     const known = this.#find(labels);
     if (known !== undefined) return known;
     if (this.#sets.length >= MAX_LABEL_SETS) return this.#offsetOfOther();
     const offset = this.#append(labels);
-    // the cast is safe: #find() has already returned the only series of a table without labels
+    // the cast is safe: `#root` is a Branch if there are labels; without labels, #find() has returned the
+    // only series
     let branch = this.#root as Branch;
     for (const label of labels.slice(0, -1)) {
       const next = (branch.get(label) as Branch | undefined) ?? (new Map() as Branch);
@@ -374,7 +375,7 @@ function refusal(name: string, log: Logger): (error?: unknown) => void {
   };
 }
 
-/* Snapshots of metrics: adds up those of several processes, and writes the Prometheus text format 0.0.4. */
+/* Functions that add up the metrics of several processes, and write the Prometheus text format 0.0.4. */
 
 /** One metric at one moment, as plain data that can be sent to another process. */
 export interface MetricSnapshot {

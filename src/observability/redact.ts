@@ -250,7 +250,7 @@ function scalarJson(value: unknown, budget: Budget): string | undefined {
   return value === null ? 'null' : undefined;
 }
 
-/** Returns the members of an object as log fields, without those that are `undefined`. */
+/** Returns the members of an object as log fields. Leaves out members that are `undefined`. */
 function members(record: object, depth: number, budget: Budget): JsonEntry[] {
   const keys = Object.keys(record);
   const entries: JsonEntry[] = [];

@@ -116,8 +116,9 @@ function responseOf(document: OpenApiDocument): HttpResponse {
   const etag = `"${hash('sha256', bytes, 'base64url').slice(0, 22)}"`;
   return new HttpResponse(bytes, {
     mediaType: JSON_TYPE,
+    // `no-cache` lets clients keep the document, but they must ask before each use whether it has changed
     headers: { ETag: etag, 'Cache-Control': 'no-cache' },
-  }); // `no-cache`: clients keep the document, but ask before each use whether it has changed
+  });
 }
 
 function isServer(value: unknown): boolean {

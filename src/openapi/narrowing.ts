@@ -198,7 +198,8 @@ class Comparison {
     for (const choice of choicesOf(earlier) ?? [withoutNotes(earlier)]) {
       const isTaken = after.some((candidate) => {
         let narrower = 0;
-        // a copy, so that pairs which are compared here without a report are compared again for the report
+        // `seen` is a copy, because this comparison reports nothing: a later one must compare the same pairs
+        // again
         const seen = new Map([...this.#seen].map(([schema, others]) => [schema, new Set(others)]));
         new Comparison(this.#documents, () => narrower++, seen).compare(choice, candidate, path);
         return narrower === 0;

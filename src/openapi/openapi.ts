@@ -246,7 +246,8 @@ class DocumentWriter {
       );
     if (Array.isArray(parameters))
       laid['parameters'] = mergedParameters(operation.parameters ?? [], parameters as readonly Parameter[]);
-    return laid as unknown as Operation; // the author of `meta.openapi` is responsible for its types
+    // the cast may be wrong: the author of `meta.openapi` is responsible for its types
+    return laid as unknown as Operation;
   }
 
   #tags(details: readonly RouteDetail[]): OpenApiDocument['tags'] {
@@ -265,7 +266,7 @@ class DocumentWriter {
     const own = this.#schemas.components(new Set(Object.keys(brought)));
     [...this.#schemas.named.keys()].forEach((key, index) => {
       const renamed = this.#schemas.renamed.get(key);
-      const user = this.#users[index]; // undefined if only a webhook uses the schema
+      const user = this.#users[index]; // `user` is undefined if only a webhook uses the schema
       if (renamed !== undefined && user !== undefined)
         this.#report(
           user,

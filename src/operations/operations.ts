@@ -316,7 +316,7 @@ class RouteSeries implements Tally {
   }
 
   count(status: number, durationMs: number): void {
-    // defined, because it was set together with `#status`
+    // `#slot` is defined, because it was set together with `#status`
     (this.#status === status ? this.#slot! : this.#slotFor(status)).add(1);
     this.#duration.observe(durationMs / 1_000);
   }

@@ -139,7 +139,7 @@ export class SocketHandoff {
     if (sent === undefined) return;
     this.#children.delete(child);
     this.#leaving.set(child, sent);
-    if (this.#isShut) this.close(); // without other children, the waiting connections get a 503
+    if (this.#isShut) this.close(); // close() answers waiting connections with 503 if no other child is left
   }
 
   /** Called when a child confirms that it will read a connection. */
@@ -217,7 +217,8 @@ export class SocketHandoff {
       if (child === undefined) return;
       this.#remove(waiting);
       const id = ++this.#lastId;
-      const sent = this.#children.get(child)!; // defined, because #freest() only returns keys of #children
+      // `sent` is defined, because #freest() only returns keys of #children
+      const sent = this.#children.get(child)!;
       sent.set(id, waiting.socket);
       this.#children.delete(child); // adding the child again makes it the last one in the order
       this.#children.set(child, sent);

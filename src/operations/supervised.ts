@@ -157,8 +157,8 @@ class SupervisedChild {
       case 'socket':
         return this.#onSocket(message.id, socket);
       case 'drain':
-        // first serves all connections that the child has confirmed, because no other process would serve
-        // them
+        // the process ends only after it has served all connections that it confirmed, because no other
+        // process would
         return void this.#taking.then(() => this.#end(message.how));
       case 'snapshot':
         return void sendToParent({ svc: 'snapshot', id: message.id, metrics: this.#app.metrics.snapshot() });
@@ -174,7 +174,7 @@ class SupervisedChild {
   #onSocket(id: number, socket: Socket | undefined): void {
     socket?.pause();
     this.#taking = sendToParent({ svc: 'took', id }).then(() => {
-      // undefined if the client closed the connection before it reached the child
+      // `socket` is undefined if the client closed the connection before it reached the child
       if (socket !== undefined) this.#server!.adopt(socket);
     });
   }

@@ -105,9 +105,10 @@ export class ChildLink implements Child {
       child.once('disconnect', resolve);
     });
     this.ended = new Promise((resolve) => {
+      // without this listener, a child that cannot start would end this process
       child.once('error', () => {
         if (child.pid === undefined) resolve({ status: null, signal: null });
-      }); // without this listener, a child that cannot start would end this process
+      });
       child.once('exit', (status, signal) => {
         if (!child.connected) resolve({ status, signal });
         else void isSilent.then(() => resolve({ status, signal }));
@@ -125,8 +126,9 @@ export class ChildLink implements Child {
 
   listen(onMessage: (message: ToParent) => void): void {
     this.#process.on('message', (message) => {
+      // the cast is safe: the other side of the channel is this package
       if (isOurs(message)) onMessage(message as ToParent);
-    }); // the cast is safe: the other side of the channel is this package
+    });
   }
 
   send(message: ToChild, socket?: Socket, onSent?: () => void): void {
@@ -216,8 +218,9 @@ export function sendToParent(message: ToParent): Promise<void> {
 /** Adds a listener for messages from the parent. */
 export function onParentMessage(onMessage: (message: ToChild, socket: Socket | undefined) => void): void {
   process.on('message', (message, handle) => {
+    // the casts are safe: ChildLink sends only these types, and sockets are its only handles
     if (isOurs(message)) onMessage(message as ToChild, handle as Socket | undefined);
-  }); // the casts are safe: ChildLink sends only these types, and sockets are its only handles
+  });
 }
 
 function isOurs(message: unknown): boolean {

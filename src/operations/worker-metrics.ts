@@ -67,7 +67,7 @@ export class WorkerMetrics {
   }
 
   async #collect(children: readonly Child[]): Promise<Snapshots> {
-    // read before the first await: otherwise a worker that exits meanwhile would be counted twice
+    // `#ended` is read before the first await: otherwise a worker that exits meanwhile would be counted twice
     const ended = this.#ended;
     const lists = await Promise.all(children.map((child) => this.#ask(child)));
     return mergeMetrics([...lists, ended, this.#own.snapshot()]);

@@ -229,7 +229,7 @@ export class Workers {
     const { clock, log, count } = this.#options;
     worker.state = 'ready';
     worker.readyAtMs = clock.monotonicMs();
-    // defined, because a worker gets its address before it becomes ready
+    // `#place` is defined, because a worker gets its address before it becomes ready
     const { address, env } = this.#place!;
     if (!this.#hasServed) log.info('listening', { url: address.url, env, workers: count });
     log.info('worker_ready', { worker: worker.id, pid: worker.child.pid });

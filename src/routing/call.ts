@@ -116,7 +116,7 @@ class RouteCall {
     own: readonly TextInputPlan[] | undefined,
     issues: Issue[] | undefined,
   ): Issue[] | undefined {
-    // the values of inputs become properties of the context
+    // the cast allows this method to add the values of inputs to the context
     const context = this.#context as unknown as Record<string, unknown>;
     if (own !== undefined) {
       for (const input of own) {
@@ -171,10 +171,11 @@ class RouteCall {
     edge: CoreEdge,
   ): Awaitable<HttpResponse> {
     try {
+      // `body` is defined, because only routes with a body call this method
       return edge.answer(
         this.#validated('body', this.#plan.body!.parseJson(value, 'body', isPlainJson), issues),
         this.#req,
-      ); // defined, because only routes with a body call this method
+      );
     } catch (error) {
       return edge.fail(error, this.#req);
     }
@@ -212,7 +213,7 @@ class RouteCall {
   }
 
   #handle(): unknown {
-    // set if the time limit was exceeded while an earlier step waited
+    // `expiry` is set if the time limit was exceeded before the handler was called
     if (this.#req.expiry !== undefined) throw this.#req.expiry;
     const context = this.#context as unknown as Record<string, unknown>;
     const { around, names } = this.#plan;
@@ -262,7 +263,8 @@ class RouteCall {
     return this.#resolution.cleanUp('handler', this.#failure, ignore).then((failure) => {
       this.#failure = failure;
       this.#leaveLater();
-      throw failure!.error; // defined, because cleanUp() returns a failure if it is called with one
+      // `failure` is defined, because cleanUp() returns a failure if it is called with one
+      throw failure!.error;
     });
   }
 
@@ -469,7 +471,7 @@ function replyPlan(spec: RouteSpec, subject: string): ReplyPlan {
 function plainCore(handler: RoutePlan['handler'], edge: CoreEdge): Core {
   return (req) => {
     try {
-      // set if the time limit was exceeded while middleware waited
+      // `expiry` is set if the time limit was exceeded while middleware waited
       if (req.expiry !== undefined) throw req.expiry;
       const context = new RequestContext(req);
       return edge.answer(

@@ -479,7 +479,7 @@ function core(
     ),
   );
   const suggest = env === 'production' ? () => undefined : suggester(routes);
-  // created only if a route has CORS middleware of its own
+  // responses to CORS preflights are only needed if a route has CORS middleware of its own
   const hasPreflights = details.some(({ declared: { use } }) => use.some(({ kind }) => kind === 'cors'));
   const parts = {
     errors,

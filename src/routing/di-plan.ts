@@ -68,7 +68,7 @@ export class DependencyGraph {
     try {
       await resolution.resolve(this.#app.planned);
     } catch (error) {
-      // errors of the clean-ups are ignored, because the first error is thrown
+      // errors of the clean-ups are ignored, because the error of the dependency is thrown
       await resolution.cleanUp('app', { error }, ignore);
       throw error;
     }
@@ -323,7 +323,7 @@ export function surrounded(planned: readonly PlannedDependency[]): {
 } {
   const around: PlannedDependency[][] = [];
   for (const { needs } of planned) {
-    // both values exist, because a dependency comes after all that it needs
+    // `slot` is an index in both lists, because a dependency comes after all dependencies that it needs
     const outer = needs.flatMap((slot) => [...around[slot]!, planned[slot]!]);
     around.push([...new Set(outer)].filter(({ surround }) => surround !== undefined));
   }
@@ -369,7 +369,7 @@ export function calledInside<T>(
   return around.reduce(
     (inner, { slot, surround }) =>
       (context) =>
-        // defined, because `around` only contains dependencies with `surround`
+        // `surround` is defined, because `around` only contains dependencies that have it
         surround!(values[slot], () => inner(context)),
     call,
   );

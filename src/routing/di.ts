@@ -212,11 +212,12 @@ export function viewOfDependency({ source }: Dependency<unknown>): DependencyVie
   return {
     label,
     security,
+    // the cast is safe: provide() only allows a list of texts in `secrets`
     secrets: (spec['secrets'] as ProviderSpec['secrets']) ?? [],
     needs: Object.keys(spec)
       .map((key) => spec[key])
       .filter(Dependency.is),
-  }; // the cast is safe: provide() only allows a list of texts in `secrets`
+  };
 }
 
 /** Returns the function of a dependency, whose code some rules of `svc check` read. */
@@ -324,7 +325,7 @@ const SOURCES = [
 export function readTextInputs(spec: Readonly<Record<string, unknown>>): TextInputPlan[] {
   return SOURCES.flatMap(([key, from]) => {
     const shape = spec[key];
-    // the cast is safe: the type of `spec` only allows shapes
+    // the cast is safe: the types of route specs and provider specs only allow shapes under these keys
     return shape === undefined ? [] : [new TextInputPlan(key, from, planOfShape(shape as InputShape, key))];
   });
 }

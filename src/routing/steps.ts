@@ -195,7 +195,8 @@ function reportPatterns(
   report: (finding: Finding) => void,
 ): void {
   for (const of of plans) {
-    // the cast is safe: without a class, the fields come from a plain object, so `of` is a SchemaPlan
+    // the cast is safe: without a class in `of.schema`, the fields come from a plain object, and `of` is a
+    // SchemaPlan
     const { name, hazards } = of.schema === undefined ? (of as SchemaPlan) : planOf(of.schema);
     for (const { field, message } of hazards) {
       report({

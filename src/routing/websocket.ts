@@ -494,7 +494,7 @@ class HandshakeGuard implements Middleware {
 
   /** Removes and returns what handle() has agreed with the client: the subprotocol and the compression. */
   takeAgreement(req: HttpRequest): Agreement {
-    // defined, because handle() stores an agreement before it calls next()
+    // `agreement` is defined, because handle() stores an agreement before it calls next()
     const agreement = this.#agreements.get(req)!;
     this.#agreements.delete(req); // otherwise the agreement would stay in memory as long as the WebSocket
     return agreement;

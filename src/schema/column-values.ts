@@ -137,9 +137,10 @@ const DECIMAL = /^-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 const EXACT_DIGITS = 15;
 
 function integerOf(value: unknown): unknown {
+  // beyond ±2^53 the result is not a safe integer, so the check of the column refuses it
   return typeof value === 'bigint' || (typeof value === 'string' && WHOLE.test(value))
     ? Number(value)
-    : value; // beyond ±2^53 the result is not a safe integer, so the check refuses it
+    : value;
 }
 
 /**

@@ -297,7 +297,7 @@ export class Members {
     let isMore = false;
     for (const key in object) {
       if (at === count) {
-        isMore = true; // `key` is an unknown member, or a field that was read before
+        isMore = true; // all fields are read, so `key` is an unknown member, or a field that was read before
         break;
       }
       if (key !== members[at]!.key) {
@@ -316,7 +316,7 @@ export class Members {
       at++;
     }
     for (; at < count && !run.isFull; at++) this.#lookUp(at, object, run, values);
-    run.isMore = isMore; // set last, because the checks of nested objects use the same `run`
+    run.isMore = isMore; // `isMore` is set last, because the checks of nested objects use the same `run`
     return values;
   }
 
@@ -464,7 +464,7 @@ export class Plain {
     this.high = constraints.le ?? Number.MAX_VALUE;
     // a text longer than `longest` is not tested here: it goes to the check of its type
     this.pattern = format?.short?.pattern ?? format?.pattern ?? NO_PATTERN;
-    // a copy, because V8 reads a frozen array more slowly
+    // `choices` is a copy, because V8 reads a frozen array more slowly
     this.choices = node.kind === 'literal' ? [...node.values] : [];
   }
 

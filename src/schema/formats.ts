@@ -85,12 +85,13 @@ function uriPattern(): RegExp {
 export const FORMATS: Readonly<Record<FormatName, Format>> = {
   email: {
     words: 'an e-mail address',
+    // the limit is 254, because RFC 5321 §4.5.3.1.3 allows 256 characters, including < and >
     maxLength: 254,
     pattern: EMAIL,
     isWhole: true,
     short: { pattern: SHORT_EMAIL, maxLength: SHORT_LENGTH },
     test: (text) => (text.length <= SHORT_LENGTH ? SHORT_EMAIL : EMAIL).test(text),
-  }, // RFC 5321 §4.5.3.1.3 allows 256 characters, including < and >
+  },
   uuid: { words: 'a UUID', maxLength: 36, pattern: UUID, isWhole: true, test: (text) => UUID.test(text) },
   date: {
     words: 'a date such as 2026-01-31',
@@ -282,7 +283,7 @@ export function hasAtMost(text: string, most: number): boolean {
  * 0.3 / 0.1 is not 3 in binary.
  */
 export function isMultiple(value: number, factor: number): boolean {
-  // the remainder of integers is exact
+  // for integers, the operator % is exact
   if (Number.isInteger(value) && Number.isInteger(factor)) return value % factor === 0;
   const [digits, exponent] = decimal(value),
     [factorDigits, factorExponent] = decimal(factor);

@@ -365,9 +365,10 @@ function constraintsOf(read: Read, owner: string): Constraints {
   const found: Record<string, unknown> = { pattern, format, hazard: pattern && analysePattern(pattern) };
   for (const name of ['minLength', 'maxLength', 'ge', 'le', 'gt', 'lt', 'multipleOf', 'separator', 'unique'])
     found[name] = read[name];
+  // the cast is safe: the option table FILES allows only lists of texts
   found['contentTypes'] = (read['contentTypes'] as readonly string[] | undefined)?.map((type) =>
     type.toLowerCase(),
-  ); // the cast is safe: FILES allows only lists of texts
+  );
   const constraints: Constraints = Object.freeze(defined(found));
   const {
     minLength = 0,

@@ -251,7 +251,9 @@ class Parser {
       case 'P':
       case 'q':
         this.#skip(/^\{[^}]*\}/);
-        return ALL; // a set that is too large may report a hazard that does not exist, but misses none
+        // ALL may contain more characters than the class: a hazard may be reported that does not exist, but
+        // none is missed
+        return ALL;
       case 'c':
         this.#next();
         return rangeSet(0, 31);

@@ -78,7 +78,8 @@ export function fieldsOf<T extends object>(
   shape: T,
   owner = 'a shape',
 ): SchemaPlan<{ -readonly [K in keyof T]: T[K] }> {
-  // the cast is safe: the type of Field() is that of its value
+  // the cast is safe: in TypeScript, a field has the type of its values, so T is the type of the parsed
+  // object
   return new ShapePlan(shape, owner) as unknown as SchemaPlan<{ -readonly [K in keyof T]: T[K] }>;
 }
 
@@ -262,11 +263,12 @@ class Plan implements SchemaPlan<object>, Constructed {
     const result = runCheck<Members>(this.#members, data, undefined);
     if (!result.ok || this.rules === undefined) return result;
     const { values, extras } = result.value;
+    // the instance that construct() returns is only used to run the rules, because `new` makes another one
     const checked = runCheck<object>(
       (input, run) => noteRules(this, construct(this, values, input, extras), run),
       data,
       undefined,
-    ); // this instance is only used to run the rules, because `new` makes another one
+    );
     return checked.ok ? result : checked;
   }
 

@@ -159,7 +159,7 @@ function readMember(member: RowMember, row: Row, run: Run): unknown {
 }
 
 function readColumn(member: Member, raw: unknown, run: Run): unknown {
-  // `true`, because drivers return text without lone surrogates
+  // the second argument is true, because drivers return text without lone surrogates
   return member.plain.accepts(raw, true) ? raw : member.checked(raw, run);
 }
 

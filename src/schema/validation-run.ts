@@ -383,7 +383,7 @@ export const anyCheck: Check = (value, run) => {
     case 'boolean':
       return value;
     case 'object':
-      // the cast is safe: a value whose typeof is "object" is null or an object
+      // the cast is safe: in this case of the switch, a value other than null is an object
       return value === null ? null : anyParts(value as object, run);
     default:
       return run.fail('type', 'must be a JSON value');

@@ -307,7 +307,7 @@ export class TestClient implements AsyncDisposable {
   }
 
   async #close(): Promise<void> {
-    // the call that has started the application already rejects with the error of the start
+    // an error of the start is ignored here, because the call that started the application rejects with it
     await this.#ready?.catch(ignore);
     for (const socket of this.#sockets.keys()) socket.close(CLOSE.goingAway, 'the server stops');
     await this.#lastWords();

@@ -102,7 +102,7 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
         onViolation: (code, reason) => this.#over({ code, reason, wasClean: false }),
       },
     );
-    // copied, because without a network connection the server may reuse the bytes
+    // the bytes are copied, because without a network connection the server may reuse them
     stream.on('data', (chunk: Buffer) => this.#reader.push(Buffer.from(chunk)));
     stream
       .on('error', () => undefined)

@@ -40,9 +40,9 @@ test('svc check reports a method that changes more than another method of the sa
     .patch('/c', { me: Depends(requireScopes('c:write')) }, handler)
     .put('/c', someone, handler);
   assert.deepEqual(found(app, 'SVC203'), [
-    'POST /a: GET of the same path requires a credential, but this method changes more and requires no credential',
-    'DELETE /b/{other}: PUT of the same path requires the role "admin", but this method changes more and accepts every authenticated client',
-    'PUT /c: PATCH of the same path requires the scope "c:write", but this method changes more and accepts every authenticated client',
+    'POST /a: GET of the same path requires a credential, but this method changes more than GET and requires no credential',
+    'DELETE /b/{other}: PUT of the same path requires the role "admin", but this method changes more than PUT and accepts every authenticated client',
+    'PUT /c: PATCH of the same path requires the scope "c:write", but this method changes more than PATCH and accepts every authenticated client',
   ]);
 });
 

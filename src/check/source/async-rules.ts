@@ -41,7 +41,7 @@ function findPipes(sources: Sources, report: ReportNode): void {
     if (![object, call.args[0]!].some((node) => isOfNode(node, module))) continue;
     const name = pathOf(object);
     const around = functionAround(call);
-    // a call at the top level runs in a script, and an error may end a script
+    // a call outside of functions runs in a script, which an error may end
     if (around === undefined) continue;
     const code = module.source.slice(around.start, around.end);
     const target = pathOf(call.args[0]!);
@@ -290,8 +290,8 @@ function nameOf({ parent }: Fn): string | undefined {
 }
 
 /**
- * Whether an expression contains a call of get(), as an expression does that reads a cache: `cache.get(path)
- * ?? readFileSync(path)`.
+ * Whether an expression calls a function named `get`, for example to read a cache: `cache.get(path) ??
+ * readFileSync(path)`.
  */
 function readsCache(node: Node): boolean {
   let found = false;

@@ -216,7 +216,7 @@ function isWrite(call: Call, module: SourceModule): boolean {
     binding?.kind === 'declared' && binding.node.type === 'declarator' ? binding.node.value : undefined;
   if ([...names, ...(value === undefined ? [] : namesIn(value))].some((each) => STORE.test(each)))
     return true;
-  // a name with a capital is a model class, as in `User.create(…)`
+  // a name that begins with a capital letter is a model class, as in `User.create(…)`
   if (names.length === 1 && /^[A-Z]/.test(root)) return binding !== undefined;
   const isKept =
     root === 'this' || (binding?.kind === 'declared' && functionAround(binding.node) === undefined);
@@ -311,7 +311,7 @@ function judgeGet(
   report: ReportNode,
 ): void {
   const text = module.source.slice(handler.start, handler.end);
-  // a handler of several methods may test the method before it changes data
+  // a handler of several HTTP methods may test `method` before it changes data
   if (methodsOf(call).length > 1 && /\bmethod\b/.test(text)) return;
   const change =
     changeIn(handler, module, sources, LINKED.test(path)) ??

@@ -115,7 +115,7 @@ function environmentFiles(sources: Sources): {
     for (const file of filesIn(folder)) {
       found = true;
       for (const [, name] of readText(join(folder, file)).matchAll(/^\s*(?:#\s*)?(?:export\s+)?(\w+)\s*=/gm))
-        names.add(name!); // the pattern always captures a name
+        names.add(name!); // every match of the regular expression above contains a name
     }
   return { names, found };
 }
@@ -206,7 +206,7 @@ function isValidated(node: Node, { source }: SourceModule): boolean {
   if (call !== undefined) return VALIDATES.test(call);
   if (around?.type !== 'declarator' || around.target.type !== 'name') return false;
   const given = new RegExp(`\\b(\\w+)\\(\\s*${around.target.name.replaceAll('$', '\\$')}\\s*[,)]`, 'g');
-  // the pattern always captures a name
+  // every match of the regular expression above contains a name
   return [...source.matchAll(given)].some(([, name]) => VALIDATES.test(name!));
 }
 

@@ -251,7 +251,10 @@ export class Flow {
     names.setKeys(name, this.#keysWithin(node, names));
   }
 
-  /** Returns the paths of request values in a node, and of those with which code looked up its variables. */
+  /**
+   * Returns the paths of the request values in a node. If a variable in the node was looked up with request
+   * values, also returns their paths.
+   */
   #keysWithin(node: Node, names: Names, isOfCalls = false): string[] {
     const found = new Set<string>();
     const add = (keys: readonly string[]): void => keys.forEach((key) => found.add(key));
@@ -364,7 +367,8 @@ export class Flow {
         if (value?.kind === 'outside') this.#onKept({ assign: node, module: this.#module, value });
         if (path === undefined) this.#bind(node.target, value, names);
         else if (node.operator === '=' || value !== undefined) names.set(path, value ?? undefined);
-        if (path?.includes('.') === true && value === undefined && node.operator === '=') names.check(path); // `body.name = clean(body.name)`
+        // `body.name` counts as checked after `body.name = clean(body.name)`
+        if (path?.includes('.') === true && value === undefined && node.operator === '=') names.check(path);
         return;
       }
       case 'choice': {
@@ -426,7 +430,7 @@ export class Flow {
       module: this.#module,
       given: (node) => (node === undefined ? undefined : this.#outside(node, names)),
     });
-    // code ignores the result: analyse the called function only for the calls in it
+    // if the result is not used, #value() is called only to analyse the calls in the called function
     if (!isUsed(call)) this.#value(call, names);
   }
 

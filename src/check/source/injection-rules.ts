@@ -304,7 +304,7 @@ function findHtml(
   const isShown = name === 'html' && isReply(call);
   if (!isHtml && !mayBeHtml && !isSent && !isShown) return;
   const value = given(body);
-  // through a link or form, another site can choose one value, but not the whole input and not the headers
+  // through a link or a form, another site can choose one value, but neither the headers nor the whole input
   if (value === undefined || value.part !== undefined || value.what === 'headers') return;
   if (isSent && !/<[a-z!/]/i.test(value.text)) return;
   report(

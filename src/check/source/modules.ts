@@ -221,13 +221,13 @@ function sourceOf(file: string): Readable {
     // enums and parameter properties become code, so removing types is not enough
     const source = stripTypeScriptTypes(text, { mode: 'transform', sourceMap: true });
     const map = /\/\/# sourceMappingURL=data:application\/json;base64,(\S+)\s*$/.exec(source)?.[1];
+    // JSON.parse() below does not throw, because the source map comes from Node.js and is valid JSON
     return {
       source,
       map:
         map === undefined
           ? undefined
-          : // the source map comes from Node.js and is valid JSON, so JSON.parse() does not throw
-            new SourceMap(JSON.parse(Buffer.from(map, 'base64').toString()) as never),
+          : new SourceMap(JSON.parse(Buffer.from(map, 'base64').toString()) as never),
     };
   } finally {
     process.emitWarning = emitWarning;

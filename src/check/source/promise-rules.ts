@@ -55,7 +55,7 @@ function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0
   if (callee.type === 'member' && isOfPackage(call, callee, module))
     return { name: pathOf(callee) ?? 'the function', isOurs: true };
   const fn = sources.handlers.resolve(callee, module);
-  // in `step('load', async () => …)`, the function `step` need not return a promise
+  // in `const load = wrap(async () => …)`, `load` need not return a promise, although `fn` is asynchronous
   const isCertain =
     fn?.parent?.type !== 'call' && (callee.type !== 'member' || isMethodOf(callee, fn, module));
   return fn !== undefined && isCertain && !takesCallback(call) && givesPromise(fn, sources, depth)
@@ -203,7 +203,7 @@ function isUncaught(value: Node, module: SourceModule, sources: Sources, depth: 
   if (isCaught(value) || NEVER_FAILS.test(calledName(value) ?? '')) return false;
   const path = pathOf(value.callee);
   const [first] = value.args;
-  // a `new Promise((resolve) => …)` without the parameter "reject" never rejects
+  // `new Promise((resolve) => …)` without the parameter "reject" never rejects
   if (value.isNew && path === 'Promise') return first?.type !== 'function' || first.params.length > 1;
   if (/^Promise\.(?:all|race|any)$/.test(path ?? '') && first !== undefined && depth <= 2)
     return allIn(first).some((each) => isUncaught(each, module, sources, depth + 1));

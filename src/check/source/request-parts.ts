@@ -60,7 +60,7 @@ export const QUERIES: RegExp = /^(?:find|get|load|lookup|query|retrieve|select|f
  * text.
  */
 export function memberOf(object: Given, property: string): Given | undefined {
-  // a rest element leaves out the members that the pattern names, so it is not the whole input
+  // a rest element lacks the members that the pattern names, so its value is not the whole input
   if (property === REST) return object.kind === 'outside' ? { ...object, part: undefined } : object;
   if (object.kind === 'members') return object.members?.get(property);
   const made = (what: string, more: Partial<Given> = {}): Given => ({

@@ -378,7 +378,7 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
     const index = called === undefined ? undefined : hashers.get(called);
     const given = index === undefined ? undefined : call.args[index];
     if (given !== undefined && given.type !== 'call' && isTypedPassword(given) && !isSlowLater(call, module))
-      // `called` is defined here: `index` exists only for a function in `hashers`
+      // `called` is defined here: the condition above is false if the called function is unknown
       if (!isHashedAgain(sources.handlers.homeOf(called!)) && !isCompared(call))
         tellHash(call, module, report);
     const isUpdate = call.callee.type === 'member' && call.callee.property === 'update';
@@ -390,9 +390,9 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
         ? call.args.at(meaning === 'crypto.hash' ? 1 : 0)
         : undefined;
     if (text === undefined || isSlowLater(call, module) || isSecretSetting(text, module)) continue;
-    // do not report four kinds of hashes: a hash that replaces its input, because a slow hash probably
-    // follows; a hash of a hash, because the inner call is reported; a hash that is compared at once; a hash
-    // in an object, which may never be stored
+    // Four kinds of hashes are not reported. If a hash replaces its input, a slow hash probably follows. If
+    // the input is a hash, the inner call is reported. A hash that is compared at once, or is in an object,
+    // may never be stored.
     if (replaces(call, text) || isHashOfHash(text, module) || isCompared(call) || isOfObject(call)) continue;
     // do not report a hash that a protocol prescribes, such as HTTP digest authentication
     if (mentions(text, (word) => /nonce|challenge|realm/.test(word))) continue;
@@ -473,7 +473,7 @@ function hashersOf(sources: Sources): Map<Fn, number> {
     const index = fn.params.findIndex(
       (param) =>
         param.type === 'name' &&
-        !PASSWORD.test(bare(param.name)) && // findBareHashes() reports the hash itself
+        !PASSWORD.test(bare(param.name)) && // findBareHashes() already reports this hash
         text !== undefined &&
         mentions(text, (word) => word === bare(param.name)),
     );

@@ -297,7 +297,7 @@ const SETTINGS = /(?:settings?|config\w*|conf|options|preferences|prefs)(?:\.|$)
 
 /** SVC633: whole request bodies that are stored or merged into an object. */
 export function findMerged({ call, module, given: valueOf }: Visit, report: ReportNode): void {
-  // if the route of a handler is not known, a middleware of that route may have validated the body
+  // values without a known route are left out, because a middleware of the route may have validated the body
   const given: Visit['given'] = (node) => {
     const value = isPicked(node) ? undefined : valueOf(node);
     return value?.route === undefined ? undefined : value;

@@ -233,7 +233,8 @@ function findFallbacks(sources: Sources, report: ReportNode): void {
       continue;
     for (const entry of node.target.entries)
       if (entry.type === 'entry' && entry.value?.type === 'assign' && SECRET_VARIABLE.test(entry.key ?? ''))
-        tellFallback(entry.value.value, entry.key!, module, report); // the test above found the key
+        // `entry.key` is set, because SECRET_VARIABLE does not match an empty text
+        tellFallback(entry.value.value, entry.key!, module, report);
   }
 }
 

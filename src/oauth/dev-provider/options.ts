@@ -38,7 +38,7 @@ export interface DevProviderOptions {
   readonly idTokenAlgorithm?: DevAlgorithm | undefined;
   /**
    * The environment. DevProvider refuses `production`. Default: the environment variable SVC_ENV, or
-   * `production` if it is not set, as for applications.
+   * `production` if it is not set. Applications have the same default.
    */
   readonly env?: Env | undefined;
   readonly clock?: Clock | undefined;

@@ -252,7 +252,8 @@ const MAX_GRANTS = 1_000;
 export function keep(grants: Map<string, Grant>, key: string, grant: Grant): void {
   grants.set(key, grant);
   const [oldest] = grants.keys();
-  if (grants.size > MAX_GRANTS) grants.delete(oldest!); // defined, because the map contains the new grant
+  // `oldest` is defined, because the map contains the new grant
+  if (grants.size > MAX_GRANTS) grants.delete(oldest!);
 }
 
 /** Dependencies of a logout request. */

@@ -103,8 +103,8 @@ function needsDiscovery(options: ResolvedProviderOptions): boolean {
 }
 
 /**
- * Returns a text about an endpoint or keys that a login needs but that are missing, both in `options` and in
- * the discovery document `named`. Undefined if nothing is missing.
+ * Returns a message if a login needs an endpoint or keys that are missing. They may come from `options` or
+ * from the metadata in `named`.
  */
 export function missingEndpoint(
   options: ResolvedProviderOptions,

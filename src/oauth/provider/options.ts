@@ -242,7 +242,8 @@ function issuerOf(discoveryUrl: string | undefined): string | undefined {
 function certificates(name: string, file: string): string {
   try {
     const pem = readFileSync(file, 'utf8');
-    // throws if the file has no certificate: TLS would accept the file, and then refuse every connection
+    // throws if the file contains no certificate. TLS would accept such a file, and then refuse every
+    // connection.
     new X509Certificate(pem);
     return pem;
   } catch (error) {

@@ -365,11 +365,11 @@ export function jsonValue(what: string, answer: OutboundAnswer): unknown {
     text = utf8.decode(answer.body);
     JSON.parse(text);
   } catch {
-    // the error is not kept as `cause`, because its message contains the text
+    // the error is not kept as `cause`, because its message contains text of the response
     throw new ProviderFault('provider_error', `${what}_not_json`);
   }
   const value = parseValue(text);
-  // undefined: a name occurs twice, and parsers differ in which of its values they use
+  // `value` is undefined if a name occurs twice, because parsers differ in which of the two values they use
   if (value === undefined) throw new ProviderFault('provider_error', `${what}_ambiguous_json`);
   return value;
 }

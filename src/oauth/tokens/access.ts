@@ -200,8 +200,8 @@ export class ValidAfterGate {
 
   /**
    * Returns whether a token is later than the last revocation of its user. For tokens of this plugin, the
-   * comparison is exact to the microsecond. Other tokens only have whole seconds: those of the second in
-   * which the revocation happened are all refused.
+   * comparison is exact to the microsecond. Other tokens only have whole seconds, so all tokens from the
+   * second of the revocation are refused.
    */
   allows(claims: Claims): Awaitable<boolean> {
     const { sub } = claims;
@@ -213,7 +213,7 @@ export class ValidAfterGate {
 
   /** Caches the time of a user's revocation. Returns the latest time that is known. */
   remember(sub: string, given: number): number {
-    // a look-up that began earlier may finish later, so the later time is kept
+    // two look-ups may finish in reverse order, so the latest time is kept
     const moment = Math.max(given, this.#revocations.get(sub)?.moment ?? 0);
     this.#revocations.delete(sub);
     this.#revocations.set(sub, { moment, deadlineMs: this.#clock.monotonicMs() + TTL_MS });

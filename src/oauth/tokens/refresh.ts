@@ -268,7 +268,7 @@ export class RefreshTokens {
       hashOf(token) === row.currentHash &&
       isLive(row, this.#deps.clock.nowMicros())
     )
-      // checked only for the current token of a valid login, because the answer reveals which scopes were
+      // checked only for the current token of a valid login, because the response reveals which scopes were
       // granted
       this.#assertGranted(row, request);
   }
@@ -336,9 +336,8 @@ export class RefreshTokens {
       if (waitedMs >= DELIVERY_WAIT_MS) break;
       await this.#pause(DELIVERY_POLL_MS);
       row = await this.#living(token.id, request);
-      // another rotation has followed and has cleared `deliveredAt`. The response of the rotation in `found`
-      // was sent at least `holdMs` after its `rotatedAt`, so a request that arrived before that time overlaps
-      // it
+      // Another rotation has cleared `deliveredAt` during the wait. A response is sent at least `holdMs`
+      // after its rotation. So this request arrived before the response to the rotation in `found` was sent.
       if (
         row.generation !== found.generation &&
         request.arrivedAt < (found.rotatedAt ?? 0) + this.#deps.policy.holdMs * 1_000

@@ -52,7 +52,7 @@ const INSERT = `INSERT INTO svc_oauth_login (${LOGIN_COLUMNS}) VALUES (${Object.
 /** Condition that a login is neither revoked nor expired. */
 const LIVE = 'revoked_at IS NULL AND idle_expires_at > ? AND abs_expires_at > ?';
 
-// prev_hash comes before cur_hash, because MySQL and MariaDB evaluate assignments from left to right
+// MySQL and MariaDB evaluate assignments from left to right, so prev_hash must be set before cur_hash changes
 const ROTATE = `UPDATE svc_oauth_login
    SET gen = gen + 1, prev_hash = cur_hash, cur_hash = ?, rotated_at = ?, delivered_at = NULL, last_used_at = ?,
        idle_expires_at = CASE WHEN abs_expires_at < ? THEN abs_expires_at ELSE ? END
@@ -231,7 +231,7 @@ export class SqlTokenStore implements TokenStore {
 }
 
 function loginOf(found: Row): LoginRow {
-  // the row has the columns of LOGIN_COLUMNS
+  // the cast is safe: the row has all columns in LOGIN_COLUMNS
   const row = Object.fromEntries(
     Object.entries(COLUMNS).map(([name, column]) => [name, found[column]]),
   ) as unknown as LoginRecord;
@@ -322,7 +322,8 @@ function sessionsOfMySql(): readonly string[] {
 function tablesOfMySql(): readonly string[] {
   const ascii = 'CHARACTER SET ascii COLLATE ascii_bin';
   const exact = 'CHARACTER SET utf8mb4 COLLATE utf8mb4_bin';
-  // bytes, because text collations ignore trailing spaces; MySQL 5.6 limits keys to 767 bytes
+  // Users are stored as bytes, because text collations ignore trailing spaces. MySQL 5.6 limits keys to 767
+  // bytes.
   const subject = 'VARBINARY(767)';
   return [
     `CREATE TABLE svc_oauth_login (

@@ -98,7 +98,7 @@ export async function unwrap<R extends Success<number, unknown> | Failure<number
 ): Promise<Extract<R, { readonly ok: true }>['data']> {
   const settled: Success<number, unknown> | Failure<number, unknown> = await result;
   if (!settled.ok) throw new HttpError(settled);
-  // the cast is safe: `ok` is true, so the result is a success
+  // the cast is safe: a failure was thrown above, so `settled` is a success
   return settled.data as Extract<R, { readonly ok: true }>['data'];
 }
 
@@ -140,7 +140,8 @@ async function* linesOf(response: Response): AsyncGenerator<string, void, undefi
       rest += done ? decoder.decode() : decoder.decode(value, { stream: true });
       const isOpen = !done && rest.endsWith('\r'); // the line feed of a CRLF may be in the next chunk
       const lines = (isOpen ? rest.slice(0, -1) : rest).split(/\r\n|\r|\n/);
-      rest = lines.pop()! + (isOpen ? '\r' : ''); // defined, because split() returns at least one item
+      // `lines` is not empty, because split() returns at least one item
+      rest = lines.pop()! + (isOpen ? '\r' : '');
       yield* lines;
       if (done) return;
       if (rest.length > MOST_CHARACTERS) throw new UnexpectedResponse(response, 'a line of more than 16 MiB');
@@ -265,8 +266,8 @@ function textOf(value: unknown): string {
 }
 
 /**
- * Returns the credentials of the first security alternative for which the caller has given all. If there is
- * none, returns those that the caller has given for the last alternative.
+ * Returns the credentials of the first security alternative for which the caller has given all credentials.
+ * If no alternative is complete, returns the given credentials of the last one.
  */
 async function credentialsOf(
   { security = [] }: Operation,

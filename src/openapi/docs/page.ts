@@ -113,7 +113,7 @@ export class DocsPage {
 function withToken(req: HttpRequest, response: HttpResponse): ReturnType<Next> {
   const token = csrfTokenIfAny(req);
   if (token !== undefined) response.headers.set(TOKEN_FIELD, token);
-  // an empty stream has no Content-Length, which would need the rendered page
+  // the body is an empty stream, because a Content-Length would require rendering the page
   response.body = [];
   return COMPRESSION.handle(req, () => response);
 }

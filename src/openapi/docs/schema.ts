@@ -305,9 +305,10 @@ function rangesOf(given: JsonObject): Content[] {
     if (isBytes && least === 'minLength') return [span(from, to, sizeOf)];
     return [`${span(from, to, grouped)} ${(to ?? from) === 1 ? one : many}`];
   });
+  // the bounds of safe integers, ±(2^53 - 1), are not shown
   const [least, most] = [given['minimum'], given['maximum']].map((bound) =>
     typeof bound === 'number' && Math.abs(bound) >= Number.MAX_SAFE_INTEGER ? undefined : bound,
-  ); // the bounds of safe integers, ±(2^53 - 1), are not shown
+  );
   const bounds =
     typeof least === 'number' && typeof most === 'number'
       ? [`${grouped(least)} … ${grouped(most)}`]
@@ -343,7 +344,7 @@ function sizeOf(bytes: unknown): string {
   return `${bytes} ${bytes === 1 ? 'byte' : 'bytes'}`;
 }
 
-// created on first use, because creating an Intl formatter takes longer than loading this module
+// `groups` is created on first use, because creating an Intl formatter takes longer than loading this module
 let groups: Intl.NumberFormat | undefined;
 
 /** Returns a number with grouped digits: 1,000,000. */

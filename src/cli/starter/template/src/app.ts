@@ -44,7 +44,8 @@ export const app = new Svc({
   },
 });
 
-// SVC_DATABASE_URL, or DATABASE_URL of the platform. In production, run "npm run migrate" before the start.
+// The URL comes from SVC_DATABASE_URL, or from DATABASE_URL, which hosting platforms set. In production, run
+// "npm run migrate" before the start.
 const databaseUrl = app.config.get('databaseUrl', process.env['DATABASE_URL'] ?? 'sqlite:./data.db');
 app.register(new DatabasePlugin(databaseUrl, { migrationDirectory: folder('migrations') }));
 const [login, providers] = await addLogin(app);
@@ -54,13 +55,13 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 app.use(new SecurityHeadersMiddleware({ contentSecurityPolicy: policy }));
 app.use(new RateLimitMiddleware({ perMinute: 300 }));
 app.use(new SessionMiddleware());
-// no CSRF check: other sites cannot send an API token
+// paths below /api need no CSRF check, because other sites cannot send an API token
 app.use(new CSRFMiddleware({ exempt: ['/api/{rest:path}'] }));
 app.mountStatic('/public', folder('public'));
 
 // Clients of the API get errors as JSON (RFC 9457), browsers get a page.
 app.exceptionHandler(HTTPException, async (error, req) => {
-  // true for a form of a page whose session has ended, for example by a logout in another window
+  // true if the session of the page with the form has ended, for example by a logout in another window
   const isStale = error.code === 'csrf_failed' && req.headers['sec-fetch-site'] === 'same-origin';
   if (req.method === 'POST' && req.path === '/' && (error instanceof Unauthorized || isStale)) {
     const draft = Buffer.from((await req.form()).get('text')?.slice(0, 500) ?? '').toString('base64url');
@@ -105,7 +106,7 @@ const person = provide({ token: Depends(token) }, ({ token: { sub, sid, name = s
 const roomOf = (person: string): string => hash('sha256', person);
 const announce = (person: string): void => app.rooms.broadcast(roomOf(person), 'changed');
 
-// The JSON interface
+// The JSON API
 app.get(
   '/api/notes',
   {
@@ -192,7 +193,7 @@ app.post('/token', { me: Depends(person), store: Depends(notes), ...PAGE }, asyn
   const token = createToken(me.id, app.config.get('authSecret', ''), {
     type: 'at+jwt', // the type of login tokens: BearerAuth() accepts no other
     expiresInSeconds: 3_600,
-    // the time of issue: a logout revokes earlier tokens
+    // the time of issue, because a logout revokes all tokens that were issued earlier
     claims: { scopes: SCOPES, iat_us: app.clock.nowMicros() },
     clock: app.clock,
   });
@@ -202,7 +203,8 @@ app.post('/token', { me: Depends(person), store: Depends(notes), ...PAGE }, asyn
 app.post('/logout', { me: Depends(person), ...PAGE }, async ({ me }) => {
   await login?.revokeAll(me.id); // ends the sessions in every browser, and revokes the tokens of programs
   announce(me.id);
-  return new RedirectResponse('/oauth/logout', { status: 307 }); // also ends the session at the provider
+  // /oauth/logout also ends the session at the provider
+  return new RedirectResponse('/oauth/logout', { status: 307 });
 });
 
 app

@@ -34,7 +34,7 @@ export async function addLogin(app: Svc): Promise<[OAuthPlugin | undefined, read
     postLogoutRedirectUris: urls('/'),
     mode: 'cookie',
     accessTtlSeconds: 86_400,
-    enforceValidAfter: true, // revokeAll() also revokes access tokens
+    enforceValidAfter: true, // with this option, revokeAll() also revokes access tokens
     scopes: SCOPES,
     // tests log in more often than the limits allow
     limits: app.env === 'test' ? { login: false, callback: false } : {},

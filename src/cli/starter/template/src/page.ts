@@ -86,7 +86,7 @@ export function notesPage(req: HttpRequest, title: string, shown: Shown): HTMLRe
   const { name, items, total, page, providers, linked, token } = shown;
   const csrf = new Html(csrfField(req));
   const call = token && `curl -H 'Authorization: Bearer ${token}' ${req.scheme}://${req.host}/api/notes`;
-  // a note that was sent after a logout, kept for the next login
+  // a note that the user sent after a logout; a cookie keeps it until the next login
   const draft = Buffer.from(req.cookies['draft'] ?? '', 'base64url').toString();
   return documentOf(
     title,
