@@ -5,6 +5,7 @@
 import { calledName, entryOf, functionAround, pathOf } from './nodes.ts';
 import { meaningOfCall, writtenOf } from './sources.ts';
 import { OWN } from './values.ts';
+import { nameOfCallback } from './words.ts';
 import type { Visit } from './flow.ts';
 import type { Call, Node } from './nodes.ts';
 import type { ReportNode } from './sources.ts';
@@ -59,7 +60,7 @@ function findSql({ call, module, given }: Visit, name: string | undefined, repor
   const text =
     statement.type === 'object' ? (entryOf(statement, 'text') ?? entryOf(statement, 'sql')) : statement;
   const value = given(text);
-  if (value === undefined) return;
+  if (value === undefined || isForwarded(call)) return;
   if (!SQL.test(value.text) && !NEVER_OTHERWISE.test(name)) return;
   report(
     'SVC601',
@@ -67,6 +68,15 @@ function findSql({ call, module, given }: Visit, name: string | undefined, repor
     text!,
     `the SQL statement is written with ${value.what}, so a client can change the statement`,
   );
+}
+
+/**
+ * Whether a function with the name of a database method hands its parameter on: `const query = (text) =>
+ * pool.query(text)`. The rule reports the calls of that function.
+ */
+function isForwarded(call: Call): boolean {
+  const fn = functionAround(call);
+  return call.args[0]?.type === 'name' && fn !== undefined && RUNS_SQL.test(nameOfCallback(fn) ?? '');
 }
 
 const SHELL = /^child_process\.(?:exec|execSync)$/;

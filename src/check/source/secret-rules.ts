@@ -369,6 +369,8 @@ function usesBetterChance(call: Call, module: SourceModule): boolean {
 
 // -- SVC623: passwords with a fast hash --
 
+/** Words of protocols that prescribe a hash, and of messages that a hash with a password authenticates. */
+const OF_PROTOCOL = /nonce|challenge|realm|^(?:message|command|payload|timestamp|now|time)$/;
 const PASSWORD = /(?:^|[a-z])?(?:password|passwd|pwd|passphrase|passcode)$/;
 
 function findBareHashes(sources: Sources, report: ReportNode): void {
@@ -395,7 +397,7 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
     // already a hash, whose own call is reported; or if the digest is compared at once
     if (replaces(call, text) || isHashOfHash(text, module) || isCompared(call) || isOfObject(call)) continue;
     // the protocol prescribes this hash, for example HTTP digest authentication
-    if (mentions(text, (word) => /nonce|challenge|realm/.test(word))) continue;
+    if (mentions(text, (word) => OF_PROTOCOL.test(word))) continue;
     const isOfHelper = /^(?:md5|sha1|sha256)$/.test(meaning);
     // a member such as `user.password` may be a stored hash
     if (isOfHelper && text.type === 'member' && !isTypedPassword(text)) continue;

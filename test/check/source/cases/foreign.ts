@@ -227,4 +227,18 @@ function showPage(request, show) {
 }
 app.post('/pay', (req, res) => res.json(req.params.kind === KIND.TOKEN));
 `,
+  'paths that cannot leave their folder': `
+app.get('/a', (req, res) => res.sendFile(ROOT + path.normalize('/' + req.query.name)));
+app.get('/b', (req, res) => res.sendFile(path.join(ROOT, path.resolve('/', req.query.name))));
+app.get('/c', (req, res) => res.sendFile(path.resolve('/', req.query.name))); // SVC606
+`,
+  'a function that hands its statement on': `
+const query = async (text, values) => await pool.query(text, values);
+export const db = { query };
+app.get('/a', async (req, res) => res.json(await db.query('select * from a where id = ' + req.query.id))); // SVC601
+`,
+  'messages that a password authenticates': `
+import { createHash } from 'node:crypto';
+export const code = (message, password) => createHash('sha256').update(message + password).digest('hex');
+`,
 };
