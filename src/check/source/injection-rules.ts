@@ -21,6 +21,9 @@ const RUNS_SQL =
 const NEVER_OTHERWISE =
   /^(?:fetchAll|fetchOne|fetchArrays|\$queryRawUnsafe|\$executeRawUnsafe|whereRaw|orderByRaw|havingRaw)$/;
 
+/** Names of functions of a project that run the SQL of their parameter. */
+const FORWARDS = /^(?:query|execute|runQuery|executeQuery|runSql|executeSql)$/;
+
 /** Whether a text begins with a part that the program sets and that limits where a redirect can lead. */
 function isAnchored({ lead }: Given): boolean {
   return (
@@ -53,8 +56,7 @@ function findSql({ call, module, given }: Visit, name: string | undefined, repor
     name === undefined ||
     statement === undefined ||
     call.isNew ||
-    call.callee.type !== 'member' ||
-    !RUNS_SQL.test(name)
+    !(call.callee.type === 'member' ? RUNS_SQL : FORWARDS).test(name)
   )
     return;
   const text =
@@ -75,8 +77,11 @@ function findSql({ call, module, given }: Visit, name: string | undefined, repor
  * pool.query(text)`. The rule reports the calls of that function.
  */
 function isForwarded(call: Call): boolean {
-  const fn = functionAround(call);
-  return call.args[0]?.type === 'name' && fn !== undefined && RUNS_SQL.test(nameOfCallback(fn) ?? '');
+  const statement = pathOf(call.args[0]!);
+  for (let fn = functionAround(call); fn !== undefined; fn = functionAround(fn))
+    if (FORWARDS.test(nameOfCallback(fn) ?? '') && fn.params.some((param) => pathOf(param) === statement))
+      return true;
+  return false;
 }
 
 const SHELL = /^child_process\.(?:exec|execSync)$/;

@@ -445,6 +445,7 @@ function isSlowLater(call: Call, module: SourceModule): boolean {
   const fn = functionAround(call);
   if (isHashedAgain(module)) return true;
   if (fn === undefined) return false;
+  if (/cache/i.test(nameOfCallback(fn) ?? '')) return true; // the key of a cache lives in memory only
   let repeats = false;
   walk(fn, (node) => {
     if (node.type === 'loop' && /\bcreateHash\(/.test(module.source.slice(node.start, node.end)))

@@ -235,10 +235,18 @@ app.get('/c', (req, res) => res.sendFile(path.resolve('/', req.query.name))); //
   'a function that hands its statement on': `
 const query = async (text, values) => await pool.query(text, values);
 export const db = { query };
+const execute = (sql, values) => new Promise((done) => pool.get((error, link) => link.query(sql, values, done)));
+app.get('/b', async (req, res) => res.json(await execute("select * from a where name = '" + req.query.b + "'"))); // SVC601
 app.get('/a', async (req, res) => res.json(await db.query('select * from a where id = ' + req.query.id))); // SVC601
 `,
   'messages that a password authenticates': `
 import { createHash } from 'node:crypto';
 export const code = (message, password) => createHash('sha256').update(message + password).digest('hex');
+`,
+  'tokens that a package of the organisation verifies, and keys of a cache': `
+import { createHash } from 'node:crypto';
+import { decodeToken } from '@acme/tokens';
+export const who = (token) => decodeToken(token).account;
+export const cacheKeyOf = (name, password) => name + createHash('sha256').update(password).digest('hex');
 `,
 };
