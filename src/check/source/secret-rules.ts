@@ -77,8 +77,9 @@ function plain(node: Node): Node {
  * side clearly is a secret, a parameter with the name of a secret counts as a value from a client.
  */
 function isSecretOfServer(held: Node, sent: Node, module: SourceModule): boolean {
-  // a state of an OAuth login can be used only once, so timing reveals nothing of use
-  if ([held, sent].some((side) => wordOf(side).startsWith('state'))) return false;
+  // a state of an OAuth login can be used only once, and a challenge is public
+  if ([held, sent].some((side) => wordOf(side).startsWith('state') || /challenge/i.test(pathOf(side) ?? '')))
+    return false;
   const isSent = isFromClient(sent, module);
   if (!isSent && !isSecretParameter(sent, module)) return false;
   return !isFromClient(held, module) && isHeld(held, module, isSent);

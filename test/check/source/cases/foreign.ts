@@ -249,4 +249,10 @@ import { decodeToken } from '@acme/tokens';
 export const who = (token) => decodeToken(token).account;
 export const cacheKeyOf = (name, password) => name + createHash('sha256').update(password).digest('hex');
 `,
+  'code that runs in development only': `
+if (config.dev) app.post('/files', (req, res) => fs.writeFile(req.body.file, '', () => res.end()));
+if (process.env.NODE_ENV !== 'production') app.get('/a', (req, res) => res.sendFile(ROOT + req.query.name));
+else app.get('/a', (req, res) => res.sendFile(ROOT + req.query.name)); // SVC606
+app.get('/challenges/:token', (req, res) => res.json(config.challenge.token === req.params.token));
+`,
 };
