@@ -255,6 +255,12 @@ function isReply({ callee }: Call): boolean {
 const ASKS =
   /^(?:fetch|undici\.(?:fetch|request)|https?\.(?:get|request)|got(?:\.\w+)?|axios(?:\.(?:get|post|put|patch|delete|head|request))?|node-fetch|superagent\.\w+|needle(?:\.\w+)?)$/;
 
+/**
+ * Names of addresses that a client may choose: an administrator sets the address of a service, and Slack signs
+ * the request that contains its `response_url`.
+ */
+const OF_SETTINGS = /base|endpoint|server|service|registr|instance|api_?ur[il]|response_?url$/i;
+
 /** SVC607: client input in addresses that the server requests. */
 function findAddresses({ call, module, given }: Visit, meaning: string, report: ReportNode): void {
   const [address] = call.args;
@@ -264,8 +270,7 @@ function findAddresses({ call, module, given }: Visit, meaning: string, report: 
       ? (entryOf(address, 'url') ?? entryOf(address, 'host') ?? entryOf(address, 'hostname'))
       : address;
   const value = given(target);
-  // Slack signs the request that contains its response_url
-  if (value === undefined || hasHost(value) || hasAgent(call) || /response_?url$/i.test(value.what)) return;
+  if (value === undefined || hasHost(value) || hasAgent(call) || OF_SETTINGS.test(value.what)) return;
   report(
     'SVC607',
     module,
@@ -289,6 +294,9 @@ function hasHost({ lead }: Given): boolean {
   return lead.startsWith('/') || lead.startsWith(OWN) || /^[a-z][a-z\d+.-]*:\/\/[^/]+[/?#]/i.test(lead);
 }
 
+/** All headers, and the headers that proxies set. */
+const OF_PROXIES = /^headers?(?:$|\.(?:x-real-ip|x-forwarded|forwarded|cf-))/;
+
 /** SVC608: client input in HTML. */
 function findHtml(
   { call, module, given }: Visit,
@@ -308,7 +316,7 @@ function findHtml(
   if (!isHtml && !mayBeHtml && !isSent && !isShown) return;
   const value = given(body);
   // another site can choose one value through a link or form, but not the whole input and not the headers
-  if (value === undefined || value.part !== undefined || value.what === 'headers') return;
+  if (value === undefined || value.part !== undefined || OF_PROXIES.test(value.what)) return;
   if (isSent && !/<[a-z!/]/i.test(value.text)) return;
   report(
     'SVC608',

@@ -255,4 +255,9 @@ if (process.env.NODE_ENV !== 'production') app.get('/a', (req, res) => res.sendF
 else app.get('/a', (req, res) => res.sendFile(ROOT + req.query.name)); // SVC606
 app.get('/challenges/:token', (req, res) => res.json(config.challenge.token === req.params.token));
 `,
+  'addresses of services that an administrator sets, and headers of proxies': `
+app.post('/models', async (req, res) => res.json(await (await fetch(req.body.basePath + '/models', { signal })).json()));
+app.post('/page', async (req, res) => res.json(await (await fetch(req.body.page, { signal })).json())); // SVC607
+app.use((req, res) => res.status(403).send('<b>' + req.headers['x-real-ip'] + '</b>'));
+`,
 };
