@@ -36,6 +36,7 @@ import {
   literalTextOf,
   Names,
   outsideOf,
+  passedBy,
   requestByName,
   OWN,
   returnsOf,
@@ -549,10 +550,8 @@ export class Flow {
       const [relative] = path === 'URL' && args.length > 1 ? args : [];
       if (relative !== undefined && /^\.{0,2}\/?[\w-]/.test(leadOf(relative))) return undefined;
       const values = args.map((arg) => outsideOf(this.#value(arg, names)));
-      const value = values.find((each) => each !== undefined);
-      if (value?.kind !== 'outside') return undefined;
       const texts = args.map((arg, at) => values[at]?.text ?? literalTextOf(arg, this.#module));
-      return { ...value, part: path === 'JSON.parse' ? value.part : undefined, text: texts.join('/') };
+      return passedBy(path, values, texts);
     }
     const fn = this.#handlers.resolve(callee, this.#module);
     if (fn === undefined || fn.isGenerator) return undefined;
@@ -578,8 +577,10 @@ export class Flow {
     if (index === -1) return undefined;
     const known = (at: number): string => values[at]?.text ?? literalTextOf(node.values[at], this.#module);
     const text = node.texts.map((part, at) => (at === 0 ? part : `${known(at - 1)} ${part}`)).join(' ');
-    const lead = node.texts.slice(0, index + 1).join(OWN) + values[index]!.lead;
-    return { ...values[index]!, part: undefined, lead, text };
+    const before = node.texts.slice(0, index + 1).join(OWN);
+    const value = values[index]!;
+    if (before !== '' && value.isRooted === true) return undefined;
+    return { ...value, part: undefined, lead: before + value.lead, text };
   }
 
   #binary({ operator, left, right }: Extract<Node, { type: 'binary' }>, names: Names): Given | undefined {
@@ -588,7 +589,7 @@ export class Flow {
     if (operator !== '+') return undefined;
     const [before, after] = [this.#outside(left, names), this.#outside(right, names)];
     const given = before ?? after;
-    if (given === undefined) return undefined;
+    if (given === undefined || (before === undefined && given.isRooted === true)) return undefined;
     const text = `${before?.text ?? literalTextOf(left, this.#module)} ${after?.text ?? literalTextOf(right, this.#module)}`;
     const lead = before?.lead ?? leadOf(left);
     return { ...given, part: undefined, lead, text };

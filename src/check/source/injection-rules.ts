@@ -5,6 +5,7 @@
 import { calledName, entryOf, functionAround, pathOf } from './nodes.ts';
 import { meaningOfCall, writtenOf } from './sources.ts';
 import { OWN } from './values.ts';
+import { nameOfCallback } from './words.ts';
 import type { Visit } from './flow.ts';
 import type { Call, Node } from './nodes.ts';
 import type { ReportNode } from './sources.ts';
@@ -20,6 +21,9 @@ const RUNS_SQL =
   /^(?:fetchAll|fetchOne|fetchArrays|executeMany|script|\$queryRawUnsafe|\$executeRawUnsafe|unsafe|execute|query|raw|exec|prepare|run|all|get|each|scalar|stream|multi|none|one|many|any|oneOrNone|manyOrNone|whereRaw|orderByRaw|havingRaw)$/;
 const NEVER_OTHERWISE =
   /^(?:fetchAll|fetchOne|fetchArrays|\$queryRawUnsafe|\$executeRawUnsafe|whereRaw|orderByRaw|havingRaw)$/;
+
+/** Names of functions of a project that run the SQL of their parameter. */
+const FORWARDS = /^(?:query|execute|runQuery|executeQuery|runSql|executeSql)$/;
 
 /**
  * Whether the application sets the beginning of a redirect target, so that the client cannot choose the site.
@@ -55,14 +59,13 @@ function findSql({ call, module, given }: Visit, name: string | undefined, repor
     name === undefined ||
     statement === undefined ||
     call.isNew ||
-    call.callee.type !== 'member' ||
-    !RUNS_SQL.test(name)
+    !(call.callee.type === 'member' ? RUNS_SQL : FORWARDS).test(name)
   )
     return;
   const text =
     statement.type === 'object' ? (entryOf(statement, 'text') ?? entryOf(statement, 'sql')) : statement;
   const value = given(text);
-  if (value === undefined) return;
+  if (value === undefined || isForwarded(call)) return;
   if (!SQL.test(value.text) && !NEVER_OTHERWISE.test(name)) return;
   report(
     'SVC601',
@@ -70,6 +73,18 @@ function findSql({ call, module, given }: Visit, name: string | undefined, repor
     text!,
     `the SQL statement is written with ${value.what}, so a client can change the statement`,
   );
+}
+
+/**
+ * Whether a function with the name of a database method hands its parameter on: `const query = (text) =>
+ * pool.query(text)`. The rule reports the calls of that function.
+ */
+function isForwarded(call: Call): boolean {
+  const statement = pathOf(call.args[0]!);
+  for (let fn = functionAround(call); fn !== undefined; fn = functionAround(fn))
+    if (FORWARDS.test(nameOfCallback(fn) ?? '') && fn.params.some((param) => pathOf(param) === statement))
+      return true;
+  return false;
 }
 
 const SHELL = /^child_process\.(?:exec|execSync)$/;
@@ -250,6 +265,12 @@ function isReply({ callee }: Call): boolean {
 const ASKS =
   /^(?:fetch|undici\.(?:fetch|request)|https?\.(?:get|request)|got(?:\.\w+)?|axios(?:\.(?:get|post|put|patch|delete|head|request))?|node-fetch|superagent\.\w+|needle(?:\.\w+)?)$/;
 
+/**
+ * Names of addresses that a client may choose: an administrator sets the address of a service, and Slack signs
+ * the request that contains its `response_url`.
+ */
+const OF_SETTINGS = /base|endpoint|server|service|registr|instance|api_?ur[il]|response_?url$/i;
+
 /** SVC607: client input in addresses that the server requests. */
 function findAddresses({ call, module, given }: Visit, meaning: string, report: ReportNode): void {
   const [address] = call.args;
@@ -259,8 +280,7 @@ function findAddresses({ call, module, given }: Visit, meaning: string, report: 
       ? (entryOf(address, 'url') ?? entryOf(address, 'host') ?? entryOf(address, 'hostname'))
       : address;
   const value = given(target);
-  // no finding for the `response_url` of Slack, because Slack signs the request that contains it
-  if (value === undefined || hasHost(value) || hasAgent(call) || /response_?url$/i.test(value.what)) return;
+  if (value === undefined || hasHost(value) || hasAgent(call) || OF_SETTINGS.test(value.what)) return;
   report(
     'SVC607',
     module,
@@ -286,6 +306,9 @@ function hasHost({ lead }: Given): boolean {
   return lead.startsWith('/') || lead.startsWith(OWN) || /^[a-z][a-z\d+.-]*:\/\/[^/]+[/?#]/i.test(lead);
 }
 
+/** All headers, and the headers that proxies set. */
+const OF_PROXIES = /^headers?(?:$|\.(?:x-real-ip|x-forwarded|forwarded|cf-))/;
+
 /** SVC608: client input in HTML. */
 function findHtml(
   { call, module, given }: Visit,
@@ -305,7 +328,7 @@ function findHtml(
   if (!isHtml && !mayBeHtml && !isSent && !isShown) return;
   const value = given(body);
   // through a link or a form, another site can choose one value, but neither the headers nor the whole input
-  if (value === undefined || value.part !== undefined || value.what === 'headers') return;
+  if (value === undefined || value.part !== undefined || OF_PROXIES.test(value.what)) return;
   if (isSent && !/<[a-z!/]/i.test(value.text)) return;
   report(
     'SVC608',

@@ -77,8 +77,9 @@ function plain(node: Node): Node {
  * named like a secret counts as sent, if the name of `held` is unambiguous.
  */
 function isSecretOfServer(held: Node, sent: Node, module: SourceModule): boolean {
-  // the `state` of an OAuth login is used only once, so its timing does not help an attacker
-  if ([held, sent].some((side) => wordOf(side).startsWith('state'))) return false;
+  // the `state` of an OAuth login is used only once, and a challenge is public, so their timing does not help
+  if ([held, sent].some((side) => wordOf(side).startsWith('state') || /challenge/i.test(pathOf(side) ?? '')))
+    return false;
   const isSent = isFromClient(sent, module);
   if (!isSent && !isSecretParameter(sent, module)) return false;
   return !isFromClient(held, module) && isHeld(held, module, isSent);
@@ -368,6 +369,8 @@ function usesBetterChance(call: Call, module: SourceModule): boolean {
 
 // -- SVC623: passwords with a fast hash --
 
+/** Words of protocols that prescribe a hash, and of messages that a hash with a password authenticates. */
+const OF_PROTOCOL = /nonce|challenge|realm|^(?:message|command|payload|timestamp|now|time)$/;
 const PASSWORD = /(?:^|[a-z])?(?:password|passwd|pwd|passphrase|passcode)$/;
 
 function findBareHashes(sources: Sources, report: ReportNode): void {
@@ -395,7 +398,7 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
     // may never be stored.
     if (replaces(call, text) || isHashOfHash(text, module) || isCompared(call) || isOfObject(call)) continue;
     // do not report a hash that a protocol prescribes, such as HTTP digest authentication
-    if (mentions(text, (word) => /nonce|challenge|realm/.test(word))) continue;
+    if (mentions(text, (word) => OF_PROTOCOL.test(word))) continue;
     const isOfHelper = /^(?:md5|sha1|sha256)$/.test(meaning);
     // do not report a member such as `user.password`, which may be a stored hash
     if (isOfHelper && text.type === 'member' && !isTypedPassword(text)) continue;
@@ -444,6 +447,7 @@ function isSlowLater(call: Call, module: SourceModule): boolean {
   const fn = functionAround(call);
   if (isHashedAgain(module)) return true;
   if (fn === undefined) return false;
+  if (/cache/i.test(nameOfCallback(fn) ?? '')) return true; // the key of a cache lives in memory only
   let repeats = false;
   walk(fn, (node) => {
     if (node.type === 'loop' && /\bcreateHash\(/.test(module.source.slice(node.start, node.end)))

@@ -14,7 +14,7 @@ export function findUnverified(sources: Sources, report: ReportNode): void {
     const meaning = meaningOfCall(call, module);
     const isDecoder =
       isOfPackage(call, module) &&
-      /^(?:jsonwebtoken|jwt|jose)\.(?:decode|decodeJwt|UnsecuredJWT\.decode)$|(?:^|\.)(?:decodeJwt|jwtDecode|jwt_decode|decodeToken)$/.test(
+      /^(?:jsonwebtoken|jwt|jose)\.(?:decode|decodeJwt|UnsecuredJWT\.decode)$|(?:^|\.)(?:decodeJwt|jwtDecode|jwt_decode)$/.test(
         meaning,
       ) &&
       sources.handlers.resolve(call.callee, module) === undefined;
@@ -36,7 +36,7 @@ export function findUnverified(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Whether a call runs a function of a package. `this.tokens.decodeToken()` runs a method of the project. */
+/** Whether a call runs a function of a package. `this.jwt.decodeJwt()` runs a method of the project. */
 function isOfPackage({ callee }: Call, module: SourceModule): boolean {
   const [root] = (pathOf(callee) ?? '').split('.') as [string];
   const kind = module.lookup(root, callee)?.kind;

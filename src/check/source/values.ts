@@ -31,6 +31,8 @@ export interface Given {
    * with one of these if the value ends the expression.
    */
   readonly text: string;
+  /** True for a path that `normalize('/' + name)` returns: it holds no `..`. */
+  readonly isRooted?: boolean;
   /** Members of an object that the program created, by name. */
   readonly members?: ReadonlyMap<string, Given> | undefined;
 }
@@ -152,6 +154,24 @@ export function outsideOf(value: Given | undefined): Given | undefined {
   if (value?.kind !== 'members') return value;
   // an object of the kind "members" always has `members`
   return value.members!.values().find(({ kind }) => kind === 'outside');
+}
+
+/** Functions that remove `..` from a path that begins with a slash. */
+const JOINS = /(?:^|\.)(?:join|resolve|normalize)$/;
+
+/**
+ * Returns the value of a request in the result of a function such as `join(root, name)`, to judge by the values
+ * and the literal texts of its arguments.
+ */
+export function passedBy(
+  path: string,
+  values: readonly (Given | undefined)[],
+  texts: readonly string[],
+): Given | undefined {
+  const value = values.find((each) => each !== undefined);
+  if (value?.kind !== 'outside' || (value !== values[0] && value.isRooted === true)) return undefined;
+  const isRooted = value.isRooted ?? (JOINS.test(path) && texts[0]!.startsWith('/'));
+  return { ...value, part: path === 'JSON.parse' ? value.part : undefined, text: texts.join('/'), isRooted };
 }
 
 /** Whether a call returns only one character of a text: `name.charAt(0)`, `name.slice(0, 1)`. */

@@ -227,4 +227,37 @@ function showPage(request, show) {
 }
 app.post('/pay', (req, res) => res.json(req.params.kind === KIND.TOKEN));
 `,
+  'paths that cannot leave their folder': `
+app.get('/a', (req, res) => res.sendFile(ROOT + path.normalize('/' + req.query.name)));
+app.get('/b', (req, res) => res.sendFile(path.join(ROOT, path.resolve('/', req.query.name))));
+app.get('/c', (req, res) => res.sendFile(path.resolve('/', req.query.name))); // SVC606
+`,
+  'a function that hands its statement on': `
+const query = async (text, values) => await pool.query(text, values);
+export const db = { query };
+const execute = (sql, values) => new Promise((done) => pool.get((error, link) => link.query(sql, values, done)));
+app.get('/b', async (req, res) => res.json(await execute("select * from a where name = '" + req.query.b + "'"))); // SVC601
+app.get('/a', async (req, res) => res.json(await db.query('select * from a where id = ' + req.query.id))); // SVC601
+`,
+  'messages that a password authenticates': `
+import { createHash } from 'node:crypto';
+export const code = (message, password) => createHash('sha256').update(message + password).digest('hex');
+`,
+  'tokens that a package of the organisation verifies, and keys of a cache': `
+import { createHash } from 'node:crypto';
+import { decodeToken } from '@acme/tokens';
+export const who = (token) => decodeToken(token).account;
+export const cacheKeyOf = (name, password) => name + createHash('sha256').update(password).digest('hex');
+`,
+  'code that runs in development only': `
+if (config.dev) app.post('/files', (req, res) => fs.writeFile(req.body.file, '', () => res.end()));
+if (process.env.NODE_ENV !== 'production') app.get('/a', (req, res) => res.sendFile(ROOT + req.query.name));
+else app.get('/a', (req, res) => res.sendFile(ROOT + req.query.name)); // SVC606
+app.get('/challenges/:token', (req, res) => res.json(config.challenge.token === req.params.token));
+`,
+  'addresses of services that an administrator sets, and headers of proxies': `
+app.post('/models', async (req, res) => res.json(await (await fetch(req.body.basePath + '/models', { signal })).json()));
+app.post('/page', async (req, res) => res.json(await (await fetch(req.body.page, { signal })).json())); // SVC607
+app.use((req, res) => res.status(403).send('<b>' + req.headers['x-real-ip'] + '</b>'));
+`,
 };
