@@ -32,8 +32,8 @@ export function iterate(chunks: Chunks): ChunkIterator {
 }
 
 /**
- * Returns an iterator that reads the source in the async context of this call. Otherwise the source would run
- * in the context of the server, which reads it later.
+ * Returns an iterator that reads the source in the AsyncLocalStorage context of this call. The server reads
+ * the source later, in another context.
  */
 export function inContext(source: ChunkIterator): ChunkIterator {
   const run = currentContext();
@@ -80,9 +80,9 @@ class WebChunks implements ChunkIterator {
 }
 
 /**
- * Reads a form that Node encodes. Node's encoder continues to run after `cancel()`, and an error in it would
- * then end the process. So `return()` reads an unwanted form to its end instead. A form is unwanted after
- * HEAD, or when the client has disconnected.
+ * Reads a FormData body, which Node encodes. Node's encoder continues to run after `cancel()`, and an error
+ * in it would then end the process. So `return()` reads an unwanted form to its end instead. A form is
+ * unwanted after HEAD, or when the client has disconnected.
  */
 class FormChunks extends WebChunks {
   override return(): Promise<void> {
@@ -101,7 +101,7 @@ class FormChunks extends WebChunks {
 
 /** Returns the chunks of a FormData body, which Node encodes. */
 export function formChunks(stream: ReadableStream<Uint8Array>): Chunks {
-  // the cast is needed for the type of return(), whose result `for await` ignores
+  // the cast is safe: only the result of return() has another type, and `for await` ignores that result
   return { [Symbol.asyncIterator]: () => new FormChunks(stream) as ChunkIterator as AsyncIterator<Chunk> };
 }
 
@@ -163,7 +163,7 @@ export abstract class EndlessChunks implements ChunkIterator {
     return false;
   }
 
-  /** Ends the source if its reading has not begun, because middleware sent another response instead. */
+  /** Ends the source if it was not read: middleware has sent another response instead. */
   drop(): void {
     if (!this.#isTaken) Promise.try(() => this.return()).catch(ignore);
   }
@@ -208,7 +208,7 @@ export class Primed implements ChunkIterator {
     return this.#source.return?.();
   }
 
-  /** Ends the source if its reading has not begun, because middleware sent another response instead. */
+  /** Ends the source if it was not read: middleware has sent another response instead. */
   drop(): void {
     if (!this.#isTaken) Promise.try(() => this.return()).catch(ignore);
   }

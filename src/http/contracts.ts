@@ -147,7 +147,8 @@ export interface FormOptions extends BodyOptions {
 }
 
 /**
- * Fields and files of a form. `has()` and `keys()` consider both; `get()` and `getAll()` return only fields.
+ * Fields and files of a form. `has()` and `keys()` consider fields and files; `get()` and `getAll()` return
+ * only fields.
  */
 export interface FormFields extends MultiMap {
   /** Returns the first file of the form field `name`. */
@@ -377,7 +378,8 @@ export interface Plugin {
   /** Names of plugins that start before this one, if they are registered. */
   readonly after?: readonly string[];
   /**
-   * Whether this plugin starts before all plugins without this flag, and stops after them. Databases set it.
+   * Whether this plugin starts before all plugins without this flag, and stops after them. Database plugins
+   * set it.
    */
   readonly startsFirst?: boolean;
   /**

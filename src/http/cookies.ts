@@ -65,9 +65,9 @@ export function indexFrom(text: string, part: string, start: number): number {
 }
 
 /**
- * Returns a part of the field without spaces and tabs around it. Other white space stays (RFC 6265 §5.2).
- * Otherwise U+00A0 before `__Host-` would vanish here, and a cookie could have that name without the
- * protection by browsers.
+ * Returns a part of the field without spaces and tabs around it. Other white space stays (RFC 6265 §5.2). For
+ * example, browsers do not protect a cookie whose name is U+00A0 and then `__Host-`. Without the U+00A0, it
+ * would look like a protected cookie.
  */
 function stripped(field: string, start: number, end: number): string {
   let from = start,

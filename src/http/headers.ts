@@ -9,8 +9,8 @@ import { SvcError } from '../base/errors.ts';
 import { inspectAsJson, safeField } from '../observability/redact.ts';
 
 /**
- * Header fields of a request by lower-case name. The values of a repeated field are joined; of a field that
- * must not repeat, the first value is used. The object has no prototype.
+ * Header fields of a request by lower-case name. The values of a repeated field are joined. If the field must
+ * not repeat, its first value is used. The object has no prototype.
  */
 export interface HeaderView {
   readonly [name: string]: string | undefined;

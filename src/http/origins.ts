@@ -196,8 +196,8 @@ function issueOf(origin: string): string | undefined {
 
 /*
  * Finds out whether a page of another site sent a request. `Sec-Fetch-Site`, or else `Origin`, shows it:
- * scripts cannot change these fields. A request without both fields is accepted, because it does not come
- * from a current browser.
+ * scripts cannot change these fields. A request with neither field is accepted, because it does not come from
+ * a current browser.
  */
 
 /** Which pages count as pages of this application. */

@@ -57,7 +57,10 @@ export function reply<T, S extends number = number>(
 export interface ReplyPlan {
   /** Status of return values without a status. Undefined means 200, or 204 without a body. */
   readonly status: number | undefined;
-  /** Whether `[body, status]` means a body with its status. If false, it is an ordinary array. */
+  /**
+   * Whether an array `[body, status]` sets body and status of the response. If false, it is sent as a JSON
+   * array.
+   */
   readonly readsTuples: boolean;
   /** Returns a body as JSON. Returns undefined if the route declares no response with this status. */
   readonly encode: ((body: unknown, status: number) => string | undefined) | undefined;
@@ -205,8 +208,8 @@ const HOP_BY_HOP = new Set([
 ]);
 
 /**
- * Media type of a form that this process itself encodes. Its boundary shows that the form does not come from
- * a response of fetch().
+ * Media type of a form that this process itself has encoded. Its boundary shows that the form does not come
+ * from a response of fetch().
  */
 const FORM = /^multipart\/form-data; boundary=-+formdata-undici-/;
 

@@ -173,8 +173,8 @@ export function traceHeaders(
 }
 
 /**
- * Returns whether version and ids are valid. Version ff is not. In version 00, nothing may follow the flags;
- * in later versions, more may follow (Trace Context §3.2.4).
+ * Returns whether version and ids are valid. The version ff is invalid. In version 00, nothing may follow the
+ * flags; in later versions, more may follow (Trace Context §3.2.4).
  */
 function isValid(match: RegExpExecArray, length: number): boolean {
   const [, version, traceId, parentId] = match;

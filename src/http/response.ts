@@ -55,7 +55,7 @@ export class Prepared {
   readonly status: number;
   readonly flat: readonly string[];
   /**
-   * Status line and header fields as text; created by the first response that is sent. See
+   * Status line and header fields as text; created when the first of these responses is sent. See
    * http/server/fast-path/internals.ts.
    */
   headText: string | undefined;

@@ -4,7 +4,7 @@
  *
  * Each client has at most one line a minute for each event. A client is an IPv4 address or an IPv6 /64
  * network. A line also contains the number of lines that were omitted since the last one. 10,000 clients are
- * remembered; for each event, all others share one line a minute.
+ * remembered. All other clients together have one line a minute for each event.
  */
 import { clientOf } from './request/proxy.ts';
 import type { Logger } from '../observability/log.ts';

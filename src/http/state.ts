@@ -31,7 +31,7 @@ export const SESSION: StateKey<Session> = stateKey('session');
  */
 export const CARRIER: StateKey<HttpRequest> = stateKey('carrier');
 
-/** State of an application. Each value was either set, or a function provides it at each access. */
+/** State of an application. Each value was set, or is provided by a function at each access. */
 export class AppState implements StateMap {
   readonly #values = new Map<StateKey<unknown>, () => unknown>();
 

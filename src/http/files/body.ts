@@ -267,7 +267,7 @@ export function contentRange(slice: Slice | undefined, size: number): string {
   return slice === undefined ? `bytes */${size}` : `bytes ${slice.start}-${slice.end - 1}/${size}`;
 }
 
-/** A multipart/byteranges body (RFC 9110 §14.6). Each slice follows the text of its header fields. */
+/** A multipart/byteranges body (RFC 9110 §14.6). The text of its header fields precedes each slice. */
 interface Multipart {
   readonly mediaType: string;
   readonly parts: readonly (Uint8Array | Slice)[];

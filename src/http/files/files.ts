@@ -222,8 +222,8 @@ interface Selected {
 const selected = new WeakMap<HttpResponse, Selected>();
 
 /**
- * Records the 200 response that a 304 response replaces. CompressionMiddleware needs it to set the fields
- * that both must have (RFC 9110 §15.4.5).
+ * Records the 200 response that a 304 response replaces. CompressionMiddleware needs it to set the header
+ * fields that the 200 and the 304 must have in common (RFC 9110 §15.4.5).
  */
 export function standsFor(answer: HttpResponse, whole: Selected): HttpResponse {
   selected.set(answer, whole);
@@ -236,8 +236,8 @@ export function selectedBy(answer: HttpResponse): Selected | undefined {
 }
 
 /**
- * Turns a response into a 304, without the fields about content. A stream remains the body of the response,
- * so that the sender ends the source of the stream. `size`: length of the content, or -1 if it is unknown.
+ * Turns a response into a 304, without the fields about content. If the body is a stream, the 304 response
+ * keeps it, so that the sender can end the source. `size`: length of the content, or -1 if it is unknown.
  */
 export function notModified(answer: HttpResponse, size: number = lengthOf(answer)): HttpResponse {
   standsFor(answer, { flat: [...answer.headers.flat], size });

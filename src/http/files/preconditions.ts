@@ -52,8 +52,8 @@ export interface PreconditionOptions {
  * `If-Match` overrides `If-Unmodified-Since` (RFC 9110 §13.2.2), and matches only strong tags. Another
  * request may change the resource after this check. So make the change itself depend on the version, too.
  *
- * @throws HTTPException 412 if a precondition fails, 428 if `isRequired` and there is none; SvcError
- *   `E_HEADER` for a tag without quotes
+ * @throws HTTPException 412 if a precondition fails, 428 if `isRequired` is true and the request has no
+ *   precondition; SvcError `E_HEADER` for a tag without quotes
  */
 export function checkPreconditions(
   req: HttpRequest,

@@ -490,7 +490,7 @@ export function hidesSeparator(encoded: string): boolean {
 }
 
 /**
- * Parses the part of a path after the path of the mount, such as `css/site.css`. `rest` must be
+ * Parses the part of a path below the path of the mounted folder, such as `css/site.css`. `rest` must be
  * percent-decoded exactly once. An empty path, or one with a slash at its end, names a folder.
  */
 export function readStaticPath(

@@ -333,10 +333,10 @@ function bodyHeadOf(rawHeaders: readonly string[]): BodyHead {
     const name = rawHeaders[index]!;
     const value = rawHeaders[index + 1]!;
     switch (
-      name.length // most field names need no comparison, because their length matches no case
+      name.length // by their length alone, most field names need no comparison
     ) {
       case 12:
-        // nearly all clients write `Content-Type`, so this form is compared first
+        // nearly all clients write `Content-Type`, so this spelling is compared first
         if (type === undefined && (name === 'Content-Type' || isNamed(name, 'content-type'))) type = value;
         break;
       case 14:

@@ -2,14 +2,17 @@
  * Diagnostics of a request on node:diagnostics_channel, for OpenTelemetry, profilers and tests. Without
  * subscribers, no event is created.
  *
- * Channels, in the order of their messages:
- *   tracing:svc:request:start        route found, no middleware called    -\ bindStore() values are visible in here,
- *   tracing:svc:dependency:...         each resolved dependency              | and after every promise of it
- *   tracing:svc:handler:...            its handler                           |
- *   tracing:svc:request:end          the synchronous part has returned    -/
- *   tracing:svc:request:error        an unhandled error, or an error after the head was sent
+ * Channels:
+ *   tracing:svc:request:start        the route was found, and no middleware has been called
+ *   tracing:svc:dependency:...       a dependency of the route is resolved
+ *   tracing:svc:handler:...          the handler of the route is called
+ *   tracing:svc:request:end          the synchronous part of the request has returned
+ *   tracing:svc:request:error        an error was not handled, or occurred after the head was sent
  *   tracing:svc:request:asyncStart   the response is decided: `status`, `durationMs`
- *   tracing:svc:request:asyncEnd     the response was sent, or the client left: `isDelivered`
+ *   tracing:svc:request:asyncEnd     the response was sent, or the client has disconnected: `isDelivered`
+ *
+ * A subscriber can call bindStore() of the channel `start` to set a value of an AsyncLocalStorage.
+ * Middleware, dependencies and the handler of the request see this value.
  *
  * A request with the message `start` also has `end`, `asyncStart` and `asyncEnd`, in this order, and `error`
  * only after an error. These messages carry the same event object. A request that is refused before its route

@@ -78,7 +78,8 @@ const BOUNDARY = /^[0-9A-Za-z'()+_,\-./:=? ]{0,69}[0-9A-Za-z'()+_,\-./:=?]$/;
 
 /**
  * Returns the boundary in a `Content-Type: multipart/form-data` field. Returns undefined if it is missing,
- * repeated or invalid (RFC 2046). Otherwise another parser could find other parts in the same body.
+ * repeated or invalid (RFC 2046). With such a boundary, another parser could find other parts in the same
+ * body.
  */
 export function boundaryOf(contentType: string): string | undefined {
   const pattern = /[ \t]*;[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"((?:[^"\\]|\\[^])*)"|([^\s";]+))[ \t]*/y;

@@ -326,8 +326,8 @@ const NO_TEXT: MultipartIssue = {
 };
 
 /**
- * Returns whether a field declares an encoding other than UTF-8 or ASCII. It can do so by `charset`, or be
- * the field `_charset_` (RFC 7578 §4.5, §4.6).
+ * Returns whether a field declares an encoding other than UTF-8 or ASCII. The declaration is the parameter
+ * `charset`, or the text of the field `_charset_` (RFC 7578 §4.5, §4.6).
  */
 function isOtherText({ name, contentType }: PartHead, value: string): boolean {
   const declared =

@@ -82,9 +82,9 @@ export class MultipartParser {
   #chunk: Buffer = EMPTY_LINE;
   #at = 0;
   /**
-   * Number of bytes of the delimiter that have matched so far. The first `#implied` of them never become
-   * content: at the start of the body, the CRLF of the delimiter is optional, and after the head of a part,
-   * this CRLF belongs to the head.
+   * Number of bytes of the delimiter that have matched so far. If a later byte does not match, these bytes
+   * are content, except for the first `#implied` bytes. Those are the CRLF of the delimiter: it may be absent
+   * at the start of the body, and after the head of a part it belongs to the head.
    */
   #matched = 2;
   #implied = 2;

@@ -33,8 +33,8 @@ const NAME = 'Content-Disposition: form-data; name="';
 const FILENAME = '"; filename="';
 const TYPE = '"\r\nContent-Type: ';
 /**
- * Characters that exclude the fast path: backslash, slash and "%", and all characters outside printable
- * ASCII.
+ * A head with one of these characters is parsed by anyHead(): backslash, slash and "%", and all characters
+ * outside printable ASCII.
  */
 const UNUSUAL = /[^ -~]|[\\%/]/;
 const PLAIN_TYPE = /^[\w.+-]+\/[\w.+-]+$/;

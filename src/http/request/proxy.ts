@@ -2,10 +2,10 @@
  * Determines the client, scheme and host of a request that came through trusted proxies (setting
  * `trustProxy`).
  *
- * How a chain is read:
- *   X-Forwarded-For: 203.0.113.9, 198.51.100.7, 10.0.0.2        peer 10.0.0.1
- *                    claimed      <- client     <- trusted       <- trusted        read from the right, up to the first
- *                                                                                  untrusted address
+ * Example: the connection comes from 10.0.0.1, and `trustProxy` is `10.0.0.0/8`.
+ *   X-Forwarded-For: 203.0.113.9, 198.51.100.7, 10.0.0.2
+ * The addresses are read from right to left, up to the first one that is not trusted. So the client is
+ * 198.51.100.7. The address 203.0.113.9 is ignored, because the client may have sent it.
  *
  * Each proxy appends the address of its peer. So an entry is reliable only if a trusted proxy wrote it: the
  * entry to its right, or the peer of the connection, is the address of that proxy. `Forwarded` (RFC 7239) is
@@ -163,8 +163,8 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * All networks in WORDS. They are parsed when they are first needed, because the first `isIP()` of an IPv6
- * address takes 5 ms: Node then compiles a regular expression.
+ * All loopback, private and link-local networks. They are parsed when they are first needed, because the
+ * first `isIP()` of an IPv6 address takes 5 ms: Node then compiles a regular expression.
  */
 let privateNetworks: readonly Network[] | undefined;
 

@@ -160,7 +160,8 @@ export class TransportRequest implements HttpRequest {
   #body: RequestBody | undefined;
   #afterwards: ((outcome: Outcome) => Awaitable<void>)[] | undefined;
   /**
-   * Set when the request has ended: runs clean-ups that are added later. It passes them `#outcomeReported`.
+   * Runs clean-ups that are added after the request has ended, with `#outcomeReported` as the outcome.
+   * Undefined before the end.
    */
   #late: LateRunner | undefined;
   #outcomeReported: Outcome;
@@ -440,7 +441,7 @@ export class TransportRequest implements HttpRequest {
    */
   afterwards(fn: (outcome: Outcome) => Awaitable<void>): void {
     if (this.#late !== undefined)
-      // a middleware has sent a response, so the request ended before the handler added this clean-up
+      // the request has already ended: a middleware sent a response before the handler added this clean-up
       this.#late.runLate(this, fn, this.#outcomeReported);
     else (this.#afterwards ??= []).push(fn);
   }

@@ -203,7 +203,8 @@ async function saveTo(path: string, chunks: AsyncIterable<Uint8Array>, overwrite
 
 /**
  * Renames a complete file to its final path, unless that path exists. It uses link(), because rename() would
- * replace an existing file. On file systems without links, it first creates an empty file there.
+ * replace an existing file. On file systems without links, it first creates an empty file at that path, and
+ * then replaces this file.
  */
 async function publish(beside: string, path: string): Promise<void> {
   try {

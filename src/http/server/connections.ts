@@ -1,8 +1,9 @@
 /**
  * The connections of a server: their state, their maximum number, and their time limits.
  *
- * Up to maxConnections connections are served. On a tenth more, the first request gets 503 (a health check is
- * served), and then the connection is closed. All further connections are closed without a response.
+ * Up to maxConnections connections are served. On a tenth more connections, the first request gets 503, or is
+ * handled if it is a health check. Then the connection is closed. All further connections are closed without
+ * a response.
  *
  * Requests beyond maxInFlight get 503. Health checks are served nevertheless, because an orchestrator
  * restarts a process that fails them, even if it is only busy. If more than maxPipelined requests of a
@@ -64,7 +65,7 @@ export class Connection {
   bytesSeen = -1;
   /** Unsent responses before `newest`, in the order of their requests. */
   earlier: SentMessage[] | undefined;
-  /** Last response of the connection, if it is not `newest`. */
+  /** Response after which the connection is closed, if later requests on the connection get no response. */
   last: SentMessage | undefined;
   /** Requests that wait until earlier responses are sent: see {@link DeferredRequest}. */
   deferred: DeferredRequest[] | undefined;
@@ -307,7 +308,8 @@ export class Connections {
     this.#deps.meter?.leave(requests);
     if (newest !== undefined)
       for (const outgoing of [...(earlier ?? []), newest]) this.#deps.onLost(outgoing);
-    // node:http does not destroy a request that has a response, so a reader of its body would wait forever
+    // node:http does not destroy a request whose response was sent, so a reader of its body would wait
+    // forever
     lingering?.destroy();
     this.#open.delete(socket);
     this.#adopted?.delete(socket);

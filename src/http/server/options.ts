@@ -37,8 +37,8 @@ export interface LimitOptions {
    */
   readonly sendTimeoutMs?: number | undefined;
   /**
-   * Maximum number of connections of a process, 1 ... 1_000_000. Default 20_000. A tenth more, up to 1,000,
-   * get a 503; all others are closed at once.
+   * Maximum number of connections of a process, 1 ... 1_000_000. Default 20_000. On a tenth more connections,
+   * up to 1,000, requests get 503. All further connections are closed at once.
    */
   readonly maxConnections?: number | undefined;
   /**

@@ -22,8 +22,8 @@ interface RequestHead {
 }
 
 /**
- * How a request is refused, or handled as the last one of its connection. In both cases the connection ends
- * with the response: after an invalid head, the server cannot know where the next request begins.
+ * How a request is refused, or that it is handled as the last one of its connection. After an invalid head,
+ * the connection also ends, because the server cannot know where the next request begins.
  */
 export interface HeadVerdict {
   /**
@@ -82,11 +82,11 @@ export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | u
     const value = rawHeaders[index + 1]!;
     let bit = 0;
     switch (
-      name.length // most field names need no comparison, because their length matches no case
+      name.length // by their length alone, most field names need no comparison
     ) {
       case 4:
         if (name === 'Host' || isNamed(name, 'host')) {
-          // nearly all clients write `Host`, so this form is compared first
+          // nearly all clients write `Host`, so this spelling is compared first
           bit = SEEN.host;
           if (value !== lastHost) {
             if (isHost(value)) lastHost = value;

@@ -162,8 +162,8 @@ function sendLong(
 }
 
 /**
- * Ends a response without a body. The client is checked even so, because it may fail to read an earlier
- * response, for which this one waits.
+ * Ends a response without a body. This response may wait for an earlier one that the client does not read. So
+ * the reading of the client is checked here, too.
  */
 function endEmpty(outgoing: SentMessage, sending: Sending): void {
   outgoing.end();
@@ -173,8 +173,8 @@ function endEmpty(outgoing: SentMessage, sending: Sending): void {
 /**
  * Returns the header fields for node:http. The list is new each time, because a response may be sent more
  * than once. The request id replaces an id that another server has set. A negative `length` is not sent.
- * Content-Length must be the last field, because node:http converts the characters of a Content-Disposition
- * after it.
+ * Content-Length must be the last field, because node:http would re-encode a Content-Disposition field that
+ * follows it.
  */
 function headOf(
   response: HttpResponse,

@@ -481,7 +481,9 @@ export class HttpServer {
     for (const chunks of this.#sending.endless) chunks.finish();
   }
 
-  /** Handles an error of node:http that refuses a response, or of a source after the head was sent. */
+  /**
+   * Handles a failed response: node:http has refused it, or its source has thrown after the head was sent.
+   */
   #onFailure(req: TransportRequest, error: unknown, event = 'response_failed'): void {
     req.failure = error;
     this.#app.countCut?.('failed');

@@ -9,12 +9,12 @@
  *   response `finished`, `_finish`      `writeHead(status, fields)`, `end(text)`   15 % (http-inject --steps=json)
  *   socket.write() for chunks           `write(text)` of the response              17 % (sse)
  *   socket `setTimeout`                 a timer for each idle connection           7 % (http)
- *   server `httpAllowHalfOpen`          no response to a client that closes its    not speed: `printf … | nc`
- *                                       side after its request                     gets a response
+ *   server `httpAllowHalfOpen`          no response to a client that closes its    no time, but clients such
+ *                                       side after its request                     as nc get a response
  *
- * The choice is made once, when this file is loaded. While a tool may inspect requests and responses, the
- * documented alternative is used. Such a tool has subscribed to diagnostics channels of node:http, or has
- * replaced methods of node:http.
+ * When this file is loaded, it decides once whether the server uses the undocumented parts. Even if it uses
+ * them, the documented way is used while a tool may inspect requests and responses. Such a tool has
+ * subscribed to diagnostics channels of node:http, or has replaced methods of node:http.
  */
 import { channel } from 'node:diagnostics_channel';
 import { EventEmitter } from 'node:events';
@@ -31,7 +31,10 @@ import type { HttpResponse } from '../../response.ts';
 
 const { end, write, writeHead } = http.ServerResponse.prototype;
 
-/** Returns whether these methods are Node's own. Tools may have replaced them before this file was loaded. */
+/**
+ * Returns whether end(), write() and writeHead() are Node's own methods. Tools may have replaced them before
+ * this file was loaded.
+ */
 function areOwn(): boolean {
   return (
     String(end).startsWith('function end(chunk, encoding, callback)') &&
@@ -138,13 +141,13 @@ function bodyFieldsOf(rawHeaders: readonly string[]): IncomingHttpHeaders | unde
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index]!;
     switch (
-      name.length // most field names need no comparison, because their length matches no case
+      name.length // by their length alone, most field names need no comparison
     ) {
       case 6:
         if (isNamed(name, 'expect')) return undefined;
         break;
       case 14:
-        // nearly all clients write `Content-Length`, so this form is compared first
+        // nearly all clients write `Content-Length`, so this spelling is compared first
         if (name === 'Content-Length' || isNamed(name, 'content-length')) fields = WITH_BODY;
         break;
       case 17:
@@ -425,7 +428,7 @@ export type NoteTimeout = (this: Socket, ms: number, onTimeout?: () => void) => 
 /**
  * Returns a replacement for setTimeout() of sockets, which node:http calls after each response and before
  * each request. The replacement only reports the beginning and end of the idle time. Returns undefined if
- * each connection must have a timer of its own.
+ * undocumented parts may not be used: then each connection has a timer of its own.
  */
 export function noteTimeouts(limitMs: number, watch: SilenceWatch): NoteTimeout | undefined {
   if (!USES_INTERNALS) return undefined;
