@@ -164,7 +164,9 @@ export class OriginGuard {
     this.#allowsAbsent = allowsAbsent;
   }
 
-  /** Reads the settings and the middleware of the application. */
+  /**
+   * Reads the setting `trustProxy`. Without the option `origins`, also reads the origins of CORSMiddleware.
+   */
   compile(view: CompiledView): void {
     this.#knowsScheme = readTrustProxy(view.config('trustProxy')) !== undefined;
     if (this.allowed !== undefined) return;

@@ -562,7 +562,7 @@ export class FrameSender {
 
 /**
  * Removes and returns the first frame of the queue. If its message is still being deflated, the message is
- * dropped, and the result is empty.
+ * dropped, and the result is an empty buffer.
  */
 function shift(backlog: Backlog, queue: (Buffer | PendingFrame)[]): Buffer {
   const first = queue[backlog.first]!;
