@@ -124,7 +124,7 @@ export class KeptCookie {
     return `${name}${path === '/' ? '' : `; Path=${path}`}${domain === undefined ? '' : `; Domain=${domain}`}`;
   }
 
-  /** Sets the cookie. Without `maxAgeSeconds`, the browser deletes it when it is closed. */
+  /** Sets the cookie. Without `maxAgeSeconds`, the browser deletes it when the user closes the browser. */
   set(response: HttpResponse, { name, secure }: HostCookie, value: string, maxAgeSeconds?: number): void {
     response.setCookie(name, value, { ...this.#attributes, secure, maxAgeSeconds });
   }

@@ -28,8 +28,8 @@ export interface OpenedSession {
    */
   readonly text: string;
   /**
-   * Whether the session must be saved even without changes: to renew its idle time, or to use the current
-   * key.
+   * Whether the session must be saved even without changes: to renew its idle time, or to protect it with the
+   * current key instead of an older one.
    */
   readonly isDue: boolean;
 }
