@@ -4,7 +4,7 @@
  *
  * Frames pass through three buffers:
  *   - batch: the frames of one turn of the event loop, which are sent in one write
- *   - stream: up to 64 KiB that the kernel has not accepted
+ *   - stream: up to 64 KiB that the kernel has not accepted yet
  *   - queue: further frames, up to maxBufferedBytes; beyond that, the policy for slow clients applies
  *
  * A long message is deflated in a thread. Until then, a placeholder for its frame is in the queue, and later
