@@ -89,8 +89,8 @@ export class RequestSession implements Session {
   #isClosed = false;
 
   /**
-   * `open` is called when the session is first used. `onUnkept` is called if a value cannot be saved that may
-   * come from the client.
+   * `open` is called when the session is first used. `onUnkept` is called if a value that may come from the
+   * client cannot be saved.
    */
   constructor(open: () => OpenedSession | undefined, onUnkept: (mistake: SvcError) => void) {
     this.#open = open;
