@@ -279,7 +279,8 @@ export class LineQueue {
    */
   flush(): void {
     if (this.#state === 'closed') return;
-    // waits briefly for the batch that the thread pool is writing; it is written even if the process exits
+    // waits briefly for the batch that the thread pool is writing; the thread pool writes it even if the
+    // process exits
     if (this.#state === 'writing') this.#device!.pause(EXIT_PAUSE_MS);
     this.#writeOut();
   }
