@@ -140,7 +140,7 @@ export class CSRFMiddleware implements Middleware {
 
   /**
    * Names of the settings that must contain a secret for this middleware: `authSecret` if sessions come from
-   * another middleware. Undefined if SessionMiddleware provides the keys.
+   * another middleware. Undefined if SessionMiddleware provides the keys, or the application has no sessions.
    */
   get secrets(): readonly string[] | undefined {
     return this.#secrets;
