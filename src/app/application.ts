@@ -2,10 +2,9 @@
  * A compiled application: matches a request to a route, handles the request, counts it and finishes it.
  * Routes and middleware can no longer be added.
  *
- * Calls for each request:
- *   handle(req) -> count(req, response) -> the server sends it -> finish(req, outcome)
- *
- * Servers, test clients, `app.fetch()` and MCP call these methods.
+ * For each request, the server calls handle(req), and count(req, response) with the resulting response. It
+ * sends the response, and calls finish(req, outcome). Test clients, `app.fetch()` and MCP call these methods,
+ * too.
  */
 import { AccessLog } from '../http/middleware/access-log.ts';
 import { RequestEvent, answerRequest, endRequest } from '../http/request/event.ts';

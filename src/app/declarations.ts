@@ -1,6 +1,6 @@
 /**
- * The declarations of an application apart from its routes: middleware, exception handlers, plugins, rules
- * and MCP tools. This file compiles them together with the routes, and reports findings.
+ * The declarations of an application except its routes: middleware, exception handlers, plugins, rules and
+ * MCP tools. This file compiles them together with the routes, and reports findings.
  *
  * build() compiles the declarations. examine() runs the rules of `svc check` on the result, and returns a
  * report.

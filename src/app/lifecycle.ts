@@ -130,7 +130,7 @@ export class Lifecycle {
     try {
       await (this.#sharing ??= this.#app.application().start());
     } catch (error) {
-      // shutdown() is called here, and not in a catch() of `#sharing`: it awaits `#sharing`, which would then
+      // shutdown() awaits `#sharing`. So it is called here: in a catch() of `#sharing`, that promise would
       // wait for itself.
       await this.#app.shutdown();
       throw error;

@@ -74,7 +74,7 @@ export interface SvcOptions extends LimitOptions {
   /**
    * Trusted proxies in front of the application. Their header fields determine `req.ip`, `req.scheme` and
    * `req.host`. Either the number of proxies, or a list of addresses, networks (`10.0.0.0/8`), `loopback`,
-   * `private` and `linklocal`. The environment variable SVC_TRUST_PROXY separates them by commas. Default:
+   * `private` and `linklocal`. In the environment variable SVC_TRUST_PROXY, commas separate them. Default:
    * none.
    */
   readonly trustProxy?: TrustProxy | undefined;

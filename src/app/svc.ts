@@ -1,6 +1,6 @@
 /**
  * `Svc` declares an application: it registers routes, middleware, plugins and hooks. Other files do the rest:
- *   declarations.ts   stores declarations apart from routes, compiles all declarations, reports findings
+ *   declarations.ts   stores all declarations except routes, compiles all declarations, reports findings
  *   application.ts    handles requests with the compiled application
  *   lifecycle.ts      starts and stops the application, and opens the HTTP server of run()
  */

@@ -149,7 +149,7 @@ class BearerKeys {
   constructor(state: StateMap, own: Keyring | undefined, secret: Secrets | undefined) {
     const shared = state.get(services);
     const issuer = state.has(tokenIssuer) ? state.get(tokenIssuer) : undefined;
-    // if `own` is given, an issuer with a different key is not used: its tokens would not be valid here
+    // if `own` is given, an issuer that signs with another key is not used: its tokens would be refused here
     this.issuer = own === undefined || own.current.id === issuer?.keyId ? issuer : undefined;
     this.keyring = own ?? Keyring.of(authSecrets(shared.config));
     this.audit = SecurityLog.of(shared);
@@ -390,7 +390,7 @@ export function mistaken(owner: string, problem: string): never {
   throw new SvcError('E_AUTH', [owner, problem]);
 }
 
-/** Type of the value of an authentication source, without undefined and null. */
+/** Type of the client that an authentication dependency returns, without undefined and null. */
 export type PrincipalOf<A> = A extends DependencySource ? NonNullable<Provided<A>> : never;
 
 /*

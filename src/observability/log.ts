@@ -201,10 +201,10 @@ function isoTime(ms: number): string {
  * are dropped and counted. After EAGAIN, a batch is written again in 10 ms. When the pipe is closed, all
  * further lines are dropped.
  *
- * Pipes and sockets are non-blocking, and written synchronously. A batch takes about 3 µs, and nothing is
+ * Pipes and sockets are non-blocking, and are written synchronously. A batch takes about 3 µs, and nothing is
  * left to write when the process exits. Other descriptors (files, terminals, pipes on Windows) can block, so
  * the thread pool writes them, one batch at a time. If processes share a full pipe, their lines can mix,
- * because write(2) guarantees nothing else.
+ * because write(2) may then accept only a part of a batch.
  */
 
 /** Receives each log line, without its line end. Must neither throw nor wait. */
@@ -279,7 +279,8 @@ export class LineQueue {
    */
   flush(): void {
     if (this.#state === 'closed') return;
-    // waits briefly for the batch that the thread pool is writing; it is written even if the process exits
+    // waits briefly for the batch that the thread pool is writing; the thread pool writes it even if the
+    // process exits
     if (this.#state === 'writing') this.#device!.pause(EXIT_PAUSE_MS);
     this.#writeOut();
   }

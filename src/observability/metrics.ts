@@ -3,8 +3,8 @@
  * up those of several processes.
  *
  * Each metric stores its numbers in one Float64Array, and finds the offset of a series by its label values in
- * nested Maps. A counter has one number for each series. A histogram has the counts of its buckets, the count
- * above them, and the sum. A metric has at most 1,000 series.
+ * nested Maps. A series of a counter has one number. A series of a histogram has one number for each bucket,
+ * one for the values above the last bucket, and the sum. A metric has at most 1,000 series.
  */
 import { SvcError } from '../base/errors.ts';
 import type { Logger } from './log.ts';
@@ -18,7 +18,7 @@ export interface Counter {
   add(amount: number, ...labels: string[]): void;
 }
 
-/** Counts values by size: in buckets with upper limits, with total count and sum. */
+/** Counts values by size, in buckets with upper limits. Also counts and adds up all values. */
 export interface Histogram {
   /**
    * Counts `value` in the series with these label values. Label values are given in the order in which the

@@ -2,10 +2,12 @@
  * Redaction for logs: converts any value to JSON text without secrets and without line ends, so that it
  * cannot look like a separate log line. Never throws, and takes limited time.
  *
- * How secrets are found:
- *   by key    password, authorization, cookie, ... token, ... secret                       "[redacted]"
- *   by type   bytes "[16 bytes]", keys "[key]", functions "[function f]", a URL without its password
- *   by form   Bearer ..., Basic ..., compact JWTs, svcrt_... refresh tokens, signed session values, Cookie: ..., ?code=...&access_token=... inside any string
+ * Secrets are recognized in three ways:
+ * - by the name of a member, such as `password`, `cookie` or `client_secret`: the value becomes "[redacted]"
+ * - by the type of a value: bytes become "[16 bytes]", keys "[key]", functions "[function f]"; a URL loses
+ *   its password
+ * - by the form of a text, even inside a longer text: `Bearer ...`, `Basic ...`, compact JWTs, refresh
+ *   tokens (`svcrt_...`), signed session values, `Cookie: ...`, query parameters such as `access_token`
  *
  * Limits: 6 levels of nesting, 100 members at each, 1,000 values and 32 KiB of text for a line, 4 KiB for a
  * string, 8 KiB for a stack.

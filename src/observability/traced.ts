@@ -3,9 +3,10 @@
  * documented order.
  *
  * Order of the events:
- *   start -> end                                           work that returned a value
- *   start -> error -> end                                  work that threw
- *   start -> end -> [error ->] asyncStart -> asyncEnd      work that returned a promise, after it has settled
+ * - if the function returns a value: start, end
+ * - if the function throws: start, error, end
+ * - if the function returns a promise: start, end; when the promise has settled: asyncStart, asyncEnd;
+ *   if it has rejected, `error` comes before asyncStart
  *
  * Values that subscribers bind to `start` with `bindStore()` are visible in the function, and in the
  * continuations of its promises. An exception of a subscriber does not reach the function, because Node

@@ -5,7 +5,8 @@
  * Responses:
  *   /healthz   200 {"status":"ok"}
  *   /readyz    200 or 503 {"status":"ready" | "unready","checks":{name:{"status":"up" | "down","latency_ms":n}}}
- *   /metrics   in production for loopback and private peers only, unless `ops.metrics` says otherwise
+ *   /metrics   200 with Prometheus text; in production, 403 for clients that have neither a loopback nor a
+ *              private address, unless `ops.metrics.auth` or `ops.metrics.port` is set
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { Forbidden, Unauthorized } from '../base/errors.ts';

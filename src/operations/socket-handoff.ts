@@ -7,9 +7,9 @@
  * socket. If the child exits before that, the connection waits again. It was not read yet, so it can go to
  * another child.
  *
- * Without a child, connections wait at most 30 seconds. Then the parent itself responds with 503; it closes
- * TLS connections. If a child has failed to start, the connections do not wait, and get this response at
- * once.
+ * Without a child, connections wait at most 30 seconds. Then the parent itself responds with 503. It closes
+ * TLS connections without a response, because it has no certificate. If a child has failed to start, the
+ * connections do not wait, and get this response at once.
  */
 import { createServer } from 'node:net';
 import { listenOn } from '../http/server/listen.ts';

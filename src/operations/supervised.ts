@@ -158,7 +158,7 @@ class SupervisedChild {
         return this.#onSocket(message.id, socket);
       case 'drain':
         // the process ends only after it has served all connections that it confirmed, because no other
-        // process would
+        // process would serve them
         return void this.#taking.then(() => this.#end(message.how));
       case 'snapshot':
         return void sendToParent({ svc: 'snapshot', id: message.id, metrics: this.#app.metrics.snapshot() });
@@ -168,8 +168,8 @@ class SupervisedChild {
   }
 
   /**
-   * Confirms a connection to the parent, then serves it. It is not read before, because the parent sends
-   * unconfirmed connections to other children.
+   * Confirms a connection to the parent, then serves it. Reads nothing before the confirmation, because the
+   * parent may still send the connection to another child.
    */
   #onSocket(id: number, socket: Socket | undefined): void {
     socket?.pause();

@@ -2,13 +2,16 @@
  * Messages between a supervising parent process, which owns the port, and its child processes, which run the
  * application.
  *
- * Messages of a child:
- *   at the start    `file` for each imported file, `wants` with the wanted address, `ready`; or `failed`
- *   while serving   `took` for each connection, `room`, `snapshot`, `metrics`
- *   at the end      `leaving`, `final`
+ * A child sends these messages:
+ * - at the start: `file` for each imported file, `wants` with the wanted address, and `ready`; if the start
+ *   fails, `failed` with the error
+ * - while it serves: `took` to confirm a connection, `room` with a message to a WebSocket room, `snapshot`
+ *   with its metrics, and `metrics` to request the metrics of all workers
+ * - at the end: `leaving` if it wants to stop, and `final` with its last metrics
  *
- * Messages of the parent:
- *   `address` after `wants`, `socket` for each connection, `room`, `snapshot`, `metrics`, `drain` at the end
+ * The parent sends `address` in reply to `wants`, `socket` with each connection, `room` with a message of
+ * another child, `snapshot` to request the metrics of a child, `metrics` with those of all workers, and
+ * `drain` to stop the child.
  *
  * Messages are objects with the key `svc`. Other messages between the processes belong to the program.
  */

@@ -14,8 +14,8 @@ import type { Child } from './supervision.ts';
 /** Time in milliseconds in which a worker must report its metrics. */
 const ANSWER_MS = 1_000;
 /**
- * Maximum number of label sets of a metric that are kept for exited workers. Further ones are counted under
- * the label value `other`.
+ * Maximum number of label sets of a metric that are kept for exited workers. Further label sets are counted
+ * under the label value `other`.
  */
 const MOST_SERIES = 1_000;
 

@@ -119,8 +119,8 @@ export class TestClient implements AsyncDisposable {
   readonly #overrides: ReadonlyMap<unknown, (context: Context) => unknown>;
   readonly #errors = new Map<string, unknown>();
   /**
-   * Ids of requests of which a background task or clean-up has failed. For the clean-ups of scope `app`, the
-   * id is empty.
+   * Ids of requests whose background task or clean-up has failed. For the clean-ups of scope `app`, the id is
+   * empty.
    */
   readonly #failedAfter = new Set<string>();
   /**

@@ -52,8 +52,8 @@ const WORDS: ReadonlyMap<string, number> = new Map([
 const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 const SERVER_ERROR = 500;
 /**
- * Value for a test of parameter names: if safeField() masks it under the name of a path parameter, that
- * parameter counts as a secret. It is long enough to be a secret.
+ * A text that is long enough to be a secret. If safeField() masks this text under the name of a path
+ * parameter, the access log treats the parameter as a secret.
  */
 const LIKE_A_SECRET = 'x'.repeat(64);
 

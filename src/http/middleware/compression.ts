@@ -64,8 +64,8 @@ const MESSAGES = /^(?:text\/event-stream|application\/(?:x-ndjson|jsonl))\b/i;
 /** Maximum length in bytes of a stream that is read whole, and compressed in one call. */
 const WHOLE_BYTES = 65_536;
 /**
- * Kinds of middleware that must be registered after CompressionMiddleware: they set cookies, or store
- * responses, which must be uncompressed.
+ * Kinds of middleware that must be registered after CompressionMiddleware. Some set cookies: responses with
+ * cookies must not be compressed. Others store responses, which must be uncompressed.
  */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'session',

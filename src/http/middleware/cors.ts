@@ -6,10 +6,10 @@
  * responds to it, and no handler runs. The response to any other request gets the header fields for its
  * `Origin`.
  *
- * In the `use` of a route, this middleware applies only to that route and its preflights. Preflights match no
- * route, so src/routing/compile-unmatched.ts passes them to this middleware.
+ * If the option `use` of a route contains this middleware, it applies only to that route and its preflights.
+ * Preflights match no route, so src/routing/compile-unmatched.ts passes them to this middleware.
  *
- * The header fields for each listed origin are built once, so a request costs one look-up. They replace
+ * The header fields for each listed origin are built once, so a request only looks them up. They replace
  * `Access-Control-*` fields that a handler has set.
  */
 import { SvcError } from '../../base/errors.ts';

@@ -26,7 +26,7 @@ export interface ETagOptions {
  * Adds a weak `ETag` of the content to 200 responses to GET and HEAD. Sends 304 if `If-None-Match` or
  * `If-Modified-Since` shows that the client has the content. Sends 412 if `If-Match` or `If-Unmodified-Since`
  * fails. Handlers that change something call {@link checkPreconditions} instead. Register it by `app.use(new
- * ETagMiddleware())`, or in the `use` of a route.
+ * ETagMiddleware())`, or in the option `use` of a route.
  *
  * An `ETag` or `Last-Modified` that the handler sets is kept, and compared with the request. The middleware
  * adds no `ETag` to streams, bodies larger than `maxBytes`, responses that set a cookie, and responses with

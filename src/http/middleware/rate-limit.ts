@@ -82,7 +82,7 @@ interface Rule {
   readonly limit: Limit;
 }
 
-/** Method under which the table of rules has the limits for all methods that no rule lists in `methods`. */
+/** Stands for every method that no rule lists. The table of rules uses it for rules without `methods`. */
 const OTHER = '*';
 
 /** Refuses requests with 429 if the client sends more than its limit allows. */

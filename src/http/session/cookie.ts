@@ -6,7 +6,7 @@
  *   over TLS, and in production   __Host-svc_session; Path=/; HttpOnly; SameSite=Lax; Secure
  *   elsewhere                     svc_session; Path=/; HttpOnly; SameSite=Lax
  *
- * Forms of a cookie value (`kid` is the id of the secret key):
+ * Forms of a cookie value (`kid` is the id of the secret key, `length` is the length of `name`):
  *   signed   s1.kid.issued.expires.payload.mac
  *            mac = HMAC-SHA-256 (RFC 2104) over length:name.s1.kid.issued.expires.payload
  *   sealed   e1.kid.issued.expires.box
@@ -63,8 +63,8 @@ export class KeptCookie {
   /** Name without prefix, for connections without TLS: browsers accept the prefixes only with `Secure`. */
   readonly #plainName: string;
   /**
-   * True: the cookie is always `Secure`; false: never. If undefined, this depends on the environment, and on
-   * the connection of the request.
+   * If true, the cookie is always `Secure`; if false, it never is. If undefined, this depends on the
+   * environment, and on the connection of the request.
    */
   readonly #secure: boolean | undefined;
   readonly #attributes: {
@@ -124,7 +124,7 @@ export class KeptCookie {
     return `${name}${path === '/' ? '' : `; Path=${path}`}${domain === undefined ? '' : `; Domain=${domain}`}`;
   }
 
-  /** Sets the cookie. Without `maxAgeSeconds`, the browser deletes it when it is closed. */
+  /** Sets the cookie. Without `maxAgeSeconds`, the browser deletes it when the user closes the browser. */
   set(response: HttpResponse, { name, secure }: HostCookie, value: string, maxAgeSeconds?: number): void {
     response.setCookie(name, value, { ...this.#attributes, secure, maxAgeSeconds });
   }
@@ -251,7 +251,7 @@ const SEALED = new RegExp(String.raw`^e1${HEAD}([\w-]{38,})$`);
 
 /**
  * Length in bytes of the initialization vector. With random vectors, one key may encrypt about 2^32 values
- * (NIST SP 800-38D §8.3): 100 a second for more than a year.
+ * (NIST SP 800-38D §8.3). This is enough for 100 values a second for more than a year.
  */
 const IV_BYTES = 12;
 const TAG_BYTES = 16;

@@ -139,8 +139,8 @@ export class CSRFMiddleware implements Middleware {
   }
 
   /**
-   * Names of the secrets that this middleware needs. Undefined if SessionMiddleware provides the keys;
-   * `authSecret` if sessions come from another middleware.
+   * Names of the settings that must contain a secret for this middleware: `authSecret` if sessions come from
+   * another middleware. Undefined if SessionMiddleware provides the keys, or the application has no sessions.
    */
   get secrets(): readonly string[] | undefined {
     return this.#secrets;

@@ -112,7 +112,8 @@ export class SessionMiddleware implements Middleware {
   }
 
   /**
-   * Keys from which the keys of sessions and CSRF tokens are derived. Undefined without a secret. @internal
+   * The secrets of this middleware. The keys that protect sessions and CSRF tokens are derived from them.
+   * Undefined if no secret is set. @internal
    */
   get ring(): Keyring | undefined {
     return this.#ring;
@@ -197,7 +198,7 @@ function seen(session: RequestSession, response: HttpResponse): HttpResponse {
   return response;
 }
 
-/** Returns the keys of the application's `authSecret`; undefined if it is not set. @internal */
+/** Returns the secrets in the application's `authSecret`; undefined if it is not set. @internal */
 export function ringOf(view: CompiledView): Keyring | undefined {
   const secret = view.config('authSecret');
   return secret === undefined || secret === null || secret === ''

@@ -28,8 +28,8 @@ export interface OpenedSession {
    */
   readonly text: string;
   /**
-   * Whether the session must be saved even without changes: to renew its idle time, or to use the current
-   * key.
+   * Whether the session must be saved even without changes: to renew its idle time, or to protect it with the
+   * current key instead of an older one.
    */
   readonly isDue: boolean;
 }
@@ -89,8 +89,8 @@ export class RequestSession implements Session {
   #isClosed = false;
 
   /**
-   * `open` is called when the session is first used. `onUnkept` is called if a value cannot be saved that may
-   * come from the client.
+   * `open` is called when the session is first used. `onUnkept` is called if a value that may come from the
+   * client cannot be saved.
    */
   constructor(open: () => OpenedSession | undefined, onUnkept: (mistake: SvcError) => void) {
     this.#open = open;

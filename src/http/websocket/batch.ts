@@ -1,14 +1,14 @@
 /**
- * Batches of WebSocket frames. Frames are written one after another into one buffer, so all replies to a
- * received chunk need only one write, and no object for each reply (test/bench/websocket.ts: 64Bx16,
- * text4KiB).
+ * Batches of WebSocket frames. Frames are written one after another into one buffer. So all replies to a
+ * received chunk need only one write, and no reply needs an object of its own (test/bench/websocket.ts:
+ * 64Bx16, text4KiB).
  *
  * All sockets of the process write into one shared buffer, the slab. One socket at a time may append at its
- * end. When another socket begins to write, the bytes of the first one become a chunk, and the other one
- * writes after them. When the kernel has accepted the last chunk, its memory is used again.
+ * end. When another socket begins to write, the bytes of the first socket become a chunk of its batch, and
+ * the other socket writes after them. When the kernel has accepted the last chunk, its memory is used again.
  */
 
-/** Bytes, or a string whose characters are one Latin-1 byte each. */
+/** Bytes, or a string that is written in Latin-1, so each character is one byte. */
 export type Chunk = Buffer | string;
 
 const SLAB_BYTES = 262_144;

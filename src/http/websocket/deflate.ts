@@ -233,8 +233,8 @@ function withoutTail(deflated: Buffer): Buffer {
 }
 
 function deflateOptions(length: number, bits: number, level: number, dictionary: Buffer): ZlibOptions {
-  // uses the smallest window that contains message and dictionary, because zlib clears up to 256 KB for a
-  // larger one
+  // uses the smallest window that contains the message and the earlier bytes in the dictionary, because zlib
+  // clears up to 256 KB for a larger one
   const reach = Math.ceil(Math.log2(length + dictionary.length + 512));
   const windowBits = Math.max(LEAST_BITS, Math.min(bits, reach));
   const memLevel = Math.max(LEAST_LEVEL, Math.min(MOST_LEVEL, reach - 6));
@@ -286,8 +286,8 @@ export class MessageInflater {
   }
 
   /**
-   * Inflates a message in the event loop. If the result exceeds the size of a short message, because a few
-   * bytes can inflate to many, a thread inflates it again.
+   * Inflates a message in the event loop. A few bytes can inflate to many: if the result is longer than a
+   * short message, a thread inflates the message again.
    */
   #inflateShort(bytes: Uint8Array, maxBytes: number): Awaitable<Inflated> {
     const most = Math.min(maxBytes, SHORT_BYTES);

@@ -1,12 +1,13 @@
 /**
- * Parser of WebSocket frames (RFC 6455 §5). It has no access to sockets and timers; websocket.ts has.
+ * Parser of WebSocket frames (RFC 6455 §5). It uses no sockets and no timers.
  *
  * Grammar:
  *   frame   = FIN RSV1-3 opcode:4 | MASK length:7 | length:16 or 64 | key:32 if MASK | payload
  *   message = text or binary frame, then continuations up to one with FIN; control frames may lie between
  *
  * Frames are unmasked in place, so the caller of push() must not use the chunk afterwards. The bytes of a
- * binary message may share the memory of the chunk. The parts of a long message in many chunks are copied.
+ * binary message may share the memory of the chunk. If the parts of a message lie in several
+ * chunks, they are copied to one buffer.
  *
  * A frame or message larger than maxMessageBytes is refused before it is buffered. Each fragment of a message
  * counts as at least 64 bytes, because the object for a fragment takes a hundred times the memory of one
@@ -142,8 +143,8 @@ export class FrameReader {
   }
 
   /**
-   * Whether this reader inflates messages. Such a reader may contain bytes of earlier messages, so it must be
-   * kept.
+   * Whether this reader inflates messages. Such a reader may contain earlier bytes to which the next message
+   * refers, so it must be kept between messages.
    */
   get inflates(): boolean {
     return this.#inflate !== undefined;

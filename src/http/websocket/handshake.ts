@@ -164,7 +164,9 @@ export class OriginGuard {
     this.#allowsAbsent = allowsAbsent;
   }
 
-  /** Reads the settings and the middleware of the application. */
+  /**
+   * Reads the setting `trustProxy`. Without the option `origins`, also reads the origins of CORSMiddleware.
+   */
   compile(view: CompiledView): void {
     this.#knowsScheme = readTrustProxy(view.config('trustProxy')) !== undefined;
     if (this.allowed !== undefined) return;
@@ -210,7 +212,7 @@ export interface WebSocketCompression {
   /**
    * Whether a message may refer to earlier ones (context takeover). Messages are then smaller, but a
    * connection takes up to 64 KiB more memory. Do not use it if messages contain both secrets and text of
-   * other users. Default false.
+   * other users: the size of a message could then reveal a secret. Default false.
    */
   readonly contextTakeover?: boolean | undefined;
   /**

@@ -4,7 +4,7 @@
  *
  * Frames pass through three buffers:
  *   - batch: the frames of one turn of the event loop, which are sent in one write
- *   - stream: up to 64 KiB that the kernel has not accepted
+ *   - stream: up to 64 KiB that the kernel has not accepted yet
  *   - queue: further frames, up to maxBufferedBytes; beyond that, the policy for slow clients applies
  *
  * A long message is deflated in a thread. Until then, a placeholder for its frame is in the queue, and later
@@ -562,7 +562,7 @@ export class FrameSender {
 
 /**
  * Removes and returns the first frame of the queue. If its message is still being deflated, the message is
- * dropped, and the result is empty.
+ * dropped, and the result is an empty buffer.
  */
 function shift(backlog: Backlog, queue: (Buffer | PendingFrame)[]): Buffer {
   const first = queue[backlog.first]!;

@@ -484,8 +484,8 @@ export class WebSocketConnection
   }
 
   /**
-   * Drops the reader between two messages, unless it inflates. `#reader` may be another one already, because
-   * a stream in memory can receive a reply within flush().
+   * Drops the reader between two messages, unless it inflates. `#reader` may already be a newer reader,
+   * because a stream in memory can receive a reply within flush().
    */
   #letReaderGo(reader: FrameReader): void {
     if (this.#reader !== reader || !reader.isAtRest || reader.inflates) return;
@@ -533,7 +533,7 @@ export class WebSocketConnection
   /** Sends a close frame with the code and reason of the client's close frame (RFC 6455 §5.5.1). */
   #answerClose(): void {
     if (this.#state === 'closed') return;
-    const { code, reason } = this.#ending.close!; // code and reason of the client
+    const { code, reason } = this.#ending.close!; // from the client's close frame
     const payload = code === CLOSE.noStatus ? EMPTY : closePayload(code, reason);
     this.#sender.sendControl(OPCODE.close, payload);
     this.#agree();
