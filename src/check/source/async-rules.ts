@@ -41,7 +41,7 @@ function findPipes(sources: Sources, report: ReportNode): void {
     if (![object, call.args[0]!].some((node) => isOfNode(node, module))) continue;
     const name = pathOf(object);
     const around = functionAround(call);
-    // a call outside of functions runs in a script, which an error may end
+    // code outside of functions belongs to a script, and an error may end a script
     if (around === undefined) continue;
     const code = module.source.slice(around.start, around.end);
     const target = pathOf(call.args[0]!);

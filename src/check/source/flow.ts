@@ -85,7 +85,7 @@ export class Flow {
 
   // -- analysis of functions --
 
-  /** Analyses a function. A parameter outside of `given` has the value of its role, such as a request. */
+  /** Analyses a function. Parameters without a value in `given` get one by their role, such as a request. */
   #enter(
     fn: Fn,
     around: Names,
