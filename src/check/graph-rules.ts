@@ -21,8 +21,8 @@ import type { MiddlewareKind, SecurityRequirement } from '../http/contracts.ts';
 import type { ParsedTemplate } from '../http/path.ts';
 
 /**
- * Runs the rules that report warnings. If the allowance of a warning has ended, the warning becomes an error,
- * which may prevent a start.
+ * Runs the rules that report warnings. The option `allow` of a route may allow a warning until a date. After
+ * that date the warning is an error, which may prevent a start.
  */
 function findWhatIsAllowed(view: ApplicationView, report: ReportFinding): void {
   for (const find of [findTwins, findContradictions, findRebound]) find(view, report);
@@ -289,7 +289,7 @@ function isOwnSession({ scheme, credential }: SecurityRequirement): boolean {
  * False if a rule throws.
  *
  * With thousands of routes, the rules that report warnings take longer than compilation. They run only if a
- * route has allowances, because an ended allowance turns a warning into an error.
+ * route has the option `allow`, because a warning becomes an error when its allowance ends.
  */
 export function passesAtStart(view: ApplicationView): boolean {
   let passes = true;
