@@ -103,7 +103,7 @@ async function work(job: Job): Promise<Answer> {
   ];
   if (job.wants === 'routes') return { token: job.token, kind: 'routes', routes: routesOf(app) };
   if (job.wants === 'report' || job.wants === 'live') judgeAsDeployed(app);
-  // called before probe(), because functions that probe() calls may use the network
+  // called before probe(), because network access by functions that probe() calls is not part of the import
   const found = trespassed();
   if (job.wants === 'report' || job.wants === 'live') await probe(app.inspect(), () => namesFor(job));
   const checked = app.check();

@@ -494,7 +494,7 @@ function core(
   };
 }
 
-/** Ends of a remedy, by path: what else helps if a route has the same path as a route of the framework. */
+/** By path of a route of the framework: another remedy for a route of the application with the same path. */
 const OTHER_WAYS: Readonly<Record<string, string>> = {
   '/metrics': ', or the metrics a port of their own: ops: { metrics: { port } }',
   '/docs': ', or switch the page off with enableDocs: false',
