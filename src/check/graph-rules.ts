@@ -48,11 +48,10 @@ function hasReadableCode({ declared: { deps, routerDeps, handler } }: RouteDetai
  * Returns the more specific templates that together match every path of a route. Returns an empty list if
  * some path still reaches the route.
  *
- * Only a template that ends with a `path` parameter can be covered completely. For any other segment, a more
- * specific template has the same segment, or a literal or a converter, which matches only some texts. So the
- * covering templates begin with the same segments. Each of their further segments becomes a letter of a word:
- * E for an empty segment, O for a plain parameter, which matches any text, and P for a `path` parameter,
- * which matches any rest that is not empty.
+ * Only a template that ends with a `path` parameter can be covered completely, by templates that begin with
+ * the same segments. Each further segment of such a template becomes a letter: E for an empty segment, O for
+ * a plain parameter, which matches any text, and P for a `path` parameter, which matches the rest of a path
+ * unless it is empty. The letters of a template form a word.
  */
 export function coveredBy<T>(
   path: ParsedTemplate,

@@ -74,7 +74,7 @@ function plain(node: Node): Node {
 
 /**
  * Whether `held` is certainly a secret of the server, and `sent` comes from a client. A parameter that is
- * named like a secret counts as sent, if the name of `held` is unambiguous.
+ * named like a secret counts as a value from a client, if `held` has a name that only secrets have.
  */
 function isSecretOfServer(held: Node, sent: Node, module: SourceModule): boolean {
   // the `state` of an OAuth login is valid only once, and a challenge is public, so timing does not help an
