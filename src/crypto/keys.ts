@@ -138,9 +138,9 @@ export function ringOf(config: Config | undefined): Keyring {
  * Returns why a secret is weak. Undefined if no weakness is found. The text does not contain the secret. `svc
  * check` (SVC205) and warnings show it.
  *
- * In addition to the checks of {@link Keyring.of}, it finds placeholders, repeated blocks, ascending or
- * descending characters, and too few different characters. It cannot prove that a secret is strong: only a
- * random generator creates strong secrets.
+ * In addition to the checks of {@link Keyring.of}, this function finds placeholders, repeated blocks,
+ * ascending or descending characters, and too few different characters. No check can prove that a secret is
+ * strong: only a random generator creates strong secrets.
  */
 export function weaknessOf(secret: string): string | undefined {
   const form = formOf(secret);

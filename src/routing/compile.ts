@@ -60,7 +60,9 @@ interface Declarations {
   readonly errors: ErrorRenderer;
   readonly tasks: BackgroundRunner;
   readonly state: StateMap;
-  /** Whether a JSON body must have a Content-Type, unless the route sets this option itself. */
+  /**
+   * Whether a JSON body must have a Content-Type. The option `strictContentType` of a route takes precedence.
+   */
   readonly strictContentType: boolean;
   /** Replaced dependencies: maps each original function or class to its replacement. */
   readonly overrides: ReadonlyMap<unknown, DependencySource>;

@@ -221,8 +221,7 @@ const PROVIDER_KEYS: ReadonlySet<string> = new Set<keyof ProviderSpec>([
 const CONTEXT_KEYS: ReadonlySet<string> = new Set<ContextKey>(['req', 'signal', 'state', 'params']);
 
 /**
- * Returns the function that calls a source. Tests the form of the source here, once, so that requests need
- * not.
+ * Returns the function that calls a source. Determines how to call the source once, and not for each request.
  */
 function callerOf(
   source: DependencySource,
