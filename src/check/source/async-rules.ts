@@ -140,8 +140,9 @@ function findCollected(sources: Sources, report: ReportNode): void {
 }
 
 /**
- * Whether the variable `request` may hold the response of another server instead of a client's request:
- * `https.get(url, (request) => { request.on('data', …); })`. It may if no other parameter is a response.
+ * Whether an object may be the response of another server and not a client's request: `https.get(url,
+ * (request) => { request.on('data', …); })`. A parameter `request` may be such a response if no other
+ * parameter is one.
  */
 function isOfAnswer(call: Call, module: SourceModule): boolean {
   const around = functionAround(call)?.parent;
