@@ -187,8 +187,8 @@ function keeperOf(form: SchemaPlan): FileKeeper {
 }
 
 /**
- * Reports regular expressions that may take exponential or polynomial time. They are only tested on short
- * texts.
+ * Reports regular expressions that may take exponential or polynomial time. Validation matches them only with
+ * short texts, and refuses longer texts.
  */
 function reportPatterns(
   plans: Iterable<ObjectPlan>,
