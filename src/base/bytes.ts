@@ -212,7 +212,7 @@ export class ByteQueue {
     }
     while (this.#chunks[this.#head]!.length - this.#offset < count) {
       const written = this.#chunks[this.#head]!.length;
-      const next = this.#chunks[this.#head + 1]!; // exists, because at least `count` bytes are buffered
+      const next = this.#chunks[this.#head + 1]!; // defined, because at least `count` bytes are buffered
       const part = next.subarray(0, this.#straight.length - written);
       this.#straight.set(part, written);
       if (part.length < next.length) this.#chunks[this.#head + 1] = next.subarray(part.length);

@@ -1,5 +1,5 @@
 /**
- * Errors: SvcError for operators and programmers, whose texts are in faults.ts, and exceptions that become
+ * Errors: SvcError for operators and programmers (its messages are in faults.ts), and exceptions that become
  * HTTP responses.
  *
  * Which kind to use:

@@ -8,7 +8,7 @@ import type { Finding } from './findings.ts';
 
 /** Message and remedy of one error code. */
 interface Fault {
-  /** Builds the message. Form: "Cannot ‹action›: ‹finding, requirement›". Values are quoted. No full stop, never a secret. */
+  /** Builds the message: "Cannot ‹action›: ‹finding, requirement›". A message never contains a secret. */
   readonly describe: (...args: never[]) => string;
   readonly remedy: string;
   /** Rule of `svc check` that reports the same mistake. */

@@ -175,7 +175,8 @@ export function shown(value: unknown): string {
 
 /**
  * Returns the candidate that `word` probably means, or undefined. The candidate begins with `word`, or
- * differs from `word` in at most a third of its letters (at least 1, at most 3).
+ * differs from it in at most a third of the letters. A difference of one letter is always allowed, and more
+ * than three letters never.
  */
 export function closest(word: string, given: Iterable<string>): string | undefined {
   const candidates = [...given];

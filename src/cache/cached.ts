@@ -443,7 +443,7 @@ function isSignal(value: unknown): value is AbortSignal {
   return value instanceof AbortSignal;
 }
 
-/** Returns a controller for the signal of the function. Undefined if the arguments contain no AbortSignal. */
+/** Returns a controller for the signal that the function gets. Undefined if no argument is an AbortSignal. */
 function abortFor(args: readonly unknown[]): AbortController | undefined {
   return args.some(isSignal) ? new AbortController() : undefined;
 }

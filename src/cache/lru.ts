@@ -15,7 +15,9 @@ export class LruIndex {
   readonly #capacity: number;
   readonly #slots = new Map<string, number>();
   readonly #keys: string[] = [''];
-  /** Next and previous slot of each slot. The two numbers are adjacent, so they are in one cache line. */
+  /**
+   * Next and previous slot of each slot. The two numbers are adjacent, so the processor loads both at once.
+   */
   #links: Int32Array = new Int32Array(2 * FIRST_SLOTS);
   /** First free slot, or 0 if there is none. The next link of a free slot is the next free slot. */
   #free = 0;

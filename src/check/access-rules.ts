@@ -124,14 +124,14 @@ function asksNothing(detail: RouteDetail): boolean {
 
 /**
  * SVC206: CORS origin functions that compare only a part of the origin. Synchronous functions that allow
- * every origin are exempt, because compile() reports them.
+ * every origin are exempt, because compile() of CORSMiddleware reports them.
  */
 export function findStrangers(view: ApplicationView, report: ReportFinding): void {
   for (const [layer, place] of layersWithPlaces(view)) {
     if (!(layer instanceof CORSMiddleware) || !layer.allowsCredentials) continue;
     const { allowed } = layer;
     const stranger = allowed.strangerAmong(sourceAt(place));
-    // compile() has already reported a synchronous function that allows every origin
+    // compile() of CORSMiddleware has already reported a synchronous function that allows every origin
     if (stranger === undefined || (stranger === UNKNOWN_ORIGIN && !allowed.isAsynchronous)) continue;
     report(
       'middleware cors',

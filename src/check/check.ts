@@ -1,10 +1,9 @@
 /**
  * Runs the rules. The report contains their findings and those of the compilation of the application.
  *
- *   findings of compilation ─────────────────────────┐
- *   rules: graph → security → contract → environment ┴→ allowances of routes → sorting → Report
- *
- * Rules of the phase `live` are asynchronous and run separately.
+ * Rules run in the order of their phases: `graph`, `security`, `contract`, `environment`. Then findings that
+ * a route allows (option `allow`) are suppressed, and the others are sorted. Rules of the phase `live` are
+ * asynchronous and run separately.
  *
  * An error of compilation, or of a rule of the phase `graph`, prevents the application from starting. Errors
  * of later phases prevent only a deployment: `svc check` fails, and `svc run` refuses to start in production.
@@ -112,12 +111,12 @@ export interface Examination {
   readonly refuses: boolean;
 }
 
-/** A finding, whether it prevents the start, and whether an allowance can suppress it. */
+/** A finding, whether it prevents the start, and whether the option `allow` of a route can suppress it. */
 interface Entry {
   readonly finding: Finding;
   /** Whether the finding, if it is an error, prevents the application from starting. */
   readonly refuses: boolean;
-  /** Whether an allowance can suppress the finding. False for errors of compilation. */
+  /** Whether the option `allow` of a route can suppress the finding. False for errors of compilation. */
   readonly isAllowable: boolean;
 }
 
@@ -307,8 +306,8 @@ function compareText(left: string, right: string): number {
 // -- allowances of routes --
 
 /**
- * Applies the allowances of routes to a finding. Returns undefined for an allowed finding, an error for an
- * ended allowance, else the finding.
+ * Applies the option `allow` of routes to a finding. Returns undefined if a route allows the finding, an
+ * error if the allowance has ended, and otherwise the finding.
  */
 function judge(entry: Entry, allowing: readonly RouteDetail[], nowMs: number): Entry | undefined {
   const { finding } = entry;

@@ -104,7 +104,7 @@ export function findLostCleanUp(view: ApplicationView, report: ReportFinding): v
   }
 }
 
-/** Returns the first clean-up call in a finally block of an asynchronous generator that is not awaited. */
+/** Returns the first clean-up call that is not awaited, in a finally block of an asynchronous generator. */
 function forgottenIn(code: string): string | undefined {
   const end = /\bfinally\s*\{/.exec(code);
   if (end === null) return undefined;

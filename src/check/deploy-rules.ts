@@ -169,7 +169,7 @@ export function findForgedClients(view: ApplicationView, report: ReportFinding):
   for (const [layer, place] of layersWithPlaces(view)) {
     if (!(layer instanceof RateLimitMiddleware)) continue;
     const header = layer.keys
-      // compile() has already reported keys that use a forwarded address
+      // compile() of the middleware has already reported key functions that use a forwarded address
       .filter((key) => !namesForwarded(key))
       .map(headerOfKey)
       .find((name) => name !== undefined);

@@ -21,8 +21,8 @@ import type { MiddlewareKind, SecurityRequirement } from '../http/contracts.ts';
 import type { ParsedTemplate } from '../http/path.ts';
 
 /**
- * Runs the rules that report warnings. If the allowance of a warning has ended, the warning becomes an error,
- * which may prevent a start.
+ * Runs the rules that report warnings. The option `allow` of a route may allow a warning until a date. After
+ * that date the warning is an error, which may prevent a start.
  */
 function findWhatIsAllowed(view: ApplicationView, report: ReportFinding): void {
   for (const find of [findTwins, findContradictions, findRebound]) find(view, report);
@@ -48,11 +48,10 @@ function hasReadableCode({ declared: { deps, routerDeps, handler } }: RouteDetai
  * Returns the more specific templates that together match every path of a route. Returns an empty list if
  * some path still reaches the route.
  *
- * Only a template that ends with a `path` parameter can be covered completely. For any other segment, a more
- * specific template has the same segment, or a literal or a converter, which matches only some texts. So the
- * covering templates begin with the same segments. Each of their further segments becomes a letter of a word:
- * E for an empty segment, O for a plain parameter, which matches any text, and P for a `path` parameter,
- * which matches any rest that is not empty.
+ * Only a template that ends with a `path` parameter can be covered completely, by templates that begin with
+ * the same segments. Each further segment of such a template becomes a letter: E for an empty segment, O for
+ * a plain parameter, which matches any text, and P for a `path` parameter, which matches the rest of a path
+ * unless it is empty. The letters of a template form a word.
  */
 export function coveredBy<T>(
   path: ParsedTemplate,
@@ -289,7 +288,7 @@ function isOwnSession({ scheme, credential }: SecurityRequirement): boolean {
  * False if a rule throws.
  *
  * With thousands of routes, the rules that report warnings take longer than compilation. They run only if a
- * route has allowances, because an ended allowance turns a warning into an error.
+ * route has the option `allow`, because a warning becomes an error when its allowance ends.
  */
 export function passesAtStart(view: ApplicationView): boolean {
   let passes = true;

@@ -84,7 +84,7 @@ export function humanReport(
     '\n',
   );
 
-  /** Returns the reason of a finding, or undefined if the report already contains it. */
+  /** Returns the reason of a finding, or undefined if the report already contains this reason. */
   function newWhyOf(finding: Finding): string | undefined {
     const why = whyOf(finding, rules);
     if (why === undefined || explained.has(why)) return undefined;

@@ -245,7 +245,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'security',
     run: findUnlimited,
     why: 'Without limits a few clients can use up the memory and connections of the process. A WebSocket that any page may open lets other sites act for a visitor',
-    remedy: 'Keep the default limits and guards, or set them to what your largest request needs',
+    remedy: 'Lower the limit to what your largest request needs, or remove it so that its default applies',
   },
   {
     id: 'SVC213',

@@ -1,9 +1,9 @@
 /**
  * Combines the findings about the compiled application with those about its sources.
  *
- *   secrets that code passed to this package ──→ texts in the sources and in their JSON files (SVC205)
- *   findings with a cause, such as `debug: true` ──→ the line that has it
- *   one mistake, found by both ──→ one finding
+ * - Searches the sources and their JSON files for secrets that code passed to this package (SVC205).
+ * - Finds the line of the option or setting that causes a finding, such as `debug: true`.
+ * - Reports a mistake once, even if a finding of each kind describes it.
  */
 import { readFileSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';

@@ -61,8 +61,8 @@ process.once('message', (job: Job) => {
 process.once('disconnect', () => process.exit(1)); // the parent process has ended
 
 async function work(job: Job): Promise<Answer> {
-  // otherwise the channel would keep the process alive if the application waits for a promise that never
-  // settles
+  // with the channel open, the event loop would never be empty, and a promise that never settles would not be
+  // detected
   process.channel?.unref();
   // maps places of compiled code to its sources
   process.setSourceMapsEnabled(true);
@@ -103,7 +103,7 @@ async function work(job: Job): Promise<Answer> {
   ];
   if (job.wants === 'routes') return { token: job.token, kind: 'routes', routes: routesOf(app) };
   if (job.wants === 'report' || job.wants === 'live') judgeAsDeployed(app);
-  // called before probe(), because functions that probe() calls may use the network
+  // called before probe(), because network access by functions that probe() calls is not part of the import
   const found = trespassed();
   if (job.wants === 'report' || job.wants === 'live') await probe(app.inspect(), () => namesFor(job));
   const checked = app.check();
@@ -298,7 +298,8 @@ function trespasses({ given }: Job, found: readonly Trespass[]): Finding[] {
 }
 
 /**
- * Returns the finding for an error of the import. Its rule is the one of the error's code, or else SVC001.
+ * Returns the finding for an error of the import. Its rule is SVC001, unless the code of the error belongs to
+ * another rule.
  */
 function loadFinding({ given }: Job, error: unknown): Finding {
   const cause = error instanceof SvcError && error.code === 'E_LOAD' ? (error.cause ?? error) : error;

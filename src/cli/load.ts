@@ -1,5 +1,6 @@
 /**
- * Imports an application: `src/app.ts:app` -> the object, or an error that names the cause.
+ * Imports the application that a target such as `src/app.ts:app` names. If the import fails, the error names
+ * the cause.
  *
  * Node.js runs TypeScript by stripping the types. An import of `./x.js` finds `x.ts`. Errors of Node.js about
  * syntax and modules are translated into messages with a remedy.

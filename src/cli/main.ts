@@ -1,5 +1,5 @@
 /**
- * Entry point of the command line: arguments -> command -> exit status.
+ * Entry point of the command line: runs the command that the arguments name, and exits with its status.
  *
  * Exit status:
  *

@@ -278,7 +278,7 @@ function linkPackage(own: string, place: string, modules: string): void {
 
 /**
  * Moves every entry of the staging folder to the target, package.json last. Appends the moved paths to
- * `moved`, which the caller removes after a failure.
+ * `moved`. After a failure, the caller removes these paths.
  *
  * Fails if an entry exists already, instead of replacing it. If two processes fill one folder, the process
  * that creates the first entry continues; the other one fails, and has changed nothing.

@@ -138,7 +138,7 @@ function hasRepeatedName(text: string): boolean {
       case '"': {
         const end = endOfString(text, index);
         if (isName(text, end)) {
-          // exists, because a string before a colon is the name of a member of an open object
+          // the set exists, because a string before a colon is the name of a member of an open object
           const names = open.at(-1)!;
           const { size } = names;
           if (names.add(JSON.parse(text.slice(index, end)) as string).size === size) return true;

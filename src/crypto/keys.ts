@@ -2,7 +2,7 @@
  * Derives keys from secrets. A keyring contains several secrets: the first signs, and all of them verify. So
  * a secret can be replaced while existing sessions stay valid.
  *
- * Keys of one secret:
+ * Keys that are made from one secret:
  * - Its UTF-8 bytes sign JWTs, so that any HS256 library can read them.
  * - HKDF-SHA-256 (RFC 5869) with a label derives one key for each other purpose: derive('svc cookie').
  * - HKDF-SHA-256 with the salt "svc key id" derives the public id of the secret, 9 bytes.
@@ -21,7 +21,7 @@ import type { Config } from '../base/config.ts';
  */
 export type Secrets = string | readonly string[];
 
-/** The key that belongs to one secret of a keyring. */
+/** A key of a keyring. Each key is made from one secret of the keyring. */
 export interface RingKey {
   /** Public id of the secret. The secret cannot be computed from it. */
   readonly id: string;
@@ -138,9 +138,9 @@ export function ringOf(config: Config | undefined): Keyring {
  * Returns why a secret is weak. Undefined if no weakness is found. The text does not contain the secret. `svc
  * check` (SVC205) and warnings show it.
  *
- * In addition to the checks of {@link Keyring.of}, it finds placeholders, repeated blocks, ascending or
- * descending characters, and too few different characters. It cannot prove that a secret is strong: only a
- * random generator creates strong secrets.
+ * In addition to the checks of {@link Keyring.of}, this function finds placeholders, repeated blocks,
+ * ascending or descending characters, and too few different characters. No check can prove that a secret is
+ * strong: only a random generator creates strong secrets.
  */
 export function weaknessOf(secret: string): string | undefined {
   const form = formOf(secret);

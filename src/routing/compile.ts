@@ -60,7 +60,9 @@ interface Declarations {
   readonly errors: ErrorRenderer;
   readonly tasks: BackgroundRunner;
   readonly state: StateMap;
-  /** Whether a JSON body must have a Content-Type, unless the route sets this option itself. */
+  /**
+   * Whether a JSON body must have a Content-Type. The option `strictContentType` of a route takes precedence.
+   */
   readonly strictContentType: boolean;
   /** Replaced dependencies: maps each original function or class to its replacement. */
   readonly overrides: ReadonlyMap<unknown, DependencySource>;
@@ -494,7 +496,7 @@ function core(
   };
 }
 
-/** Ends of a remedy, by path: what else helps if a route has the same path as a route of the framework. */
+/** By path of a route of the framework: another remedy for a route of the application with the same path. */
 const OTHER_WAYS: Readonly<Record<string, string>> = {
   '/metrics': ', or the metrics a port of their own: ops: { metrics: { port } }',
   '/docs': ', or switch the page off with enableDocs: false',

@@ -221,8 +221,7 @@ const PROVIDER_KEYS: ReadonlySet<string> = new Set<keyof ProviderSpec>([
 const CONTEXT_KEYS: ReadonlySet<string> = new Set<ContextKey>(['req', 'signal', 'state', 'params']);
 
 /**
- * Returns the function that calls a source. All decisions are made here, so that none is made for each
- * request.
+ * Returns the function that calls a source. Determines how to call the source once, and not for each request.
  */
 function callerOf(
   source: DependencySource,
@@ -323,7 +322,7 @@ export function surrounded(planned: readonly PlannedDependency[]): {
 } {
   const around: PlannedDependency[][] = [];
   for (const { needs } of planned) {
-    // `slot` is an index in both lists, because a dependency comes after all dependencies that it needs
+    // `planned` and `around` have an element at `slot`, because a dependency comes after all that it needs
     const outer = needs.flatMap((slot) => [...around[slot]!, planned[slot]!]);
     around.push([...new Set(outer)].filter(({ surround }) => surround !== undefined));
   }

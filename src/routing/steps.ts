@@ -31,7 +31,9 @@ export interface RouteDeps {
   /** Middleware of the application, which surrounds every route. */
   readonly middleware: readonly Middleware[];
   readonly services: Services;
-  /** Whether a JSON body must have a Content-Type, unless the route sets this option itself. */
+  /**
+   * Whether a JSON body must have a Content-Type. The option `strictContentType` of a route takes precedence.
+   */
   readonly strictContentType: boolean;
   /** Converts results of handlers whose route has no `response`. */
   readonly usualEdge: CoreEdge;
@@ -185,8 +187,8 @@ function keeperOf(form: SchemaPlan): FileKeeper {
 }
 
 /**
- * Reports regular expressions that may take exponential or polynomial time. They are only tested on short
- * texts.
+ * Reports regular expressions that may take exponential or polynomial time. Validation matches them only with
+ * short texts, and refuses longer texts.
  */
 function reportPatterns(
   plans: Iterable<ObjectPlan>,

@@ -41,7 +41,7 @@ function findPipes(sources: Sources, report: ReportNode): void {
     if (![object, call.args[0]!].some((node) => isOfNode(node, module))) continue;
     const name = pathOf(object);
     const around = functionAround(call);
-    // a call outside of functions runs in a script, which an error may end
+    // code outside of functions belongs to a script, and an error may end a script
     if (around === undefined) continue;
     const code = module.source.slice(around.start, around.end);
     const target = pathOf(call.args[0]!);
@@ -140,8 +140,9 @@ function findCollected(sources: Sources, report: ReportNode): void {
 }
 
 /**
- * Whether the variable `request` may hold the response of another server instead of a client's request:
- * `https.get(url, (request) => { request.on('data', …); })`. It may if no other parameter is a response.
+ * Whether an object may be the response of another server and not a client's request: `https.get(url,
+ * (request) => { request.on('data', …); })`. A parameter `request` may be such a response if no other
+ * parameter is one.
  */
 function isOfAnswer(call: Call, module: SourceModule): boolean {
   const around = functionAround(call)?.parent;

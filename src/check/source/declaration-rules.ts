@@ -1,7 +1,6 @@
 /**
  * Rules about guards, routes and tools in the source: SVC201, SVC204, SVC210, SVC215 … SVC217 and SVC305.
- * They report mistakes that the loaded application does not show. They also report mistakes whose line in the
- * source the loaded application does not know.
+ * They report mistakes that do not show in the loaded application, or only without the line of the source.
  */
 import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
 import { constantOf, isRouteCall, literal, numberOf, specOf } from './routes.ts';

@@ -40,7 +40,7 @@ export function findVariables(sources: Sources, report: ReportNode): void {
     if (near !== undefined)
       report('SVC401', module, node, `process.env.${name} is not set: did you mean ${near}, which is set?`, {
         severity: 'warning',
-        remedy: `Read the environment variable ${near}, or set ${name}`,
+        remedy: `Change the name in the code to ${near}, or set the environment variable ${name}`,
       });
     else if (isValidated(node, module)) continue;
     else if (!tested.has(name) && (files.found || isTakenForGranted(node, module)))

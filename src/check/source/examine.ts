@@ -1,8 +1,4 @@
-/**
- * Reads the modules of a project and applies every source rule to them.
- *
- *   entries -> modules -> calls, functions, handlers -> rules -> findings, each at its line and column
- */
+/** Reads the modules of a project and applies every source rule to them. */
 import { basename } from 'node:path';
 import { reportAsync } from './async-rules.ts';
 import { reportDeclared } from './declaration-rules.ts';

@@ -85,7 +85,7 @@ export class Flow {
 
   // -- analysis of functions --
 
-  /** Analyses a function. A parameter outside of `given` has the value of its role, such as a request. */
+  /** Analyses a function. Parameters without a value in `given` get one by their role, such as a request. */
   #enter(
     fn: Fn,
     around: Names,
@@ -224,7 +224,7 @@ export class Flow {
     this.#statement(body, names);
   }
 
-  /** Marks arguments as checked: of `assertKnown(sort);`, and of `await getNote(id);`, which may throw. */
+  /** Marks arguments as checked if their call throws for bad ones: `assertKnown(a)`, `await getNote(id)`. */
   #asserted(node: Node, names: Names): void {
     const call = node.type === 'await' ? node.value : node;
     const name = call.type === 'call' ? (calledName(call) ?? '') : '';

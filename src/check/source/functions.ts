@@ -2,8 +2,6 @@
  * Parses the text of `String(fn)`: parameters, body and returned values. Nested callbacks are shortened to
  * `=>`.
  *
- *   text -> code without comments and the inside of strings -> parameters, body -> returns
- *
  * The text may be misread, so a finding that is based on it is a warning at most.
  */
 import { tokensOf } from './tokens.ts';

@@ -76,8 +76,8 @@ function findSql({ call, module, given }: Visit, name: string | undefined, repor
 }
 
 /**
- * Whether a function with the name of a database method hands its parameter on: `const query = (text) =>
- * pool.query(text)`. The rule reports the calls of that function.
+ * Whether a call runs the SQL that the function around it receives as a parameter, as in `const query =
+ * (text) => pool.query(text)`. The rule does not report such a call, but the calls of `query`.
  */
 function isForwarded(call: Call): boolean {
   const statement = pathOf(call.args[0]!);
@@ -151,8 +151,8 @@ function findPatterns({ call, module, given }: Visit, meaning: string, report: R
 }
 
 /**
- * Values that another site cannot put into a request: headers, cookies, and the parts of a path that a route
- * pattern matches.
+ * Values that a link on another site cannot set to an address: headers and cookies, which a link does not
+ * contain, and the part of a path that the pattern of the route matches.
  */
 const CANNOT_CHOOSE = /(?:^|\W)referr?er$|^headers?\b|^(?:signedC|c)ookies?\b|^params$/i;
 

@@ -1,8 +1,6 @@
 /**
  * Reads the modules of a project: the entry files and all files that they import, except packages. Node.js
  * removes the types and keeps every other character at its position.
- *
- *   file -> text -> without types -> statements and expressions -> imports -> further files
  */
 import { readFileSync, realpathSync, statSync } from 'node:fs';
 import { SourceMap, findPackageJSON, isBuiltin, stripTypeScriptTypes } from 'node:module';

@@ -302,8 +302,8 @@ function hasListener({ project }: Sources): boolean {
 }
 
 /**
- * Returns how code uses the promise of a call: as an ignored statement, as a condition, as the value of a
- * variable, or as another value. Undefined if code may await it.
+ * Returns how code uses the promise of a call: not at all ("statement"), as a condition, as the value of a
+ * variable ("kept"), or as another value. Undefined if code may await the promise.
  */
 function useOf(call: Call): 'statement' | 'condition' | 'kept' | 'value' | undefined {
   const { parent } = call;

@@ -91,7 +91,7 @@ function isOfTool(route: Given['route']): boolean {
   return route !== undefined && /^(?:tool|prompt|resource)$/.test(calledName(route.call) ?? '');
 }
 
-/** Tests whether a file exists. They do not limit where its path leads. */
+/** Functions that test whether a file exists. Such a test does not limit where the path of the file leads. */
 const PROBES =
   /(?:^|\.)(?:(?:fs\w*|promises)\.(?:exists|access|l?stat)|(?:exists|access|l?stat)Sync|pathExists)$/;
 

@@ -325,7 +325,10 @@ export function isHarmless(route: RouteCall | undefined, part: string, name: str
   return HARMLESS_TYPE.test(written);
 }
 
-/** Members in the options of middleware that validates bodies. Fastify has `schema` in the options of a route. */
+/**
+ * Names of options that contain the schema of a body: of middleware that validates bodies, or of a Fastify
+ * route.
+ */
 const SCHEMA_KEYS = ['body', 'requestBody', 'bodySchema', 'schema'];
 
 /** Whether a route declares its body, so that the handler receives only declared fields. */

@@ -74,10 +74,11 @@ function plain(node: Node): Node {
 
 /**
  * Whether `held` is certainly a secret of the server, and `sent` comes from a client. A parameter that is
- * named like a secret counts as sent, if the name of `held` is unambiguous.
+ * named like a secret counts as a value from a client, if `held` has a name that only secrets have.
  */
 function isSecretOfServer(held: Node, sent: Node, module: SourceModule): boolean {
-  // the `state` of an OAuth login is used only once, and a challenge is public, so their timing does not help
+  // the `state` of an OAuth login is valid only once, and a challenge is public, so timing does not help an
+  // attacker
   if ([held, sent].some((side) => wordOf(side).startsWith('state') || /challenge/i.test(pathOf(side) ?? '')))
     return false;
   const isSent = isFromClient(sent, module);
@@ -369,7 +370,7 @@ function usesBetterChance(call: Call, module: SourceModule): boolean {
 
 // -- SVC623: passwords with a fast hash --
 
-/** Words of protocols that prescribe a hash, and of messages that a hash with a password authenticates. */
+/** Words that suggest that a protocol prescribes the hash, or that the hash authenticates a message. */
 const OF_PROTOCOL = /nonce|challenge|realm|^(?:message|command|payload|timestamp|now|time)$/;
 const PASSWORD = /(?:^|[a-z])?(?:password|passwd|pwd|passphrase|passcode)$/;
 
@@ -500,8 +501,8 @@ function replaces(call: Call, text: Node): boolean {
 }
 
 /**
- * Whether a member of an object keeps the hash: `this.password = createHash(…)` in a class. Such an object
- * may exist only in memory. An example is the room of a game.
+ * Whether a member of an object keeps the hash: `this.password = createHash(…)` in a class. Such an object,
+ * for example the room of a game, may exist only in memory.
  */
 function isOfObject(call: Call): boolean {
   const isMember = targetOf(call)?.startsWith('this.') === true;

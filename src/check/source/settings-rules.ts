@@ -1,7 +1,6 @@
 /**
  * Rules about settings in the source: SVC207, SVC208, SVC210 … SVC212, SVC218 and SVC403. They report
- * mistakes that the loaded application does not show. They also report mistakes whose line in the source the
- * loaded application does not know.
+ * mistakes that do not show in the loaded application, or only without the line of the source.
  */
 import { calledName, entryOf } from './nodes.ts';
 import { constantOf, literal, numberOf } from './routes.ts';

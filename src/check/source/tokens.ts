@@ -2,9 +2,9 @@
  * Splits JavaScript into tokens: names, numbers, strings, templates, patterns, punctuators and comments. The
  * text must not contain types.
  *
- *   `a${b}c`  ->  punctuator `  template a  punctuator ${  name b  punctuator }  template c  punctuator `
- *
- * The tokenizer never throws. It splits text that is not JavaScript, too.
+ * The template `a${b}c` has seven tokens: the two backticks, `${` and `}` are punctuators, "a" and "c" are
+ * text of the template, and "b" is a name. The tokenizer never throws. It splits text that is not JavaScript,
+ * too.
  */
 
 /** The kind of a token. */

@@ -27,8 +27,8 @@ export interface Given {
    */
   readonly lead: string;
   /**
-   * All literal texts in the expression that contains the value, joined by spaces or slashes. The result ends
-   * with one of these if the value ends the expression.
+   * All literal texts in the expression that contains the value, joined by spaces or slashes. If the value
+   * stands at the end of the expression, the joined text ends with a space or slash.
    */
   readonly text: string;
   /** True for a path that `normalize('/' + name)` returns: it holds no `..`. */

@@ -75,8 +75,9 @@ export interface Shown {
   readonly items: readonly Note[];
   readonly total: number;
   readonly page: number;
-  /** Names of all providers, and of those that the person has linked. */
+  /** Names of all providers. */
   readonly providers: readonly string[];
+  /** Names of the providers where the person has linked an account. */
   readonly linked: readonly string[];
   /** A new token for programs, shown once. */
   readonly token?: string;
