@@ -189,8 +189,8 @@ class Comparison {
   }
 
   /**
-   * Compares alternatives: each alternative of the earlier schema must be accepted by one of the later
-   * schema.
+   * Compares alternatives: each alternative of the earlier schema must be accepted by an alternative of the
+   * later schema.
    */
   #compareChoices(earlier: JsonSchema, later: JsonSchema, path: string): void {
     const after = choicesOf(later);

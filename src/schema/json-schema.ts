@@ -292,8 +292,9 @@ export class JsonSchemas {
 
 /**
  * Returns the keywords that restrict the names of members. If unknown members are refused, the schema of an
- * input lists all names, because it does not describe read-only members, but allows them. If unknown members
- * are kept, they must not have the name of a method or another member of the class.
+ * input lists all allowed names. The list includes read-only members, which an input may have although the
+ * schema does not describe them. If unknown members are kept, they must not have the name of a method or
+ * another member of the class.
  */
 function namesSchema({ fields, extra, reserved }: ObjectPlan, direction: Direction): JsonSchema {
   const wires = new Set(fields.map((field) => field.wireName));

@@ -228,8 +228,8 @@ function page(title: string, body: string): string {
 }
 
 /**
- * A login for which a user was chosen. The maps of grants store it first under its authorization code, and
- * later under its access token.
+ * A login for which a user was chosen. It is stored under its authorization code, and after the exchange of
+ * this code under its access token.
  */
 export interface Grant {
   readonly user: DevUser;
