@@ -247,7 +247,7 @@ export class OAuthPlugin implements Plugin {
 
   async startup(signal: AbortSignal): Promise<void> {
     const { connected, connect } = this.#use();
-    // an earlier shutdown closed the clients, so they are created again
+    // an earlier shutdown closed the clients of the providers, so they are created again
     if (this.#isStopped) for (const one of connected.values()) one.client = connect(one.provider);
     this.#isStopped = false;
     for (const { client } of connected.values()) await client.start(signal);

@@ -371,7 +371,7 @@ function withoutExamples({ example: _, examples: __, ...about }: About): About {
 /*
  * Converts the constraints of a value to keywords of JSON Schema 2020-12, exactly where possible.
  *
- * Two special cases:
+ * Formats and bytes are special cases:
  *   - A format becomes `format` and a pattern, because validators interpret formats differently, or not at
  *     all.
  *   - Bytes get the lengths of their base64 text, and a pattern for the padding. One, two and three bytes all

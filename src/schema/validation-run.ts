@@ -110,8 +110,8 @@ export class Run {
   }
 
   /**
-   * Whether exactly one issue was reported after the first `mark` issues, has this code, and is about the
-   * value itself instead of one of its members.
+   * Whether exactly one issue follows the first `mark` issues. This issue must have the code `code`, and be
+   * about the value itself instead of one of its members.
    */
   isOnly(mark: number, code: string): boolean {
     const first = this.#issues?.[mark];

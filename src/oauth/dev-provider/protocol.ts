@@ -160,8 +160,9 @@ const STYLE =
 const STYLE_HASH = hash('sha256', STYLE, 'base64');
 
 /**
- * Returns the headers of a page. Its form may lead only to `formOrigins`, because browsers also apply the CSP
- * directive form-action to a redirect that follows the form.
+ * Returns the headers of a page whose form may lead only to this origin and to `formOrigins`. The origin of a
+ * redirect that follows the form must be in `formOrigins`, too, because browsers also apply the CSP directive
+ * form-action to this redirect.
  */
 export function pageHeaders(formOrigins: readonly string[]): Record<string, string> {
   const targets = formOrigins.length === 0 ? "'none'" : ["'self'", ...formOrigins].join(' ');

@@ -243,7 +243,8 @@ export class RefreshTokens {
       now,
       idleExpiresAt: now + this.#deps.policy.idleTtl,
     });
-    // #answer() measures its wait from here: `now` is too early if a slow disk delayed the commit
+    // the wait in #answer() begins at this time, not at `now`, because a slow disk may have delayed the
+    // commit
     const knownAtMs = this.#deps.clock.monotonicMs();
     const row = await this.#living(token.id, request);
     const context = { request, issuedAt: now, knownAtMs };
@@ -410,8 +411,9 @@ export class RefreshTokens {
   }
 
   /**
-   * Waits until `holdMs` after `sinceMs`. If the event loop was blocked, timers run before sockets are read.
-   * So the wait has two steps: during the second one, sockets are read.
+   * Waits until `holdMs` after `sinceMs`. After the event loop was blocked, the timer of the wait runs before
+   * waiting requests are read from their sockets. So a second, short wait follows, in which these requests
+   * are read.
    */
   async #hold(sinceMs: number): Promise<void> {
     const { holdMs } = this.#deps.policy;
