@@ -100,8 +100,8 @@ export interface CallDeps {
 }
 
 /**
- * Default limit of a result in bytes. A larger result is an error, because models pay for each token that
- * they read.
+ * Default limit of a result in bytes. A larger result is an error, because each token that a model reads
+ * costs money.
  */
 export const DEFAULT_RESULT_BYTES = 1_000_000;
 

@@ -458,8 +458,8 @@ function refused(status: number, error: RpcError, id?: RequestId, dialect: Diale
 }
 
 /**
- * Returns a substitute for a session, which lasts for one request: for endpoints without sessions. It has no
- * abilities, so the handler of that request cannot send requests to the client.
+ * Returns a substitute for a session, which lasts for one request: for endpoints without sessions. It lists
+ * no abilities of the client, so the handler of that request cannot send requests to the client.
  */
 function alone(dialect: Dialect): HttpSession {
   return { id: '', dialect, logLevel: 'info', abilities: new Set(), inFlight: new Map(), isEnded: false };

@@ -289,7 +289,8 @@ export interface ResourceSpec extends Pick<
 }
 
 /**
- * The declaration `S`. Each key that is neither an option nor a dependency gets an error text as its type.
+ * The declaration `S`. Each key that is neither an option nor a dependency gets an error text as its type, so
+ * that the compiler reports the key.
  */
 export type CheckedTool<S, O> = {
   readonly [K in keyof S]: K extends keyof O ? O[K] : CheckedSpec<S>[K & keyof CheckedSpec<S>];

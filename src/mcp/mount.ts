@@ -92,9 +92,9 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
    * cookies and sessions that guards read. With the owner '', every client that has the id may use the
    * session, so a client can log in later.
    *
-   * At most 250 requests in sessions from one client may have no response yet, and at most 250 requests to
-   * one client. Clients are distinguished by this owner. Without claims and without this option, they are
-   * distinguished by their addresses.
+   * At most 250 requests from one client in sessions may be without a response at any time. The limit for
+   * requests to one client is also 250. Clients are distinguished by the result of this function, or else by
+   * the subject of the claims, or else by their addresses.
    */
   readonly principal?: ((context: Context) => string) | undefined;
   /**

@@ -300,8 +300,8 @@ export class ToolClient {
       !isObject(answer['content'])
     )
       throw unusable(key);
-    // all members were checked above, except the value of `role` and the parts of `content`: later protocol
-    // versions may add further ones
+    // all members were checked above, except the value of `role` and the parts of `content`, for which later
+    // protocol versions may allow more values
     return answer as unknown as Sampled;
   }
 

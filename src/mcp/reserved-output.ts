@@ -43,8 +43,8 @@ export function reservedWrite(
 }
 
 /**
- * Redirects everything that is written to `output` except messages. Disposing the result restores the stream.
- * A stream that is already reserved stays as it is.
+ * Redirects everything that is written to `output`, except messages, to `elsewhere`. Disposing the result
+ * restores the stream. A stream that is already reserved stays as it is.
  */
 export function reserveOutput(output: Writable, elsewhere: Writable): Disposable {
   if (reservedWrite(output) !== undefined) return { [Symbol.dispose]: () => undefined };

@@ -10,7 +10,7 @@ import type { Clock } from '../base/clock.ts';
 import type { JsonObject, RpcResponse } from './messages.ts';
 import type { ClientRequest } from './questions.ts';
 
-/** Maximum number of requests to clients without a response, for one endpoint or conversation. */
+/** Maximum number of requests to clients that wait for a response, for one endpoint or conversation. */
 const MAX_SENT = 1_000;
 
 /** A request to the client that the server sends. */
@@ -19,7 +19,7 @@ interface SentRequest extends Omit<ClientRequest, 'key'> {
   readonly ends: readonly AbortSignal[];
   /** Id of the session to which the request belongs. Responses from other sessions are ignored. */
   readonly owner: string;
-  /** Name of the client. The number of requests to one client without a response is limited. */
+  /** Name of the client, to limit how many requests to one client wait for a response. */
   readonly client: string;
   send(message: JsonObject): void;
 }
@@ -100,8 +100,8 @@ function refusal(error: unknown): HTTPException {
 }
 
 /**
- * Counts the requests without a response, by client. Limits of one client and of all clients apply, so one
- * client cannot use up the limit of all.
+ * Counts the requests that wait for a response, by client. There is a limit for each client and a limit for
+ * all clients together, so one client cannot use up the second limit alone.
  */
 export class Shares {
   readonly #direction: 'from' | 'to';

@@ -28,8 +28,8 @@ export interface HttpSession extends McpSession {
 
 const NAME = 'mcp';
 /**
- * Maximum number of session states in memory. The least recently used are dropped. Then a session has the
- * default log level again, and an ended session is valid again.
+ * Maximum number of session states in memory. The least recently used states are dropped. A session whose
+ * state was dropped has the default log level again, and is valid again if it had ended.
  */
 const MAX_KEPT = 10_000;
 const ANONYMOUS = digest('');

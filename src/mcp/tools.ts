@@ -158,8 +158,8 @@ function hintsOf(method: string): ToolHints {
 
 /*
  * The output of a tool: the `response` of its route, as JSON Schema and as a value. In the protocol versions
- * 2025-06-18 and 2025-11-25, the output must be an object. There, `response: list(User)` becomes { result:
- * [...] }. Since version 2026-07-28, it is [...].
+ * 2025-06-18 and 2025-11-25, the output must be an object. In these versions, the list of
+ * `response: list(User)` becomes { result: [...] }. Since version 2026-07-28, it stays [...].
  */
 
 class OutputPlan {
@@ -393,7 +393,11 @@ export function headerFieldsOf({ texts }: RouteInputs): readonly string[] {
     .flatMap((input) => input.plan.fields.map(({ wireName }) => input.nameOf(wireName)));
 }
 
-/** Returns all arguments. When two parts of a request share a name, the first part keeps it. */
+/**
+ * Returns the arguments of a route's tool, one for each path parameter, query parameter, form field and body
+ * member. If a later argument has the name of an earlier one, the later one gets a prefix. If a member of a
+ * JSON body has such a name, or if the JSON body is not a plain object, the whole body is one argument.
+ */
 function slotsOf(template: ParsedTemplate, { texts, body, form }: RouteInputs, schemas: JsonSchemas): Slot[] {
   const slots: Slot[] = [];
   const taken = new Set<string>();

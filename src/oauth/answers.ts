@@ -19,8 +19,8 @@ function unstored<T extends HttpResponse>(response: T): T {
 }
 
 /**
- * Content of each error response, by its request. OAuthAnswers reads it from here, because a middleware may
- * have compressed the body.
+ * Content of each error response, by its request. OAuthAnswers cannot read it from the body, because a
+ * middleware may have compressed the body.
  */
 const refused = new WeakMap<HttpRequest, Failure>();
 
@@ -59,7 +59,8 @@ export function refusal(error: HTTPException, req: HttpRequest): HttpResponse {
 }
 
 function failureOf(code: string, description: string, req: HttpRequest): Failure {
-  // RFC 6749 §5.2 allows only these characters, and some clients reject others
+  // RFC 6749 §5.2 allows only printable ASCII without quotes and backslashes, and some clients reject other
+  // text
   return {
     error: code,
     error_description: description.replace(/["\\]/g, "'").replace(/[^\x20-\x7e]/g, '?'),

@@ -103,8 +103,8 @@ export class ClientCodes {
     const text = CODE.test(code) ? await records.kept('code', key) : undefined;
     const login = text === undefined ? undefined : pendingOf(text);
     if (text === undefined || login === undefined) throw this.#refusal(req, 'code_unknown');
-    // a wrong verifier leaves the code valid, because otherwise an attacker who only has the code could
-    // prevent the login
+    // a wrong verifier leaves the code valid: otherwise an attacker who only has the code could use it up,
+    // and so prevent the login
     if (!VERIFIER.test(verifier) || !isSame(challengeOf(verifier), login.client.challenge))
       throw this.#refusal(req, 'code_verifier');
     if (redirectUri !== login.client.redirectUri) throw this.#refusal(req, 'code_redirect_uri');

@@ -105,8 +105,8 @@ function showPage(
 
 /*
  * A page that posts a form again. With `response_mode=form_post`, a page of the provider makes the browser
- * post to the callback. In this cross-site request, browsers send no SameSite cookie. They send it when a
- * page of this origin posts the form again.
+ * post to the callback. In this cross-site request, browsers send no SameSite cookie. They send these cookies
+ * when a page of this origin posts the form again.
  */
 
 /** Parameters of a callback that are posted again. All others are dropped. */

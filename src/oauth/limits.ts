@@ -1,7 +1,7 @@
 /**
- * Rate limits of the endpoints. An IPv6 client counts as its /64 network (RFC 6177 §2). One site usually gets
- * a /48 network. All clients in a /48 network share ten times the limit. So a client that changes its address
- * within its site gains little.
+ * Rate limits of the endpoints. All addresses in an IPv6 /64 network count as one client (RFC 6177 §2). All
+ * clients in a /48 network, which one site usually gets, share a second limit that is ten times as high. So a
+ * client that changes its address within its site can send at most ten times as many requests.
  */
 import { RateLimiter } from '../http/middleware/rate-limiter.ts';
 import { given, readOptions } from '../base/options.ts';

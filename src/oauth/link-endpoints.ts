@@ -111,7 +111,8 @@ export class LinkEndpoints {
       if (!(await isAgreed(() => options.onUnlink!(sub, name)))) throw new OAuthError('last_login_method');
       await providerTokens?.forget(sub, name);
       const now = clock.nowMicros();
-      // the user's other logins with the removed identity end, because another person may own the identity
+      // the user's other logins with the removed identity end, because the identity may belong to another
+      // person
       for (const row of await store.listLogins(sub, now))
         if (row.provider === name && row.id !== loginId) await store.revokeOf(sub, row.id, now);
       audit.accountUnlinked(req, name, sub);

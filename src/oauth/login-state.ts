@@ -93,8 +93,8 @@ const RANDOM_BYTES = 32;
 const TAG_BYTES = 16;
 const STATE = /^([\w-]{1,64})\.([0-9a-z]{1,10})\.[\w-]{43}\.([\w-]{22})$/;
 /**
- * Time in milliseconds for which a used state is remembered after its expiry, because the clocks of hosts
- * differ.
+ * Time in milliseconds for which a used state is remembered after its expiry. On another host, whose clock is
+ * slow, the state may not have expired yet.
  */
 const MARGIN_MS = 60_000;
 

@@ -106,7 +106,8 @@ export class LogoutEndpoints {
 
   /**
    * Returns the address of `afterLogin` on this server, for development. Returns undefined in production, if
-   * `postLogoutRedirectUris` has addresses, or if the host is not the loopback interface.
+   * `postLogoutRedirectUris` has addresses, or if the request's Host field does not name the loopback
+   * interface.
    */
   #homeOf({ host }: HttpRequest): string | undefined {
     const { options, env } = this.#deps;

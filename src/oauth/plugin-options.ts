@@ -99,8 +99,8 @@ export interface OAuthPluginOptions {
   /** Time limit in seconds for the user to log in at the provider, 30 ... 3_600. Default 600. */
   readonly stateTtlSeconds?: number | undefined;
   /**
-   * Time in seconds during which a rotated refresh token still returns its successor, because responses can
-   * be lost: 0 ... 60. Default 0, in cookie mode 10.
+   * Time in seconds, 0 ... 60, during which a client can send a rotated refresh token again and get the same
+   * successor, because the first response may have been lost. Default 0, in cookie mode 10.
    */
   readonly refreshGraceSeconds?: number | undefined;
   /** Maximum difference between the clocks of several hosts in milliseconds, 0 ... 5_000. Default 0. */

@@ -164,7 +164,8 @@ export class OAuthPlugin implements Plugin {
    * destroys `req.session` if `SessionMiddleware` is in use. Returns whether a login was ended; cookies and
    * session are cleared in any case.
    *
-   * JSON mode has no such cookie. There, `revokeSession(me.sub, me.sid)` ends the login of an access token.
+   * JSON mode has no refresh cookie. In JSON mode, call `revokeSession(me.sub, me.sid)` to end the login of
+   * an access token.
    *
    * @throws OAuthError `temporarily_unavailable` when the database does not answer; then nothing has been
    * changed
@@ -246,7 +247,7 @@ export class OAuthPlugin implements Plugin {
 
   async startup(signal: AbortSignal): Promise<void> {
     const { connected, connect } = this.#use();
-    // an earlier shutdown closed the clients, so they are created again
+    // an earlier shutdown closed the clients of the providers, so they are created again
     if (this.#isStopped) for (const one of connected.values()) one.client = connect(one.provider);
     this.#isStopped = false;
     for (const { client } of connected.values()) await client.start(signal);

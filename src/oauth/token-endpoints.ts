@@ -75,8 +75,8 @@ export class TokenEndpoints {
       if (given === undefined && this.#isOwnPageWithoutToken(req)) return this.#forget(req, response);
       const { token, isCookie } = await this.#presented(req, given);
       if (token !== undefined) {
-        // revocations have a limit of their own, so that an attacker with an old token cannot keep the user
-        // from logging out
+        // revocations have a limit of their own: otherwise an attacker with an old token could use up the
+        // limit by refreshes, and so prevent the user's logout
         await this.#deps.guard.take('revoke', req, token.id);
         await this.#deps.refreshTokens.revoke(token, req);
       }

@@ -366,8 +366,8 @@ const FORM: ReadonlySet<string> = new Set(
   '$ref type properties required items prefixItems oneOf anyOf'.split(' '),
 );
 /**
- * Results of loose(), by schema. A schema always has the same result, because the comparison recognizes
- * recursive schemas by the identity of their objects.
+ * Results of loose(), by schema. Each schema must always get the same result object, because the comparison
+ * recognizes recursive schemas by the identity of their objects.
  */
 const LOOSE = new WeakMap<JsonSchema, JsonSchema>();
 

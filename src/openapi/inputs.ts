@@ -5,7 +5,8 @@
  * that cannot be sent as text are left out: null, an empty list for a required input, and read-only members.
  *
  * For a webhook or callback, the roles are reversed, because the application sends the request. The request's
- * body is described like a reply, and its replies are described like bodies.
+ * body is described like a reply of a route, and its replies are described like bodies of requests to a
+ * route.
  */
 import { hasNoContent } from '../http/response.ts';
 import { planSent } from '../routing/steps.ts';

@@ -189,8 +189,8 @@ class Comparison {
   }
 
   /**
-   * Compares alternatives: each alternative of the earlier schema must be accepted by one of the later
-   * schema.
+   * Compares alternatives: each alternative of the earlier schema must be accepted by an alternative of the
+   * later schema.
    */
   #compareChoices(earlier: JsonSchema, later: JsonSchema, path: string): void {
     const after = choicesOf(later);
@@ -198,8 +198,8 @@ class Comparison {
     for (const choice of choicesOf(earlier) ?? [withoutNotes(earlier)]) {
       const isTaken = after.some((candidate) => {
         let narrower = 0;
-        // `seen` is a copy, because this comparison reports nothing: a later one must compare the same pairs
-        // again
+        // `seen` is a copy: this comparison reports nothing, so a later comparison must not skip the pairs
+        // that this one adds
         const seen = new Map([...this.#seen].map(([schema, others]) => [schema, new Set(others)]));
         new Comparison(this.#documents, () => narrower++, seen).compare(choice, candidate, path);
         return narrower === 0;

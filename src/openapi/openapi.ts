@@ -93,7 +93,7 @@ class DocumentWriter {
   readonly #security: SecurityWriter;
   readonly #brought: Sections = {};
   readonly #ids = new Set<string>();
-  /** For each named schema, in order: the first route that uses it. */
+  /** The first route that uses each named schema, in the order of the schemas' first use. */
   readonly #users: RouteDetail[] = [];
 
   constructor(view: CompilationView, options: OpenApiOptions) {

@@ -212,7 +212,7 @@ function utcMs(text: string): number {
   return at === text.length ? ms : NaN;
 }
 
-let lastDate = '-'; // placeholder: no date begins with "-"
+let lastDate = '-'; // not a date, so the first date differs from it
 let lastDateMs = NaN;
 
 /**

@@ -316,7 +316,7 @@ export class Members {
       at++;
     }
     for (; at < count && !run.isFull; at++) this.#lookUp(at, object, run, values);
-    run.isMore = isMore; // `isMore` is set last, because the checks of nested objects use the same `run`
+    run.isMore = isMore; // set last, because the checks of nested objects set it, too
     return values;
   }
 

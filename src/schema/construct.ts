@@ -12,8 +12,8 @@
  * A frame is the state of one construction. Frames nest, because an initializer may construct other
  * instances. parse() opens a frame, and closes it in `finally`. `new User(data)` also opens a frame, but the
  * constructor of `Schema` returns before the initializers run. So the last call of `Field()` closes the
- * frame. If an initializer throws before that call, the next call of any `Field()` notices that a member is
- * missing, and closes the frame; otherwise a microtask does.
+ * frame. If an initializer throws before that call, a member of the instance is missing. The next call of any
+ * `Field()` notices this, and closes the frame. If there is no such call, a microtask closes the frame.
  */
 import { SvcError } from '../base/errors.ts';
 import { FieldMarker, fieldFault } from './nodes.ts';

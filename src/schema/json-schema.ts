@@ -292,8 +292,9 @@ export class JsonSchemas {
 
 /**
  * Returns the keywords that restrict the names of members. If unknown members are refused, the schema of an
- * input lists all names, because it does not describe read-only members, but allows them. If unknown members
- * are kept, they must not have the name of a method or another member of the class.
+ * input lists all allowed names. The list includes read-only members, which an input may have although the
+ * schema does not describe them. If unknown members are kept, they must not have the name of a method or
+ * another member of the class.
  */
 function namesSchema({ fields, extra, reserved }: ObjectPlan, direction: Direction): JsonSchema {
   const wires = new Set(fields.map((field) => field.wireName));
@@ -370,7 +371,7 @@ function withoutExamples({ example: _, examples: __, ...about }: About): About {
 /*
  * Converts the constraints of a value to keywords of JSON Schema 2020-12, exactly where possible.
  *
- * Two special cases:
+ * Formats and bytes are special cases:
  *   - A format becomes `format` and a pattern, because validators interpret formats differently, or not at
  *     all.
  *   - Bytes get the lengths of their base64 text, and a pattern for the padding. One, two and three bytes all

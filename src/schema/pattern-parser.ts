@@ -139,7 +139,7 @@ export interface ParsedPattern {
   readonly tree: Tree;
   /**
    * Trees of the look-behinds. The matcher tries a look-behind at every position, which takes as long as a
-   * pattern that fails. So each tree ends with NEVER.
+   * search that finds nothing. So each tree ends with NEVER, which matches no text.
    */
   readonly lookBehinds: readonly Tree[];
   readonly hasBackreference: boolean;

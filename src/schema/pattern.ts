@@ -123,8 +123,8 @@ class PatternAutomaton {
   }
 
   /**
-   * Follows the free moves from `from`. Records which states may consume next, and which of them are reached
-   * in two ways.
+   * Follows the free moves from `from`. Records which states may consume the next character, and which of
+   * them are reached in two ways.
    */
   #follow(id: number, from: number): void {
     const ways = new Map<number, number>();
@@ -202,8 +202,8 @@ class PatternAutomaton {
   }
 
   /**
-   * Returns an upper bound k for the time, which grows as length^k. It is one more than the number of times
-   * that one path can move between loops with common characters.
+   * Returns k, where the time grows at most as length^k. This k is one more than the number of times that one
+   * path can move between loops with common characters.
    */
   exponent(): number {
     const loops = this.#consuming.filter((state) => this.#reaches(state, state));

@@ -7,8 +7,8 @@
  *   - Infer<S> is the type of the values of a field with the declaration S.
  *   - Wire<T> is the type that a handler may return when its route declares a response with values of T.
  *
- * This module checks nothing. Every construction of an instance makes its types again, so each is only two
- * small objects.
+ * This module checks nothing, and a type is only two small objects, because every construction of an instance
+ * creates the types of its fields again.
  */
 
 /** A value that {@link literal} accepts. */
@@ -347,7 +347,9 @@ export function lazy<S extends TypeSource>(get: () => S): FieldType<Infer<S>, Co
 }
 
 type Eq<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
-/** Any function; as an interface, because the compiler would instantiate a function type for each member. */
+/**
+ * Any function. This is an interface, because the compiler would instantiate a function type for each member.
+ */
 interface AnyFunction {
   (...args: never[]): unknown;
 }

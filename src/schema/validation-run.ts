@@ -1,8 +1,8 @@
 /**
  * State and issues of one validation, and the checks of single values that input and output share.
  *
- * Contract of a check:
- *   check(value, run) -> the converted value, or FAIL with an issue noted in `run`
+ * A check is a function `check(value, run)`. It returns the converted value. For an invalid value, it adds an
+ * issue to `run` and returns FAIL.
  *
  * A check reports an issue without a path. Each enclosing check adds its key to the paths of the new issues.
  * So no path is made while the input is valid.
@@ -110,8 +110,8 @@ export class Run {
   }
 
   /**
-   * Whether exactly one issue was reported after the first `mark` issues, has this code, and is about the
-   * value itself instead of one of its members.
+   * Whether exactly one issue follows the first `mark` issues. This issue must have the code `code`, and be
+   * about the value itself instead of one of its members.
    */
   isOnly(mark: number, code: string): boolean {
     const first = this.#issues?.[mark];
@@ -269,8 +269,8 @@ export function formatCheck(name: 'date' | 'uuid'): Check {
 }
 
 /**
- * Returns the check of RFC 3339 text, which becomes a Date. A Date is accepted unchanged, because JSON never
- * has one.
+ * Returns a check that converts RFC 3339 text to a Date. It also accepts a Date: JSON cannot contain one, so
+ * it comes from the application itself.
  */
 export function datetimeCheck(): Check {
   const message = `must be ${FORMATS['date-time'].words}`;
@@ -283,8 +283,8 @@ export function datetimeCheck(): Check {
 }
 
 /**
- * Returns the check of base64 text, which becomes bytes. A Uint8Array is accepted unchanged, because JSON
- * never has one.
+ * Returns a check that converts base64 text to bytes. It also accepts a Uint8Array: JSON cannot contain one,
+ * so it comes from the application itself.
  */
 export function bytesCheck(constraints: Constraints): Check {
   const count = countCheck(constraints, 'byte');

@@ -298,7 +298,7 @@ export class DevProvider {
     if (grant === undefined || grant.accessToken !== undefined || grant.expiresMs <= this.#clock.nowMs())
       return tokenError('invalid_grant');
     const verifier = form.get('code_verifier') ?? '';
-    // a code with an access token counts as used, even if one of the next checks fails
+    // the access token marks the code as used, even if one of the next checks fails
     grant.accessToken = randomBytes(32).toString('base64url');
     const isProven =
       /^[\w.~-]{43,128}$/.test(verifier) && hash('sha256', verifier, 'base64url') === grant.challenge; // PKCE, RFC 7636 §4.6

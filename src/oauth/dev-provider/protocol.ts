@@ -160,8 +160,9 @@ const STYLE =
 const STYLE_HASH = hash('sha256', STYLE, 'base64');
 
 /**
- * Returns the headers of a page. Its form may lead only to `formOrigins`, because browsers also apply the CSP
- * directive form-action to a redirect that follows the form.
+ * Returns the headers of a page whose form may lead only to this origin and to `formOrigins`. The origin of a
+ * redirect that follows the form must be in `formOrigins`, too, because browsers also apply the CSP directive
+ * form-action to this redirect.
  */
 export function pageHeaders(formOrigins: readonly string[]): Record<string, string> {
   const targets = formOrigins.length === 0 ? "'none'" : ["'self'", ...formOrigins].join(' ');
@@ -228,8 +229,8 @@ function page(title: string, body: string): string {
 }
 
 /**
- * A login for which a user was chosen. The maps of grants store it first under its authorization code, and
- * later under its access token.
+ * A login for which a user was chosen. It is stored under its authorization code, and after the exchange of
+ * this code under its access token.
  */
 export interface Grant {
   readonly user: DevUser;

@@ -135,7 +135,8 @@ export class ProviderClient {
 
   /**
    * Checks that the parameter `iss` of an authorization response is the issuer of this provider (RFC 9207
-   * §2.4). If no issuer is configured, every response passes, because each provider has its own callback.
+   * §2.4). If no issuer is configured, every response passes: each provider has its own callback, which tells
+   * the responses of different providers apart.
    *
    * @throws ProviderFault `issuer_mismatch` when `iss` names another issuer, or is missing although the
    * provider's metadata promises it

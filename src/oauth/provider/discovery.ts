@@ -103,8 +103,8 @@ function needsDiscovery(options: ResolvedProviderOptions): boolean {
 }
 
 /**
- * Returns a message if a login needs an endpoint or keys that are missing. They may come from `options` or
- * from the metadata in `named`.
+ * Returns a message if a login needs an endpoint or keys that are missing. The endpoints and keys may come
+ * from `options` or from the metadata in `named`.
  */
 export function missingEndpoint(
   options: ResolvedProviderOptions,

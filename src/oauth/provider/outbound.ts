@@ -23,7 +23,10 @@ import type { LookupFunction, Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Histogram, Metrics } from '../../observability/metrics.ts';
 
-/** Maximum size of a response in bytes. Responses are not compressed, so no parser gets more bytes. */
+/**
+ * Maximum size of a response in bytes. It also limits what a parser gets, because compressed responses are
+ * refused.
+ */
 const MAX_ANSWER_BYTES = 1_048_576;
 const MAX_AT_ONCE = 16;
 const MAX_WAITING = 64;
@@ -83,8 +86,8 @@ export class Outbound {
 
   constructor(deps: OutboundDeps) {
     this.#deps = deps;
-    // Each request has its own connection. The provider may close an idle connection while a code is being
-    // sent, and a code cannot be sent twice. TLS sessions are resumed. The options of the agent take
+    // Each request has its own connection. The provider could close an idle connection just when a code is
+    // sent over it, and a code cannot be sent twice. TLS sessions are resumed. The options of the agent take
     // precedence over the environment variable NODE_TLS_REJECT_UNAUTHORIZED.
     this.#agents = {
       plain: new http.Agent({ keepAlive: false }),

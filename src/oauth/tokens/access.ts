@@ -200,8 +200,8 @@ export class ValidAfterGate {
 
   /**
    * Returns whether a token is later than the last revocation of its user. For tokens of this plugin, the
-   * comparison is exact to the microsecond. Other tokens only have whole seconds, so all tokens from the
-   * second of the revocation are refused.
+   * comparison is exact to the microsecond. Other tokens have their issue time only in whole seconds. So they
+   * are also refused if they were issued in the second of the revocation.
    */
   allows(claims: Claims): Awaitable<boolean> {
     const { sub } = claims;

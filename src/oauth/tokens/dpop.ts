@@ -2,8 +2,8 @@
  * DPoP (RFC 9449): with a proof, the sender of a token shows that it holds the key to which the token is
  * bound. See the option `dpop` of the plugin.
  *
- * Form of a proof, in the header field DPoP:
- *   { typ: 'dpop+jwt', alg, jwk } . { jti, htm, htu, iat, ath } . signature by the private key of jwk
+ * A proof is a signed JWT in the header field DPoP. Its header is { typ: 'dpop+jwt', alg, jwk }, and its claims
+ * are { jti, htm, htu, iat, ath }. The private key of `jwk` signs it.
  *
  * The callback is opened by a redirect, so its request cannot have a proof. Therefore a login is bound to a
  * key from its start only if it names the key (`dpop_jkt`, RFC 9449 §10). Any other login is bound by its

@@ -4,9 +4,9 @@
  *
  * If several requests send the same token, an UPDATE in the database decides which one rotates it. That
  * request waits 25 ms for requests that overlap, passes its response to the socket, and stores the time of
- * this delivery. The other requests wait for that time. A request that arrived before the delivery gets the
- * same successor, which is derived again. If a request arrived later, the token counts as stolen, and the
- * login ends.
+ * this delivery. The other requests wait until that time is stored. A request that arrived before the
+ * delivery gets the same successor, which is derived again. If a request arrived later, the token counts as
+ * stolen, and the login ends.
  *
  * A rotation is complete when its response was passed to the socket. Until then, `deliveredAt` is null, and
  * the old token still leads to its successor, so a crash before that moment loses nothing. A login is one
@@ -243,7 +243,8 @@ export class RefreshTokens {
       now,
       idleExpiresAt: now + this.#deps.policy.idleTtl,
     });
-    // #answer() measures its wait from here: `now` is too early if a slow disk delayed the commit
+    // the wait in #answer() begins at this time, not at `now`, because a slow disk may have delayed the
+    // commit
     const knownAtMs = this.#deps.clock.monotonicMs();
     const row = await this.#living(token.id, request);
     const context = { request, issuedAt: now, knownAtMs };
@@ -336,8 +337,9 @@ export class RefreshTokens {
       if (waitedMs >= DELIVERY_WAIT_MS) break;
       await this.#pause(DELIVERY_POLL_MS);
       row = await this.#living(token.id, request);
-      // Another rotation has cleared `deliveredAt` during the wait. A response is sent at least `holdMs`
-      // after its rotation. So this request arrived before the response to the rotation in `found` was sent.
+      // The login was rotated once more during the wait. Responses are sent at least `holdMs` after their
+      // rotation. So this request arrived before the response of the rotation in `found` was sent: it
+      // overlaps with that rotation, and does not reuse an old token.
       if (
         row.generation !== found.generation &&
         request.arrivedAt < (found.rotatedAt ?? 0) + this.#deps.policy.holdMs * 1_000
@@ -409,8 +411,9 @@ export class RefreshTokens {
   }
 
   /**
-   * Waits until `holdMs` after `sinceMs`. If the event loop was blocked, timers run before sockets are read.
-   * So the wait has two steps: during the second one, sockets are read.
+   * Waits until `holdMs` after `sinceMs`. After the event loop was blocked, the timer of the wait runs before
+   * waiting requests are read from their sockets. So a second, short wait follows, in which these requests
+   * are read.
    */
   async #hold(sinceMs: number): Promise<void> {
     const { holdMs } = this.#deps.policy;

@@ -1,7 +1,7 @@
 /**
  * Stores the plugin's data in a database ({@link TokenStore}), by single statements without transactions. If
  * several callers compete, the number of affected rows decides which one succeeds. SQLite, PostgreSQL, MySQL
- * and MariaDB use the same statements, with two exceptions.
+ * and MariaDB use the same statements, except to insert a revocation and to delete expired logins.
  *
  * A statement that fails with a retryable error is tried up to four times, with random pauses. If the
  * database does not respond, the error is `temporarily_unavailable`. It is never `invalid_grant`, because
@@ -322,8 +322,8 @@ function sessionsOfMySql(): readonly string[] {
 function tablesOfMySql(): readonly string[] {
   const ascii = 'CHARACTER SET ascii COLLATE ascii_bin';
   const exact = 'CHARACTER SET utf8mb4 COLLATE utf8mb4_bin';
-  // Users are stored as bytes, because text collations ignore trailing spaces. MySQL 5.6 limits keys to 767
-  // bytes.
+  // User ids are stored as bytes, because text collations ignore trailing spaces. The length is that of the
+  // longest key in MySQL 5.6.
   const subject = 'VARBINARY(767)';
   return [
     `CREATE TABLE svc_oauth_login (

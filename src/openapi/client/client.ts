@@ -18,8 +18,8 @@ import type { JsonObject, ReadOperation } from '../reader.ts';
 
 const FORMS: ReadonlySet<string> = new Set(['multipart/form-data', 'application/x-www-form-urlencoded']);
 /**
- * Locations of parameters (`in`), each with the member of a call's input that contains the parameters from
- * there.
+ * Locations of parameters (`in`), each with the member of a call's input that holds the parameters of this
+ * location.
  */
 const PLACES = [
   ['path', 'params'],

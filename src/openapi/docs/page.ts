@@ -77,7 +77,7 @@ export class DocsPage {
   /**
    * `document` is called when the page is first requested. `documentUrl` is relative to the page; default
    * `openapi.json`. `protection` returns the middleware that issues a CSRF token. It returns none if this
-   * middleware covers the whole application, because then it runs before this page.
+   * middleware covers the whole application, because then the middleware has already run for this request.
    */
   constructor(
     document: () => object,
