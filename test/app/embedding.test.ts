@@ -42,7 +42,7 @@ async function embed(
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-test('requestListener() starts the application at the first request, reads request bodies, and answers with JSON, text and errors', async (t) => {
+test('requestListener() serves the routes of an application, and starts the application at the first request', async (t) => {
   const steps: string[] = [];
   const app = new Svc().onStartup(() => void steps.push('start')).onShutdown(() => void steps.push('stop'));
   app.get('/json', () => ({ ok: true }));

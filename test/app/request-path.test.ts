@@ -67,7 +67,7 @@ const skip = !USES_INTERNALS
   : process.env['NODE_V8_COVERAGE'] !== undefined && 'the run collects coverage itself';
 
 test(
-  'a repeated GET or POST request runs code in all source files that src/app/README.md lists and in no other, and the number of functions is limited',
+  'a repeated GET or POST request runs code in exactly the source files that src/app/README.md lists for it',
   { skip },
   async (t) => {
     const app = new Svc();

@@ -72,7 +72,7 @@ test('once the application is compiled, Svc and its routers refuse all further d
   assert.throws(() => served.get('/', () => 'x'), { code: 'E_APP_FROZEN' });
 });
 
-test('Svc.use() applies to every route, also to routes declared before the call; the first middleware is the outermost', async () => {
+test('Svc.use() adds middleware to every route, also to routes that were declared before the call', async () => {
   const { app } = make();
   const mark =
     (name: string) =>
@@ -88,7 +88,7 @@ test('Svc.use() applies to every route, also to routes declared before the call;
   assert.equal((await ask(app)).headers.get('x-order'), 'inner, outer');
 });
 
-test("Svc.exceptionHandler() uses the handler of the most specific class; the handler's response passes through the middleware", async () => {
+test('if several exception handlers match an error, Svc uses the handler for the most specific class', async () => {
   class Mine extends Error {}
   class Finer extends Mine {}
   const { app, events } = make();
@@ -292,7 +292,7 @@ test('if a dependency of scope "app" fails, the start fails, the shutdown hooks 
 });
 
 for (const how of ['startup()', 'run()'] as const) {
-  test(`if a dependency of scope "app" fails, Svc.${how} rejects after the shutdown hooks have run and then the plugins have stopped`, async () => {
+  test(`if a dependency of scope "app" fails, the shutdown hooks run, the plugins stop, and then Svc.${how} rejects`, async () => {
     const { app } = make();
     const order: string[] = [];
     const late = (step: string) => async (): Promise<void> => {
@@ -393,7 +393,7 @@ test('Svc.startup() rejects with the findings that compileAll() reports', async 
   await assert.rejects(ask(app), { code: 'E_COMPILE' });
 });
 
-test('Svc.shutdown() waits for work that runs after responses; if such work fails, the error is logged and the shutdown continues', async () => {
+test('Svc.shutdown() waits for the functions that requests run after their response, even if one of them fails', async () => {
   const { app, events } = make();
   const order: string[] = [];
   const release = Promise.withResolvers<void>();
@@ -428,7 +428,7 @@ test('Svc.shutdown() waits for work that runs after responses; if such work fail
   );
 });
 
-test('Svc.run() listens on a free port and returns its URL; close() shuts the application down', async () => {
+test('Svc.run({ port: 0 }) listens on a free port, and close() of its result shuts the application down', async () => {
   const { app, events } = make();
   let isDown = false;
   app
@@ -458,7 +458,7 @@ test('Svc.run() reads host and port from the configuration, and refuses unknown 
     await assert.rejects(app.run({ port }), { code: 'E_OPTION_RANGE' });
 });
 
-test('if the port is in use, Svc.run() rejects with E_LISTEN, and stops only what it had started itself', async () => {
+test('if the port is in use, Svc.run() rejects with E_LISTEN, and does not stop an application that already runs', async () => {
   const { app } = make();
   const stopped: string[] = [];
   app.onShutdown(() => {
@@ -479,7 +479,7 @@ test('if the port is in use, Svc.run() rejects with E_LISTEN, and stops only wha
   assert.deepEqual(stopped, ['other', 'app']);
 });
 
-test('Svc.run() handles signals while it runs, and removes its signal handlers when it stops', async () => {
+test('Svc.run() adds signal handlers, and removes them when the server is closed', async () => {
   const count = (): number => process.listenerCount('SIGTERM') + process.listenerCount('SIGINT');
   const before = count();
   const { app } = make();
@@ -507,7 +507,7 @@ for (const [what, signals, code] of [
   ['after the first SIGTERM, the process finishes its requests and ends with status 0', 1, 0],
   ['the second SIGTERM ends the process at once', 2, 143],
 ] as const) {
-  test(`Svc.run() handles signals: ${what}`, async (t) => {
+  test(`Svc.run() and signals: ${what}`, async (t) => {
     const child = spawn(
       process.execPath,
       ['--conditions=svc-source', '--input-type=module', '-e', SERVES_SLOWLY],

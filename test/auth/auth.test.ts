@@ -66,7 +66,7 @@ test("BearerAuth() returns the claims of a token that is signed with the applica
   assert.deepEqual(await response.json(), { me: { sub: 'ada', iat: now, exp: now + 900, scopes: ['a'] } });
 });
 
-test('BearerAuth() accepts tokens that are signed with the previous secret; a secret passed as argument is used instead of the secrets in the settings', async () => {
+test('BearerAuth() verifies tokens with the secret in its argument, else with the current and previous secrets in the settings', async () => {
   await using rotated = serving(BearerAuth(), { config: { authSecretPrevious: PREVIOUS } }).client;
   for (const secret of [SECRET, PREVIOUS])
     assert.equal((await rotated.get('/', bearer(tokenOf({}, secret)))).status, 200);
@@ -90,7 +90,7 @@ test('an application with BearerAuth() and no secret does not start, and the err
   });
 });
 
-test('BearerAuth() throws if its argument is a short secret; a short secret in the settings prevents the start, and the error does not show it', async () => {
+test('a short secret makes BearerAuth() or the start fail with an error that does not show the secret', async () => {
   assert.throws(() => BearerAuth('short-secret'), { code: 'E_SECRET_WEAK' });
   const { app } = make({ authSecret: 'short-secret' });
   app.get('/', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
@@ -339,7 +339,7 @@ test('svc check reports nothing for an application with BearerAuth() and a secre
 
 // ── tokens that are refused ──
 
-test('requireScopes("a", "b") requires both scopes and names both in a 403; if the token is missing, the challenge has no error attribute', async () => {
+test('requireScopes("a", "b") requires both scopes, and names both in a 403 response', async () => {
   const { client, events } = serving(requireScopes('a', 'b'));
   await using _ = client;
   assert.deepEqual(brief(await client.get('/')), MISSING);
@@ -360,7 +360,7 @@ test('requireScopes("a", "b") requires both scopes and names both in a 403; if t
   assert.equal(events.find(({ event }) => event === 'access_denied')!['sub'], 'ada');
 });
 
-test('requireScopes() reads the claim "scopes" (an array) or, if it is absent, the claim "scope" (a text), and compares whole words only', async () => {
+test('requireScopes() compares whole scopes in the claim "scopes", or in the claim "scope" if "scopes" is absent', async () => {
   await using client = serving(requireScopes('read')).client;
   const refusing: Record<string, unknown>[] = [
     { scopes: 'admin read' },
@@ -386,7 +386,7 @@ test('requireScopes() reads the claim "scopes" (an array) or, if it is absent, t
     assert.equal((await client.get('/', bearer(tokenOf(claims)))).status, 200, JSON.stringify(claims));
 });
 
-test('requireRoles("admin") requires a claim "roles" that is not inherited, is an array of strings, and contains exactly "admin"', async (t) => {
+test('requireRoles("admin") requires a claim "roles" that is an array of strings and contains exactly "admin"', async (t) => {
   await using client = serving(requireRoles('admin')).client;
   for (const claims of [
     { roles: 'superadmin' },
@@ -535,7 +535,7 @@ test('the response is the same for every reason for which BearerAuth() refuses a
 
 // ── requireIf, and other sources of claims ──
 
-test('requireIf() returns the claims if its predicate returns true; for any other result it answers 403 with the option "detail"', async () => {
+test('requireIf() returns the claims if its predicate returns true, and answers 403 for any other result', async () => {
   const { app, events } = make();
   const own = requireIf((claims, { req }) => claims.sub === req.pathParams['id'], {
     detail: 'Only your own',
@@ -623,7 +623,7 @@ test('requireRoles(), requireScopes() and requireIf() use the claims and the 401
   ]);
 });
 
-test('requireRoles() answers like bearer authentication if the dependency in its option "auth" declares no security', async () => {
+test('if the dependency in the option "auth" declares no security, requireRoles() uses the 401 of bearer authentication', async () => {
   const { app } = make({ authSecret: undefined });
   app.get(
     '/',

@@ -83,7 +83,7 @@ test('APIKeyAuth() answers a missing or wrong key with 401 and a challenge, and 
   assert.deepEqual(brief(await client.head('/')), REFUSED);
 });
 
-test('APIKeyAuth({ header, realm, optional }) reads the key from that header field, sends that realm, and accepts requests that have no key', async () => {
+test('APIKeyAuth() applies its options "header", "realm" and "optional"', async () => {
   await using client = serving(
     APIKeyAuth({ header: 'X-Key', realm: 'shop', keys: { billing: BILLING }, optional: true }),
   ).client;
@@ -127,7 +127,7 @@ test('APIKeyAuth({ verify }) returns the result of a sync or async verify(), and
   ]);
 });
 
-test('APIKeyAuth() refuses missing, short, repeated and too many keys, and options that exclude each other; the error shows no key', () => {
+test('APIKeyAuth() refuses unusable lists of keys and contradictory options, and its errors show no key', () => {
   const many = Object.fromEntries(
     Array.from({ length: 101 }, (_value, index) => [`c${index}`, `a key of sixteen and more ${index}`]),
   );
@@ -182,7 +182,7 @@ function site(): Svc {
   return app;
 }
 
-test('requireSession() returns the session value that the login stored; if there is none, it answers 401 with a challenge', async () => {
+test('requireSession() returns the session value that the login stored, or answers 401 if there is none', async () => {
   const app = site();
   await using client = new TestClient(app);
   for (const path of ['/me', '/admin']) {
@@ -211,7 +211,7 @@ test('an exception handler for LoginRequired can redirect the request for a page
   assert.deepEqual([response.status, response.headers.get('location')], [303, '/login']);
 });
 
-test('requireSession() refuses an invalid session key; an application that has no session middleware does not start', async () => {
+test('requireSession() requires a valid session key, and an application that has session middleware', async () => {
   for (const key of [undefined, null, {}])
     assert.throws(() => requireSession(key as never), { code: 'E_AUTH' });
   const app = new Svc({ logger: collectedLog().logger }).get(

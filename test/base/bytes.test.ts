@@ -97,7 +97,7 @@ test('ByteQueue.pushCopy() copies a chunk, so that later changes to the original
   }
 });
 
-test('ByteQueue.indexOf() counts positions from the next unread byte, begins at its argument "from", and stops at its argument "max"', () => {
+test('ByteQueue.indexOf() searches the unread bytes between its arguments "from" and "max"', () => {
   const queue = new ByteQueue();
   queue.push(bytes(9, 1, 2));
   queue.push(new Uint8Array(600).fill(3));

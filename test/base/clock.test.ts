@@ -11,7 +11,7 @@ test('systemClock returns the time in milliseconds, the time in microseconds, an
   assert.ok(systemClock.monotonicMs() >= before);
 });
 
-test('systemClock.after() calls back once, or never if it is disposed first', async () => {
+test('systemClock.after() calls its callback once, or not at all if its result is disposed before', async () => {
   const calls: string[] = [];
   const cancelled = systemClock.after(0, () => calls.push('cancelled'));
   cancelled[Symbol.dispose]();
@@ -20,7 +20,7 @@ test('systemClock.after() calls back once, or never if it is disposed first', as
   assert.deepEqual(calls, ['called']);
 });
 
-test("if its signal aborts before or during the sleep, systemClock.sleep() rejects with the signal's reason", async () => {
+test('systemClock.sleep() rejects with the reason of its signal if the signal aborts before or during the sleep', async () => {
   const reason = new Error('enough');
   await assert.rejects(systemClock.sleep(60_000, AbortSignal.abort(reason)), reason);
   const controller = new AbortController();
@@ -75,7 +75,7 @@ test('ManualClock.advance() lets code that awaits a timer run before the next ti
   assert.deepEqual(calls, ['slept until 10', 'slept until 20', 'slept until 30']);
 });
 
-test("if its signal aborts, ManualClock.sleep() rejects with the signal's reason and leaves no timer", async () => {
+test('if the signal of ManualClock.sleep() aborts, sleep() rejects with the reason and leaves no timer', async () => {
   const clock = new ManualClock();
   const reason = new Error('enough');
   await assert.rejects(clock.sleep(10, AbortSignal.abort(reason)), reason);

@@ -8,7 +8,7 @@ const cast =
   (error: unknown): boolean =>
     error instanceof SvcError && error.code === 'E_CONFIG_CAST' && pattern.test(error.message);
 
-test('Config.get() prefers the environment variable, then loadDict(), then the option "values", then the option "defaults", and then its fallback', () => {
+test('Config.get() prefers its sources in this order: environment, loadDict(), "values", "defaults", fallback', () => {
   const layers = { defaults: { a: 1, b: 1, c: 1, d: 1 }, values: { b: 2, c: 2, d: 2 } };
   const config = new Config({ ...layers, environment: { SVC_D: '4' } }).loadDict({ c: 3, d: 3 });
   assert.deepEqual(
@@ -21,7 +21,7 @@ test('Config.get() prefers the environment variable, then loadDict(), then the o
   );
 });
 
-test('if loadDict() is called twice, Config uses the values of the second call; environment variables take precedence over both calls', () => {
+test('a second call of Config.loadDict() replaces the values of the first, but not environment variables', () => {
   const config = new Config({ environment: { SVC_B: 'env' } });
   config.loadDict({ a: 'one', b: 'one' }).loadDict({ a: 'two', b: 'two' });
   assert.deepEqual([config.get('a', ''), config.get('b', '')], ['two', 'env']);
@@ -137,7 +137,7 @@ test('Config accepts true, false, 1, 0, yes, no, on and off as booleans, in uppe
     assert.throws(() => new Config({ environment: { SVC_B: text } }).get('b', false), cast(/SVC_B/), text);
 });
 
-test('Config.get() returns text unchanged if the fallback is a string, if the cast is String, or if there is neither', () => {
+test('Config.get() returns text unchanged if it has the cast String, a string as fallback, or neither cast nor fallback', () => {
   const config = new Config({ environment: { SVC_S: ' 20 ' } });
   assert.deepEqual(
     [config.get('s', ''), config.get('s'), config.get('s', null), config.get('s', '', { cast: String })],
@@ -145,7 +145,7 @@ test('Config.get() returns text unchanged if the fallback is a string, if the ca
   );
 });
 
-test('Config applies a cast to text, and returns other values unchanged', () => {
+test('Config.get() applies a cast to text only', () => {
   const list = (text: string): string[] => text.split(',');
   assert.deepEqual(new Config({ environment: { SVC_HOSTS: 'a,b' } }).get('hosts', [], { cast: list }), [
     'a',
@@ -239,7 +239,7 @@ test('Config.loadDict() is refused after freeze()', () => {
   assert.equal(config.get('a', 0), 0);
 });
 
-test('Config.reads() lists each key that was read, with its type and default, even if its first read gives no default', () => {
+test('Config.reads() lists every key that was read, with its type and its default', () => {
   const config = new Config({ environment: { SVC_PAGE_SIZE: '5' } });
   config.get('pageSize');
   config.get('page_size', 20);

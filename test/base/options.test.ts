@@ -96,7 +96,7 @@ for (const [option, value, needs] of [
   });
 }
 
-test('shown() describes a value for an error message, and its result never contains the content of a string', () => {
+test('shown() describes a value for an error message without showing the content of strings', () => {
   const values = ['secret', 'x', 5, true, null, undefined, 5n, [1], () => 1, Symbol('s'), {}];
   assert.deepEqual(values.map(shown), [
     'a string of 6 characters',

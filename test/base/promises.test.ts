@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { ManualClock } from '../../src/base/manual-clock.ts';
 import { currentContext, ignore, within } from '../../src/base/promises.ts';
 
-test('within() settles as its promise does, and leaves no timer running', async () => {
+test('within() settles like the promise that it gets, and leaves no timer running', async () => {
   const clock = new ManualClock();
   assert.equal(await within(clock, 10, Promise.resolve('value'), ignore), 'value');
   await assert.rejects(within(clock, 10, Promise.reject(new Error('failed')), ignore), /failed/);
@@ -26,7 +26,7 @@ test('after the time limit, within() settles with the result or error of its cal
   assert.equal(clock.pending, 0);
 });
 
-test('currentContext() captures its AsyncLocalStorage context, and returns a function that calls other functions in this context', () => {
+test('currentContext() captures the current AsyncLocalStorage context, and returns a function that runs callbacks in it', () => {
   const store = new AsyncLocalStorage<string>();
   const run = store.run('captured', currentContext);
   const found = (suffix: string): string => `${store.getStore() ?? 'none'}${suffix}`;

@@ -37,7 +37,7 @@ function application(): Svc {
 
 const WAYS = ['reply', 'status', 'response', 'replaced', 'chunks', 'stream', 'counted'];
 
-test('the bytes of buffers and views of every kind are sent, in replies, in response bodies and in chunks of streams', async () => {
+test('buffers and views of every kind can be sent as replies, response bodies and chunks of streams', async () => {
   await using server = await served(application());
   for (const [index, [what]] of VIEWS.entries()) {
     for (const way of WAYS) {

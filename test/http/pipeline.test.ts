@@ -133,7 +133,7 @@ test('if a middleware calls next() again during the first call, it gets an error
   assert.deepEqual([response.status, runs, (unhandled[0] as SvcError).code], [500, 1, 'E_NEXT_TWICE']);
 });
 
-test('if a middleware calls next() twice, it gets an error, even if the first promise has a then() that returns nothing', async () => {
+test('if a middleware calls next() twice, it gets an error, even if the then() of the first promise does nothing', async () => {
   let runs = 0;
   const twice: MiddlewareFunction = (_req, next) => {
     void next();
@@ -450,7 +450,7 @@ test('if a middleware only returns the result of next(), compose() creates no pr
   assert.deepEqual([response.status, events], [404, []]);
 });
 
-test('if a handler returns a LateAnswer (a response that is set later), next() returns a promise; if there is no middleware, compose() returns the LateAnswer itself', async () => {
+test('if a handler returns a LateAnswer, a response that is set later, next() returns a promise', async () => {
   class Later extends LateAnswer {
     constructor() {
       super();

@@ -102,7 +102,7 @@ test('error responses of the server and responses that no middleware sees have t
   }
 });
 
-test('RequestIDMiddleware refuses a header field that has its own meaning, such as Host; check() reports a second RequestIDMiddleware, or one in a route', () => {
+test('RequestIDMiddleware refuses header fields with another meaning, such as Host, and check() reports a second or misplaced one', () => {
   for (const header of [
     '',
     'a b',

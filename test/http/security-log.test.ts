@@ -78,7 +78,7 @@ test('SecurityLog treats the addresses of one IPv6 network as one client', () =>
   );
 });
 
-test('when SecurityLog has its maximum number of clients, new clients share one line per minute and event; known clients keep their own lines', async () => {
+test('when SecurityLog has its maximum number of clients, all further clients share one line per minute and event', async () => {
   const { clock, events, refuse } = watched();
   for (let client = 0; client < 10_000; client++) refuse(`10.0.${client >> 8}.${client & 255}`);
   assert.equal(events.length, 10_000);
@@ -105,7 +105,7 @@ test('when SecurityLog has its maximum number of clients, new clients share one 
   );
 });
 
-test('SecurityLog.of() returns the same log for one application and another log for another application', () => {
+test('SecurityLog.of() returns the same log for each call with one application', () => {
   const services = { log: collectedLog().logger, clock: new ManualClock() } as unknown as Services;
   assert.equal(SecurityLog.of(services), SecurityLog.of(services));
   assert.notEqual(SecurityLog.of(services), SecurityLog.of({ ...services }));

@@ -575,7 +575,7 @@ test(
 );
 
 test(
-  "MCP over HTTP, before version 2026-07-28: a request without a session is answered with 400; a session that is changed, expired, ended or another client's, with 404",
+  'MCP over HTTP, before version 2026-07-28: a request without a session gets 400, and a request with an invalid session gets 404',
   LIMITED,
   async (t) => {
     const clock = new ManualClock();
@@ -634,7 +634,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, before version 2026-07-28: with guards, a session belongs to the subject of a token; every token of this subject can use it',
+  'MCP over HTTP, before version 2026-07-28: with guards, a session can be used with every token of its subject, and with no other',
   LIMITED,
   async (t) => {
     const of = site(t, { deps: { me: Depends(BearerAuth()) } });
@@ -649,7 +649,7 @@ test(
 );
 
 test(
-  "MCP over HTTP, before version 2026-07-28: a session that began without a token also accepts requests with a token; a session with a subject requires the subject's token",
+  'MCP over HTTP, before version 2026-07-28: only a session that began with a token requires a token in later requests',
   LIMITED,
   async (t) => {
     const of = site(t, { deps: { me: Depends(BearerAuth(undefined, { optional: true })) } });
@@ -739,7 +739,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, before version 2026-07-28: a request with an unknown version in its header field is answered with 400; with sessions: false, requests need no session',
+  'MCP over HTTP, before version 2026-07-28: an unknown version in the header field gets 400, and with sessions: false no request needs a session',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -766,7 +766,7 @@ test(
 );
 
 test(
-  'an unsupported version in the MCP header field is 400 with -32022, and the request is not executed (2025-06-18, transports)',
+  'MCP over HTTP: a request with an unsupported version in its header field gets 400 with -32022, and is not executed (2025-06-18, transports)',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -844,53 +844,49 @@ test(
   },
 );
 
-test(
-  'MCP over HTTP, before version 2026-07-28: only the versions up to 2025-03-26 accept batches',
-  LIMITED,
-  async (t) => {
-    const of = site(t);
-    const { send } = await legacy(of, {}, '2025-03-26');
-    const response = await send([
-      { jsonrpc: '2.0', id: 1, method: 'ping' },
-      { jsonrpc: '2.0', method: 'x' },
-      7,
-      { ...initialize(), id: 2 },
-      call(3, 'get_items'),
-    ]);
-    assert.deepEqual(
-      ((await response.json()) as Json[]).map(({ id, error }) => [id, (error as Json | undefined)?.['code']]),
-      [
-        [1, undefined],
-        [null, -32_600],
-        [2, -32_600],
-        [3, undefined],
-      ],
-    );
-    assert.equal((await send([{ jsonrpc: '2.0', method: 'x' }])).status, 202);
-    assert.deepEqual(
-      (
-        (await (
-          await send([
-            {
-              jsonrpc: '2.0',
-              id: 4,
-              method: 'subscriptions/listen',
-              params: { _meta: META, notifications: {} },
-            },
-          ])
-        ).json()) as Json[]
-      ).map(({ id, error }) => [id, (error as Json)['code']]),
-      [[4, -32_600]],
-      'it would never be answered',
-    );
-    assert.equal((await send([])).status, 400);
-    assert.equal((await (await legacy(of)).send([{ jsonrpc: '2.0', id: 1, method: 'ping' }])).status, 400);
-    assert.equal((await post(of, [{ jsonrpc: '2.0', id: 1, method: 'ping' }])).status, 400);
-  },
-);
+test('MCP over HTTP: only versions of the protocol up to 2025-03-26 accept batches', LIMITED, async (t) => {
+  const of = site(t);
+  const { send } = await legacy(of, {}, '2025-03-26');
+  const response = await send([
+    { jsonrpc: '2.0', id: 1, method: 'ping' },
+    { jsonrpc: '2.0', method: 'x' },
+    7,
+    { ...initialize(), id: 2 },
+    call(3, 'get_items'),
+  ]);
+  assert.deepEqual(
+    ((await response.json()) as Json[]).map(({ id, error }) => [id, (error as Json | undefined)?.['code']]),
+    [
+      [1, undefined],
+      [null, -32_600],
+      [2, -32_600],
+      [3, undefined],
+    ],
+  );
+  assert.equal((await send([{ jsonrpc: '2.0', method: 'x' }])).status, 202);
+  assert.deepEqual(
+    (
+      (await (
+        await send([
+          {
+            jsonrpc: '2.0',
+            id: 4,
+            method: 'subscriptions/listen',
+            params: { _meta: META, notifications: {} },
+          },
+        ])
+      ).json()) as Json[]
+    ).map(({ id, error }) => [id, (error as Json)['code']]),
+    [[4, -32_600]],
+    'it would never be answered',
+  );
+  assert.equal((await send([])).status, 400);
+  assert.equal((await (await legacy(of)).send([{ jsonrpc: '2.0', id: 1, method: 'ping' }])).status, 400);
+  assert.equal((await post(of, [{ jsonrpc: '2.0', id: 1, method: 'ping' }])).status, 400);
+});
 
 test(
-  'MCP over HTTP, before version 2026-07-28: notifications/cancelled in the same session ends a request; a disconnect does not',
+  'MCP over HTTP, before version 2026-07-28: a request is ended by notifications/cancelled in its session, but not by a disconnect',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -978,7 +974,7 @@ test(
 );
 
 test(
-  "MCP over HTTP, header fields Origin and Host: the application's own and configured values are accepted; all others are answered with 403",
+  "MCP over HTTP, header fields Origin and Host: only the application's own and the configured values are accepted",
   LIMITED,
   async (t) => {
     const ok = (of: Site, headers: Record<string, string>): Promise<number> =>
@@ -1082,7 +1078,7 @@ test(
 );
 
 test(
-  "a guarded MCP tool refuses a call without a token; the call counts for the tool's route in log, metrics and rate limit",
+  "a call of a guarded MCP tool needs a token, and counts for the tool's route in log, metrics and rate limit",
   LIMITED,
   async (t) => {
     const of = site(
@@ -1196,7 +1192,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, authorization: for an endpoint at /, the RFC 9728 document has no path suffix, is not a tool, and allows GET only',
+  'MCP over HTTP, authorization: if the endpoint is at /, the path of the RFC 9728 document has no suffix',
   LIMITED,
   async (t) => {
     const app = new Svc({
@@ -1496,33 +1492,29 @@ test(
   },
 );
 
-test(
-  'MCP lists may be cached for all clients if they need no token, else for one client; the OpenAPI resource exists only if /openapi.json is served',
-  LIMITED,
-  async (t) => {
-    const scope = async (of: Site, headers = {}): Promise<unknown> =>
-      ((await (await modern(of, 'tools/list', {}, headers)).json()) as { result: Json }).result['cacheScope'];
-    assert.equal(await scope(site(t)), 'public');
-    assert.equal(
-      await scope(site(t, { deps: { me: Depends(BearerAuth()) } }), {
-        authorization: `Bearer ${createToken('ada', SECRET)}`,
-      }),
-      'private',
-    );
-    const capabilities = async (of: Site): Promise<Json> =>
-      ((await (await modern(of, 'server/discover')).json()) as { result: { capabilities: Json } }).result
-        .capabilities;
-    assert.ok('resources' in (await capabilities(site(t))));
-    assert.ok(
-      !(
-        'resources' in
-        (await capabilities(site(t, {}, { app: { env: 'production' }, client: { env: 'production' } })))
-      ),
-    );
-  },
-);
+test('MCP lists may be cached for all clients only if they need no token', LIMITED, async (t) => {
+  const scope = async (of: Site, headers = {}): Promise<unknown> =>
+    ((await (await modern(of, 'tools/list', {}, headers)).json()) as { result: Json }).result['cacheScope'];
+  assert.equal(await scope(site(t)), 'public');
+  assert.equal(
+    await scope(site(t, { deps: { me: Depends(BearerAuth()) } }), {
+      authorization: `Bearer ${createToken('ada', SECRET)}`,
+    }),
+    'private',
+  );
+  const capabilities = async (of: Site): Promise<Json> =>
+    ((await (await modern(of, 'server/discover')).json()) as { result: { capabilities: Json } }).result
+      .capabilities;
+  assert.ok('resources' in (await capabilities(site(t))));
+  assert.ok(
+    !(
+      'resources' in
+      (await capabilities(site(t, {}, { app: { env: 'production' }, client: { env: 'production' } })))
+    ),
+  );
+});
 
-test('mountMcp(): the endpoint and its metadata document are not tools and cause no finding; options are validated', (t) => {
+test('mountMcp() adds an endpoint and a metadata document that are not tools and cause no finding', (t) => {
   const { app } = site(t, {
     deps: { me: Depends(BearerAuth()) },
     authorization: { servers: ['https://login.example'] },
@@ -1563,7 +1555,7 @@ test('mountMcp(): the endpoint and its metadata document are not tools and cause
 });
 
 test(
-  "MCP over HTTP, before version 2026-07-28: a disconnect ends a batch's requests; an endpoint allows 1000 requests without a response, and 250 from one client",
+  'MCP over HTTP, before version 2026-07-28: the number of requests without a response is limited per endpoint and per client',
   LIMITED,
   async (t) => {
     const running = new Set<number>();

@@ -112,7 +112,7 @@ test('mcpTools(): if two tools have the same name, the second gets a number', (t
   );
 });
 
-test('mcpTools(): titles, descriptions and hints come from the options and the method of a route; the option "mcp" of the route overrides them', (t) => {
+test('mcpTools(): titles, descriptions and hints come from the options and method of a route, unless its option "mcp" overrides them', (t) => {
   const { app } = make(t);
   app
     .get('/a', { summary: 'Short', description: 'Long' }, () => 1)
@@ -353,7 +353,7 @@ test('mcpCall(): whatever the value of a path argument is, the call never reache
   assert.deepEqual(await said('get_files_a_b', {}), ['ab', undefined]);
 });
 
-test('mcpCall(): too deeply nested arguments are a client error; an argument may be named constructor', async (t) => {
+test('mcpCall(): arguments may be named constructor, but may not be nested too deeply', async (t) => {
   const { app, lines } = make(t);
   app.get(
     '/x/{constructor}',
@@ -561,7 +561,7 @@ test('mcpCall(): a response body that is not JSON, or is truncated JSON, becomes
   );
 });
 
-test('mcpCall(): a signal that is already aborted rejects the call, and invalid header fields are refused', async (t) => {
+test('mcpCall() rejects if its signal is already aborted, or if its header fields are invalid', async (t) => {
   const { app } = make(t);
   app.get('/a', () => 1);
   await assert.rejects(app.mcpCall('get_a', {}, { signal: AbortSignal.abort() }), { name: 'AbortError' });
@@ -686,7 +686,7 @@ test('app.tool() and app.prompt(): names must have valid characters and be uniqu
   assert.throws(() => app.tool('b', {}, () => 1), { code: 'E_APP_FROZEN' });
 });
 
-test('mcpTools(): a tagged union is one argument with a definition for each class; literals and lists of any value are arguments, and computed members are not', (t) => {
+test('mcpTools(): tagged unions, literals and lists of any value can be arguments, but computed members cannot', (t) => {
   const { app } = make(t);
   class Cat extends Schema {
     kind = Field(literal('cat'));
@@ -711,7 +711,7 @@ test('mcpTools(): a tagged union is one argument with a definition for each clas
   assert.deepEqual(Object.keys(node!.inputSchema['properties'] as object), ['mode', 'id', 'children']);
 });
 
-test('mcpCall(): if a key is required, each call without one gets its own idempotency key; a call with a key is executed once', async (t) => {
+test('mcpCall(): calls with one idempotency key run once, and a call without a required key gets its own', async (t) => {
   for (const place of ['application', 'route'] as const) {
     const { app } = make(t);
     const once = new IdempotencyMiddleware({ required: true });

@@ -110,7 +110,7 @@ const ASK = { name: 'ask', arguments: { of: 'x' } };
 const accepted = (content: Json): Json => ({ action: 'accept', content });
 const textOf = ({ result }: Round): unknown => (result['content'] as { text: string }[])[0]!.text;
 
-test('MCP request to the client, version 2026-07-28: the result of a call contains the request to the client; the repeated call has the response', async (t) => {
+test('MCP request to the client, version 2026-07-28: the result of a call contains the request, and the client repeats the call with its response', async (t) => {
   let runs = 0;
   const { client } = site(t, async (asked) => {
     runs++;
@@ -232,7 +232,7 @@ test('MCP request to the client, version 2026-07-28: a "requestState" is accepte
   assert.equal(textOf(await round(client, repeated, { headers: { 'x-api-key': ada } })), 'cancel');
 });
 
-test('MCP request to the client, version 2026-07-28: a response of the client that is not an object is refused with -32602; a missing response is requested again', async (t) => {
+test('MCP request to the client, version 2026-07-28: a response that is not an object gets -32602, and a missing response is requested again', async (t) => {
   const { client } = site(t, async (asked) => (await asked.elicit(NAME)).action);
   for (const inputResponses of [null, 7, [], { name: 7 }, { name: [] }])
     assert.equal((await round(client, { ...ASK, inputResponses })).error.code, -32_602);
@@ -508,7 +508,7 @@ test(
 );
 
 test(
-  'MCP request to the client, before version 2026-07-28: the 1,001st request without a response is refused with 503; when a call ends, its requests to the client are cancelled',
+  'MCP request to the client, before version 2026-07-28: requests without a response are limited in number, and end with their call',
   LIMITED,
   async (t) => {
     const { app } = site(t, (client) => Promise.all(Array.from({ length: 91 }, () => client.roots())));
@@ -611,7 +611,7 @@ function messagesOf(response: Response): { next(): Promise<Json>; leave(): Promi
 }
 
 test(
-  'MCP request to the client, before version 2026-07-28: over HTTP, requests to one client without a response, in any number of sessions, do not prevent requests to other clients',
+  'MCP request to the client, before version 2026-07-28: over HTTP, a client that does not respond cannot prevent requests to other clients',
   LIMITED,
   async (t) => {
     const { client: http } = site(t, (client) =>
@@ -645,7 +645,7 @@ test(
 );
 
 test(
-  'MCP request to the client, before version 2026-07-28: over HTTP, the request is sent before the result on the same stream; only responses from the same session count',
+  'MCP request to the client, before version 2026-07-28: over HTTP, the request is sent on the stream of the call, and only the session of the call can respond',
   LIMITED,
   async (t) => {
     const { client } = site(t, async (asked) => (await asked.elicit(NAME)).content?.name);
@@ -745,7 +745,7 @@ test('MCP request to the client: "requestState" and sessions work if authSecret 
   }
 });
 
-test('mcpCall(): onQuestion responds to the requests of a handler to the client; without onQuestion, and in a plain request, these requests fail', async (t) => {
+test('mcpCall(): onQuestion responds to the requests that a handler sends to the client, and without onQuestion they fail', async (t) => {
   const { app, client } = site(t, async (asked) => ({
     can: asked.can('elicit'),
     answer: await asked.elicit(NAME),

@@ -234,7 +234,7 @@ test('MCP over stdio, before initialize: the server answers only ping and reques
   );
 });
 
-test("MCP over stdio, lines: invalid JSON is -32700 and an invalid message is -32600; the error has the message's id, if any", async (t) => {
+test('MCP over stdio, lines: the error for invalid JSON is -32700, and the error for an invalid message is -32600', async (t) => {
   const line = bare(t);
   for (const text of ['garbage', '{"jsonrpc":"2.0",', '{"a":1}}', '\u0000'])
     assert.deepEqual(errorOf(await line.raw(`${text}\n`).next()), [null, -32_700]);
@@ -324,7 +324,7 @@ test('MCP over stdio: each version refuses an unknown method with -32601, and al
     );
 });
 
-test('MCP over stdio, version 2026-07-28: a request without version or capabilities is refused with -32602; the error for an unsupported version is -32022 and lists the supported versions', async (t) => {
+test('MCP over stdio, version 2026-07-28: a request without version or capabilities gets -32602, and an unsupported version gets -32022', async (t) => {
   const line = bare(t);
   const ask = (meta: unknown, method = 'tools/list'): Promise<Json> =>
     line.ask({ jsonrpc: '2.0', id: 1, method, params: { _meta: meta } });
@@ -380,7 +380,7 @@ test("MCP over stdio, version 2026-07-28: results have a type, the server's name
   );
 });
 
-test('MCP over stdio, before version 2026-07-28: results have no metadata of that version; structured content is an object, and is sent only in versions that define it', async (t) => {
+test('MCP over stdio, before version 2026-07-28: results have no metadata of version 2026-07-28, and structured content only if their version defines it', async (t) => {
   for (const version of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
     const line = await open(t, { version });
     const { tools, ...rest } = (await line.ask({ jsonrpc: '2.0', id: 1, method: 'tools/list' }))[
@@ -406,7 +406,7 @@ test('MCP over stdio, before version 2026-07-28: results have no metadata of tha
   }
 });
 
-test('MCP over stdio, tools/call: an unknown tool, or arguments that are not an object, are protocol errors; a refusal by the tool is a result', async (t) => {
+test('MCP over stdio, tools/call: an unknown tool is a protocol error, but a refusal by the tool is a result', async (t) => {
   const line = await open(t);
   assert.deepEqual(errorOf(await line.ask(call(1, 'nope'))), [1, -32_602]);
   assert.deepEqual(
@@ -453,7 +453,7 @@ test('MCP over stdio, tools/call: calls have the token that the process is confi
   ]);
 });
 
-test('MCP over stdio, lists: cursors lead from page to page; a changed cursor, or a cursor of another list, is -32602', async (t) => {
+test('MCP over stdio, lists: cursors lead from page to page, and a changed cursor or a cursor of another list gets -32602', async (t) => {
   const app = shop();
   for (let n = 0; n < 5; n++) app.get(`/more/${n}`, () => n);
   const line = await open(t, { app, options: { pageSize: 4 } });
@@ -513,12 +513,12 @@ test('MCP over stdio, batches: versions up to 2025-03-26 answer a batch with one
   }
 });
 
-test('MCP over stdio, batches: version 2025-06-18 refuses a batch, and so does the server before initialize', async (t) => {
+test('MCP over stdio, batches: a batch is refused in version 2025-06-18, and before initialize', async (t) => {
   for (const line of [await open(t, { version: '2025-06-18' }), bare(t)])
     assert.deepEqual(errorOf(await line.ask([{ jsonrpc: '2.0', id: 1, method: 'ping' }])), [null, -32_600]);
 });
 
-test('MCP over stdio, concurrent calls: a call that waits does not delay other calls; a duplicate id is refused', async (t) => {
+test('MCP over stdio, concurrent calls: a call that waits does not delay other calls, and a duplicate id is refused', async (t) => {
   const gate = new Gate(t);
   const line = await open(t, { app: shop(gate) });
   line.send(call(1, 'get_wait'));
@@ -531,7 +531,7 @@ test('MCP over stdio, concurrent calls: a call that waits does not delay other c
   assert.ok('result' in (await line.ask(call(1, 'get_items'))));
 });
 
-test('MCP over stdio, cancellation: a cancelled request is aborted and gets no response; a cancellation of an unknown request is ignored', async (t) => {
+test('MCP over stdio, cancellation: a cancelled request is aborted and gets no response', async (t) => {
   for (const meta of [undefined, META]) {
     const gate = new Gate(t);
     const line = await open(t, { app: shop(gate) });
@@ -552,7 +552,7 @@ test('MCP over stdio, cancellation: a cancelled request is aborted and gets no r
   }
 });
 
-test("MCP over stdio, progress: notifications have the client's progress token, are sent only if the progress grows, and only if the client requested them", async (t) => {
+test('MCP over stdio, progress: notifications are sent only to clients that requested them, and only if the progress grows', async (t) => {
   const line = await open(t);
   line.send({ jsonrpc: '2.0', id: 0, method: 'logging/setLevel', params: { level: 'emergency' } });
   await line.next();
@@ -598,7 +598,7 @@ test('MCP over stdio, log messages: clients set the minimum level with logging/s
   );
 });
 
-test('MCP over stdio, prompts: a prompt is listed with its arguments, rendered and completed; invalid arguments are refused', async (t) => {
+test('MCP over stdio, prompts: a prompt is listed with its arguments, rendered and completed', async (t) => {
   const line = await open(t);
   const ask = (method: string, params: Json): Promise<Json> =>
     line.ask({ jsonrpc: '2.0', id: 1, method, params });
@@ -648,7 +648,7 @@ test('MCP over stdio, prompts: a prompt is listed with its arguments, rendered a
   );
 });
 
-test('MCP over stdio, resources: the list of tool routes can be read; an unknown resource has the error code of the protocol version in use', async (t) => {
+test('MCP over stdio, resources: known resources can be read, and an unknown one gets the error code of the protocol version in use', async (t) => {
   const line = await open(t);
   const read = (uri: unknown, meta?: Json): Promise<Json> =>
     line.ask({
@@ -858,7 +858,7 @@ test('serve(): invalid streams and signals are refused before the application st
   }
 });
 
-test('MCP over stdio, prompts: a prompt without arguments gets an empty object; if a prompt throws, the error is -32602 for an HTTP exception, and -32603 for any other error', async (t) => {
+test('MCP over stdio, prompts: an exception in a prompt gets -32602 if it is an HTTP exception, and -32603 otherwise', async (t) => {
   const app = shop();
   app.prompt('bare', {}, (context) => JSON.stringify((context as { args?: unknown }).args));
   app.prompt('broken', {}, () => {
@@ -901,7 +901,7 @@ test('mcpServer(): the option "headers" sets header fields of every call', async
   });
 });
 
-test('MCP over stdio, before version 2026-07-28: because structured content must be an object, a list becomes the member "result" of an object, also in the output schema', async (t) => {
+test('MCP over stdio, before version 2026-07-28: a list becomes the member "result" of an object, because structured content must be an object', async (t) => {
   const app = shop();
   app.get('/typed', { response: list(int) }, () => [1, 2]);
   const line = await open(t, { app });

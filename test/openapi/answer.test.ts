@@ -74,7 +74,7 @@ test('the option "ops.docs.auth" restricts the document to requests with a token
   assert.throws(() => make({ ops: { docs: { auth: 'short' } } }), { code: 'E_OPTION_RANGE' });
 });
 
-test("check() reports an application's own route /openapi.json while the framework serves its document there; if the document is switched off, the route answers requests", async () => {
+test("check() reports an application's own route /openapi.json unless the framework's document is switched off", async () => {
   assert.deepEqual(
     make()
       .get('/openapi.json', () => 'own')

@@ -443,7 +443,7 @@ test('OpenAPI document: lists with separator "," have style "form" and explode f
   assert.equal(content['multipart/form-data']!.encoding, undefined);
 });
 
-test('OpenAPI document: a body is JSON or a form; a form has both form media types, but with required files only multipart/form-data', () => {
+test('OpenAPI document: a form has both form media types, but only multipart/form-data if a file is required', () => {
   const app = make();
   app
     .post('/json', { body: list(User) }, none)
@@ -711,7 +711,7 @@ test('OpenAPI document: if CSRFMiddleware is used, requests that change data req
   assert.ok('403' in operation(app, '/', 'post').responses);
 });
 
-test('OpenAPI document: classes of the same name, and the schema of error responses, get different names; a recursive class refers to itself', () => {
+test('OpenAPI document: classes of the same name get different names, and a recursive class refers to itself', () => {
   class Tree extends Schema {
     value = Field(int);
     children: Tree[] = Field(list(lazy(() => Tree)));
@@ -862,7 +862,7 @@ class Invalid extends Schema {
   fields = Field(list(str));
 }
 
-test('OpenAPI document: if an error has an exception handler, its response is documented as the handler declares; if the handler declares none, the response is documented without content', () => {
+test('OpenAPI document: the response to an error is documented as the exception handler for this error declares it', () => {
   const responsesOf = (declare: (app: Svc) => void): Record<string, unknown> => {
     const app = make();
     declare(app);
@@ -921,7 +921,7 @@ test("OpenAPI document: for the routes of a router, the router's exception handl
   });
 });
 
-test('OpenAPI document: a reply of an exception handler is sent with its declared members only; a reply of another type is a 500', async () => {
+test('OpenAPI document: a reply of an exception handler is sent with its declared members only', async () => {
   const app = make();
   app.exceptionHandler(NotFound, { response: Failure, status: 404 }, (error) => ({
     reason: error.message,

@@ -189,7 +189,7 @@ test('OpenAPI validators report no problem in documents of 300 generated routes,
     assert.deepEqual(verdicts[file], nothing, file);
 });
 
-test('OpenAPI validators, run in the same way, do report the problems of an invalid document', async (t) => {
+test('OpenAPI validators report the problems of an invalid document', async (t) => {
   const verdicts = await judgedBy(t);
   if (verdicts === undefined) return;
   for (const [tool, found] of Object.entries(verdicts['wrong.json']!)) assert.notDeepEqual(found, [], tool);

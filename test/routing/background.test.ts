@@ -62,7 +62,7 @@ test('BackgroundTasks run one after another in the order of add(), after the res
   assert.equal(metric(it.app, 'svc_background_waiting'), 0);
 });
 
-test('BackgroundTasks run after a route whose dependencies need no clean-up; a dependency can add tasks too', async () => {
+test('a dependency can add BackgroundTasks, and they run even if no dependency needs a clean-up', async () => {
   const ran: string[] = [];
   const audit = provide({ tasks }, ({ tasks: given, req }) => {
     given.add(() => ran.push(`audit ${req.path}`));
@@ -212,7 +212,7 @@ test('the 1,001st background task of a request is refused with E_BACKGROUND_FULL
   );
 });
 
-test('while 10,000 background tasks of all requests wait, a further task is refused; after they have run, tasks are accepted again', async () => {
+test('while 10,000 background tasks of all requests wait, a further task is refused', async () => {
   const gate = Promise.withResolvers<void>();
   let ran = 0;
   await using it = setUp((app) =>

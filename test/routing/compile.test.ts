@@ -165,7 +165,7 @@ test('compileAll() does not throw for warnings, and gives compile() of a middlew
   assert.deepEqual(seen, ['test', true, 1, 20]);
 });
 
-test('a compiled route has its template, name, source position and meta; req.route is set before any middleware runs', async () => {
+test('a compiled route has its template, name, source position and meta, and middleware can read it as req.route', async () => {
   const app = make();
   const seen: unknown[] = [];
   app.use((req, next) => {
@@ -287,7 +287,7 @@ test('a route may declare its own OPTIONS and HEAD handlers', async () => {
   assert.equal(await (await ask(app, '/a', 'OPTIONS')).text(), 'mine');
 });
 
-test('the option "status" of a route applies to replies without a status; with tuple: false a returned array is always sent as JSON', async () => {
+test('the option "status" of a route is the status of replies that set no status themselves', async () => {
   const app = make()
     .post('/a', { status: 201 }, () => ({ a: 1 }))
     .post('/b', { status: 201 }, () => null)

@@ -106,7 +106,7 @@ test('Svc.register() throws E_APP_FROZEN once the application is compiled', () =
   assert.throws(() => app.register(plugin('late')), { code: 'E_APP_FROZEN' });
 });
 
-test('in register(), plugins declare routes, middleware, state and readiness probes and read settings; plugins register in the order of their requirements', async () => {
+test('register() of a plugin can declare routes, middleware, state and readiness probes, and read settings', async () => {
   const { app, lines } = application();
   const answer = stateKey<number>('answer');
   const seen: unknown[] = [];

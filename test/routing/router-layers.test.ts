@@ -30,7 +30,7 @@ function traced(steps: string[], name: string): MiddlewareFunction {
   };
 }
 
-test('Router.use() applies to the routes of this router and of its nested routers, and to no others; middleware of outer routers runs first', async () => {
+test('Router.use() applies to the routes of this router and of its nested routers, and to no others', async () => {
   const steps: string[] = [];
   const app = new Svc();
   const outer = new Router({ prefix: '/outer' });
@@ -72,7 +72,7 @@ test('if a router is included in two parents, a request runs only the middleware
   assert.deepEqual(steps, ['guard', '/guard']);
 });
 
-test("Router.exceptionHandler() handles errors of the router's routes and middleware; handlers of inner routers run before those of outer routers", async () => {
+test("Router.exceptionHandler() handles errors of the router's routes, and handlers of inner routers run before those of outer routers", async () => {
   const app = new Svc({ logger: collectedLog().logger });
   const outer = new Router({ prefix: '/outer' });
   const inner = new Router({ prefix: '/inner' });

@@ -360,7 +360,7 @@ for (const listen of [false, true])
       assert.equal(await (await client.websocket('/admin', bearer(['admin']))).receive(), 'ada');
     });
 
-    test('a WebSocket route runs inside middleware; a middleware can add header fields to the 101 response, or refuse the handshake', async (t) => {
+    test('a middleware of a WebSocket route can add header fields to the 101 response, or refuse the handshake', async (t) => {
       const { app } = make();
       const seen: string[] = [];
       app.use(async (req: HttpRequest, next: Next) => {
@@ -616,7 +616,7 @@ for (const listen of [false, true])
       assert.equal(errors.length, 1);
     });
 
-    test('if a WebSocket handler throws, the socket closes with 1008 for an HTTP exception; for a bug it closes with 1011, and one line is logged', async (t) => {
+    test('if a WebSocket handler throws, the socket closes with 1008 for an HTTP exception, and with 1011 for any other error', async (t) => {
       const { app, lines } = make();
       app.websocket('/bug').onMessage(async () => {
         await Promise.resolve();
@@ -909,7 +909,7 @@ describe('invalid declarations of WebSocket routes are refused or reported', LIM
     ]);
   });
 
-  test('a public WebSocket route with guards still runs its guards; a public WebSocket route without guards requires no credentials', async (t) => {
+  test('a public WebSocket route requires credentials only if it has guards', async (t) => {
     const { app } = make({ authSecret: SECRET });
     app.websocket('/guarded', { public: true, me: Depends(BearerAuth()) }).onOpen(() => undefined);
     app.websocket('/open', { public: 'every client may listen' }).onOpen((socket) => socket.send('in'));
@@ -1234,7 +1234,7 @@ test('the response that refuses a WebSocket handshake may have any length', LIMI
 });
 
 test(
-  'a stopping server finishes the response to a WebSocket handshake; if the client does not read the response, the server stops at its deadline',
+  'a stopping server waits until its deadline for the client to read the response to a WebSocket handshake',
   LIMITED,
   async (t) => {
     const { app } = make();

@@ -145,7 +145,7 @@ test('tuple() accepts a list of exactly its length, and checks each item by the 
   assert.throws(() => compileType((tuple as () => TypeSource)()), { code: 'E_SCHEMA_FIELD' });
 });
 
-test('union() without a tag uses the first type that accepts the value; if only one type fits the JSON kind of the value, the issues of this type are reported', () => {
+test('union() without a tag uses the first type that accepts the value', () => {
   class Circle extends Schema {
     radius = Field(float, { gt: 0 });
   }
@@ -229,7 +229,7 @@ class Stay extends Schema {
   }
 }
 
-test('the static method check() of a schema can report several issues, each with its path from the root, in which fields have their aliases', () => {
+test('the static method check() of a schema can report several issues, each with its path from the root', () => {
   const bad = { from: 2, to: 1, guests: ['', 'a'] };
   const loc = (value: unknown, at?: string): unknown => {
     const result = planOf(Stay).parseJson(value, at);

@@ -1101,7 +1101,7 @@ test('nullable() applies the options of Field() to the inner type', () => {
   );
 });
 
-test('a missing member is an issue, or becomes undefined or its default, depending on the field; null does not count as missing', () => {
+test('depending on the field, a missing member is an issue, becomes undefined, or becomes its default', () => {
   const plan = fieldsOf({
     a: Field(str),
     b: Field(str, { optional: true }),
@@ -2006,7 +2006,7 @@ test('patternFinding() reports nothing for the pattern of a built-in format', as
   assert.equal(patternFinding(FORMATS.email.pattern!), undefined);
 });
 
-test('planOf() lists the hazardous patterns of a class; only short texts are tested against such a pattern', () => {
+test('planOf() lists the patterns of a class with unsafe backtracking, and only short texts are tested against them', () => {
   class Risky extends Schema {
     a = Field(str, { pattern: /^(a+)+$/ });
     b = Field(nullable(list(str, { pattern: /\s+$/ })), { optional: true });

@@ -34,7 +34,7 @@ test('if the client leaves or the file is closed during a read, FileBody reports
   assert.equal(outgoing.destroyed, true);
 });
 
-test('if a file can no longer be read while the client is connected, FileBody cuts the connection', async () => {
+test('if reading a file fails while the client is connected, FileBody cuts the connection', async () => {
   const outgoing = new PassThrough();
   const body = new FileBody(
     fileThatIsClosed(() => undefined),

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { mediaTypeOf } from '../../../src/http/files/files.ts';
 
-test('mediaTypeOf() returns the media type for a file extension in any case', () => {
+test('mediaTypeOf() returns the media type for a file extension in upper or lower case', () => {
   const types = {
     'a.HTML': 'text/html; charset=utf-8',
     'a.b.json': 'application/json',

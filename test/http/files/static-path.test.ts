@@ -96,7 +96,7 @@ test('readStaticPath() accepts ordinary names on Windows', () => {
     assert.equal(read(rest, true), rest);
 });
 
-test('readStaticPath() refuses a name that begins with a dot, or returns its path if dotfiles are allowed', () => {
+test('readStaticPath() accepts a name that begins with a dot only if dotfiles are allowed', () => {
   assert.equal(readStaticPath('a/.env', 'deny').kind, 'denied');
   assert.deepEqual(readStaticPath('a/.env', 'allow'), { kind: 'path', segments: ['a', '.env'] });
   assert.equal(readStaticPath('a/../.env', 'deny').kind, 'none');

@@ -201,7 +201,7 @@ test('mountStatic() answers methods other than GET and HEAD with 405 and Allow',
   }
 });
 
-test('mountStatic() serves the index file of a folder; if the path lacks its final slash, it redirects to the path with the slash, and keeps host and query', async () => {
+test('mountStatic() serves the index file of a folder, and redirects a path without the final slash to the path with it', async () => {
   await using it = await site();
   assert.equal((await it.get('/static/')).text(), '<p>home');
   assert.equal((await it.get('/static/docs/')).text(), '<p>docs');
@@ -347,7 +347,7 @@ test('mountStatic() follows links that lead out of its directory only if followS
     assert.equal((await it.get(path)).status, 404, path);
 });
 
-test('isServed() refuses a path that differs from the real file name in letter case or Unicode form, a link out of the folder, and a dotfile', () => {
+test('isServed() refuses links out of the folder, dotfiles, and paths that differ from the file name in letter case or Unicode form', () => {
   const options = { followsSymlinks: true, allowsDotfiles: true };
   for (const [real, asked] of [
     ['/srv/p/Private/a', '/srv/p/private/a'],
@@ -519,7 +519,7 @@ test('if the directory of mountStatic() is missing, check() reports it and the a
   );
 });
 
-test('check() reports a mounted directory that contains package.json, one that serves dotfiles and links (SVC213), and two directories mounted at one path', () => {
+test('check() reports mounted directories that may expose private files (SVC213), or that share one path', () => {
   put('program/package.json', '{}');
   const exposed = new Svc({ logger: collectedLog().logger })
     .mountStatic('/a', join(area, 'program'))

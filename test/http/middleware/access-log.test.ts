@@ -77,7 +77,7 @@ test('the access log has lines for unknown routes and failures, but not for heal
   );
 });
 
-test('the access log shows the route template instead of the path if a parameter is named like a secret; it redacts path segments that look like secrets', async (t) => {
+test('the access log shows no secrets in paths, neither in parameters named like a secret nor in other segments', async (t) => {
   const { app, client, lines } = application(t);
   app.get('/reset/{token}', () => '');
   app.get('/users/{id}', () => '');

@@ -116,7 +116,7 @@ for (const coding of CODINGS) {
   });
 }
 
-test('CompressionMiddleware compresses a short stream as a whole if the stream declares its length, and answers 500 if this length is wrong', async () => {
+test('CompressionMiddleware compresses a short stream as a whole if the stream declares its length', async () => {
   const app = new Svc({ logger: collectedLog().logger }).use(new CompressionMiddleware());
   const half = TEXT.slice(0, 1_000);
   for (const [path, contentLength] of [
@@ -233,7 +233,7 @@ for (const mediaType of [
   });
 }
 
-test('if meta.compress of a route is false, its responses are not compressed; if meta.compress is true, even responses with cookies are compressed', async () => {
+test('the option meta.compress of a route can forbid compression, or allow it even for responses with cookies', async () => {
   await using client = site((app) =>
     app
       .get('/never', { meta: { compress: false } }, () => TEXT)
@@ -375,7 +375,7 @@ test('a 206 response has the same Vary as the 200 response (RFC 9110 §15.3.7)',
   }
 });
 
-test('CompressionMiddleware compresses at most maxConcurrent responses at once; a response counts until it ends or its client leaves, and HEAD does not count', async () => {
+test('CompressionMiddleware compresses at most maxConcurrent responses at the same time', async () => {
   const app = new Svc().use(new CompressionMiddleware({ maxConcurrent: 1 }));
   const more = Promise.withResolvers<void>();
   let ended = 0;
@@ -608,7 +608,7 @@ test('svc check reports CompressionMiddleware inside middleware that sets cookie
   );
 });
 
-test('svc check warns when CompressionMiddleware is inside ETagMiddleware, because responses are compressed even if a 304 replaces them (SVC121)', () => {
+test('svc check warns when CompressionMiddleware is inside ETagMiddleware, because it then compresses content that a 304 omits (SVC121)', () => {
   const severities = (app: Svc): string[] =>
     app
       .check()

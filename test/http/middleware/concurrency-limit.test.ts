@@ -307,7 +307,7 @@ test('a ConcurrencyLimitMiddleware in the option "use" of a route applies in add
   ]);
 });
 
-test('ConcurrencyLimitMiddleware refuses options out of range; check() reports a wrong order of middleware, and an object that two applications use', () => {
+test('invalid options of ConcurrencyLimitMiddleware are refused, and its wrong position or use by two applications is reported', () => {
   for (const options of [
     { max: 0 },
     { max: 1.5 },

@@ -66,7 +66,7 @@ test('CORSMiddleware refuses "*" for origins, methods or headers together with c
   assert.ok(new CORSMiddleware({ origins: '*', methods: '*', headers: '*' }));
 });
 
-test('CORSMiddleware sends an allowed origin back unchanged, with Vary, and sends only Vary for any other origin', async () => {
+test('for an allowed origin, CORSMiddleware repeats the origin in the response; for any other origin it sends only Vary', async () => {
   const { client } = setting({ origins: [SITE, 'http://localhost:5173'] });
   await using _ = client;
   assert.deepEqual(fieldsOf(await client.get('/x', { headers: { Origin: SITE } })), {
@@ -197,7 +197,7 @@ test('CORSMiddleware answers a preflight with 204 and the configured permissions
   assert.deepEqual(calls, []);
 });
 
-test('CORSMiddleware allows the usual methods and headers by default, and omits Origin from Vary if origins is "*"', async () => {
+test('CORSMiddleware allows the common methods and request header fields by default', async () => {
   const { client } = setting({ origins: '*' });
   await using _ = client;
   assert.deepEqual(fieldsOf(await client.options('/x', preflight('DELETE', 'authorization'))), {
@@ -402,7 +402,7 @@ test('CORSMiddleware allows no origin when a request has two Origin fields', asy
   ]);
 });
 
-test('AllowedOrigins applies the list of CORSMiddleware to WebSocket handshakes; if Origin is missing, it accepts the handshake only with allowsAbsent: true', async () => {
+test('AllowedOrigins checks WebSocket handshakes against the list of CORSMiddleware, and accepts a missing Origin only with allowsAbsent: true', async () => {
   const { allowed } = new CORSMiddleware({ origins: [SITE] });
   const from = (origin?: string): Parameters<AllowedOrigins['admits']>[0] =>
     fakeRequest({ url: '/ws', headers: origin === undefined ? [] : ['Origin', origin] }).req;

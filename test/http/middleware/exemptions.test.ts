@@ -45,7 +45,7 @@ for (const [exempt, template, path, expected] of [
   ['/hooks/{id:int}', '/hooks/{id}', '/hooks/x', false],
   ['/hooks/github', '/hooks/gitlab', '/hooks/github', false],
 ] as const) {
-  test(`Exemptions with the template ${exempt} returns ${expected} for the path ${path} of the route ${template}`, () => {
+  test(`an Exemptions object with the template ${exempt} returns ${expected} for the path ${path} of the route ${template}`, () => {
     assert.equal(judge([exempt], template, path)[0], expected);
   });
 }
@@ -64,7 +64,7 @@ test('an Exemptions object exempts a path without a route if one of its template
   );
 });
 
-test('CSRFMiddleware still checks a route that is more specific than an exempt template; check() warns if a template matches no state-changing route', async () => {
+test('a path template in the option "exempt" of CSRFMiddleware does not exempt a more specific route', async () => {
   const app = new Svc({ authSecret: SECRET, logger: collectedLog().logger });
   app
     .use(new SessionMiddleware())

@@ -89,7 +89,7 @@ test('readIdempotencyKey() returns what the algorithm of RFC 9651 returns for ge
   }
 });
 
-test('recordKey() and fingerprint() return different values for different parts, even if the parts are equal when joined', () => {
+test('recordKey() and fingerprint() return different values for different lists of parts, even if the joined parts are equal', () => {
   assert.notEqual(recordKey(['POST', '/a', 'x', 'y']), recordKey(['POST', '/a', 'xy']));
   assert.notEqual(recordKey(['POST', '/a', 'x","y']), recordKey(['POST', '/a', 'x', 'y']));
   assert.match(recordKey(['POST', '/a'.repeat(5_000)]), /^idempotency:[\w-]{43}$/);

@@ -292,7 +292,7 @@ test('IdempotencyMiddleware identifies a client by the session or API key that a
   );
 });
 
-test('IdempotencyMiddleware runs only one of a hundred equal requests, and answers 409 with Retry-After while it runs', async () => {
+test('IdempotencyMiddleware runs one of a hundred equal requests, and answers the others with 409 and Retry-After meanwhile', async () => {
   const gate = Promise.withResolvers<unknown>();
   const s = site(
     {},
@@ -484,7 +484,7 @@ test('a handler continues when its client leaves, and a repeated request gets it
   );
 });
 
-test('if a request exceeds its time limit, repetitions get 409 until the handler ends, and its response afterwards; the handler runs once', async () => {
+test('if a request exceeds its time limit, repetitions get 409 until the handler ends, and afterwards the response of the handler', async () => {
   for (const where of ['outside', 'inside']) {
     const gate = Promise.withResolvers<string>();
     const limit = new TimeoutMiddleware({ seconds: 1 });
@@ -531,7 +531,7 @@ class FailingStore implements RecordStore {
   }
 }
 
-test('if its store fails, IdempotencyMiddleware runs no handler; if the store fails after the handler has run, the failure is logged and the response is sent', async () => {
+test('if the store of IdempotencyMiddleware fails before the handler runs, the handler does not run; if it fails afterwards, the response is sent', async () => {
   const store = new FailingStore();
   const s = site(
     { store, leaseSeconds: 3 },
@@ -556,7 +556,7 @@ test('if its store fails, IdempotencyMiddleware runs no handler; if the store fa
   assert.equal((await s.send('/')).status, 409); // until the lease ends
 });
 
-test('if its store is full, IdempotencyMiddleware answers 503 for new keys and still replays responses for known keys', async () => {
+test('if the store of IdempotencyMiddleware is full, new keys get 503, and known keys still get their stored response', async () => {
   const s = site({ store: new MemoryRecordStore({ maxRecords: 3 }) }, { '/': () => 'x' });
   await using _ = s.client;
   const statuses: number[] = [];

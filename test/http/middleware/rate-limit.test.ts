@@ -129,7 +129,7 @@ test('RateLimitMiddleware counts 200,000 addresses within its memory limit, and 
   assert.ok(allowed <= 60 + 10 + 1, `${allowed} of 2,000`); // the burst, and a refill of one a second for ten seconds
 });
 
-test('if a client invents many keys for one rate limit, other limits keep their counts, and the client cannot reset its own count', async () => {
+test('a client that invents many keys for one rate limit can reset neither its own count nor other limits', async () => {
   const { client, send } = setting({
     perMinute: 10,
     maxBuckets: 50,
@@ -378,7 +378,7 @@ test('a rate-limit rule replaces the default limit for its path and methods, and
   );
 });
 
-test('the option "rateLimit" of a route replaces rules and default, can be read from req.route, and removes the limit if it is false', async () => {
+test('the option "rateLimit" of a route replaces all rules and the default limit, or removes the limit if it is false', async () => {
   const { client, send, app } = setting(
     { perMinute: 3, rules: [{ path: '/strict', perMinute: 2 }] },
     (svc) => {
@@ -469,7 +469,7 @@ test('RateLimitMiddleware awaits only an asynchronous store, and applies "onStor
   assert.deepEqual(await sendShut(2), [503, 503]);
 });
 
-test('two RateLimitMiddleware of one application apply two limits; the option "rateLimit" of a route replaces one of them, and rateLimit: false removes both', async () => {
+test('if an application has two RateLimitMiddleware, the option "rateLimit" of a route replaces one limit, and rateLimit: false removes both', async () => {
   const { client, send } = setting({ perMinute: 5 }, (app) => {
     app.use(new RateLimitMiddleware({ name: 'user', perMinute: 2, key: (req) => req.headers['x-user'] }));
     app.get('/own', { rateLimit: { perMinute: 3 } }, () => 'x').get('/free', { rateLimit: false }, () => 'x');

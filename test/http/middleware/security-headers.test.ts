@@ -263,7 +263,7 @@ test('a response object that is returned repeatedly does not collect security he
   assert.deepEqual([...kept.headers].length, 1);
 });
 
-test('cspNonce() adds a nonce, and not unsafe-inline, to the Content-Security-Policy of its page; other pages get no nonce', async () => {
+test('cspNonce() adds a nonce to the Content-Security-Policy of the page that calls it, and to no other page', async () => {
   const { app, client } = setting();
   app.get(
     '/help',

@@ -304,7 +304,7 @@ test('TimeoutMiddleware does not interrupt a stream that has begun', async () =>
   assert.equal(await text, 'ab');
 });
 
-test('exception handlers are called once for RequestTimeout, and outer middleware adds its header fields', async () => {
+test('the response to RequestTimeout comes from an exception handler that is called once, and passes through outer middleware', async () => {
   const s = site();
   let calls = 0;
   s.app

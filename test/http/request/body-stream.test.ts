@@ -90,7 +90,7 @@ test('chunksOf() yields chunks as they arrive, and ends with the body', async ()
   assert.deepEqual(await drained(chunksOf(incoming, -1, 6)), []);
 });
 
-test('chunksOf() refuses a declared length beyond its limit, and the first chunk with which the body exceeds the limit', async () => {
+test('chunksOf() refuses a body if its declared length or its received bytes exceed the limit', async () => {
   await assert.rejects(drained(chunksOf(source(), 7, 6)), { status: 413 });
   const incoming = source();
   const seen: string[] = [];

@@ -99,7 +99,7 @@ test('an event of the diagnostics channel svc:request has the ids of its request
     assert.doesNotMatch(shown, /hidden/);
 });
 
-test('the diagnostics channel svc:request publishes 403 and 404 responses without an error; it publishes an error only if no exception handler handles the error', async (t) => {
+test('the diagnostics channel svc:request publishes only errors that no exception handler handles', async (t) => {
   const { app, client, events } = application(t);
   const seen: unknown[] = [];
   hear(t, 'svc:request', (phase, { route, status, error }: RequestEvent) => {

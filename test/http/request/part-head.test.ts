@@ -144,7 +144,7 @@ test('parsePartHead() refuses a Content-Disposition that is malformed, ambiguous
   );
 });
 
-test('parsePartHead() returns Content-Type unchanged, or text/plain if it is missing, and refuses base64 and other encodings of the content', () => {
+test('parsePartHead() returns the Content-Type of a part, text/plain by default, and refuses content encodings such as base64', () => {
   const typeOf = (lines: string): unknown => {
     const head = parsePartHead(`Content-Disposition: form-data; name="f"; filename="x"${lines}`);
     return typeof head === 'string' ? undefined : head.contentType;

@@ -276,7 +276,7 @@ test('TransportRequest.signal does not abort when the response is complete, or w
   assert.deepEqual([signal.aborted, late.req.signal.aborted, failedSignal.aborted], [false, false, false]);
 });
 
-test('TransportRequest.takeAfterwards() returns the functions registered before the call; functions registered after it go to the given runner', () => {
+test('TransportRequest.takeAfterwards() returns the functions registered so far, and passes later ones to the given runner', () => {
   const { req } = fakeRequest();
   const fn = (): void => undefined;
   const late: unknown[] = [];

@@ -47,7 +47,7 @@ async function pass(clock: ManualClock, ms: number): Promise<void> {
 }
 
 test(
-  'HttpServer closes a connection when it has been idle for one second longer than the announced time, and not earlier',
+  'HttpServer closes an idle connection one second after the announced keep-alive time, and not earlier',
   { skip },
   async () => {
     await using it = await serve();

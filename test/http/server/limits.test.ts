@@ -174,7 +174,7 @@ test('HttpServer answers heads that are too large, or have too many fields, with
   }
 });
 
-test('above maxConnections, HttpServer answers some connections with 503, closes all others, and still serves the connections within the limit', async () => {
+test('HttpServer refuses connections above maxConnections, and still serves the connections within the limit', async () => {
   await using it = await serve((app) => app.get('/', () => 'ok'), { maxConnections: 10 });
   const within = await Promise.all(Array.from({ length: 10 }, () => RawClient.open(it.server.port)));
   for (const client of within) assert.equal((await client.send(GET).answer()).status, 200);
@@ -254,7 +254,7 @@ test('HttpServer answers requests above maxInFlight with 503, keeps their connec
   for (const each of busy) await each[Symbol.asyncDispose]();
 });
 
-test('if a client pipelines more requests than maxPipelined while one runs, HttpServer answers maxPipelined + 1 and closes the connection', async () => {
+test('if a client pipelines too many requests, HttpServer answers the running one and maxPipelined others, and closes the connection', async () => {
   const release = Promise.withResolvers<void>();
   let seen = 0;
   await using it = await serve(

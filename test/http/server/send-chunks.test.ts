@@ -118,7 +118,7 @@ test('if the source of a stream yields chunks and fails in the same turn of the 
   }
 });
 
-test('HTTP/1.0: if a response without length is interrupted, the connection is reset; after a complete response it closes normally (RFC 9112 §8)', async () => {
+test('if an HTTP/1.0 response without length is interrupted, its connection is reset and not closed normally (RFC 9112 §8)', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   async function* giving(...values: (string | Error)[]): AsyncGenerator<string> {
     for (const value of values) {
@@ -160,7 +160,7 @@ test('HTTP/1.0: if a response without length is interrupted, the connection is r
   }
 });
 
-test('HTTP/1.0: if a closing server no longer waits for an unfinished response, the connection is reset', async () => {
+test('if a closing server abandons an unfinished HTTP/1.0 response, it resets the connection', async () => {
   const clock = new ManualClock();
   const app = new Svc({ logger: collectedLog().logger, clock });
   const more = Promise.withResolvers<void>();

@@ -1141,7 +1141,7 @@ test('HttpServer sends Content-Length 0 for an empty body, whatever the option "
   );
 });
 
-test('if a handler returns before it has read its body completely and reading then fails, the process does not end', async () => {
+test('if reading a whole body fails after the handler has returned, the process does not end', async () => {
   const unheard: unknown[] = [];
   const hear = (reason: unknown): void => void unheard.push(reason);
   process.prependListener('unhandledRejection', hear);
@@ -1188,7 +1188,7 @@ test('if a handler returns before it has read its body completely and reading th
   assert.deepEqual(unheard, []);
 });
 
-test('if a handler returns before its read of a body, part or text has ended and the read then fails, the process does not end', async () => {
+test('if reading a stream or a part of a body fails after the handler has returned, the process does not end', async () => {
   const readings: Readonly<Record<string, (req: HttpRequest) => unknown>> = {
     stream: (req) => void req.stream()[Symbol.asyncIterator]().next(),
     parts: (req) => void req.parts()[Symbol.asyncIterator]().next(),
@@ -1586,7 +1586,7 @@ test('if a request body becomes malformed after the response was sent, HttpServe
   assert.equal((await it.client.ended()).toString(), '');
 });
 
-test('if a request body is malformed, HttpServer sends the responses to earlier requests, drops the response to this request, and closes the connection', async () => {
+test('if a request body is malformed, HttpServer answers only the earlier requests, and closes the connection', async () => {
   const [early, late] = [gate(), gate()];
   const app = new Svc();
   app

@@ -86,7 +86,7 @@ test('run({ tls }) serves HTTP/1.1 over TLS, and req.scheme is https', async (t)
   socket.destroy();
 });
 
-test('run({ tls }) selects the newest HTTP/1 version that a client offers by ALPN, also HTTP/1.0, and no other protocol (RFC 7301)', async (t) => {
+test('run({ tls }) selects the newest HTTP/1 version that a client offers by ALPN, and no other protocol (RFC 7301)', async (t) => {
   const { cert, key } = files(t, FIRST);
   const app = new Svc({ logger: collectedLog().logger }).get('/', () => 'served');
   const { port, close } = await app.run({ port: 0, handleSignals: false, tls: { cert, key } });

@@ -100,7 +100,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('CSRFMiddleware refuses a token if any bit is flipped or its end is cut off, and refuses 2,000 mutations', async () => {
+test('CSRFMiddleware refuses tokens with a flipped bit, without their end, or with any of 2,000 mutations', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   const below = seeded(11);
@@ -160,7 +160,7 @@ test('if another host of the site has set a visitor cookie, CSRFMiddleware does 
 });
 
 for (const how of ['cookie', 'store'] as const) {
-  test(`after a login, CSRFMiddleware refuses a token from before the login and accepts a new token (session in the ${how})`, async () => {
+  test(`CSRFMiddleware refuses a token from before the login once the visitor has logged in (session in the ${how})`, async () => {
     await using protectedSite = site({}, how === 'cookie' ? {} : stored(new ManualClock()));
     const anonymous = await tokenFrom(protectedSite);
     assert.equal(
@@ -198,7 +198,7 @@ for (const [env, name] of [
   ['production', '__Host-svc_csrf'],
   ['test', 'svc_csrf'],
 ] as const) {
-  test(`csrfToken() sets a host-only cookie for a visitor without a session, starts no session, and its token is valid for the login (${env})`, async () => {
+  test(`csrfToken() sets a host-only cookie for a visitor without a session, and its token is valid for the login (${env})`, async () => {
     await using protectedSite = site({}, { env });
     assert.deepEqual((await protectedSite.visit(ok)).headers.getSetCookie(), []);
     const page = await protectedSite.visit((req) => csrfField(req) + csrfField(req));
@@ -243,7 +243,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('CSRFMiddleware refuses Sec-Fetch-Site: same-site by default, always refuses unknown values, and still requires a token for same-origin and none', async () => {
+test('CSRFMiddleware refuses Sec-Fetch-Site: same-site by default, and requires a token for same-origin and none', async () => {
   for (const [options, expected] of [
     [{}, [403, 200, 200, 403, 403, 403]],
     [{ allowSameSite: true }, [200, 200, 200, 403, 403, 403]],
@@ -513,7 +513,7 @@ test('CSRFMiddleware accepts a request with a bearer token and no cookie only if
 });
 
 for (const env of ['production', 'test'] as const) {
-  test(`CSRFMiddleware answers 403 with a problem and the header fields of outer middleware, and logs malicious_csrf once without the token (${env})`, async () => {
+  test(`CSRFMiddleware answers 403 with a problem, and logs the event malicious_csrf once, without the token (${env})`, async () => {
     const outer: Middleware = {
       async handle(_req, next) {
         const response = await next();
@@ -545,7 +545,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('CSRFMiddleware adds Vary: Sec-Fetch-Site, Origin to responses to the requests that it checks, accepted or refused, and to no other response', async () => {
+test('CSRFMiddleware adds Vary: Sec-Fetch-Site, Origin to the response to every request that it checks, and to no other response', async () => {
   await using protectedSite = site({ exempt: ['/hooks/{p:path}'] });
   const token = await tokenFrom(protectedSite, login);
   const varyOf = async (request: Parameters<Site['visit']>[1]): Promise<string | null> =>
@@ -559,7 +559,7 @@ test('CSRFMiddleware adds Vary: Sec-Fetch-Site, Origin to responses to the reque
   assert.equal(await varyOf({ method: 'POST', path: '/hooks/a' }), null);
 });
 
-test('csrfToken() returns a different token each time, and a response with a token is not stored by shared caches', async () => {
+test('csrfToken() returns a different token each time, and shared caches do not store a response with a token', async () => {
   await using protectedSite = site();
   await protectedSite.visit(login);
   const seen = new Set<string>();

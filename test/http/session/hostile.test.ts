@@ -119,7 +119,7 @@ test('a record in a session store has a maximum size for values and messages, an
   );
 });
 
-test('reading a session in a cookie renews the session in a request for a page, but not in a request that a script sends', async () => {
+test('a session in a cookie is renewed if a request for a page reads it, but not if a request of a script does', async () => {
   await using site = new Site({ session: { maxAgeSeconds: 1_000 } });
   await site.visit(login);
   await site.wait(200);
@@ -139,7 +139,7 @@ test('reading a session in a cookie renews the session in a request for a page, 
   assert.equal(await read(undefined), 1);
 });
 
-test('if a request that only reads a session in a cookie ends after a logout, the session is not restored', async () => {
+test('a request that only reads a session in a cookie does not restore the session if it ends after a logout', async () => {
   await using site = new Site({ session: { maxAgeSeconds: 1_000 } });
   await site.visit(login);
   await site.wait(200);

@@ -38,7 +38,7 @@ test('Rooms.send() sends a message once to each member in every process on the m
   assert.deepEqual([here.count('a'), there.count('a'), here.count('nobody')], [2, 1, 0]);
 });
 
-test('Rooms.leave() removes a room that has no members, and after Rooms.disconnect() no message of the bus arrives', () => {
+test('Rooms.leave() removes an empty room, and Rooms.disconnect() stops messages from the message bus', () => {
   const bus = new MemoryRoomBus();
   const { logger } = collectedLog();
   const [here, there] = [new Rooms(logger), new Rooms(logger)];

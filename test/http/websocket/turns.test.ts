@@ -109,7 +109,7 @@ describe('compressed messages', LIMITED_SUITE, () => {
       assert.ok(counts.most <= most, `${counts.most} messages in one turn`);
     });
 
-  test('long WebSocket messages are inflated in a thread and stay in order with short ones; a ping is answered after the messages before it', async (t) => {
+  test('WebSocket messages that are inflated in a thread stay in order with short messages and pings', async (t) => {
     const { app } = loggedApp();
     const got: unknown[] = [];
     app
@@ -183,7 +183,7 @@ describe('compressed messages', LIMITED_SUITE, () => {
 });
 
 describe('long WebSocket messages are deflated outside of the event loop', LIMITED_SUITE, () => {
-  test('long WebSocket messages are deflated in a thread: while 10 clients wait for replies, another request is answered', async (t) => {
+  test('while long WebSocket messages are deflated in a thread, the server answers other requests', async (t) => {
     const { app } = loggedApp();
     let handled = 0;
     app.websocket('/x', { compression: true }).onMessage((socket, message) => {

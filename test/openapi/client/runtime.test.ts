@@ -188,7 +188,7 @@ test('a generated client rejects with UnexpectedResponse if the status or media 
     await assert.rejects(one({}, { answer: () => response }).call(), UnexpectedResponse);
 });
 
-test('unwrap() returns the data of a success; for a failure it throws an HttpError with status and body', async () => {
+test('unwrap() returns the data of a success, and throws an HttpError for a failure', async () => {
   const response = new Response();
   assert.equal(await unwrap({ ok: true, status: 200, data: 5, response }), 5);
   const failure = Promise.resolve({ ok: false, status: 410, error: { id: 1 }, response } as const);

@@ -379,7 +379,7 @@ async function pictured(page: Page, name: string): Promise<void> {
 /** Chromium logs this for every response with status 400 or above. */
 const REFUSED = /the server responded with a status of 4\d\d/;
 
-test('/docs in Chromium is readable without JavaScript: it shows operations, parameters, schemas and responses, and links open them', async (t) => {
+test('/docs in Chromium shows operations, parameters, schemas and responses without JavaScript', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs', { hasScript: false });
   assert.deepEqual(
@@ -454,7 +454,7 @@ test('/docs in Chromium calls an operation, and shows status, time, size, header
   assertPeaceful(page);
 });
 
-test('/docs in Chromium calls operations with and without a bearer token; if the user requests it, the token survives a reload of the tab', async (t) => {
+test('/docs in Chromium calls operations with a bearer token, which survives a reload of the tab only if the user requests it', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs#getMe');
   await until(page, 'document.querySelector("#getMe .need:not([hidden])")?.textContent.includes("bearer")');
@@ -509,7 +509,7 @@ test("/docs in Chromium sends API keys, and also the browser's cookies together 
   assertPeaceful(page, [REFUSED]);
 });
 
-test('for a document of another tool, /docs in Chromium sends Basic credentials, styled parameters and cookies, and then restores the cookies of its origin', async (t) => {
+test('for a document of another tool, /docs in Chromium sends Basic credentials, styled parameters and cookies', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/foreign/docs');
   await unfold(page, 'basic');
@@ -924,7 +924,7 @@ test('/docs in Chromium loads 500 operations within a second, and fits into a wi
   }
 });
 
-test('/docs in Chromium passes axe-core with closed, open and called operations, with its dialog, in light and dark colours, on wide and narrow screens', async (t) => {
+test('/docs in Chromium passes the accessibility checks of axe-core in light and dark colours, on wide and narrow screens', async (t) => {
   if (!needsChromium(t)) return;
   const source = axeSource(t);
   if (source === undefined) return;

@@ -30,7 +30,7 @@ test('readDocument() groups operations by their first tag in the order of the do
   assert.equal(sections[1]!.description, 'Books on the shelves.');
 });
 
-test('readDocument() merges the parameters of a path and of its operation; if both define a parameter, that of the operation is used', () => {
+test('readDocument() merges the parameters of a path and of its operation, and prefers those of the operation', () => {
   const { sections } = readDocument({
     paths: {
       '/{a}': {

@@ -139,7 +139,7 @@ test('GET /docs sends at most 24 kB for a document without operations, and at mo
   }
 });
 
-test('HEAD /docs has no body; if the application uses CSRFMiddleware, its response has a CSRF token for the visitor', async () => {
+test('if the application uses CSRFMiddleware, HEAD /docs returns a CSRF token for the visitor', async () => {
   await using plain = new TestClient(make());
   const bare = await plain.request('HEAD', '/docs');
   assert.deepEqual([bare.status, bare.headers.get('x-csrf-token'), await bare.text()], [200, null, '']);

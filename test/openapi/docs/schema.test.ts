@@ -84,7 +84,7 @@ test('SchemaWriter.members() lists the members of an object with type, constrain
   assert.ok(members.text.includes('<a href="#schema-Genre">Genre</a>'));
 });
 
-test("SchemaWriter.members() lists the members of a list's items; for a recursive schema it lists one level only", () => {
+test("SchemaWriter.members() lists the members of a list's items, and only one level of a recursive schema", () => {
   assert.equal(
     read(writer.members({ type: 'array', items: { $ref: '#/components/schemas/Part' } })),
     'title string required\nparts array of Part',

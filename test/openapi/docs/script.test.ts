@@ -237,7 +237,7 @@ for (const [language, expected] of [
     assert.equal(code(language, POST), expected));
 }
 
-test('the code that the docs page shows for a form includes the files; the code for fetch first builds the form', () => {
+test('the code that the docs page shows for a form includes the files', () => {
   const body = {
     isMultipart: true,
     parts: [

@@ -53,7 +53,7 @@ for (const [what, body, bytes] of [
   ['bytes', Buffer.from('☕'), '☕'],
   ['control characters', '\0\x7f\r\n\r\n', '\0\x7f\r\n\r\n'],
 ] as const) {
-  test(`SentMessage sends ${what} completely with Content-Length, also for a second request and together with header fields`, async () => {
+  test(`SentMessage sends ${what} unchanged, and Content-Length is its number of bytes`, async () => {
     await using it = await serve((app) =>
       app.get('/', () => body).get('/fields', () => reply(body, 201, { 'X-Other': 'one' })),
     );
