@@ -4,7 +4,7 @@
  *
  * Syntax that differs between the dialects:
  *
- *             quotes       backslash escapes in   comments               placeholders        also
+ *             quotes       backslash escapes in   comments               placeholders        other syntax
  *   SQLite    ' " ` [ ]    -                      -- and block           ? ?1 or a name
  *   Postgres  ' "          E'...'                 --, nested block       ? $1, ?? operator   $tag$ ... $tag$
  *   MySQL     ' " `        ' "                    -- and space, #, block ?                   executable comments

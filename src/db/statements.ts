@@ -67,7 +67,10 @@ export class PreparedStatements<S, H extends string | number> extends TextCache<
   readonly #handleOf: (statement: S) => H | undefined;
   #closing: H[] = [];
 
-  /** `handleOf` must return undefined until the server has prepared the statement. */
+  /**
+   * `handleOf` returns the name or number of a statement on the server, or undefined while the server has not
+   * prepared it.
+   */
   constructor(capacity: number, handleOf: (statement: S) => H | undefined) {
     super(capacity);
     this.#handleOf = handleOf;

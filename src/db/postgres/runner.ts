@@ -1,9 +1,9 @@
 /**
  * Runs statements on a conversation with PostgreSQL. It decides when a statement is prepared, and in which
- * format values and rows are sent. Messages at each use of a statement:
- *   first use      Parse Describe Bind Execute, unnamed, all values as text
- *   second use     Parse Describe Bind Execute, named; its parameter types and columns are cached
- *   later uses     Bind Execute, with binary values where that is faster
+ * format values and rows are sent. The first use of a statement sends Parse, Describe, Bind and Execute
+ * without a name, and all values as text. The second use sends these messages with a name, and the parameter
+ * types and columns are cached. Later uses send only Bind and Execute, with binary values where that is
+ * faster.
  *
  * Each use takes one round trip. The encoding of lists, objects and bytes depends on the type of the
  * parameter. For such values, one more round trip describes the statement first.

@@ -1,9 +1,8 @@
 /**
- * Encodes JavaScript values as PostgreSQL parameters. The encoding depends on the type of the parameter on
- * the server:
- *   type known     numbers, booleans, dates and bytes in binary if they fit the type; lists as arrays or
- *                  JSON; objects as JSON
- *   type unknown   text, which the server converts; needsTypes() finds values that need the type
+ * Encodes JavaScript values as PostgreSQL parameters. If the type of a parameter is known, numbers, booleans,
+ * dates and bytes that fit the type are sent in binary. Lists are sent as arrays or JSON, and objects as
+ * JSON. If the type is unknown, values are sent as text, which the server converts; needsTypes() finds the
+ * values for which the type must be known.
  *
  * A value that does not fit its type is sent as text. Then the server reports the same error, whether or not
  * the client knows the type.
