@@ -91,7 +91,7 @@ export type Purpose = 'statement' | 'transaction' | 'read';
 export interface Connection {
   /** Whether a transaction is open on the connection, as the engine reports it. */
   readonly isInTransaction: boolean;
-  /** Runs a statement and returns its effect. */
+  /** Runs a statement. Returns the number of rows affected, and the key of the last inserted row. */
   execute(sql: string, params: Params, limit: Limit | undefined): Awaitable<ExecuteResult>;
   /** Returns the first row, or undefined. */
   fetchOne(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row | undefined>;

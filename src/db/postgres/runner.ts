@@ -339,8 +339,8 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
    */
   #changed(error: DatabaseError): DatabaseError {
     const { sqlstate, sql } = error;
-    // do not count a change of the schema that another connection has already counted, or that concerns only
-    // this session
+    // do not count a schema change that another connection has already counted, or an error that has another
+    // cause than a schema change
     if (this.#changes === this.types.changes && isOfChangedSchema(error)) this.types.changes++;
     this.#changes = this.types.changes;
     this.statements.clear(); // other statements may be outdated for the same reason

@@ -29,7 +29,7 @@ const FIRST_OWN_OID = 16_384;
 const MAX_LEVELS = 6;
 const NUL: Refusal = { problem: 'text with a NUL, which PostgreSQL cannot store', sqlstate: '22021' };
 
-/** Position of a row of values, for error messages: its statement, and its number, counted from 1. */
+/** Statement of a row of values, and number of the row counted from 1, for error messages. */
 export type RowPlace = Pick<ParameterPlace, 'sql' | 'row'>;
 
 /** Returns whether one of the values can be encoded only if the type of its parameter is known. */
