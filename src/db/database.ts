@@ -342,8 +342,8 @@ export class Database extends Session {
   }
 
   /**
-   * Returns the connection itself. While the diagnostics channel `svc:db:query` has subscribers, returns a
-   * wrapper that publishes its statements.
+   * Returns the connection. While the diagnostics channel `svc:db:query` has subscribers, returns instead a
+   * wrapper of the connection, which publishes each statement.
    */
   #traced(connection: Connection): Connection {
     return queries.hasSubscribers ? tracedConnection(connection, this.dialect, this.#name) : connection;
@@ -373,7 +373,8 @@ export class Database extends Session {
 }
 
 /**
- * Yields the rows of a source until the limit is reached. After that, does not wait for the source to end.
+ * Yields the rows of a source until the limit is reached. Then the source is closed, but its end is not
+ * awaited.
  */
 async function* withinLimit(
   source: AsyncIterable<readonly Row[]>,
@@ -384,7 +385,7 @@ async function* withinLimit(
   let hasEnded = false;
   const within = <T>(work: Promise<T>): Promise<T> =>
     settledBy(work, limit, clock, () => {
-      hasEnded = true; // return() is called below, so `finally` does not call and await it again
+      hasEnded = true; // `finally` must not call return() again
       void rows.return?.().catch(() => undefined);
     });
   try {

@@ -2,9 +2,6 @@
  * Interface between the database and its engines: a driver lends connections, and a connection runs
  * statements for the caller that borrowed it.
  *
- *   Database, Transaction -> Driver.acquire() -> Connection -> the engine
- *                           Driver.release() <-
- *
  * A method whose result may be available at once returns an `Awaitable`: SQLite returns the result itself,
  * and a server always returns a promise. A caller may start several statements; the connection runs them in
  * the order of the calls. All errors have classes of errors.ts. The driver checks and encodes values, because
@@ -57,7 +54,7 @@ export interface Column {
   readonly type: string | undefined;
 }
 
-/** Rows as arrays of values, for joins whose columns share names. */
+/** Rows as arrays of values. In an array, columns that share a name, as in a join, keep separate values. */
 export interface Table {
   readonly columns: readonly Column[];
   readonly rows: unknown[][];
@@ -85,8 +82,8 @@ export interface BeginOptions {
 }
 
 /**
- * Purpose for which a caller needs a connection. `read` stands for a statement or transaction that only reads, so a
- * connection that cannot write is enough.
+ * Purpose for which a caller needs a connection. For `read`, the driver may lend a connection that cannot
+ * write, because the statement or transaction only reads.
  */
 export type Purpose = 'statement' | 'transaction' | 'read';
 
@@ -94,7 +91,7 @@ export type Purpose = 'statement' | 'transaction' | 'read';
 export interface Connection {
   /** Whether a transaction is open on the connection, as the engine reports it. */
   readonly isInTransaction: boolean;
-  /** Runs a statement and returns its effect. */
+  /** Runs a statement. Returns the number of rows affected, and the key of the last inserted row. */
   execute(sql: string, params: Params, limit: Limit | undefined): Awaitable<ExecuteResult>;
   /** Returns the first row, or undefined. */
   fetchOne(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row | undefined>;

@@ -3,12 +3,10 @@
  * engine's own codes. It also carries the table, columns and constraint, if the engine names them, and the
  * statement. It never carries a bound value.
  *
- *   DatabaseError - ConstraintViolation - UniqueViolation ForeignKeyViolation NotNullViolation CheckViolation ExclusionViolation
- *                 + SerializationFailure Deadlock LockTimeout             isRetryable: the same transaction may succeed when it runs again
- *                 + QueryCanceled QueryTimeout PoolTimeout                the caller or the library stopped waiting
- *                 + StatementError DataError ReadOnly                     the statement or its values are wrong, so a retry cannot help
- *                 + ConnectionLost CommitOutcomeUnknown TransactionAborted
- *                 \ DiskFull StorageFailed Corrupt                        an operator is needed
+ * After SerializationFailure, Deadlock or LockTimeout, the same transaction may succeed when it runs again.
+ * QueryCanceled, QueryTimeout and PoolTimeout mean that the caller or a time limit ended the wait. After
+ * ConstraintViolation, DataError, ReadOnly and most kinds of StatementError, the statement or its values must
+ * change. DiskFull, StorageFailed and Corrupt need an operator.
  */
 import { ownFolders } from '../base/package-root.ts';
 import type { DriverLoad } from './driver.ts';

@@ -2,13 +2,6 @@
  * Splits SQL text into tokens, by a syntax table for each dialect. Does not change the text, and takes time
  * linear in its length.
  *
- * Syntax that differs between the dialects:
- *
- *             quotes       backslash escapes in   comments               placeholders        also
- *   SQLite    ' " ` [ ]    -                      -- and block           ? ?1 or a name
- *   Postgres  ' "          E'...'                 --, nested block       ? $1, ?? operator   $tag$ ... $tag$
- *   MySQL     ' " `        ' "                    -- and space, #, block ?                   executable comments
- *
  * MySQL runs the text of an executable comment, such as one that begins with `/*!`. So the lexer returns its
  * opening mark, its closing mark and each word in it as tokens.
  */

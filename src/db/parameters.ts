@@ -2,8 +2,9 @@
  * Checks the values for placeholders. Refuses a value that the database would store as another value or as
  * NULL.
  *
- *   wrong type      undefined, a plain object, a promise: an SvcError, because the program is wrong
- *   wrong content   half a surrogate pair, an invalid Date, NaN: a DataError, because the data is wrong
+ * A value of a wrong type, such as undefined, a plain object or a promise, causes an SvcError, because the
+ * program is wrong. Wrong content, such as half a surrogate pair, an invalid Date or NaN, causes a DataError,
+ * because the data is wrong.
  */
 import { SvcError } from '../base/errors.ts';
 import { DataError } from './errors.ts';

@@ -2,10 +2,8 @@
  * RecordStore in a database table, shared by all processes that use the table. Each operation is a single
  * statement, so the database decides every conflict between processes.
  *
- *   set       insert ... on conflict update
- *   add       insert ... on conflict update, if the existing record has expired
- *   replace   update ... where value = expected
- *   delete    delete ... where the record is live
+ * `set` and `add` are `insert ... on conflict update`, but `add` updates only an expired record. `replace` is
+ * an `update` whose condition is the expected value. `delete` is a `delete` of a live record.
  *
  * MySQL and MariaDB cannot express `add` in one statement. On them, the store first tries to insert the
  * record, and then to update an expired one.

@@ -5,8 +5,8 @@
  *   app.post('/transfers', { tx: Depends(transaction) }, async ({ tx }) => { … });
  *   app.get('/totals', { tx: Depends(transaction({ isolation: 'repeatable read', readOnly: true })) }, …);
  *
- *   handler returns a response of any status  commit, then the response
- *   handler throws, even an HTTPException     rollback, then the error response
+ * When the handler returns, the transaction commits, whatever the status of the response. When the handler
+ * throws, even an HTTPException, the transaction rolls back.
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, int, oneOf, readOptions, text } from '../base/options.ts';

@@ -67,7 +67,10 @@ export class PreparedStatements<S, H extends string | number> extends TextCache<
   readonly #handleOf: (statement: S) => H | undefined;
   #closing: H[] = [];
 
-  /** `handleOf` must return undefined until the server has prepared the statement. */
+  /**
+   * `handleOf` returns the name or number of a statement on the server, or undefined while the server has not
+   * prepared it.
+   */
   constructor(capacity: number, handleOf: (statement: S) => H | undefined) {
     super(capacity);
     this.#handleOf = handleOf;
@@ -97,7 +100,7 @@ export class PreparedStatements<S, H extends string | number> extends TextCache<
     return statement;
   }
 
-  /** Marks the statements with these handles to be closed with the next request. */
+  /** Marks statements, by their names or numbers on the server, to be closed with the next request. */
   closeHandles(...handles: readonly H[]): void {
     this.#closing.push(...handles);
   }
@@ -107,7 +110,7 @@ export class PreparedStatements<S, H extends string | number> extends TextCache<
     return handle !== undefined && this.#closing.includes(handle);
   }
 
-  /** Returns the handles to close with the next request, and clears the list. */
+  /** Returns the names or numbers of the statements to close with the next request, and clears the list. */
   takeClosing(): readonly H[] {
     if (this.#closing.length === 0) return NONE;
     const handles = this.#closing;

@@ -2,7 +2,8 @@
  * Publishes statements on the tracing channel `svc:db:query` of node:diagnostics_channel. Costs nothing
  * without subscribers.
  *
- *   start -> end -> [error ->] asyncStart -> asyncEnd        published by src/observability/traced.ts
+ * A statement publishes the events start, end, error (only if it fails), asyncStart and asyncEnd. The
+ * function that publishes them is in src/observability/traced.ts.
  *
  * A SQLite statement runs synchronously, so it publishes no asyncStart and no asyncEnd.
  */

@@ -1,10 +1,10 @@
 /**
  * Locks that keep several processes from migrating one database at the same time.
  *
- *                    migration in a transaction                   migration without a transaction
- *   SQLite           BEGIN IMMEDIATE: the transaction is a lock   lock on a file beside the database (sqlite/file.ts)
- *   PostgreSQL       advisory lock of the transaction             advisory lock of the session
- *   MySQL, MariaDB   GET_LOCK of the connection                   GET_LOCK of the connection
+ * In SQLite, a transaction that begins with BEGIN IMMEDIATE is itself the lock; a migration without a
+ * transaction locks a file beside the database (sqlite/file.ts). In PostgreSQL, the lock is an advisory lock
+ * of the transaction, or of the session for a migration without a transaction. In MySQL and MariaDB, it is
+ * GET_LOCK of the connection.
  *
  * In MySQL and MariaDB, statements that change tables commit implicitly. A script with such statements is
  * recorded as begun before it runs. If the script fails after its first statement, its migration stays
@@ -44,14 +44,15 @@ const POSTGRES_RUNS =
   "select count(*) from pg_locks where locktype = 'advisory' and granted and database = (select oid from pg_database where datname = current_database()) and (classid::bigint << 32) + objid::bigint = ";
 
 /**
- * Number of attempts to lock a SQLite file. Another process that only checks whether the file is locked holds
- * the lock for a moment.
+ * Number of attempts to lock a SQLite file. One attempt may fail because another process checks whether the
+ * file is locked, and holds the lock itself for that moment.
  */
 const RUNNER_TRIES = 50;
 
 /**
  * Takes the lock that {@link isRunning} checks, for a migration without a transaction. The process holds it
- * until it disposes of the result or ends. On MySQL and MariaDB, GET_LOCK already lasts that long.
+ * until it disposes of the result or ends. On MySQL and MariaDB, it takes no lock, because the lock that
+ * locked() takes already lasts that long.
  *
  * @throws LockTimeout when another process holds the lock
  */

@@ -2,8 +2,8 @@
  * Applies migrations once and in order. Several processes may start at the same time; each migration runs in
  * only one of them.
  *
- *   svc_migrations(id, name, checksum, applied_at)
- *   begin immediate -> read the applied migrations -> run the next one -> record it -> commit    for each migration
+ * The table `svc_migrations` has a row with id, name, checksum and time for each applied migration. Each
+ * transaction reads this table, runs the next migration, adds the row of that migration, and commits.
  *
  * In SQLite, the transaction is also the lock. On servers, the advisory lock of lock.ts is taken inside the
  * transaction. When several processes migrate at once, one of them runs a migration, and the others see that
@@ -312,8 +312,8 @@ export class Migrator {
           this.#clock.monotonicMs() + POLL_MS > limit.deadlineMs
         )
           throw error;
-        // if no process runs the migration, read the table once more: the process may have ended after the
-        // last read
+        // no process runs the migration now: read the table once more, because the migration may have ended
+        // successfully after the last read
         isDead = !(await isRunning(connection, dialect));
         if (!isDead) await this.#clock.sleep(POLL_MS, limit.signal);
       }

@@ -38,8 +38,8 @@ export class Seeder {
   /**
    * Runs all seed files in the order of their names.
    *
-   * @throws SvcError `E_SEED` with the file and the problem. The rows of that file are rolled back, and the
-   *   rows of earlier files remain.
+   * @throws SvcError `E_SEED` when a file is invalid or one of its statements fails. The rows of that file
+   *   are rolled back, and the rows of earlier files remain.
    */
   async run(onDone?: (done: SeedDone) => void): Promise<readonly SeedDone[]> {
     const seeds = readSeeds(this.#directory, this.#database.dialect);

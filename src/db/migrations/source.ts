@@ -247,7 +247,7 @@ function fileFor(
 
 /**
  * Returns the files in the order of their names. Skips hidden files. Throws for any other file without a
- * migration name, because a misspelt name would be skipped silently.
+ * migration name, because otherwise a migration whose name is misspelt would be skipped silently.
  */
 function listFiles(directory: string, mayBeAbsent: boolean): FileName[] {
   const entries = namesIn(

@@ -2,9 +2,9 @@
  * Applies or checks migrations when an application starts. Also defines the interface of plugins with
  * migrations.
  *
- *   check    refuses to start while migrations are pending; default in production
- *   apply    applies pending migrations; default in other environments, and for a database in memory
- *   ignore   does not check migrations
+ * The policy `check` refuses to start while migrations are pending; it is the default in production. The
+ * policy `apply` applies pending migrations; it is the default in other environments, and for a database in
+ * memory. The policy `ignore` does not check migrations.
  */
 import { SvcError } from '../../base/errors.ts';
 import { Migrator, type MigrationDone } from './migrations.ts';

@@ -1,8 +1,7 @@
 /**
  * Connects to one MySQL or MariaDB server: socket, greeting, TLS and login. Cancels a statement over a second
- * connection. Encryption by options:
- *   sslmode=disable, or a Unix socket   no TLS
- *   other sslmode                       after the greeting, SSLRequest and TLS 1.2 or newer
+ * connection. There is no TLS over a Unix socket, or with sslmode=disable. Otherwise, the client sends an
+ * SSLRequest after the greeting, and TLS 1.2 or newer begins.
  *
  * If the server does not offer TLS, the connection is not encrypted with sslmode=prefer, and fails with any
  * other sslmode.

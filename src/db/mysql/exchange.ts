@@ -1,8 +1,9 @@
 /**
- * One request to MySQL or MariaDB and its expected replies, packet by packet. Replies to a command, and to
- * the preparation of a statement:
- *   command      OK | error | count columns [end] rows end        repeated while an end announces another result
- *   statement    id  parameters [end]  columns [end]            [end] is sent only by servers before MySQL 5.7
+ * One request to MySQL or MariaDB and its expected replies, packet by packet. The reply to a command is an OK
+ * packet, an error, or a result: the number of columns, the column descriptions, the rows, and an end packet,
+ * which may announce another result. The reply to the preparation of a statement has the statement's id, the
+ * descriptions of its parameters, and the descriptions of its columns. Servers before MySQL 5.7 also send an
+ * end packet after each list of descriptions.
  *
  * An unexpected packet is a protocol violation. It ends the connection, because later replies could be
  * matched to the wrong request. The client also ends the connection if the server requests a local file of
@@ -328,8 +329,8 @@ export class Exchange extends ServerExchange<RowPlan> {
   }
 
   /**
-   * Whether a separate packet follows the column descriptions, and another one the rows, as in servers before
-   * MySQL 5.7.
+   * Whether column descriptions and rows each end with an EOF packet, as on servers before MySQL 5.7. Newer
+   * servers send no packet between column descriptions and rows.
    */
   get #hasEnds(): boolean {
     return (this.#dialogue.capabilities & CAPABILITY.deprecateEof) === 0;

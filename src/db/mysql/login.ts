@@ -77,8 +77,8 @@ const ASK_KEY_SHA256 = 0x01;
 const NONCE_BYTES = 32;
 const PROOF_MARK = 0x01;
 /**
- * Authentication plugin of MariaDB that this client does not support. It derives the private key from a
- * password of any length, and Node.js accepts only seeds of 32 bytes.
+ * Authentication plugin of MariaDB that this client does not support. It uses a password of any length as the
+ * seed of an Ed25519 key, but Node.js accepts only seeds of 32 bytes.
  */
 const UNSPOKEN = 'client_ed25519';
 const NO_SIGNATURE_BYTES = 64;

@@ -1,9 +1,8 @@
 /**
  * Runs one statement for many rows of values. Requests are sent while rows are produced, without waiting for
- * replies. Request for each kind of statement:
- *   insert ... values (?, ?)    a text that repeats the placeholders, for hundreds of rows per statement
- *   others, in MariaDB          COM_STMT_BULK_EXECUTE: as many rows of equal types as fit in a request
- *   others, in MySQL            COM_STMT_EXECUTE for each row
+ * replies. An insert that ends with one group of placeholders becomes a longer text, which repeats the group
+ * for hundreds of rows. For other statements, MariaDB gets COM_STMT_BULK_EXECUTE, with as many rows of equal
+ * types as fit in a request. MySQL gets COM_STMT_EXECUTE for each row.
  *
  * Compared with one row per insert, 10,000 rows take a fifth of the time. All rows are in one open
  * transaction, so either all of them are written or none.
@@ -58,7 +57,7 @@ interface Many {
    */
   readonly perRow: number;
   readonly source: Iterator<Params>;
-  /** Values of the next request. */
+  /** Next row of values, which no request contains yet. */
   next: IteratorResult<Params, unknown>;
   row: number;
 }
@@ -114,7 +113,8 @@ function rowInsertOf(sql: string, placeholders: number): RowInsert | undefined {
   if (match === null || placeholders === 0) return undefined;
   // the cast is safe: both groups of the pattern are captured in every match
   const [, head, group] = match as unknown as readonly [string, string, string];
-  // with equal counts, each question mark in the group is a placeholder, and not part of a text or comment
+  // if the group has as many question marks as the statement has placeholders, none of these marks is inside
+  // a text or comment
   return group.split('?').length - 1 === placeholders ? { head, group, perRow: placeholders } : undefined;
 }
 

@@ -1,8 +1,8 @@
 /**
  * Decodes rows of MySQL and MariaDB to objects or lists. A RowPlan has the decoders of a statement's columns,
- * and is built once per statement and format. Formats of a row:
- *   binary   0, then a bitmap of NULLs that starts at its third bit, then the values
- *   text     the values, each with its length in front; 0xfb stands for NULL
+ * and is built once per statement and format. A row in binary format has a byte 0, a bitmap of NULLs that
+ * starts at its third bit, and the values. A row in text format has the values, each after its length; 0xfb
+ * stands for NULL.
  */
 import { readerOf, typeName, type Decoder } from './types.ts';
 import { ProtocolViolation } from '../errors.ts';

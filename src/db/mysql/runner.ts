@@ -1,8 +1,7 @@
 /**
  * Runs statements on a conversation with MySQL or MariaDB. Statements are prepared, so values are sent
- * separately from the text, and rows are binary. Requests at each use of a statement:
- *   first use      COM_STMT_PREPARE, then COM_STMT_EXECUTE      two round trips
- *   later uses     COM_STMT_EXECUTE                              one round trip
+ * separately from the text, and rows are binary. The first use of a statement sends COM_STMT_PREPARE and then
+ * COM_STMT_EXECUTE, which takes two round trips. Later uses send only COM_STMT_EXECUTE.
  *
  * A script, or a statement that the server cannot prepare (error 1295), is sent as text by COM_QUERY.
  *

@@ -509,7 +509,7 @@ function widen(kinds: Kinds, params: Params, column: number, perRow: number): vo
     for (let index = column; index < kinds.length; index += perRow) kinds[index] = KIND.float;
 }
 
-/** Returns the kinds of values as part of a cache key. */
+/** Returns a text with the kind of each value, for a cache key. */
 export function kindsKey(params: Params): string {
   return params.map(kindOf).join('');
 }

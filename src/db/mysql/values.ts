@@ -1,7 +1,8 @@
 /**
- * Encodes JavaScript values as parameters of MySQL and MariaDB. Each value is sent with its type:
- *   integer, bigint -> LONGLONG, never DOUBLE, which LIMIT refuses · other number -> DOUBLE · boolean -> TINY
- *   string, json() -> VAR_STRING · Uint8Array -> BLOB · Date -> DATETIME in UTC, to the millisecond
+ * Encodes JavaScript values as parameters of MySQL and MariaDB. Each value is sent with a type. An integer or
+ * bigint is a LONGLONG, because LIMIT refuses a DOUBLE. Any other number is a DOUBLE, and a boolean is a
+ * TINY. A string or a value of json() is a VAR_STRING, and a Uint8Array is a BLOB. A Date is a DATETIME in
+ * UTC, to the millisecond.
  */
 import { isFloat, type Kinds } from './types.ts';
 import { TYPE } from './wire.ts';

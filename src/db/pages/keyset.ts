@@ -12,7 +12,9 @@
  * A cursor is a position in a list, written as text for clients. Its signature prevents clients from making
  * cursors of their own.
  *
- *   payload.mac      payload = base64url of ["next", …values] as JSON; mac = HMAC-SHA-256 of the order of the list and the payload
+ * The text has the form `payload.mac`. The payload is the base64url text of a JSON array: `next` or
+ * `previous`, then the values of the sort columns. The mac is an HMAC-SHA-256 of the sort order and the
+ * payload.
  *
  * A cursor is signed, not encrypted: a client can read the values of the sort columns in it. A cursor is
  * valid only for a list with the same sort order.
@@ -285,7 +287,7 @@ function withoutKeys(row: Row, count: number): Row {
   return own;
 }
 
-/** Maximum length of a cursor in characters, because it is part of a URL. */
+/** Maximum length of a cursor in characters. A cursor is part of a URL, whose length servers limit. */
 const MAX_CURSOR_CHARACTERS = 1_024;
 const LABEL = 'svc page cursor';
 

@@ -52,7 +52,9 @@ export function orderColumns(order: PageOrder): readonly OrderColumn[] {
   return columns;
 }
 
-/** Returns `from (…) as svc_page`. The line break ends a comment at the end of the statement. */
+/**
+ * Returns `from (…) as svc_page`. The line break after the statement ends a `--` comment in its last line.
+ */
 export function fromSource(query: Sql): Sql {
   return sql`from (${query}
 ) as ${sql.identifier(SOURCE)}`;

@@ -28,8 +28,8 @@ export class PostgresConnection
   #beginText = '';
   #askedAtBegin = 0;
   /**
-   * Counter that increases when a transaction begins or ends. From it, a stream notices the end of its own
-   * transaction.
+   * Counter that increases when a transaction begins or ends. When it has changed, a stream knows that its
+   * own transaction has ended.
    */
   #transactions = 0;
   #portals = 0;

@@ -89,7 +89,10 @@ const STALE: ReadonlySet<string> = new Set([CHANGED, '26000', '42P05']);
  * identify this error, because unsupported features have the same SQLSTATE.
  */
 const FINDS_STALE = 'RevalidateCachedQuery';
-/** Name of the C function that runs RAISE in PL/pgSQL. RAISE can report any SQLSTATE and message. */
+/**
+ * Name of the C function that runs RAISE in PL/pgSQL. RAISE can report any SQLSTATE and message, so its
+ * errors never count as errors about an outdated plan.
+ */
 const RAISES = 'exec_stmt_raise';
 /**
  * Matches "statement timeout" in the languages of the server: English, German, French, Spanish, Italian,

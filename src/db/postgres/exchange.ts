@@ -1,8 +1,7 @@
 /**
  * One request to PostgreSQL and its expected replies, message by message, up to the ReadyForQuery of its
- * Sync. Messages of a request, and the replies, which are shown by their type bytes:
- *   request   Parse  Describe  Bind  Execute     Sync
- *   reply     1      t T|n     2     D* C|I|s    Z
+ * Sync. The type bytes of the expected replies: `1` for Parse; `t`, then `T` or `n`, for Describe; `2` for
+ * Bind; any number of `D`, then `C`, `I` or `s`, for Execute; `Z` for Sync.
  *
  * The server may send an error instead of any reply. Then only ReadyForQuery (Z) follows.
  *

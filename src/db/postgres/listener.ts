@@ -1,8 +1,8 @@
 /**
  * LISTEN and NOTIFY on a separate connection. The connection is checked twice a minute, and replaced when the
- * server does not answer. Subscription, and recovery after a lost connection:
- *   listen(channel, fn) -> LISTEN "channel"            for the first listener of a channel
- *   connection lost -> back-off -> LISTEN again for all channels -> onReconnect of each listener, because notifications may be lost
+ * server does not answer. LISTEN is sent for the first listener of each channel. A lost connection is opened
+ * again after a pause, and LISTEN is sent again for all channels. Then `onReconnect` of each listener is
+ * called, because notifications may be lost.
  */
 import { Backoff } from '../wire/backoff.ts';
 import { quotedName } from '../dialects.ts';

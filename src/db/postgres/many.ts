@@ -57,7 +57,8 @@ export async function writeMany(
     await writePairs(conversation, types, many, exchange);
   } catch (error) {
     failure = { error };
-    // an error on the server undoes this request; in a transaction, the rollback of the caller does it
+    // outside a transaction, cause an error on the server, which undoes this request; inside one, the caller
+    // rolls back
     if (wasIdle) writer.execute(NO_PORTAL, 0);
   }
   writer.sync();

@@ -1,9 +1,9 @@
 /**
  * Runs statements on a conversation with PostgreSQL. It decides when a statement is prepared, and in which
- * format values and rows are sent. Messages at each use of a statement:
- *   first use      Parse Describe Bind Execute, unnamed, all values as text
- *   second use     Parse Describe Bind Execute, named; its parameter types and columns are cached
- *   later uses     Bind Execute, with binary values where that is faster
+ * format values and rows are sent. The first use of a statement sends Parse, Describe, Bind and Execute
+ * without a name, and all values as text. The second use sends these messages with a name, and the parameter
+ * types and columns are cached. Later uses send only Bind and Execute, with binary values where that is
+ * faster.
  *
  * Each use takes one round trip. The encoding of lists, objects and bytes depends on the type of the
  * parameter. For such values, one more round trip describes the statement first.
@@ -339,8 +339,8 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
    */
   #changed(error: DatabaseError): DatabaseError {
     const { sqlstate, sql } = error;
-    // do not count a change of the schema that another connection has already counted, or that concerns only
-    // this session
+    // do not count a schema change that another connection has already counted, or an error that has another
+    // cause than a schema change
     if (this.#changes === this.types.changes && isOfChangedSchema(error)) this.types.changes++;
     this.#changes = this.types.changes;
     this.statements.clear(); // other statements may be outdated for the same reason

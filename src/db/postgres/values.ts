@@ -1,9 +1,8 @@
 /**
- * Encodes JavaScript values as PostgreSQL parameters. The encoding depends on the type of the parameter on
- * the server:
- *   type known     numbers, booleans, dates and bytes in binary if they fit the type; lists as arrays or
- *                  JSON; objects as JSON
- *   type unknown   text, which the server converts; needsTypes() finds values that need the type
+ * Encodes JavaScript values as PostgreSQL parameters. If the type of a parameter is known, numbers, booleans,
+ * dates and bytes that fit the type are sent in binary. Lists are sent as arrays or JSON, and objects as
+ * JSON. If the type is unknown, values are sent as text, which the server converts; needsTypes() finds the
+ * values for which the type must be known.
  *
  * A value that does not fit its type is sent as text. Then the server reports the same error, whether or not
  * the client knows the type.
@@ -30,7 +29,7 @@ const FIRST_OWN_OID = 16_384;
 const MAX_LEVELS = 6;
 const NUL: Refusal = { problem: 'text with a NUL, which PostgreSQL cannot store', sqlstate: '22021' };
 
-/** Position of a row of values, for error messages: its statement, and its number, counted from 1. */
+/** Statement of a row of values, and number of the row counted from 1, for error messages. */
 export type RowPlace = Pick<ParameterPlace, 'sql' | 'row'>;
 
 /** Returns whether one of the values can be encoded only if the type of its parameter is known. */

@@ -1,8 +1,8 @@
 /**
  * Connects to Redis: socket, TLS and login. It uses the first primary in the list of servers in the address.
  *
- *   HELLO 3 [AUTH user password] SETNAME name       RESP3; if the server does not know HELLO: AUTH, ROLE, and RESP2
- *   SELECT n
+ * The login sends `HELLO 3`, which selects the protocol RESP3. A server that does not know HELLO gets AUTH
+ * and ROLE instead, and uses RESP2. Then SELECT chooses the database, unless it is database 0.
  */
 import { SvcError } from '../../base/errors.ts';
 import { ConnectionLost, DatabaseError, QueryTimeout } from '../errors.ts';

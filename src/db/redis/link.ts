@@ -2,8 +2,8 @@
  * A connection to Redis that reconnects after it was lost. The first attempt follows at once, and later ones
  * after pauses that double, up to a second.
  *
- *   start -> connecting -> connected - lost --> connecting -> ...        one attempt at a time, shared by all callers
- *                \ refused: a permanent refusal, retried twice a minute
+ * Only one attempt to connect runs at a time, and all callers wait for it. After a permanent refusal, the
+ * client tries again twice a minute.
  *
  * A connection that ends soon after its start counts as a failed attempt. Otherwise the client would
  * reconnect without pauses.

@@ -197,7 +197,7 @@ export class Redis implements AsyncDisposable {
       (connection, limit) => connection.sendAll([['MULTI'], ...commands, ['EXEC']], limit, options?.asBytes),
       options,
     );
-    return result as readonly RedisValue[]; // not null: EXEC replies with null only after WATCH
+    return result as readonly RedisValue[]; // not null, because checkCommand() refuses WATCH
   }
 
   /** Runs a script by its SHA-1 digest. Sends the script's text if the server does not know the digest. */

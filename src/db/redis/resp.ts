@@ -2,9 +2,9 @@
  * RESP, the protocol of Redis and Valkey, in versions 2 and 3. Encodes commands and decodes replies. Sockets
  * and timers are in connection.ts. The first byte of a reply is its type:
  *
- *   + simple   - error   : integer   $ bulk   * array                         2 and 3
- *   _ null     # boolean   , double   ( big number   ! bulk error             3
- *   = verbatim   % map   ~ set   > push   | attribute (ignored)
+ *   both versions   + simple   - error   : integer   $ bulk   * array
+ *   version 3       _ null     # boolean   , double   ( big number   ! bulk error
+ *                   = verbatim   % map   ~ set   > push   | attribute (ignored)
  *
  * Every length is checked before its value is buffered. Memory is allocated only for bytes that have arrived,
  * whatever length the server has announced.

@@ -61,7 +61,7 @@ export class RedisRoomBus implements RoomBus {
         if (isOver) return;
         isOver = true;
         if (--this.#count > 0) return;
-        // set, because the first call of subscribe() sets it
+        // `#listening` is set, because the first call of subscribe() sets it
         const listening = this.#listening!;
         // errors are ignored, because the client may be closed
         void this.#inTurn(async () => (await listening)[Symbol.asyncDispose]()).catch(() => undefined);

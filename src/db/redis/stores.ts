@@ -2,9 +2,10 @@
  * Stores in Redis that all processes share: a cache, a record store and rate limits. Each store adds a prefix
  * to its keys, and hashes long keys.
  *
- *   RedisCache            SET ... PX, GET                         may lose values; clear() scans every key of the database
- *   RedisRecordStore      SET ... NX PX, and a script to compare  requires a server that evicts nothing (maxmemory-policy noeviction)
- *   RedisRateLimitStore   one script with the server's time       GCRA, as in memory: exact over all processes
+ * RedisCache may lose values, and its clear() scans every key of the database. RedisRecordStore requires a
+ * server that evicts nothing (maxmemory-policy noeviction). RedisRateLimitStore uses one script with the
+ * server's time. It has the algorithm of the store in memory (GCRA), and its limits are exact over all
+ * processes.
  */
 import { createHash } from 'node:crypto';
 import { fromBytes, toBytes } from '../../cache/cache.ts';
@@ -48,7 +49,7 @@ export interface RedisCacheOptions extends RedisStoreOptions {
 
 /**
  * Maximum length in bytes of a key that is stored unchanged; a longer key is hashed. RedisCache uses a
- * greater limit, because clear() cannot find hashed keys by a long prefix.
+ * greater limit: a hashed key keeps only its first characters, so clear() cannot find it by a longer prefix.
  */
 const MAX_KEY_BYTES = 200;
 const MAX_CACHE_KEY_BYTES = 2_000;

@@ -2,8 +2,9 @@
  * Subscriptions to Redis channels on a separate connection. The connection is checked twice a minute, and
  * replaced when the server does not answer.
  *
- *   subscribe(channel, fn) -> SUBSCRIBE channel            for the first subscriber of a channel
- *   connection lost -> SUBSCRIBE again for all channels -> onReconnect of each subscription, because messages may be lost
+ * SUBSCRIBE is sent for the first subscriber of each channel. After a lost connection, the next connection
+ * sends SUBSCRIBE for all channels. Then `onReconnect` of each subscription is called, because messages may
+ * be lost.
  */
 import { ConnectionLost } from '../errors.ts';
 import { limitIn } from '../limits.ts';

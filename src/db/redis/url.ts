@@ -20,7 +20,7 @@ import {
 } from '../wire/server-url.ts';
 import { shownUrl, textIssue } from '../url.ts';
 
-/** A parsed address. */
+/** A parsed address of Redis or Valkey. */
 export interface RedisUrl {
   readonly hosts: readonly ServerHost[];
   /** Name of the user. Empty for the server's default user. */

@@ -219,7 +219,7 @@ export class SqliteConnection implements Connection {
   }
 
   rollbackTo(name: string): Awaitable<void> {
-    if (!this.#db.isTransaction) return; // SQLite has already rolled back the whole transaction
+    if (!this.#db.isTransaction) return; // then SQLite has already rolled back everything
     return this.#attempt('rollback to', undefined, () => {
       this.#control(`rollback to ${name}`);
       this.#control(`release ${name}`);

@@ -290,7 +290,7 @@ interface Reading {
  * the file as it was when its read began. By default the connections are in this process. With the option
  * `readers` they are in other processes, where a read does not block the event loop and can be ended.
  *
- * It opens connections on demand. If several connections are idle, it lends the one that was returned last.
+ * Connections are opened on demand. If several connections are idle, the one that was returned last is lent.
  */
 export class SqliteReads {
   readonly #options: SqliteOptions;

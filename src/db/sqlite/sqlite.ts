@@ -1,9 +1,9 @@
 /**
  * SQLite driver on node:sqlite: one connection that writes, lent to one caller at a time, and other
- * connections that only read. Connection for each kind of work:
- *   statements, transactions            the writing connection, in the order of the calls; a transaction holds it until it ends
- *   long reads, read-only transactions, streams    separate connections to the file, or processes with the option `readers`
- *   :memory:                            one connection for all of these
+ * connections that only read. Statements and transactions use the writing connection in the order of the
+ * calls, and a transaction holds the connection until it ends. Long reads, read-only transactions and streams
+ * use separate connections to the file, or reader processes with the option `readers`. A `:memory:` database
+ * has one connection for all work.
  */
 import { rename, rm } from 'node:fs/promises';
 import { closeSync, openSync } from 'node:fs';

@@ -164,7 +164,7 @@ export class SqliteStatement {
 
   #row(values: unknown[]): Row {
     const names = (this.#names ??= this.#readNames());
-    // 'bigint' converts nothing: a bigint may be the result of a custom type
+    // pass 'bigint', which leaves all values unchanged, because a bigint may be the result of a custom type
     return this.#parsers === undefined
       ? rowOf(names, values, this.#int8)
       : rowOf(names, this.#decode(values), 'bigint');
@@ -181,7 +181,7 @@ export class SqliteStatement {
   }
 
   #insert(inputs: readonly SqliteInput[]): ExecuteResult {
-    this.#hasRowid ??= this.#findRowid(); // query this before the insert, because the query may fail
+    this.#hasRowid ??= this.#findRowid(); // before the insert: if this query fails, nothing is inserted
     const { changes, lastInsertRowid } = this.#run(inputs);
     if (changes === 0) return { affectedRows: 0, lastInsertId: undefined };
     if (!(this.#hasRowid ?? this.#findRowidAfter()))

@@ -1,8 +1,8 @@
 /**
- * Converts between JavaScript values and SQLite's five types: NULL, integer, real, text, blob. Conversions:
- *   to SQLite     whole number -> integer · boolean -> 1 or 0 · Date -> ISO 8601 text with Z, which sorts by time
- *                 json(v) -> text · other values unchanged
- *   from SQLite   integer -> number, or bigint beyond 2^53 - 1 · real -> number · blob -> Uint8Array
+ * Converts between JavaScript values and SQLite's five types: NULL, integer, real, text, blob. SQLite gets a
+ * whole number as an integer, and a boolean as 1 or 0. It gets a Date as ISO 8601 text with Z, which sorts by
+ * time, a json() value as text, and other values unchanged. In rows, an integer becomes a number, or a bigint
+ * beyond 2^53 - 1. A real becomes a number, and a blob a Uint8Array.
  */
 import { parameterIssue, refuseCount, refuseParameter } from '../parameters.ts';
 import { Json, bytesOf, type Parameter, type Params, isoText, setColumn } from '../values.ts';

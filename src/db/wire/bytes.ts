@@ -1,9 +1,7 @@
 /**
  * Reads and writes the bytes of a protocol whose frames have a header with a length, and then a body. Has no
- * sockets and no timers. Input and output of the classes:
- *   FrameReader   chunks of a socket -> frames
- *   FieldReader   one body -> fields
- *   ByteWriter    fields -> one buffer
+ * sockets and no timers. FrameReader splits the chunks of a socket into frames. FieldReader reads the fields
+ * of one body. ByteWriter writes fields into one buffer.
  *
  * The length of a frame is checked before any byte of the frame's body is buffered. Memory is allocated only
  * for bytes that have arrived, whatever length the peer has announced.

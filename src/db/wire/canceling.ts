@@ -20,7 +20,7 @@ const CANCEL_AGAIN_MS = 500;
  * connection.
  */
 export class Canceling {
-  /** Error of the limit, set when the limit is reached. */
+  /** QueryTimeout or QueryCanceled. Undefined until the limit is reached. */
   reached: DatabaseError | undefined;
   readonly #cancel: () => Promise<void>;
   readonly #clock: Clock;

@@ -1,11 +1,9 @@
 /**
  * A pool of connections to a server. It lends each connection to one caller at a time, limits the number of
  * connections, and serves waiting callers in the order of their calls. It is independent of the protocol: the
- * function `connect` opens connections. Stages of a connection:
- *   opened     for a caller that waits, or to reach `min`; then free
- *   free       lent to the caller that has waited longest, or else idle
- *   idle       lent to the next caller, the most recently returned connection first
- *   lent       until release(); then cleaned up if necessary, and free again
+ * function `connect` opens connections. A connection is opened for a waiting caller, or to reach `min`. A new
+ * or returned connection is lent to the caller that has waited longest. If no caller waits, it becomes idle.
+ * Among idle connections, the one that was returned last is lent first.
  *
  * A connection is idle only when no caller waits for it. A broken connection is never lent. A connection that
  * is returned with an open transaction or a pending statement is cleaned up before it is lent again. If an
@@ -391,7 +389,7 @@ export class Pool<C extends PooledConnection> {
   #lost(slot: Slot<C>, error: Error): void {
     if (!this.#slots.has(slot.connection)) return;
     this.#reports.lost(error, slot.place);
-    // when a lent connection is returned, it is closed; #prepare() closes a busy connection at its end
+    // a lent connection is closed when its caller returns it, and a busy one at the end of #prepare()
     if (slot.place !== 'idle') return;
     const nowMs = this.#deps.clock.monotonicMs();
     if (!slot.wasLent && nowMs - slot.openedMs < YOUNG_MS) this.#filling.fail(slot.openedMs, nowMs);

@@ -1,8 +1,7 @@
 /**
  * Finds out the kind of a server that sends nothing, because it waits for a client of another protocol. Uses
- * separate connections, and sends no secrets. It sends two requests:
- *   SSLRequest of PostgreSQL     PostgreSQL answers S or N
- *   PING and an empty line       Redis and Valkey answer PONG or an error, HTTP servers 400
+ * separate connections, and sends no secrets. It sends two requests. PostgreSQL answers an SSLRequest with S
+ * or N. Redis and Valkey answer a PING with PONG or an error, and HTTP servers answer it with status 400.
  *
  * foreignServer() recognizes a server of another kind by its first bytes, because an address may have the
  * wrong port.

@@ -47,7 +47,7 @@ export interface ServerUrl {
   /** Name of the database. Undefined if the address has none. */
   readonly database: string | undefined;
   readonly tls: ServerTls;
-  /** Run-time parameters by their names, without the prefix `set.`. */
+  /** Run-time parameters that the address sets: `?set.search_path=app` gives `{ search_path: 'app' }`. */
   readonly parameters: Readonly<Record<string, string>>;
   /** Time limit in milliseconds for a connection to each host. */
   readonly connectTimeoutMs: number;
