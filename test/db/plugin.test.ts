@@ -99,7 +99,7 @@ test('GET /readyz answers 503 while the database is down', async (t) => {
   await app.shutdown();
 });
 
-test('DatabasePlugin refuses to start in production while migrations are pending; with the option migrations: "apply", it applies them', async (t) => {
+test('in production, DatabasePlugin refuses to start while migrations are pending, unless the option migrations: "apply" makes it apply them', async (t) => {
   const at = folder(t);
   write(at, { 'sql/0001_notes.up.sql': 'create table note (id integer primary key);' });
   const url = `sqlite:${join(at, 'data.db')}`;

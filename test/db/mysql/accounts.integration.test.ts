@@ -275,7 +275,7 @@ for (const [name, engine] of [
   });
 }
 
-test("MySQL: without TLS, the client encrypts the password with the configured RSA key; from a server on this machine, it also accepts the server's key", async (t) => {
+test('MySQL: without TLS, the client encrypts the password with the configured RSA key, or with the key of a server on this machine', async (t) => {
   if (!needsEngine(t, 'mysql')) return;
   const place = await placeOf('mysql');
   await using admin = await openDatabase(place.url, { pool: { max: 1 } });
