@@ -190,7 +190,7 @@ test('provider tokens: stored tokens are encrypted, and cannot be decrypted in t
   assert.deepEqual(await token(site), { kind: 'absent' }, 'a changed record');
 });
 
-test('provider tokens: if tokens cannot be stored, a login fails with 503; providerToken() throws unless storeProviderTokens is set', async () => {
+test('provider tokens: a login fails with 503 if the tokens cannot be stored, and providerToken() throws unless storeProviderTokens is set', async () => {
   await using site = await open({ env: 'production' });
   const { state } = await site.begin();
   await site.app.state.db.execute('ALTER TABLE svc_oauth_provider_token RENAME TO away');

@@ -439,7 +439,7 @@ test('identify() treats a null member of a token response as absent', async () =
   assert.deepEqual((await client.identify(RETURNED)).tokens, { accessToken: 'at' });
 });
 
-test('identify() refuses a token response that is not JSON; it accepts a form-encoded response only if the option "tokenAnswer" is "form"', async () => {
+test('identify() refuses a token response that is not JSON, unless it is form-encoded and the option "tokenAnswer" is "form"', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   const form = {
@@ -775,7 +775,7 @@ test('identify() fails if the e-mail endpoint of GitHub fails', async () => {
 
 // ── start, stop, limits ──
 
-test('start() runs discovery in the background; if the provider is unreachable, a warning is logged and the next login tries again', async () => {
+test('start() runs discovery in the background, and the next login tries again if the provider was unreachable', async () => {
   await using fake = await FakeProvider.start();
   const { client, events } = openId(fake);
   fake.failNext('discovery', { status: 503, body: {} });

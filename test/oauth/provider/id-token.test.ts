@@ -296,7 +296,7 @@ test('verifyIdToken() refuses an at_hash that does not match the access token', 
     await refused('at_hash', { claims: { at_hash } }, String(at_hash));
 });
 
-test('if a token has no kid, verifyIdToken() tries all suitable keys; if several keys have its kid, it refuses the token', async () => {
+test('verifyIdToken() tries all suitable keys for a token without kid, but refuses a token whose kid belongs to several keys', async () => {
   const other = jwk(EC.publicKey);
   const noKid = { header: { kid: undefined } };
   await verified(made(noKid), { keys: [jwk(RSA.publicKey)] });

@@ -424,7 +424,7 @@ test('Outbound.call() verifies certificates even if NODE_TLS_REJECT_UNAUTHORIZED
   }
 });
 
-test('Outbound runs 16 calls at once and queues 64; it refuses further calls with temporarily_unavailable', async () => {
+test('Outbound runs 16 calls at once, queues 64 more, and refuses further calls with temporarily_unavailable', async () => {
   await using fake = await FakeProvider.start();
   const calls = outbound();
   const go = Promise.withResolvers<void>();
