@@ -46,7 +46,7 @@ test('svc --version prints the version of the package', async () => {
   assert.equal((await svc(['-V'])).stdout, `${version}\n`);
 });
 
-test('svc --help lists the commands; svc without arguments prints that list and ends with status 2', async () => {
+test('svc --help lists the commands, and svc without arguments prints the same list but ends with status 2', async () => {
   const { status, stdout } = await svc(['--help']);
   assert.equal(status, 0);
   assert.match(stdout, /^Usage: svc <command> \[options\]$/m);

@@ -117,7 +117,7 @@ test('svc openapi ends with status 2 for an unknown format or environment, and i
     assert.match(stdout, new RegExp(`^ {2}${option} `, 'm'));
 });
 
-test('svc openapi --client writes a client to a file; it writes the document only if --output is given', async (t) => {
+test('svc openapi --client writes a client to a file, and writes the document only if --output is also given', async (t) => {
   const { status, stdout, cwd } = await openapi(t, ['--client', 'web/api.ts']);
   assert.deepEqual([status, stdout], [0, '']);
   assert.match(readFileSync(join(cwd, 'web/api.ts'), 'utf8'), /^ {2}item\(input: \{\n/m);
