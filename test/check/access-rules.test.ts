@@ -31,7 +31,7 @@ test('svc check reports routes that change data without a guard, unless the rout
   assert.deepEqual(subjects(app, 'SVC201').sort(), ['DELETE /d', 'POST /a', 'PUT /a']);
 });
 
-test('svc check reports a method that changes more than another method of the same path, but has weaker access rules (SVC203)', () => {
+test('svc check reports a method that changes more than another method of the same path but has weaker access rules (SVC203)', () => {
   const app = quiet()
     .get('/a', someone, handler)
     .post('/a', { public: true }, handler)

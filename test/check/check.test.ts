@@ -80,7 +80,7 @@ test('compileAll() throws an error that contains exactly the findings of check()
   );
 });
 
-test('rules that only warn run at each check(); when an application starts, they run only if an entry in the option "allow" of a route may have expired', () => {
+test('rules that only warn do not run when an application starts, unless the option "allow" of a route has an entry that may have expired', () => {
   const twins = (until?: string): Svc => {
     const app = make({ clock: new ManualClock(Date.UTC(2026, 10, 22)) })
       .get('/a', handler)
@@ -116,7 +116,7 @@ test('findings are sorted by severity, place and rule, whatever the order of the
   assert.deepEqual(about(app), about(app));
 });
 
-test('rules of svc check run in the order of their phases, and get the compiled application', () => {
+test('rules of svc check run in the order of their phases, and each rule gets the compiled application', () => {
   const seen: string[] = [];
   const app = make({ env: 'test', config: { pageSize: 20 } });
   for (const phase of ['live', 'environment', 'contract', 'security', 'graph'] as const)

@@ -20,7 +20,7 @@ const connection = {
   use: (): number => 1,
 };
 
-test('svc check reports blocking calls in handlers, dependencies and middleware, but ignores comments and strings (SVC501)', () => {
+test('svc check reports blocking calls in handlers, dependencies and middleware, but not in their comments and strings (SVC501)', () => {
   const hashed = provide({}, () => crypto.pbkdf2Sync('a', 'b', 1, 8, 'sha256'));
   const app = quiet()
     .get('/a', () => readFileSync('/dev/null', 'utf8') + readFileSync('/dev/null', 'utf8'))

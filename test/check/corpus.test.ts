@@ -78,7 +78,7 @@ async function load({ file, env }: Case): Promise<Readonly<Record<string, unknow
 const canLoad = ({ awaits, imports }: Case): boolean =>
   (imports === 'well' || imports === 'throws') && awaits.every((method) => method in Svc.prototype);
 
-test('test/check/corpus has at least 60 applications; each rule has an application there, and a harmless application in test/check/near', () => {
+test('each rule has an example of a mistake in test/check/corpus, and a similar application without the mistake in test/check/near', () => {
   assert.ok(casesOf('corpus').length >= 60);
   const rulesOf = (kind: Case['kind']): string[] =>
     [...new Set(casesOf(kind).map(({ rule }) => String(rule)))].sort();

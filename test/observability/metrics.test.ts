@@ -224,7 +224,7 @@ test('if the function that reads a gauge throws, the gauge is omitted, and the e
   assert.deepEqual(under.events, ['metric_value_refused svc_a', 'metric_value_refused svc_b']);
 });
 
-test('mergeMetrics() adds up counters and histograms, and merges each gauge by the rule that it declares', () => {
+test('mergeMetrics() adds up counters and histograms, and merges each gauge by the rule that this gauge declares', () => {
   const workers = [1, 2].map((worker) => {
     const { metrics } = setUp();
     metrics.counter('svc_c', 'C', ['l']).add(worker, 'both');

@@ -77,7 +77,7 @@ test('traced() treats an object that has only then() as a promise', async (t) =>
   assert.deepEqual(seen, ['start', 'end', 'asyncStart', 'asyncEnd']);
 });
 
-test('an AsyncLocalStorage bound to the start channel of traced() has its value during the work, also after an await, but not outside the work', async (t) => {
+test('an AsyncLocalStorage bound to the start channel of traced() has its value only during the work, also after an await', async (t) => {
   const { channel } = watched(t);
   const store = new AsyncLocalStorage<string>();
   channel.start.bindStore(store, (event) => (event as { name: string }).name);

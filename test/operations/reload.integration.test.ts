@@ -114,7 +114,7 @@ test('while the application cannot start, svc run --reload answers with the reas
   assert.equal((await ask(url)).body, 'back 1 development ');
 });
 
-test('if the application ends by itself, svc run --reload reports this, and starts the application again at the next save', async (t) => {
+test('svc run --reload reports that the application has ended by itself, and starts it again at the next save', async (t) => {
   const { server, url, cwd } = await serve(t, {
     'app.ts': `import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/', () => process.exit(7));`,
   });

@@ -481,7 +481,7 @@ class FakeChild implements Child {
   }
 }
 
-test('after each death of a worker, the class Workers waits longer before the next start; a time without deaths resets the delay', async () => {
+test('the class Workers waits longer after each death of a worker, until a time without deaths resets the delay', async () => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const children: FakeChild[] = [];
@@ -627,7 +627,7 @@ test('if Workers.stop() is called during a renewal, the renewal is not reported 
   );
 });
 
-test('if a worker exits before it takes a connection, SocketHandoff sends the connection to another worker, and after a time limit answers 503', async (t) => {
+test('if a worker exits before it takes a connection, SocketHandoff sends the connection to another worker, or answers 503 after a time limit', async (t) => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const handoff = new SocketHandoff({
