@@ -73,7 +73,7 @@ function collected(): { log: Logger; lines: Record<string, unknown>[] } {
   };
 }
 
-test('for ttlSeconds after a call of the function, cached() returns its result for the same key without another call', async () => {
+test('cached() calls the function once for each key, and returns the result again until ttlSeconds have passed', async () => {
   const clock = new ManualClock();
   let calls = 0;
   const square = cached(
@@ -248,7 +248,7 @@ test('the first call of cached() rejects if the result cannot be copied', async 
   }
 });
 
-test('if the call fails, cached() rejects all waiting callers with its error, and calls the function again for the next caller', async () => {
+test('if a call of the function fails, cached() rejects all waiting callers with the error, and calls the function again for the next caller', async () => {
   const failure = new Error('down');
   const { fn, calls } = manual<[], string>();
   const load = cached(fn, { clock: new ManualClock() });
@@ -307,7 +307,7 @@ test('cached.delete() and clear() delete a cached error', async () => {
 
 // ── stale results ──
 
-test('cached() with staleSeconds returns a stale result at once, and refreshes it in the background with one call', async () => {
+test('cached() with staleSeconds returns a stale result at once, and calls the function once in the background to replace the result', async () => {
   const clock = new ManualClock();
   const { fn, calls } = manual<[], string>();
   const load = cached(fn, { ttlSeconds: 10, staleSeconds: 20, clock });
@@ -451,7 +451,7 @@ test('the error of a call that runs during cached.delete() is not stored', async
   assert.equal(await after, 'new');
 });
 
-test('cached.clear() deletes the results of its own function only, if several functions share a backend', async () => {
+test('if several cached functions share a backend, clear() of one of them deletes only the results of this function', async () => {
   const backend = new MemoryCache({ clock: new ManualClock() });
   let calls = 0;
   const one = cached(() => ++calls, { backend, name: 'one' });

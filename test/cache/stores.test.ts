@@ -47,7 +47,7 @@ test('if MemoryRecordStore is full of records that have not expired, it throws S
   assert.equal(store.get('d'), 'd');
 });
 
-test('MemoryRecordStore removes expired records when it needs space, at whatever position of its expiry heap they are', async () => {
+test('when MemoryRecordStore needs space, it removes expired records, at whatever position of the expiry heap they are', async () => {
   const clock = new ManualClock();
   const store = new MemoryRecordStore({ maxRecords: 4, clock });
   store.set('long', '', 10_000);
@@ -207,7 +207,7 @@ test('while all buckets are used up, a key gets only one attempt from MemoryRate
   assert.equal(allowed, 1);
 });
 
-test('during a flood of new keys, MemoryRateLimitStore allows a key that has reached its limit at most about one attempt for every maxBuckets new keys', async () => {
+test('when a flood of new keys fills MemoryRateLimitStore again and again, a key that has reached its limit gets few further attempts', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 5, periodMs: 600_000 };
@@ -265,7 +265,7 @@ test('MemoryRoomBus calls every subscriber even if one throws, and then throws t
   assert.deepEqual(got, [3]);
 });
 
-test('MemoryRoomBus does not deliver a frame to subscribers that join or leave while it is being delivered', () => {
+test('MemoryRoomBus does not deliver a frame to subscribers that join or leave during the delivery of this frame', () => {
   const bus = new MemoryRoomBus();
   const got: string[] = [];
   bus.subscribe(() => {

@@ -109,7 +109,7 @@ test('svc check accepts GET pages, guarded routes, and paths with words such as 
   ]);
 });
 
-test('svc check accepts paths with "reset" or "change" if they are not about an account (SVC204)', () => {
+test('svc check accepts a path with "reset" or "change" if the path does not concern an account (SVC204)', () => {
   const app = quiet()
     .post('/game/reset', { public: true }, handler)
     .post('/till/change', { public: true }, handler)

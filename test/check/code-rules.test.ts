@@ -84,7 +84,7 @@ test('svc check accepts a blocking call that runs once, a call that ends immedia
   );
 });
 
-test('svc check accepts a blocking call that fills a module variable while it is empty, but reports one that fills a variable of the handler (SVC501)', () => {
+test('svc check accepts a blocking call whose result is kept in a module variable, but not one whose result is kept in a variable of the handler (SVC501)', () => {
   let text: string | undefined;
   let other: string | null = null;
   const known: { text?: string } = {};

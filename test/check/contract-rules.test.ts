@@ -16,7 +16,7 @@ class Note extends Schema {
 const open = { public: true } as const;
 const handler = (): string => 'x';
 
-test('svc check reports a handler only if it reads JSON or a form without a schema (SVC301)', () => {
+test('svc check reports a handler that reads JSON or a form without a schema, and no other handler (SVC301)', () => {
   const app = quiet()
     .post('/json', open, async ({ req }) => String(await req.json()))
     .put('/form', open, async ({ req }) => (await req.form()).get('a') ?? '')

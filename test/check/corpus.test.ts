@@ -129,7 +129,7 @@ test('each header comment of an example in test/check has a known key, and the f
   }
 });
 
-test('each example in test/check exports an application, or throws at import if its header says so', async () => {
+test('each example in test/check exports an application, unless its header says that the import throws', async () => {
   for (const each of allCases().filter(canLoad)) {
     if (each.imports === 'throws') {
       await assert.rejects(load(each), each.file);
@@ -140,7 +140,7 @@ test('each example in test/check exports an application, or throws at import if 
   }
 });
 
-test('at most six examples in test/check are skipped because class Svc lacks a method that they need', (t) => {
+test('at most six examples in test/check are skipped because they need a method that class Svc does not have', (t) => {
   const awaited = allCases().filter(({ awaits }) => !awaits.every((method) => method in Svc.prototype));
   for (const { name, awaits } of awaited) t.diagnostic(`${name} awaits ${awaits.join(', ')}`);
   assert.ok(awaited.length <= 6);

@@ -344,7 +344,7 @@ for (const [what, files, message, place, options] of [
   });
 }
 
-test('if the module is missing, svc check shows how to name a module and its export', async (t) => {
+test('if no module is given, svc check shows how to name a module and an export of this module', async (t) => {
   const { document } = await check(t, {});
   assert.equal(
     document.findings[0]!.remedy,
@@ -360,7 +360,7 @@ test('svc check reports E_START_DENIED for an application that starts during its
   assert.match(document.findings[0]!.remedy, /import\.meta\.main/);
 });
 
-test('if the imported module calls compileAll() and it throws, svc check prints the mistakes', async (t) => {
+test('if a call of compileAll() in the imported module throws, svc check prints the mistakes', async (t) => {
   const { status, document } = await check(t, {
     'app.ts': `${APP}app.get('/', () => 1);\napp.get('/', () => 2);\napp.compileAll();`,
   });

@@ -136,7 +136,7 @@ test('svc migrate does not start the application, even if the module calls run()
   assert.match(stderr, /Cannot start the application while its module is imported/);
 });
 
-test('svc migrate does not start an application that calls run() at import, even if it bundles its own copy of the package', async (t) => {
+test('svc migrate does not start an application that calls run() at import, even if the application bundles its own copy of the package', async (t) => {
   const copy = (path: string): string => JSON.stringify(pathToFileURL(join(ROOT, 'src', path)).href);
   const program = FILES['app.ts']
     .replace("from 'svc'", `from ${copy('index.ts')}`)

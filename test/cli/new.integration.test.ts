@@ -173,7 +173,7 @@ function databaseFiles(path: string): string[] {
     .sort();
 }
 
-test('svc new --link creates a project that starts and passes its tests, and nothing has to be installed', async (t) => {
+test('svc new --link creates a project that starts and passes its tests without any installation', async (t) => {
   const path = await made(t, ['--link']);
   assert.equal(realpathSync(join(path, 'node_modules/svc')), realpathSync(ROOT));
   assert.equal(realpathSync(join(path, 'node_modules/.bin/svc')), realpathSync(BIN));
@@ -305,7 +305,7 @@ test('svc check reports invalid login settings of a new project before the proje
 });
 
 test(
-  'the command of the container image migrates the database, starts the server, and forwards SIGTERM to it',
+  'the command of the container image migrates the database, starts the server, and forwards SIGTERM to the server',
   { skip: process.platform === 'win32' && 'no sh' },
   async (t) => {
     const path = await madeLinked(t);
@@ -633,7 +633,7 @@ test('svc new refuses a folder that is not empty, lists its entries, and ends wi
   assert.deepEqual(readdirSync(join(cwd, 'few')).sort(), ['.a', 'b.txt']);
 });
 
-test('svc new refuses a path if it, or one of its parents, is a file (E_NEW_FOLDER)', async (t) => {
+test('svc new refuses a path that is a file or leads through a file (E_NEW_FOLDER)', async (t) => {
   const cwd = folder(t, { file: '' });
   for (const path of ['file', 'file/shop']) {
     const { status, stderr } = await svcNew(cwd, [path]);

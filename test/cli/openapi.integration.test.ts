@@ -109,7 +109,7 @@ test('if an application does not compile, svc openapi prints the mistakes and en
   assert.match(absent.stderr, /Error: no/);
 });
 
-test('svc openapi ends with status 2 for an unknown format or environment, and its help lists the options', async (t) => {
+test('svc openapi ends with status 2 for an unknown format or environment, and svc openapi --help lists the options', async (t) => {
   assert.equal((await openapi(t, ['--format', 'yaml'])).status, 2);
   assert.equal((await openapi(t, ['--env', 'staging'])).status, 2);
   const { stdout } = await openapi(t, ['--help']);

@@ -882,7 +882,7 @@ export function databaseContract(
   });
 
   contract(
-    'a failed nested transaction is rolled back without the outer transaction, but a failed outer transaction is rolled back with its nested ones',
+    'a failed nested transaction is rolled back alone, but a failed outer transaction is rolled back with its nested transactions',
     async (db) => {
       await db.transaction(async (tx) => {
         await add(tx, 'outer');
@@ -1063,7 +1063,7 @@ export function databaseContract(
   });
 
   contract(
-    'other callers do not see the uncommitted changes of a transaction, and their statements do not become part of it',
+    'other callers do not see the uncommitted changes of a transaction, and their statements do not become part of the transaction',
     async (db) => {
       const begun = Promise.withResolvers<void>();
       const go = Promise.withResolvers<void>();

@@ -689,7 +689,7 @@ test('OAuth callback: a login renews the session, so that a session id planted b
   assert.deepEqual(await (await attacker.get('/look')).json(), { user: null });
 });
 
-test('OAuth callback: if revokeAll() runs during a callback, it also ends the login of that callback', async () => {
+test('OAuth callback: a call of revokeAll() during a callback also ends the login of this callback', async () => {
   const site: LoginSite = await LoginSite.open({
     env: 'production',
     plugin: {

@@ -143,7 +143,7 @@ test('OAuth cookie mode: in JSON mode, claims that make a token too long for Bea
   );
 });
 
-test('OAuth cookie mode: the access cookie authenticates a request only if it has no Authorization field', async () => {
+test('OAuth cookie mode: the access cookie authenticates a request only if the request has no Authorization field', async () => {
   await using site = await open();
   assert.equal((await site.client.get('/me')).status, 401);
   await login(site);
@@ -280,7 +280,7 @@ test('OAuth cookie mode: a logout by cookie ends login and session and clears th
   assert.deepEqual(await site.oauth.listSessions('user-ada'), []);
 });
 
-test('OAuth cookie mode: a logout without the refresh cookie clears the other cookies, but is refused if it comes from another origin', async () => {
+test('OAuth cookie mode: a logout without the refresh cookie clears the other cookies, unless it comes from another origin', async () => {
   await using site = await open({ hasSession: true, more: look });
   await login(site);
   const others: Record<string, string>[] = [

@@ -213,7 +213,7 @@ test('OAuth login: the total size of login cookies is limited, however long retu
   );
 });
 
-test('OAuth login: the login cookie is sealed and only valid with its state; the verifier is not stored', async () => {
+test('OAuth login: the login cookie is sealed and only valid with its state, and the verifier is not stored', async () => {
   const keys = Keyring.of(SECRET);
   const states = new LoginStates({
     used: NOTHING_USED,

@@ -199,7 +199,7 @@ test('OAuth logout: if postLogoutRedirectUris is empty, only a logout on a loopb
   assert.deepEqual(targets, ['http://127.0.0.1:8000/home', null, null]);
 });
 
-test('OAuth logout: a logout token ends the logins of its session, or all logins of its subject if it contains no session id', async () => {
+test('OAuth logout: a logout token ends the logins of its session, or without a session id all logins of its subject', async () => {
   await using made = await open();
   const { site } = made;
   await login(site, { sid: 's-1' });

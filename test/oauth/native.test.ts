@@ -128,7 +128,7 @@ test('OAuth native client: client_redirect_uri must equal a list entry byte for 
   );
 });
 
-test('OAuth native client: the constructor refuses nativeRedirects if an entry is invalid or cookie mode is on, and svc check reports its use', async () => {
+test('OAuth native client: the constructor refuses nativeRedirects if an entry is invalid or cookie mode is on, and svc check reports this option', async () => {
   for (const bad of [
     'http://app.example/done',
     'http://localhost/done',
@@ -249,7 +249,7 @@ test("OAuth native client: revokeAll() between login and exchange invalidates th
   await refusedAs(await exchange(site, { code }), 400, 'access_denied');
 });
 
-test('OAuth native client: a single-page application gets its code at its own https address and exchanges it', async () => {
+test('OAuth native client: a single-page application gets its code at its own https address and exchanges the code for tokens', async () => {
   await using site = await open();
   const uri = REDIRECTS[3]!;
   const url = await returned(site, { client_redirect_uri: uri });

@@ -69,7 +69,7 @@ test("provider tokens: onUser() gets the provider's tokens with their scopes and
   assert.equal(seen[0]!.req.path, '/oauth/callback');
 });
 
-test('provider tokens: providerToken() returns the token of the latest login, and refreshes it shortly before it expires', async () => {
+test('provider tokens: providerToken() returns the token of the latest login, and refreshes this token shortly before it expires', async () => {
   await using site = await open({ env: 'production' });
   await site.client.get('/healthz');
   assert.deepEqual(await token(site), { kind: 'absent' });

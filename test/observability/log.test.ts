@@ -387,7 +387,7 @@ test('createLogger() masks secrets within longer texts', () => {
   assert.doesNotMatch(JSON.stringify(logged(new Error(`bad ${jwt}`))), /eyJ/);
 });
 
-test('createLogger() masks a secret even if the text is truncated inside of it', () => {
+test('createLogger() masks a secret even if the text is truncated inside the secret', () => {
   const text = `${'x'.repeat(4_080)} postgres://ada:${'hunter2'.repeat(20)}@db`;
   assert.doesNotMatch(String(logged(text)), /hunter2/);
 });

@@ -97,7 +97,7 @@ test('if SVC_ENV is set, svc run --reload does not change this variable', async 
   assert.equal((await ask(url)).body, 'one 1 test ');
 });
 
-test('while the application cannot start, svc run --reload answers with the reason; after the mistake is corrected, it serves again', async (t) => {
+test('svc run --reload answers with the reason why the application cannot start, until the mistake is corrected', async (t) => {
   const { server, url, cwd } = await serve(t, { ...FILES, 'app.ts': 'throw new Error("<no & way>");' });
   const page = await ask(url);
   assert.deepEqual([page.status, page.type], [503, 'text/html; charset=utf-8']);

@@ -207,7 +207,7 @@ for (const listen of [false, true]) {
   });
 }
 
-test('TestClient starts the application once, at the first request, and shuts it down when the client is closed', async () => {
+test('TestClient starts the application at the first request, and shuts the application down when the client is closed', async () => {
   const events: string[] = [];
   const app = quiet();
   app.onStartup(() => {

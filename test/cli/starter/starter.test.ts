@@ -147,7 +147,7 @@ test('the starter has at most 10 source files, which have at most 600 lines in t
   assert.ok(lines.length <= 600, `${lines.length} lines`);
 });
 
-test('template files are stored without their leading dot if npm would omit or read them', () => {
+test('template files that npm would omit or read are stored without the leading dot of their names', () => {
   const paths = starterFiles(DEPS).map(({ path }) => path);
   for (const path of ['.env', '.gitignore', '.dockerignore', '.github/workflows/ci.yml'])
     assert.ok(paths.includes(path), path);

@@ -275,7 +275,7 @@ test('Migrator.up() suggests the directive "no-transaction" for a statement that
   assert.deepEqual([await tables(db), await states(migrator)], [['svc_migrations'], ['0001 pending']]);
 });
 
-test('when a migration without a transaction fails after its first statement, Migrator reports it as unfinished', async (t) => {
+test('when a migration without a transaction fails after its first statement, Migrator reports this migration as unfinished', async (t) => {
   const { directory, db, migrator } = await open(t, {
     '0001_a.up.sql': '-- svc: no-transaction\ninsert into missing values (1);\ncreate table a (id);',
     '0001_a.down.sql': '-- svc: no-transaction\ndrop table missing;\nselect 1;',

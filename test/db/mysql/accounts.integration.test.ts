@@ -251,7 +251,7 @@ for (const [name, engine] of [
     }
   });
 
-  test(`${name}: when the server allows an account only two connections, the pool opens two, and all other callers wait for one of them`, async (t) => {
+  test(`${name}: when the server allows an account only two connections, the pool opens two, and all other callers wait for a free one`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const place = await placeOf(engine);
     await using admin = await openDatabase(place.url, { pool: { max: 1 } });

@@ -41,7 +41,7 @@ test('nativePassword() returns the published test value, and nativeHash() return
   assert.equal(hex(nativeHash('secret')).toUpperCase(), '14E65567ABDB5135D0CFD9A70B3032C179A49EE7');
 });
 
-test('parsecAnswer() signs the nonces of server and client with a key derived from the password, and readParsecSalt() refuses too many rounds of that derivation', async () => {
+test('parsecAnswer() signs the nonces of server and client with a key derived from the password, and readParsecSalt() refuses too many rounds', async () => {
   const salt = Buffer.from('a salt of 18 bytes');
   const [server, ours] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)];
   const { answer, publicKey } = await parsecAnswer(

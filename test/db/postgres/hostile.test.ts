@@ -132,7 +132,7 @@ for (const [what, answer] of [
   });
 }
 
-test('PostgreSQL client: when a server sends bytes before TLS begins, it is refused, even if these bytes arrive in a separate packet', async (t) => {
+test('PostgreSQL client: a server that sends bytes before TLS begins is refused, even if these bytes arrive in a separate packet', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
     socket.write('S');

@@ -453,7 +453,7 @@ test('Redis connection: a script is sent by its digest, or as text if the server
   );
 });
 
-test('Redis connection: commands that would affect other callers, and invalid arguments, are refused before they are sent', async (t) => {
+test('Redis connection: invalid arguments and commands that would affect other callers are refused before anything is sent', async (t) => {
   const { redis, fake } = await opened(t, echo);
   const before = fake.commands.length;
   for (const parts of [

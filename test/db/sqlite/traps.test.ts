@@ -831,7 +831,7 @@ test('when a SQLite file is damaged, the error says so', async (t) => {
   );
 });
 
-test('after one caller has switched foreign keys off, SQLite switches them on again for the next caller', async (t) => {
+test('after one caller has switched the check of foreign keys off, SQLite switches this check on again for the next caller', async (t) => {
   const { logger, events } = collectedLog();
   const db = await memory(t, { log: logger });
   await db.script(
@@ -888,7 +888,7 @@ test('SQLite closes within its time limit and logs a warning, even if a stream i
   assert.equal(events.filter(({ event }) => event === 'database_closed_in_use').length, 2);
 });
 
-test('when several programs open a SQLite file at the same time, exactly one of them switches it to WAL mode', async (t) => {
+test('when several programs open a SQLite file at the same time, exactly one of them switches the file to WAL mode', async (t) => {
   const path = join(folder(t), 'data.db');
   const all = await Promise.all(Array.from({ length: 8 }, () => openDatabase(`sqlite:${path}`)));
   for (const db of all) assert.equal(await db.scalar('pragma journal_mode'), 'wal');

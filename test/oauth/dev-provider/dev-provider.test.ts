@@ -165,7 +165,7 @@ for (const idTokenAlgorithm of ['RS256', 'ES256'] as const) {
 }
 
 test(
-  'DevProvider refuses production and unknown options; its property "url" throws before start()',
+  'DevProvider refuses production and unknown options, and its property "url" throws before start()',
   LIMITED,
   async (t) => {
     const refused =
@@ -684,7 +684,7 @@ for (const path of [undefined, '/who/are/you']) {
   );
 }
 
-test('a mounted DevProvider accepts a registered path only at the origin of the request, and a registered URL only if both are equal', async () => {
+test('a mounted DevProvider accepts a redirect URI that equals a registered URL, or a registered path at the origin of the request', async () => {
   const { app, dev } = mounted(['/oauth/callback']);
   await using client = new TestClient(app);
   const ask = async (redirect_uri: string): Promise<number> =>

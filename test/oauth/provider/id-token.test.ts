@@ -77,7 +77,7 @@ async function refused(check: string, given: Given | string, why = check, more: 
   );
 }
 
-test('verifyIdToken() accepts a signature algorithm only if it is listed', async () => {
+test('verifyIdToken() accepts only the listed signature algorithms', async () => {
   assert.deepEqual(await verified(made({})), CLAIMS);
   for (const [alg, kid, key, bits] of [
     ['RS384', 'rsa', RSA, 384],
@@ -251,7 +251,7 @@ test('verifyIdToken() refuses a wrong issuer, a wrong audience, several audience
     await verified(made({ claims }));
 });
 
-test('verifyIdToken() refuses a missing or wrong nonce, and throws if it is given no nonce for comparison', async () => {
+test('verifyIdToken() refuses a missing or wrong nonce, and throws if the caller gives no expected nonce', async () => {
   for (const nonce of ['n-2', 'N-1', '', null, undefined, 5, ['n-1']])
     await refused('nonce', { claims: { nonce } }, String(nonce));
   await refused('nonce', { rules: { nonce: undefined } });

@@ -287,7 +287,7 @@ test('Outbound.call() fails if the headers of a response are too large', async (
   await fake.left();
 });
 
-test('Outbound.call() rejects with the reason of its signal if that aborts before or during the request, and destroys the socket', async () => {
+test('if the signal of a request aborts, Outbound.call() rejects with the reason of the signal and destroys the socket', async () => {
   await using fake = await FakeProvider.start();
   const calls = outbound();
   await assert.rejects(

@@ -202,7 +202,7 @@ for (const [provider, raw, [subject, email, emailVerified, name, picture]] of SH
   });
 }
 
-test('presets that need an address or a tenant compute the issuer from it, and refuse invalid values', () => {
+test('presets that need an address or a tenant compute the issuer from this value, and refuse invalid values', () => {
   const issuers = [
     [auth0Provider('tenant.eu.auth0.com', ...credentials), 'https://tenant.eu.auth0.com/'],
     [keycloakProvider('https://id.example', 'staff', ...credentials), 'https://id.example/realms/staff'],

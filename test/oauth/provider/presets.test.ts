@@ -322,7 +322,7 @@ test('every preset accepts any option as an override, and ignores options that a
   );
 });
 
-test('standardUser() accepts only true for email_verified, or also the text "true" if an option allows this text', () => {
+test('standardUser() treats an e-mail as verified if email_verified is true, or is the text "true" and an option allows this text', () => {
   for (const value of ['true', 1, 'TRUE', null, undefined, {}, false])
     assert.equal(standardUser({ sub: 'a', email_verified: value }).emailVerified, false);
   assert.equal(standardUser({ sub: 'a', email_verified: true }).emailVerified, true);
@@ -397,7 +397,7 @@ test('userInfoOf() sets every member, treats a missing e-mail as not verified, a
   }
 });
 
-test('joinClaims() takes the e-mail and whether it is verified from the same source', () => {
+test('joinClaims() takes "email" and "email_verified" from the same source', () => {
   assert.deepEqual(
     joinClaims(
       { sub: 'a', email: 'a@x.test', email_verified: true, hd: 'x' },

@@ -566,7 +566,7 @@ test('refresh tokens: a login is refused if revokeAll() was called after the log
   assert.ok((await login()).refreshToken);
 });
 
-test('refresh tokens: if a login is refused because of revokeAll(), it is also revoked in the store', async () => {
+test('refresh tokens: a login that is refused because of revokeAll() is also revoked in the store', async () => {
   const isRevoked: boolean[] = [];
   const store = new (class extends MemoryTokenStore {
     override async revoke(...row: Parameters<MemoryTokenStore['revoke']>): Promise<boolean> {
@@ -613,7 +613,7 @@ test('refresh tokens: if the clock was set back, a new login does not wait', asy
   assert.ok((await waiting).refreshToken);
 });
 
-test('refresh tokens: if a login is revoked while it waits, it is refused', async () => {
+test('refresh tokens: a login that is revoked while its response is delayed is refused', async () => {
   for (const lag of [0, 5_000]) {
     // revokeAll() and the login are in the same process
     const { login, store, clock } = machine({ apart: 10_000 }, still());
