@@ -133,7 +133,7 @@ test('MemoryRecordStore and MemoryRateLimitStore use the system clock when no cl
   assert.equal(new MemoryRateLimitStore().take('a', { limit: 2, periodMs: 1_000 }).remaining, 1);
 });
 
-test('for generated attempts, MemoryRateLimitStore gives the same results as GCRA (the generic cell rate algorithm) in whole numbers', async () => {
+test('for generated attempts, MemoryRateLimitStore gives the same results as the generic cell rate algorithm (GCRA) in whole numbers', async () => {
   for (let seed = 1; seed <= 30; seed++) {
     const random = seeded(seed);
     const clock = new ManualClock();

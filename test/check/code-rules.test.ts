@@ -50,7 +50,7 @@ test('svc check reports only calls of functions that are known to block, and not
   ]);
 });
 
-test('svc check accepts a blocking call that runs once, a call that ends immediately, and a local function with the name of a blocking one (SVC501)', () => {
+test('svc check accepts a blocking call that runs once, and a local function with the name of a blocking function (SVC501)', () => {
   let text: string | undefined;
   const settings = (): string => readFileSync('/dev/null', 'utf8');
   const app = quiet()

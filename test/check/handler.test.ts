@@ -33,7 +33,7 @@ test("takenBy() returns the whole pattern of a function's first parameter, with 
     assert.equal(takenBy(fn)?.replace(/\s+/g, ' ').trim(), expected, String(fn));
 });
 
-test('callsOfRequest() finds calls of a method of the request, whatever name the request has, and ignores other methods and other objects', () => {
+test('callsOfRequest() finds calls of the given method of the request, even if the request has another name in the handler', () => {
   const call = String.raw`json\s*\(`;
   const reading: Any[] = [
     ({ req }: { req: Response }) => req.json(),

@@ -369,7 +369,7 @@ test('verifyToken() refuses HS384 and HS512 even if the MAC is valid for the sec
   }
 });
 
-test('verifyToken() refuses asymmetric algorithms, even if the token has a valid signature, or an HMAC with the public key as secret', () => {
+test('verifyToken() refuses asymmetric algorithms, even if the signature is valid or is an HMAC with the public key as secret', () => {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const pem = publicKey.export({ type: 'spki', format: 'pem' }) as string;
   for (const alg of ['RS256', 'ES256', 'PS256', 'EdDSA']) {
@@ -1055,7 +1055,7 @@ test('verifyToken() throws InvalidToken for twenty thousand mutations of a valid
   }
 });
 
-test('verifyToken() returns claims or throws InvalidToken, and nothing else, for ten thousand random headers and payloads with a valid MAC', () => {
+test('for ten thousand random headers and payloads with a valid MAC, verifyToken() returns claims or throws InvalidToken', () => {
   const random = seeded(444);
   const pieces = [
     '{',

@@ -180,7 +180,7 @@ test('checkPassword() does not call rehash() for a wrong password, and rejects w
   assert.equal(await checkPassword('p', old, QUICK), true);
 });
 
-test('needsRehash() returns true if a stored hash has too few iterations, an unexpected algorithm or format, or a wrong length of salt or hash', () => {
+test('needsRehash() returns true if a stored hash was not made with the given algorithm, format, lengths and at least the given iterations', () => {
   assert.equal(needsRehash(stored('p'), QUICK), false);
   assert.equal(needsRehash(stored('p', { iterations: 11 }), QUICK), false); // a stronger hash needs no rehash
   assert.equal(needsRehash(stored('p', { iterations: 9 }), QUICK), true);
@@ -367,7 +367,7 @@ test('hashPassword() refuses an invalid password, and checkPassword() returns fa
   }
 });
 
-test('checkPassword() treats composed and decomposed spellings of a password as equal, but not characters that are only compatible (NFKC)', async () => {
+test('checkPassword() treats composed and decomposed characters of a password as equal (NFC), but not compatible characters (NFKC)', async () => {
   const hash = await hashPassword('cr\u00e8me br\u00fbl\u00e9e \uac00', QUICK);
   assert.equal(await checkPassword('cre\u0300me bru\u0302le\u0301e \u1100\u1161', hash, QUICK), true);
   assert.equal(await checkPassword('creme brulee \uac00', hash, QUICK), false);

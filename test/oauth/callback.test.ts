@@ -125,7 +125,7 @@ test('OAuth callback: the error text of the provider is logged, escaped and shor
   }
 });
 
-test('OAuth callback: when prompt=none fails, the client gets the error name of OpenID Connect, and the log has an event at level info (Core §3.1.2.6)', async () => {
+test('OAuth callback: when prompt=none fails, the client gets the error code of OpenID Connect Core §3.1.2.6', async () => {
   await using site = await LoginSite.open();
   for (const error of [
     'login_required',

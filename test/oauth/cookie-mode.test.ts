@@ -259,7 +259,7 @@ test('OAuth cookie mode: if the response to a refresh was lost, the refresh can 
   await refusedAs(await post(site, '/oauth/token', lost), 400, 'invalid_grant');
 });
 
-test('OAuth cookie mode: a logout by cookie ends login and session and clears the cookies, but a revocation of a token in the body does not', async () => {
+test('OAuth cookie mode: a logout by cookie clears cookies and session, but a revocation of a token in the body leaves them unchanged', async () => {
   await using site = await open({ hasSession: true, more: look });
   await login(site);
   const other = site.browser();

@@ -132,7 +132,7 @@ test('OAuth login: the login cookie is host-only and HttpOnly, and expires toget
   await refusedAs(await short.back({ code: 'c', state }), 400, 'invalid_state');
 });
 
-test('OAuth login: after nine logins started in one browser, the oldest login cookie is removed, and the other eight logins can be finished', async () => {
+test('OAuth login: of nine logins that one browser has started, the latest eight can be finished', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const begun = [];
   for (let count = 0; count < 9; count++) {

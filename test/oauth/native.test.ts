@@ -222,7 +222,7 @@ test('OAuth native client: if a code is exchanged several times at once, one exc
   assert.deepEqual(statuses.filter((status) => status === 200).length, 1);
 });
 
-test("OAuth native client: after a failure of the provider the browser is redirected to the client's address, but not if the state belongs to another browser", async () => {
+test("OAuth native client: a failed login redirects to the client's address only in the browser that started the login", async () => {
   await using site = await open({ issuer: 'https://app.example' });
   const cancelled = await returned(site, {}, { error: 'access_denied' });
   assert.deepEqual(Object.fromEntries(cancelled.searchParams), {

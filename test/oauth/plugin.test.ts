@@ -463,7 +463,7 @@ test('OAuthPlugin: the metrics count logins by provider and outcome, and refresh
   assert.ok(!metrics.includes('strange'));
 });
 
-test('OAuthPlugin: clean-up runs periodically, deletes ended logins, keeps revoked logins until their absolute end, and stops with the application', async () => {
+test('OAuthPlugin: clean-up runs periodically, even after a failure, and keeps revoked logins until their absolute end', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { refreshAbsoluteTtlSeconds: 5_000, refreshIdleTtlSeconds: 5_000 },

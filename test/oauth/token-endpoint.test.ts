@@ -405,7 +405,7 @@ test('/oauth/token: onRefresh() is called for each refresh, and can end the logi
   );
 });
 
-test('/oauth/token: if a hook throws an HTTPException, the refresh is refused, the response does not contain the message of the exception, and the login stays alive', async () => {
+test('/oauth/token: if a hook throws an HTTPException, the refresh is refused without the message of the exception, and the login stays alive', async () => {
   let status = 503;
   await using site = await LoginSite.open({
     plugin: {

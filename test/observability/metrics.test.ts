@@ -187,7 +187,7 @@ test('a label value is truncated to 256 characters', () => {
   assert.deepEqual(metrics.snapshot()[0]!.series, [[['x'.repeat(256)], [2]]]);
 });
 
-test('slot(...labels) of a metric returns an object that counts in the series of these labels, even after many other series were added', () => {
+test('slot(...labels) of a metric returns an object that counts for these labels, even after many other label sets were added', () => {
   const { metrics } = setUp();
   const [counter, histogram] = [
     metrics.counter('svc_a', '', ['l']),

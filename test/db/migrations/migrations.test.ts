@@ -175,7 +175,7 @@ test('Migrator.down() undoes the latest migrations from files, newest first, and
   for (const steps of [0, 1.5]) await assert.rejects(migrator.down({ steps }), { code: 'E_OPTION_RANGE' });
 });
 
-test('when the file of an applied migration has changed, Migrator.up() throws an error that names the file, and status() reports the migration as changed', async (t) => {
+test('when the file of an applied migration has changed, Migrator.up() refuses to run, and status() reports the migration as changed', async (t) => {
   const { directory, migrator } = await open(t);
   await migrator.up({ to: '0002' });
   write(directory, { '0001_create_notes.up.sql': `${NOTES['0001_create_notes.up.sql']}-- harmless\n` });

@@ -226,7 +226,7 @@ for (const [name, engine] of [
   ['MariaDB', 'mariadb'],
   ['MySQL', 'mysql'],
 ] as const) {
-  test(`${name}: accounts of many kinds (authentication method, password, TLS) can log in, or are refused with a reason that does not contain the password`, async (t) => {
+  test(`${name}: accounts with different authentication methods can log in, or are refused with a reason that does not contain the password`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const place = await placeOf(engine);
     await using admin = await openDatabase(place.url, { pool: { max: 1 } });

@@ -310,7 +310,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a function that raises the error "not supported" is run only once, and cached statements stay prepared',
+  'PostgreSQL connection: a function that raises the error "not supported" is run only once, and prepared statements stay prepared',
   async (t) => {
     const connection = await connected(t);
     await connection.execute('create temporary sequence runs', [], undefined);

@@ -358,7 +358,7 @@ for (const [what, bytes] of [
   });
 }
 
-test('PostgreSQL client: when a web server answers, the login fails with E_DB_CONNECT, whose message says that the server is a web server', async (t) => {
+test('PostgreSQL client: when a web server answers, the login fails, and the error says that the server is a web server', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
     socket.write('HTTP/1.1 400 Bad Request\r\n\r\n');

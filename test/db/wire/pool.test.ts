@@ -267,7 +267,7 @@ test('Pool never gives a caller a connection that is broken or stale', async () 
   assert.notEqual(await pool.acquire(undefined), fourth);
 });
 
-test('Pool closes connections that were idle for a minute, keeps at least "min" connections, and opens missing ones in the background', async () => {
+test('Pool closes connections that were idle for a minute, but keeps or opens at least "min" connections', async () => {
   const { pool, server, clock } = bench({ min: 2 });
   pool.fill();
   await turn();

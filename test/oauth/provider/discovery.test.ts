@@ -182,7 +182,7 @@ test('Discovery refuses a document that names another issuer, has a URL without 
   );
 });
 
-test('Discovery refuses private addresses in the document of a public provider, but not in that of a private provider or in options', async () => {
+test('Discovery refuses private addresses in the document of a public provider, but not if the provider is private or the address is an option', async () => {
   const open = await discovery(METADATA, false).found.endpoints();
   assert.deepEqual(
     [open.token, open.userinfo, open.keys].map((each) => each?.isGuarded),

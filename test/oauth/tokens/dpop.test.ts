@@ -321,7 +321,7 @@ test('DPoP: every token response and refusal contains a nonce, and an expired no
   assert.match(challenged.headers.get('dpop-nonce')!, /^[\w-]+\.[\w-]{22}$/);
 });
 
-test('DPoP: if dpopNonces is "required", a proof that has no nonce is refused, and the response contains a nonce for the next attempt', async () => {
+test('DPoP: if dpopNonces is "required", a proof without a nonce is refused with a response that contains a nonce', async () => {
   await using site = await open('optional', { plugin: { dpopNonces: 'required' } });
   const { refresh_token: token } = await site.login();
   const refused = await refresh(site, token, proof(site.clock));

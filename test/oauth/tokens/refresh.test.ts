@@ -409,7 +409,7 @@ test('refresh tokens: a refresh with a narrower scope affects one access token, 
   assert.deepEqual((await refresh(narrowed.refreshToken)).scopes, ['read', 'write']);
 });
 
-test('refresh tokens: a new token that was not delivered is returned again at any time, even if there is no grace period', async () => {
+test('refresh tokens: a new token that was not delivered is returned again at any later retry, even if there is no grace period', async () => {
   const { login, refresh, clock, store, codec } = machine();
   const { refreshToken, login: row } = await login();
   const token = codec.parse(refreshToken)!;
