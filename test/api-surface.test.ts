@@ -99,7 +99,7 @@ test('src/REFERENCE.md lists every error code with its meaning and its remedy', 
   assert.deepEqual(found.split('\n'), errorCodes(), 'run this test with UPDATE_API=1');
 });
 
-test('the error codes in src are sorted; their messages begin with "Cannot …", and messages and remedies end without a full stop', () => {
+test('the error codes in src are sorted, their messages begin with "Cannot …", and no message or remedy ends with a full stop', () => {
   const codes = Object.keys(FAULTS);
   assert.deepEqual(codes, [...codes].sort());
   for (const code of codes) {

@@ -151,7 +151,7 @@ async function npxRun(
   return { server, url: url!, end: () => process.kill(pid, 'SIGTERM') };
 }
 
-test('npx svc run serves an application with the installed package; SIGTERM ends the process with status 0', async (t) => {
+test('npx svc run of the installed package serves an application, and SIGTERM ends the process with status 0', async (t) => {
   write(consumer, { 'app.ts': APP });
   const { server, url, end } = await npxRun(t, ['app.ts:app']);
   const response = await fetch(`${url}/users/7`);

@@ -78,7 +78,7 @@ for (const [mode, args] of [
   ['alone', []],
   ['as a worker', ['--workers', '1']],
 ] as const) {
-  test(`when svc run receives a signal during its start, it stops the started plugins and exits with status 0 (${mode})`, async (t) => {
+  test(`svc run that receives a signal during its start stops the started plugins and exits with status 0 (${mode})`, async (t) => {
     const cwd = project(t, {
       'app.ts': `${HEAD}app.register({ name: 'a', register() {}, startup() { console.log('start a'); }, shutdown() { console.log('stop a'); } });
 app.register({ name: 'b', requires: ['a'], register() {}, async startup(signal) { console.log('start b'); await new Promise((_, reject) => { const timer = setInterval(() => undefined, 1_000); signal.addEventListener('abort', () => { clearInterval(timer); reject(signal.reason); }); }); } });

@@ -112,7 +112,7 @@ function numbersIn(text: string): number[] {
   );
 }
 
-test('each default value of an option in a guide is also given in the reference for an option with this name', () => {
+test('each default value of an option in a guide is also the default in the reference for an option with this name', () => {
   const known = new Map<string, Set<number>>();
   for (const [, name, value] of manual('src/REFERENCE.md').matchAll(
     /^\| `(\w+)` \| `.*` \| ([^|]*) \| .* \|$/gm,

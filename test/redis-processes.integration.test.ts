@@ -190,7 +190,7 @@ async function site(
   return { balancer, add, redis };
 }
 
-test('three processes behind a balancer share rate limits, idempotency, sessions and rooms, and keep all data when one process is killed', async (t) => {
+test('three processes behind a load balancer share rate limits, idempotency keys, sessions and rooms, and lose no data when one process is killed', async (t) => {
   if (!needsRedis(t)) return;
   const { balancer, add } = await site(t);
   const pids = new Set(

@@ -62,7 +62,7 @@ test('MemoryCache stores and returns structured clones of values', () => {
   }
 });
 
-test('MemoryCache copies the bytes of typed arrays: callers share no memory, and a copy contains no bytes of other values', () => {
+test('MemoryCache copies the bytes of a typed array, so callers share no memory and get no bytes of other values', () => {
   const cache = new MemoryCache({ clock: new ManualClock() });
   cache.set(
     'value',

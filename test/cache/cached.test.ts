@@ -73,7 +73,7 @@ function collected(): { log: Logger; lines: Record<string, unknown>[] } {
   };
 }
 
-test('cached() calls the function once for each key, and returns that result for ttlSeconds', async () => {
+test('cached() calls the function once for each key, and returns the result again until ttlSeconds have passed', async () => {
   const clock = new ManualClock();
   let calls = 0;
   const square = cached(
@@ -248,7 +248,7 @@ test('the first call of cached() rejects if the result cannot be copied', async 
   }
 });
 
-test('if the call fails, cached() rejects all waiting callers with its error, and calls the function again for the next caller', async () => {
+test('if a call of the function fails, cached() rejects all waiting callers with the error, and calls the function again for the next caller', async () => {
   const failure = new Error('down');
   const { fn, calls } = manual<[], string>();
   const load = cached(fn, { clock: new ManualClock() });
@@ -268,7 +268,7 @@ test('if the call fails, cached() rejects all waiting callers with its error, an
   await assert.rejects(thrower(), failure);
 });
 
-test('cached() with negativeTtlSeconds throws the same error for that time, and does not call the function again before it is over', async () => {
+test('cached() stores an error for negativeTtlSeconds, and does not call the function during this time', async () => {
   const clock = new ManualClock();
   class Missing extends Error {}
   let calls = 0;
@@ -307,7 +307,7 @@ test('cached.delete() and clear() delete a cached error', async () => {
 
 // ── stale results ──
 
-test('cached() with staleSeconds returns a stale result at once, and refreshes it in the background with one call', async () => {
+test('cached() with staleSeconds returns a stale result at once, and calls the function once in the background to replace the result', async () => {
   const clock = new ManualClock();
   const { fn, calls } = manual<[], string>();
   const load = cached(fn, { ttlSeconds: 10, staleSeconds: 20, clock });
@@ -343,7 +343,7 @@ test('cached() waits for a new call if the result is older than ttlSeconds plus 
   assert.equal(await load(), 2);
 });
 
-test('if staleSeconds have passed while a refresh runs, cached() waits for this refresh', async () => {
+test('if a result becomes too old to be returned as stale while its refresh runs, cached() waits for this refresh', async () => {
   const clock = new ManualClock();
   const { fn, calls } = manual<[], string>();
   const load = cached(fn, { ttlSeconds: 10, staleSeconds: 20, clock });
@@ -451,7 +451,7 @@ test('the error of a call that runs during cached.delete() is not stored', async
   assert.equal(await after, 'new');
 });
 
-test('cached.clear() deletes the results of its own function only, if several functions share a backend', async () => {
+test('if several cached functions share a backend, clear() of one of them deletes only the results of this function', async () => {
   const backend = new MemoryCache({ clock: new ManualClock() });
   let calls = 0;
   const one = cached(() => ++calls, { backend, name: 'one' });
@@ -633,7 +633,7 @@ test('if the AbortSignal of one caller aborts, cached() rejects that caller only
   assert.equal(calls.length, 1);
 });
 
-test('cached() aborts a call when its last caller stops waiting; the next caller starts a new call; no error is stored', async () => {
+test('cached() aborts a call of the function when all of its callers have aborted, and the next caller starts a new call', async () => {
   const { fn, calls } = manual<[AbortSignal], string>();
   const load = cached(fn, { negativeTtlSeconds: 60, clock: new ManualClock() });
   const [one, two] = [new AbortController(), new AbortController()];
@@ -652,7 +652,7 @@ test('cached() aborts a call when its last caller stops waiting; the next caller
   assert.equal(await next, 'second');
 });
 
-test('cached() completes a call for a caller that has no signal, even if callers with signals have aborted', async () => {
+test('cached() does not abort a call of the function while a caller without a signal waits for the call', async () => {
   const { fn, calls } = manual<[AbortSignal?], string>();
   const load = cached(fn, { clock: new ManualClock() });
   const one = new AbortController();
@@ -685,7 +685,7 @@ test('cached() rejects a caller with the error of the function, also if the call
   await assert.rejects(load(new AbortController().signal), /down/);
 });
 
-test('while maxFlights calls run, cached() makes a separate call for each caller with another key, and starts no refresh', async () => {
+test('while as many calls run as maxFlights allows, cached() shares no further calls between callers, and refreshes no stale result', async () => {
   const clock = new ManualClock();
   const { fn, calls } = manual<[number], number>();
   const load = cached(fn, { maxFlights: 1, ttlSeconds: 1, staleSeconds: 60, clock });
@@ -733,7 +733,7 @@ test('cached() stores a result under the key that the option "key" returns', asy
   );
 });
 
-test('cached() refuses arguments from which it cannot make a key; the error names the argument and the option "key"', async () => {
+test('cached() refuses arguments from which it cannot make a key, and the error suggests the option "key"', async () => {
   const load = cached((..._args: unknown[]) => 1, { clock: new ManualClock() });
   class Point {
     x = 1;

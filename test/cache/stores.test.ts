@@ -47,7 +47,7 @@ test('if MemoryRecordStore is full of records that have not expired, it throws S
   assert.equal(store.get('d'), 'd');
 });
 
-test('MemoryRecordStore removes expired records when it needs space, at whatever position of its expiry heap they are', async () => {
+test('when MemoryRecordStore needs space, it removes expired records, at whatever position of the expiry heap they are', async () => {
   const clock = new ManualClock();
   const store = new MemoryRecordStore({ maxRecords: 4, clock });
   store.set('long', '', 10_000);
@@ -133,7 +133,7 @@ test('MemoryRecordStore and MemoryRateLimitStore use the system clock when no cl
   assert.equal(new MemoryRateLimitStore().take('a', { limit: 2, periodMs: 1_000 }).remaining, 1);
 });
 
-test('for generated attempts, MemoryRateLimitStore gives the same results as GCRA (the generic cell rate algorithm) in whole numbers', async () => {
+test('for generated attempts, MemoryRateLimitStore gives the same results as the generic cell rate algorithm (GCRA) in whole numbers', async () => {
   for (let seed = 1; seed <= 30; seed++) {
     const random = seeded(seed);
     const clock = new ManualClock();
@@ -168,7 +168,7 @@ test('for generated attempts, MemoryRateLimitStore gives the same results as GCR
   }
 });
 
-test('when MemoryRateLimitStore is full, it evicts the bucket that is the first to allow its full limit again', async () => {
+test('when MemoryRateLimitStore is full, it evicts the bucket that will be the first to allow its full limit again', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 100, periodMs: 100_000 };
@@ -184,7 +184,7 @@ test('when MemoryRateLimitStore is full, it evicts the bucket that is the first 
   assert.equal(store.size, 100);
 });
 
-test('MemoryRateLimitStore keeps a used-up bucket during a flood of other keys, each of which makes one attempt', () => {
+test('even after a flood of attempts by other keys, MemoryRateLimitStore still refuses a key that has reached its limit', () => {
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock: new ManualClock() });
   const rule = { limit: 5, periodMs: 60_000 };
   store.take('victim', rule, 5);
@@ -193,7 +193,7 @@ test('MemoryRateLimitStore keeps a used-up bucket during a flood of other keys, 
   assert.equal(store.take('victim', rule).isAllowed, false);
 });
 
-test('if all buckets are used up, MemoryRateLimitStore allows a key only one attempt, even if new keys make attempts between the attempts of this key', async () => {
+test('while all buckets are used up, a key gets only one attempt from MemoryRateLimitStore, even if other new keys make attempts, too', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 5, periodMs: 60_000 };
@@ -207,7 +207,7 @@ test('if all buckets are used up, MemoryRateLimitStore allows a key only one att
   assert.equal(allowed, 1);
 });
 
-test('during a flood of new keys, MemoryRateLimitStore allows a used-up key only about one attempt per maxBuckets new keys', async () => {
+test('when a flood of new keys fills MemoryRateLimitStore again and again, a key that has reached its limit gets few further attempts', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 5, periodMs: 600_000 };
@@ -225,7 +225,7 @@ test('during a flood of new keys, MemoryRateLimitStore allows a used-up key only
   assert.ok(allowed <= 2_000 / 100 + 1, `${allowed}`);
 });
 
-test('as long as there are at most maxBuckets keys, MemoryRateLimitStore gives the same results as a store without this option', async () => {
+test('as long as there are at most maxBuckets keys, MemoryRateLimitStore gives the same results as a store that evicts nothing', async () => {
   for (let seed = 1; seed <= 20; seed++) {
     const random = seeded(seed);
     const clock = new ManualClock();
@@ -265,7 +265,7 @@ test('MemoryRoomBus calls every subscriber even if one throws, and then throws t
   assert.deepEqual(got, [3]);
 });
 
-test('MemoryRoomBus does not deliver a frame to subscribers that join or leave while it is being delivered', () => {
+test('MemoryRoomBus does not deliver a frame to subscribers that join or leave during the delivery of this frame', () => {
   const bus = new MemoryRoomBus();
   const got: string[] = [];
   bus.subscribe(() => {

@@ -31,7 +31,7 @@ test('svc check reports routes that change data without a guard, unless the rout
   assert.deepEqual(subjects(app, 'SVC201').sort(), ['DELETE /d', 'POST /a', 'PUT /a']);
 });
 
-test('svc check reports a method that changes more than another method of the same path, but has weaker access rules (SVC203)', () => {
+test('svc check reports a method that changes more than another method of the same path but has weaker access rules (SVC203)', () => {
   const app = quiet()
     .get('/a', someone, handler)
     .post('/a', { public: true }, handler)
@@ -97,7 +97,7 @@ for (const path of [
   });
 }
 
-test('svc check accepts GET pages, guarded routes, and paths with words such as "tokenize" that only begin like "login" or "token" (SVC204)', () => {
+test('svc check accepts GET pages, guarded routes, and paths with longer words such as "tokenize" (SVC204)', () => {
   const app = quiet()
     .get('/login', handler)
     .post('/token', someone, handler)
@@ -109,7 +109,7 @@ test('svc check accepts GET pages, guarded routes, and paths with words such as 
   ]);
 });
 
-test('svc check accepts paths with "reset" or "change" if they are not about an account (SVC204)', () => {
+test('svc check accepts a path with "reset" or "change" if the path does not concern an account (SVC204)', () => {
   const app = quiet()
     .post('/game/reset', { public: true }, handler)
     .post('/till/change', { public: true }, handler)

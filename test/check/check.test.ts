@@ -80,7 +80,7 @@ test('compileAll() throws an error that contains exactly the findings of check()
   );
 });
 
-test('rules that only warn run at each check(); when an application starts, they run only if an entry in the option "allow" of a route may have expired', () => {
+test('rules that only warn do not run when an application starts, unless the option "allow" of a route has an entry that may have expired', () => {
   const twins = (until?: string): Svc => {
     const app = make({ clock: new ManualClock(Date.UTC(2026, 10, 22)) })
       .get('/a', handler)
@@ -116,7 +116,7 @@ test('findings are sorted by severity, place and rule, whatever the order of the
   assert.deepEqual(about(app), about(app));
 });
 
-test('rules of svc check run in the order of their phases, and get the compiled application', () => {
+test('rules of svc check run in the order of their phases, and each rule gets the compiled application', () => {
   const seen: string[] = [];
   const app = make({ env: 'test', config: { pageSize: 20 } });
   for (const phase of ['live', 'environment', 'contract', 'security', 'graph'] as const)
@@ -192,7 +192,7 @@ test('when a rule throws or returns a promise, check() reports this as a finding
   app.compileAll(); // findings outside the phase graph do not prevent compilation
 });
 
-test('an error of a rule in the phase "graph" prevents the start of an application; an error of a rule in a later phase does not', async () => {
+test('an error of a rule prevents the start of an application only if the rule belongs to the phase "graph"', async () => {
   for (const [phase, starts] of [
     ['graph', false],
     ['security', true],
@@ -214,7 +214,7 @@ test('an error of a rule in the phase "graph" prevents the start of an applicati
   make().addCheck(rule()).assertChecks();
 });
 
-test('checkLive() runs only the rules of the phase "live", and awaits them', async () => {
+test('checkLive() runs only the rules of the phase "live", and waits for asynchronous rules', async () => {
   const app = make()
     .addCheck(
       rule({
@@ -240,7 +240,7 @@ test('checkLive() runs only the rules of the phase "live", and awaits them', asy
   assert.equal(report.ok, false);
 });
 
-test('a plugin can add a rule by host.rule() in its function register()', () => {
+test('a plugin can add a rule of svc check by calling host.rule() in register()', () => {
   const plugin: Plugin = { name: 'shop', register: (host) => host.rule(rule()) };
   assert.deepEqual(ids(make().register(plugin)), ['shop/each']);
 });
@@ -347,7 +347,7 @@ test('if the option "allow" of a route names the rule of a finding, the finding 
   );
 });
 
-test('an entry in the option "allow" is valid until the end of its last day; after that day, the finding is an error', () => {
+test('an entry in the option "allow" suppresses a finding until the end of its last day, and afterwards the finding is an error', () => {
   const allow = [{ rule: 'shop/each', reason: 'until the login is there', until: '2026-11-20' }];
   assert.deepEqual(messages(allowed(allow)), []);
   assert.deepEqual(messages(allowed(allow, DAY + 86_399_999)), []);
@@ -477,7 +477,7 @@ test('select() returns only the findings of the selected rules, and "ok" is fals
   assert.equal(select(report, { only: [], skip: [] }).ok, false);
 });
 
-test('findRule() returns the rule with the given id; if there is none, it suggests an id that differs by one letter', () => {
+test('findRule() returns the rule with the given id, or suggests an id that differs by one letter', () => {
   assert.deepEqual(findRule('svc101', CORE_RULES), { rule: CORE_RULES.find(({ id }) => id === 'SVC101') });
   assert.deepEqual(
     ['SVC110', 'SVC999', 'SVC', 'zzz'].map((id) => findRule(id, CORE_RULES)),

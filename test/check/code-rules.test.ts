@@ -20,7 +20,7 @@ const connection = {
   use: (): number => 1,
 };
 
-test('svc check reports blocking calls in handlers, dependencies and middleware, but ignores comments and strings (SVC501)', () => {
+test('svc check reports blocking calls in handlers, dependencies and middleware, but not in their comments and strings (SVC501)', () => {
   const hashed = provide({}, () => crypto.pbkdf2Sync('a', 'b', 1, 8, 'sha256'));
   const app = quiet()
     .get('/a', () => readFileSync('/dev/null', 'utf8') + readFileSync('/dev/null', 'utf8'))
@@ -50,7 +50,7 @@ test('svc check reports only calls of functions that are known to block, and not
   ]);
 });
 
-test('svc check accepts a blocking call that runs once, a call that ends immediately, and a local function with the name of a blocking one (SVC501)', () => {
+test('svc check accepts a blocking call that runs once, and a local function with the name of a blocking function (SVC501)', () => {
   let text: string | undefined;
   const settings = (): string => readFileSync('/dev/null', 'utf8');
   const app = quiet()
@@ -84,7 +84,7 @@ test('svc check accepts a blocking call that runs once, a call that ends immedia
   );
 });
 
-test('svc check accepts a blocking call that fills a module variable while it is empty, but reports one that fills a variable of the handler (SVC501)', () => {
+test('svc check accepts a blocking call whose result is kept in a module variable, but not one whose result is kept in a variable of the handler (SVC501)', () => {
   let text: string | undefined;
   let other: string | null = null;
   const known: { text?: string } = {};

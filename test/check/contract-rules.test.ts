@@ -16,7 +16,7 @@ class Note extends Schema {
 const open = { public: true } as const;
 const handler = (): string => 'x';
 
-test('svc check reports a handler only if it reads JSON or a form without a schema (SVC301)', () => {
+test('svc check reports a handler that reads JSON or a form without a schema, and no other handler (SVC301)', () => {
   const app = quiet()
     .post('/json', open, async ({ req }) => String(await req.json()))
     .put('/form', open, async ({ req }) => (await req.form()).get('a') ?? '')
@@ -48,7 +48,7 @@ test('svc check ignores bodies that do not come from the request, such as the bo
   assert.deepEqual([...subjects(app, 'SVC301'), ...subjects(app, 'SVC212')], ['POST /own', 'POST /all']);
 });
 
-test('svc check requires no response schema if only a callback inside the handler returns an object (SVC302)', () => {
+test('svc check requires no response schema if a callback inside the handler returns an object, but the handler itself does not (SVC302)', () => {
   const rows = [{ a: 'x' }];
   const app = quiet()
     .get('/text', () =>

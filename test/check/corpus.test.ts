@@ -78,7 +78,7 @@ async function load({ file, env }: Case): Promise<Readonly<Record<string, unknow
 const canLoad = ({ awaits, imports }: Case): boolean =>
   (imports === 'well' || imports === 'throws') && awaits.every((method) => method in Svc.prototype);
 
-test('test/check/corpus has at least 60 applications; each rule has an application there, and a harmless application in test/check/near', () => {
+test('each rule has an example of a mistake in test/check/corpus, and a similar application without the mistake in test/check/near', () => {
   assert.ok(casesOf('corpus').length >= 60);
   const rulesOf = (kind: Case['kind']): string[] =>
     [...new Set(casesOf(kind).map(({ rule }) => String(rule)))].sort();
@@ -129,7 +129,7 @@ test('each header comment of an example in test/check has a known key, and the f
   }
 });
 
-test('each example in test/check exports an application, or throws at import if its header says so', async () => {
+test('each example in test/check exports an application, unless its header says that the import throws', async () => {
   for (const each of allCases().filter(canLoad)) {
     if (each.imports === 'throws') {
       await assert.rejects(load(each), each.file);
@@ -140,7 +140,7 @@ test('each example in test/check exports an application, or throws at import if 
   }
 });
 
-test('at most six examples in test/check are skipped because class Svc lacks a method that they need', (t) => {
+test('at most six examples in test/check are skipped because they need a method that class Svc does not have', (t) => {
   const awaited = allCases().filter(({ awaits }) => !awaits.every((method) => method in Svc.prototype));
   for (const { name, awaits } of awaited) t.diagnostic(`${name} awaits ${awaits.join(', ')}`);
   assert.ok(awaited.length <= 6);

@@ -147,7 +147,7 @@ test('svc check reports each marked line of the examples in test/check/corpus, a
   assert.ok(checked >= 180, `${checked}`);
   // a subtest, because it needs the messages of all cases, and tests run in random order
   await t.test(
-    'each message of a rule that examines the application is caused by an example in test/check/corpus or expected by another test',
+    'each message of a rule that examines the application is produced by an example in test/check/corpus or expected by another test',
     checkMessages,
   );
 });

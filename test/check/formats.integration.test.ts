@@ -66,7 +66,7 @@ const REPORT = makeReport(FINDINGS, [{ ...FINDINGS[0]!, subject: 'GET /allowed' 
 const EMPTY = makeReport([]);
 const OPTIONS = { version: '1.4.0', isLoaded: true };
 
-test('the fingerprint of a finding depends only on its rule and subject; findings with the same rule and subject are numbered', () => {
+test('the fingerprint of a finding depends only on its rule, its subject, and its number among findings with the same rule and subject', () => {
   const moved = FINDINGS.map((finding) => ({
     ...finding,
     message: 'other',
@@ -334,7 +334,7 @@ function elements(xml: string): { name: string; attributes: Record<string, strin
   return found;
 }
 
-test('junitReport() has a suite for each phase and a case for each rule; a case fails if its rule makes the check fail', () => {
+test('junitReport() has a test case for each rule, and the case fails if findings of the rule make the check fail', () => {
   const rules = [
     ...CONTEXT.rules,
     { id: 'shop/note', severity: 'info', why: 'to <know> & "tell"', remedy: 'Know it', phase: 'contract' },

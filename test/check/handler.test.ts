@@ -33,7 +33,7 @@ test("takenBy() returns the whole pattern of a function's first parameter, with 
     assert.equal(takenBy(fn)?.replace(/\s+/g, ' ').trim(), expected, String(fn));
 });
 
-test('callsOfRequest() finds calls of a method of the request, whatever name the request has, and ignores other methods and other objects', () => {
+test('callsOfRequest() finds calls of the given method of the request, even if the request has another name in the handler', () => {
   const call = String.raw`json\s*\(`;
   const reading: Any[] = [
     ({ req }: { req: Response }) => req.json(),
@@ -55,7 +55,7 @@ test('callsOfRequest() finds calls of a method of the request, whatever name the
   );
 });
 
-test('repliesWithObject() examines what a handler returns, and ignores what its callbacks return', () => {
+test('repliesWithObject() examines what a handler returns, and ignores what callbacks inside the handler return', () => {
   const objects: Any[] = [
     () => ({ a: 1 }),
     () => [{ a: 1 }],
@@ -143,7 +143,7 @@ test('repliesWithObject() examines both results of a conditional expression', ()
   );
 });
 
-test('givesNothing() returns true for a function that returns no value, whatever its callbacks return', () => {
+test('givesNothing() returns true for a function that returns no value, even if a callback inside this function returns one', () => {
   const nothing: Any[] = [
     () => {
       items.map((item) => {

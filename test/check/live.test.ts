@@ -37,7 +37,7 @@ test('app.checkLive() reports nothing if the application has no database, or if 
   assert.match(finding!.remedy, /Restore the migration file/);
 });
 
-test('if a database fails, app.checkLive() names its plugin, and still checks the other databases', async (t) => {
+test('if a database fails, app.checkLive() names the plugin of this database, and still checks the other databases', async (t) => {
   const cwd = folder(t, {
     'good/0001_a.up.sql': '-- svc: no-transaction\nvacuum;\ninsert into missing values (1);',
     'bad/1.sql': '',

@@ -64,7 +64,7 @@ test('satisfies() returns the same results as the package semver for random rang
   }
 });
 
-test('enginesOf() reads the nearest package.json, and returns undefined if it has no "engines"', (t) => {
+test('enginesOf() reads the nearest package.json, and returns undefined if that file has no "engines"', (t) => {
   const place = folder(t, {
     'package.json': '{"engines":{"node":">=24"}}',
     'a/b/c.txt': '',

@@ -22,7 +22,7 @@ async function found(app: Svc, rule: string): Promise<string[]> {
 const withOrigins = (origins: CORSOptions['origins']): Svc =>
   make().use(new CORSMiddleware({ origins, credentials: true }));
 
-test('svc check awaits an asynchronous CORS origin function, and reports a function that compares only a suffix or allows every site (SVC206)', async () => {
+test('svc check reports an asynchronous CORS origin function that compares only a suffix of the origin or allows every site (SVC206)', async () => {
   const bySuffix = withOrigins(async (origin) => Promise.resolve(origin.endsWith('acme.example')));
   assert.deepEqual(await found(bySuffix, 'SVC206'), [
     'error: the CORS origin function accepts https://svc-checkacme.example, a site that an attacker could register, so its pages may send requests with cookies',

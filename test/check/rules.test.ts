@@ -108,7 +108,7 @@ test('svc check reports a route if more specific routes match all of its paths (
   assert.throws(() => app.compileAll(), { code: 'E_COMPILE' });
 });
 
-test('svc check accepts a route if at least one request can reach it (SVC102)', () => {
+test('svc check accepts a route that at least one request can reach (SVC102)', () => {
   for (const others of [
     ['/f/{x}', '/f/{x}/{rest:path}'],
     ['/f/{x:int}', '/f/{x:float}', '/f/{x:uuid}', '/f/x', '/f//', '/f//{p:path}', '/f/{x}/{p:path}'],
@@ -259,7 +259,7 @@ test('svc check warns of two paths that differ only in case or in a final slash,
   assert.deepEqual(brief(own), [['SVC103', 'GET /healthz/', at]]);
 });
 
-test('svc check accepts paths that differ only in case if their methods differ, and paths whose converters or words differ (SVC103)', () => {
+test('svc check accepts similar paths if their methods, converters or words differ (SVC103)', () => {
   assert.deepEqual(
     brief(
       make()

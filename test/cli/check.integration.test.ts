@@ -344,7 +344,7 @@ for (const [what, files, message, place, options] of [
   });
 }
 
-test('if the module is missing, svc check shows how to name a module and its export', async (t) => {
+test('if no module is given, svc check shows how to name a module and an export of this module', async (t) => {
   const { document } = await check(t, {});
   assert.equal(
     document.findings[0]!.remedy,
@@ -360,7 +360,7 @@ test('svc check reports E_START_DENIED for an application that starts during its
   assert.match(document.findings[0]!.remedy, /import\.meta\.main/);
 });
 
-test('if the imported module calls compileAll() and it throws, svc check prints the mistakes', async (t) => {
+test('if a call of compileAll() in the imported module throws, svc check prints the mistakes', async (t) => {
   const { status, document } = await check(t, {
     'app.ts': `${APP}app.get('/', () => 1);\napp.get('/', () => 2);\napp.compileAll();`,
   });
@@ -584,7 +584,7 @@ test('svc check skips a source file that is not JavaScript, and still reads the 
 
 // ── known findings, and the extent of a check ──
 
-test('svc check --known writes the current findings to a file; later runs report only new findings, and remove fixed findings from the file', async (t) => {
+test('svc check --known writes the current findings to a file, and later runs with this file report only new findings', async (t) => {
   const page = (path: string, name: string): string =>
     `app.get('${path}', {}, ({ query }) => new HTMLResponse('<p>' + query.${name}));\n`;
   const head = `import { HTMLResponse, Svc } from 'svc';\nexport const app = new Svc();\n`;
@@ -638,7 +638,7 @@ test('svc check prints the environment, and how many routes, WebSocket routes, t
 
 // ── rules, help, colours ──
 
-test('svc check --list prints every rule; if a module is given, it also prints the rules of that application', async (t) => {
+test('svc check --list prints every rule, including the rules that the given application adds', async (t) => {
   const { status, stdout } = await svc(['check', '--list']);
   assert.equal(status, 0);
   assert.match(stdout, /^SVC001 {2}error {4}load {9}Only declare the application at import/);
@@ -786,7 +786,7 @@ test('svc check prints colours on a terminal, unless NO_COLOR or --no-color is s
   }
 });
 
-test('in production, svc run does not start an application for which svc check reports errors; in other environments it does', async (t) => {
+test('svc run starts an application for which svc check reports errors, except in production', async (t) => {
   const cwd = project(t, {
     'app.ts': `${APP}app.addCheck({ id: 'a/b', severity: 'error', why: 'w', remedy: 'r', phase: 'security', run: (_view, report) => report('all', 'open') });\napp.onStartup(() => process.exit(9));`,
   });

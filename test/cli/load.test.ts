@@ -47,7 +47,7 @@ for (const [target, module, exportName] of [
   });
 }
 
-test('locate() finds a file by its exact name, or else with the extension .ts, .mts, .js or .mjs, in that order', (t) => {
+test('locate() finds a file by its exact name, or else by its name with the extension .ts, .mts, .js or .mjs, in this order', (t) => {
   const cwd = folder(t, {
     'a.ts': '',
     'a.js': '',
@@ -177,7 +177,7 @@ test('loadApplication() returns the application that a module exports', async (t
   );
 });
 
-test('loadApplication() resolves ./x.js and ./x to x.ts, and a folder to its index.ts; imports inside modules resolve in the same way', async (t) => {
+test('in the imports of an application, loadApplication() resolves ./x.js and ./x to x.ts, and a folder to its index.ts', async (t) => {
   await load(t, {
     'app.ts': `${APP}import './lib/one.js';`,
     'lib/one.ts': "import '../two.mjs';",
@@ -270,7 +270,7 @@ for (const [what, files, message] of [
   });
 }
 
-test('loadApplication() rethrows E_COMPILE unchanged; for any other error of a module, it throws an error with that error as cause', async (t) => {
+test('loadApplication() throws an error with the error of the module as cause, but rethrows E_COMPILE unchanged', async (t) => {
   await assert.rejects(load(t, { 'app.ts': `${APP}app.get('nope', () => 1);` }), (error: unknown) => {
     assert.ok(error instanceof SvcError && error.cause instanceof SvcError);
     assert.equal(error.cause.code, 'E_PATH_TEMPLATE');

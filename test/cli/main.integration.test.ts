@@ -46,7 +46,7 @@ test('svc --version prints the version of the package', async () => {
   assert.equal((await svc(['-V'])).stdout, `${version}\n`);
 });
 
-test('svc --help lists the commands; svc without arguments prints that list and ends with status 2', async () => {
+test('svc --help lists the commands, and svc without arguments prints the same list but ends with status 2', async () => {
   const { status, stdout } = await svc(['--help']);
   assert.equal(status, 0);
   assert.match(stdout, /^Usage: svc <command> \[options\]$/m);
@@ -446,7 +446,7 @@ test('svc run --env-file sets environment variables before it loads the applicat
   assert.notEqual(port, '8000');
 });
 
-test('svc run does not read .env unless --env-file names it', async (t) => {
+test('svc run does not read the file .env unless --env-file names this file', async (t) => {
   const { server } = await serve(t, {
     'app.ts': `${APP}console.log('env:', process.env.FROM_FILE);`,
     '.env': 'FROM_FILE=file\n',
@@ -646,7 +646,7 @@ test('in an old Node, bin/svc.js and need-node.cjs end with status 2, and the me
   );
 });
 
-test('in production, svc run refuses an application with errors of svc check; with --no-check it logs the errors and starts', async (t) => {
+test('in production, svc run refuses an application with errors of svc check, unless --no-check is given', async (t) => {
   const files = {
     'app.ts': "import { Svc } from 'svc';\nexport const app = new Svc();\napp.post('/', () => 'done');\n",
   };

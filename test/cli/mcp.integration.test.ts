@@ -248,7 +248,7 @@ test('on a signal, svc mcp shuts the application down', async (t) => {
   assert.match(ended.stderr, /SHUT DOWN/);
 });
 
-test('svc mcp calls guarded tools with the credentials from the environment, and with no others', async (t) => {
+test('svc mcp calls guarded tools only with the credentials from environment variables', async (t) => {
   const statuses = (answers: Session['answers']): unknown[] =>
     answers
       .toSorted((left, right) => Number(left['id']) - Number(right['id']))
@@ -268,7 +268,7 @@ test('svc mcp calls guarded tools with the credentials from the environment, and
   );
 });
 
-test('svc mcp --list prints the tools with arguments and descriptions; with --format json it prints them as JSON', async (t) => {
+test('svc mcp --list prints the tools with arguments and descriptions, as text or, with --format json, as JSON', async (t) => {
   const cwd = project(t, {
     'app.ts': `${APP}process.on('exit', () => { console.log('printed at the end'); });\n`,
   });
@@ -297,7 +297,7 @@ test('svc mcp --list prints the tools with arguments and descriptions; with --fo
   );
 });
 
-test('svc mcp ends with status 2 for an invalid option, and with status 3 for an application with mistakes', async (t) => {
+test('svc mcp ends with status 2 for an invalid option, and with status 3 for an application that does not compile', async (t) => {
   const cwd = project(t, {
     'app.ts': APP,
     'bad.ts':

@@ -75,7 +75,7 @@ test('svc migrate up, status and down work, and do not start the application', a
   for (const { stdout, stderr } of [status, first, done]) assert.doesNotMatch(stdout + stderr, /HOOK/);
 });
 
-test('in production, svc migrate also works for an application that svc run would refuse', async (t) => {
+test('in production, svc migrate also works for an application that svc run refuses to start', async (t) => {
   const files = {
     ...FILES,
     'app.ts': `${FILES['app.ts']}\napp.get('/a', () => 1);\napp.get('/a', () => 2);\n`,
@@ -136,7 +136,7 @@ test('svc migrate does not start the application, even if the module calls run()
   assert.match(stderr, /Cannot start the application while its module is imported/);
 });
 
-test('svc migrate does not start an application that calls run() at import, even if it bundles its own copy of the package', async (t) => {
+test('svc migrate does not start an application that calls run() at import, even if the application bundles its own copy of the package', async (t) => {
   const copy = (path: string): string => JSON.stringify(pathToFileURL(join(ROOT, 'src', path)).href);
   const program = FILES['app.ts']
     .replace("from 'svc'", `from ${copy('index.ts')}`)
@@ -149,7 +149,7 @@ test('svc migrate does not start an application that calls run() at import, even
   assert.match(stderr, /Cannot start the application while its module is imported/);
 });
 
-test('svc migrate seed runs all seed files each time; it refuses to run while migrations are pending, and in production without --in-production', async (t) => {
+test('svc migrate seed runs all seed files each time, but refuses while migrations are pending and, without --in-production, in production', async (t) => {
   const app = `// @ts-nocheck
 import { Svc } from 'svc';
 import { DatabasePlugin } from 'svc/db';
@@ -278,7 +278,7 @@ for (const [args, message] of [
   });
 }
 
-test('svc migrate repair lists an unfinished migration; with --as it records the outcome of that migration', async (t) => {
+test('svc migrate repair lists an unfinished migration, or records its outcome if --as is given', async (t) => {
   const cwd = project(t, {
     ...FILES,
     'migrations/0002_owner.up.sql':

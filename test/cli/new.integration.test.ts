@@ -173,7 +173,7 @@ function databaseFiles(path: string): string[] {
     .sort();
 }
 
-test('svc new --link creates a project that starts and passes its tests, and nothing has to be installed', async (t) => {
+test('svc new --link creates a project that starts and passes its tests without any installation', async (t) => {
   const path = await made(t, ['--link']);
   assert.equal(realpathSync(join(path, 'node_modules/svc')), realpathSync(ROOT));
   assert.equal(realpathSync(join(path, 'node_modules/.bin/svc')), realpathSync(BIN));
@@ -305,7 +305,7 @@ test('svc check reports invalid login settings of a new project before the proje
 });
 
 test(
-  'the command of the container image migrates the database, starts the server, and forwards SIGTERM to it',
+  'the command of the container image migrates the database, starts the server, and forwards SIGTERM to the server',
   { skip: process.platform === 'win32' && 'no sh' },
   async (t) => {
     const path = await madeLinked(t);
@@ -328,7 +328,7 @@ test(
   },
 );
 
-test('a new project stores its notes in PostgreSQL if its database address names a PostgreSQL server; migrations and code stay the same', async (t) => {
+test('a new project stores its notes in PostgreSQL, without any change of its code, if its database address names a PostgreSQL server', async (t) => {
   if (!needsPostgres(t)) return;
   const path = await madeLinked(t);
   const ends: (() => void | Promise<void>)[] = [];
@@ -386,7 +386,7 @@ test('the backup command in README.md of a new project works while the server ru
   await stops(restored.server);
 });
 
-test('the migrate commands in README.md of a new project print the documented output; status lists the migrations applied by npm run dev', async (t) => {
+test('the migrate commands in README.md of a new project print the documented output', async (t) => {
   const path = await madeLinked(t);
   const readme = readFileSync(join(path, 'README.md'), 'utf8');
   const typed = [...readme.matchAll(/`npx --no svc (migrate [^`]+)`/g)].map(([, command]) =>
@@ -456,7 +456,7 @@ test('a new project compiles with TypeScript without errors', async (t) => {
   assert.equal(status, 0, stdout);
 });
 
-test('svc new --vendor creates a project that npm can install offline; the copy of svc new in that project works, too', async (t) => {
+test('svc new --vendor creates a project that npm can install offline, and this project contains a working copy of svc new', async (t) => {
   const path = await made(t, ['--vendor']);
   const { status, stderr } = await npm(t, ['install', '--offline'], path);
   assert.equal(status, 0, stderr);
@@ -633,7 +633,7 @@ test('svc new refuses a folder that is not empty, lists its entries, and ends wi
   assert.deepEqual(readdirSync(join(cwd, 'few')).sort(), ['.a', 'b.txt']);
 });
 
-test('svc new refuses a path if it, or one of its parents, is a file (E_NEW_FOLDER)', async (t) => {
+test('svc new refuses a path that is a file or leads through a file (E_NEW_FOLDER)', async (t) => {
   const cwd = folder(t, { file: '' });
   for (const path of ['file', 'file/shop']) {
     const { status, stderr } = await svcNew(cwd, [path]);
@@ -643,7 +643,7 @@ test('svc new refuses a path if it, or one of its parents, is a file (E_NEW_FOLD
 });
 
 test(
-  'if svc new fails after it has created files, it removes them and prints the reason (E_NEW_FOLDER)',
+  'if svc new fails after it has created files, it removes these files and prints the reason (E_NEW_FOLDER)',
   { skip: process.platform === 'win32' && 'no ulimit' },
   async (t) => {
     const cwd = folder(t);
@@ -677,7 +677,7 @@ test(
   },
 );
 
-test('if several svc new run in one empty folder at the same time, one succeeds and the others change nothing (E_NEW_FOLDER)', async (t) => {
+test('if several processes of svc new write to one empty folder at the same time, one succeeds and the others change nothing (E_NEW_FOLDER)', async (t) => {
   const cwd = folder(t);
   const all = await Promise.all(
     Array.from({ length: 4 }, () => svcNew(cwd, ['.', '--name', 'shop', '--registry'])),
@@ -779,7 +779,7 @@ test('svc new --if-absent refuses a folder whose files are not those of a projec
   assert.equal((await svcNew(cwd, ['.starter', '--if-absent'])).status, 1);
 });
 
-test('npm start of this repository creates a git-ignored starter project and serves it; a second npm start changes no file', async (t) => {
+test('npm start of this repository creates and serves a git-ignored starter project, and a second npm start changes no file', async (t) => {
   const [says, ...all] = MANIFEST.scripts['start']!.split(' && ');
   assert.match(says!, /^echo Building [\w ,.]+$/, 'what takes seconds is announced first');
   const steps = all.filter((step) => !/^echo [\w ,.+]+$/.test(step));

@@ -109,7 +109,7 @@ test('if an application does not compile, svc openapi prints the mistakes and en
   assert.match(absent.stderr, /Error: no/);
 });
 
-test('svc openapi ends with status 2 for an unknown format or environment, and its help lists the options', async (t) => {
+test('svc openapi ends with status 2 for an unknown format or environment, and svc openapi --help lists the options', async (t) => {
   assert.equal((await openapi(t, ['--format', 'yaml'])).status, 2);
   assert.equal((await openapi(t, ['--env', 'staging'])).status, 2);
   const { stdout } = await openapi(t, ['--help']);
@@ -117,7 +117,7 @@ test('svc openapi ends with status 2 for an unknown format or environment, and i
     assert.match(stdout, new RegExp(`^ {2}${option} `, 'm'));
 });
 
-test('svc openapi --client writes a client to a file; it writes the document only if --output is given', async (t) => {
+test('svc openapi --client writes a client to a file, and writes the document only if --output is also given', async (t) => {
   const { status, stdout, cwd } = await openapi(t, ['--client', 'web/api.ts']);
   assert.deepEqual([status, stdout], [0, '']);
   assert.match(readFileSync(join(cwd, 'web/api.ts'), 'utf8'), /^ {2}item\(input: \{\n/m);

@@ -80,7 +80,7 @@ test('if a module cannot be imported, svc routes prints why and ends with status
   assert.match(stderr, /SVC001 {2}app\.ts {2}app\.ts:1:7\n {6}Error: no\n/);
 });
 
-test('svc routes ends with status 2 for an unknown format, and its help lists the options', async (t) => {
+test('svc routes ends with status 2 for an unknown format, and svc routes --help lists the options', async (t) => {
   assert.equal((await routes(t, ['--format', 'yaml'])).status, 2);
   const { stdout } = await routes(t, ['--help']);
   for (const option of ['--format', '--env-file', '--no-color'])

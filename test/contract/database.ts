@@ -288,7 +288,7 @@ export function databaseContract(
   );
 
   contract(
-    'fetchAll() and fetchOne() return rows as plain objects; without a row, fetchOne() returns undefined',
+    'fetchAll() and fetchOne() return rows as plain objects, and fetchOne() returns undefined if there is no row',
     async (db) => {
       await db.insertMany(
         'item',
@@ -882,7 +882,7 @@ export function databaseContract(
   });
 
   contract(
-    'when a nested transaction fails, only the nested one is rolled back; when the outer one fails, both are rolled back',
+    'a failed nested transaction is rolled back alone, but a failed outer transaction is rolled back with its nested transactions',
     async (db) => {
       await db.transaction(async (tx) => {
         await add(tx, 'outer');
@@ -967,7 +967,7 @@ export function databaseContract(
   );
 
   contract(
-    'methods of Database throw E_DB_NESTED inside a transaction; methods of an outer transaction throw it inside a nested one',
+    'inside a transaction, methods of Database and of every outer transaction throw E_DB_NESTED',
     async (db) => {
       await db.transaction(async (tx) => {
         await assert.rejects(db.execute('select 1'), fault('E_DB_NESTED'));
@@ -1063,7 +1063,7 @@ export function databaseContract(
   });
 
   contract(
-    'other callers do not see the uncommitted changes of a transaction, and their statements do not become part of it',
+    'other callers do not see the uncommitted changes of a transaction, and their statements do not become part of the transaction',
     async (db) => {
       const begun = Promise.withResolvers<void>();
       const go = Promise.withResolvers<void>();
@@ -1144,7 +1144,7 @@ export function databaseContract(
   // ── life ──
 
   contract(
-    'ping() resolves while the database is open; close() waits for running statements, and refuses later ones',
+    'ping() resolves while the database is open, and close() waits for running statements and refuses later ones',
     async (db) => {
       await db.ping();
       const under = [

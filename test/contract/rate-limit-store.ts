@@ -42,7 +42,7 @@ export function rateLimitStoreContract(name: string, make: () => Awaitable<RateL
   }
 
   contract(
-    'RateLimitStore.take() allows as many attempts at once as the limit, and refuses the next attempt',
+    'RateLimitStore.take() allows attempts up to the limit without a pause, and refuses the next attempt',
     async ({ store }, isNear) => {
       for (let left = 4; left >= 0; left--) {
         const result = await store.take('burst', RULE);
@@ -89,7 +89,7 @@ export function rateLimitStoreContract(name: string, make: () => Awaitable<RateL
   );
 
   contract(
-    'RateLimitStore.take() counts the whole cost of an attempt, or refuses the attempt and counts nothing',
+    'RateLimitStore.take() counts the whole cost of an allowed attempt, and counts nothing for a refused attempt',
     async ({ store }, isNear) => {
       assert.equal((await store.take('cost', RULE, 3)).remaining, 2);
       const refused = await store.take('cost', RULE, 3);
@@ -128,7 +128,7 @@ export function rateLimitStoreContract(name: string, make: () => Awaitable<RateL
   });
 
   contract(
-    'RateLimitStore returns whole milliseconds, and allows the full limit even if the period is not a multiple of the limit',
+    'RateLimitStore returns times in whole milliseconds, and allows the full limit even if the period is not a multiple of the limit',
     async ({ store }) => {
       const rule = { limit: 7, periodMs: 1_000_000 };
       for (let count = 0; count < 7; count++) {

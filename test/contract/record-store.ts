@@ -106,7 +106,7 @@ export function recordStoreContract(
   });
 
   contract(
-    'RecordStore.replace() replaces only the expected value; of several calls at the same time, exactly one succeeds',
+    'RecordStore.replace() replaces only the expected value, so exactly one of several calls at the same time succeeds',
     async ({ store }) => {
       await store.set('swap', 'a', 1_000);
       assert.equal(await store.replace('swap', 'x', 'b', 1_000), false);

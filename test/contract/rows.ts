@@ -376,7 +376,7 @@ export function rowContract(name: string, open: OpenDatabase): void {
   });
 
   contract(
-    'an error about a row names the row, the column, the kind that was found and the type that is needed, but never a value',
+    'an error about a row names the row, its column, the found and the required type, but never shows a value',
     async (db) => {
       await everyTable(db);
       await addEvery(db);

@@ -6,7 +6,7 @@ import { hmacSha256 } from '../../src/crypto/keys.ts';
 const vector = (key: Buffer, text: string): string =>
   Buffer.from(hmacSha256(createSecretKey(key), text), 'base64url').toString('hex');
 
-test('hmacSha256() returns the values of RFC 4231 for its test cases with text data', () => {
+test('hmacSha256() returns the values that RFC 4231 gives for its test cases with text data', () => {
   assert.equal(
     vector(Buffer.alloc(20, 0x0b), 'Hi There'),
     'b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7',

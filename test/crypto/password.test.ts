@@ -180,7 +180,7 @@ test('checkPassword() does not call rehash() for a wrong password, and rejects w
   assert.equal(await checkPassword('p', old, QUICK), true);
 });
 
-test('needsRehash() returns true if a stored hash has too few iterations, an unexpected algorithm or format, or a wrong length of salt or hash', () => {
+test('needsRehash() returns true if a stored hash was not made with the given algorithm, format, lengths and at least the given iterations', () => {
   assert.equal(needsRehash(stored('p'), QUICK), false);
   assert.equal(needsRehash(stored('p', { iterations: 11 }), QUICK), false); // a stronger hash needs no rehash
   assert.equal(needsRehash(stored('p', { iterations: 9 }), QUICK), true);
@@ -327,7 +327,7 @@ test('checkPassword() treats passwords as different if letter case, white space,
   }
 });
 
-test('hashPassword() accepts 64 characters; it refuses more than 4,096 bytes before it computes a hash', async () => {
+test('hashPassword() accepts passwords of 64 characters, and refuses those of more than 4,096 bytes before it computes a hash', async () => {
   assert.equal(await checkPassword('😀'.repeat(64), await hashPassword('😀'.repeat(64), QUICK), QUICK), true);
   for (const password of [
     'x'.repeat(4_097),
@@ -349,7 +349,7 @@ test('hashPassword() accepts 64 characters; it refuses more than 4,096 bytes bef
   }
 });
 
-test('hashPassword() refuses invalid passwords; checkPassword() returns false for them', async () => {
+test('hashPassword() refuses an invalid password, and checkPassword() returns false for an invalid password', async () => {
   for (const password of [
     '',
     undefined,
@@ -367,7 +367,7 @@ test('hashPassword() refuses invalid passwords; checkPassword() returns false fo
   }
 });
 
-test('checkPassword() treats composed and decomposed spellings of a password as equal, but not characters that are only compatible (NFKC)', async () => {
+test('checkPassword() treats composed and decomposed characters of a password as equal (NFC), but not compatible characters (NFKC)', async () => {
   const hash = await hashPassword('cr\u00e8me br\u00fbl\u00e9e \uac00', QUICK);
   assert.equal(await checkPassword('cre\u0300me bru\u0302le\u0301e \u1100\u1161', hash, QUICK), true);
   assert.equal(await checkPassword('creme brulee \uac00', hash, QUICK), false);
@@ -461,7 +461,7 @@ test('hashPassword() computes at most three hashes at once, and starts waiting c
   for (const [place, index] of order.entries()) assert.ok(index <= place + 2, order.join(' '));
 });
 
-test('when 64 hashes wait, hashPassword() and checkPassword() throw a 503 with Retry-After, and work again later', async () => {
+test('while 64 hashes wait, hashPassword() and checkPassword() throw an exception with status 503 and Retry-After', async () => {
   const results = await Promise.allSettled(
     Array.from({ length: 100 }, (_, index) =>
       index % 2 === 0
@@ -515,7 +515,7 @@ test('while the queue is full, checkPassword() still accepts a correct password 
   while (flood.length > 0) await Promise.all(flood.splice(0));
 });
 
-test('hashPassword() writes the id of its pepper into the hash, and rehash() replaces hashes that used a previous pepper', async () => {
+test('hashPassword() writes the id of its pepper into the hash, and checkPassword() calls rehash() for a hash that uses a previous pepper', async () => {
   const old = { id: '2026', secret: PEPPER };
   const current = { id: '2027', secret: `${PEPPER}, the next` };
   const before: PasswordOptions = { ...QUICK, pepper: old };
@@ -544,7 +544,7 @@ test('hashPassword() writes the id of its pepper into the hash, and rehash() rep
   assert.equal(needsRehash(fresh, QUICK), true);
 });
 
-test('checkPassword() accepts a hash that was made without a pepper, and calls rehash() with a hash that uses the pepper', async () => {
+test('with a pepper, checkPassword() accepts a hash that was made without one, and needsRehash() returns true for this hash', async () => {
   const options: PasswordOptions = { ...QUICK, pepper: { id: 'a', secret: PEPPER } };
   const plain = await hashPassword('p', QUICK);
   assert.equal(await checkPassword('p', plain, options), true);
@@ -558,7 +558,7 @@ test('checkPassword() accepts a hash that was made without a pepper, and calls r
   );
 });
 
-test('hashPassword() refuses a pepper that is too short or a public key, and the error does not show it', async () => {
+test('hashPassword() refuses a pepper that is too short or is a public key, and the error does not show the pepper', async () => {
   for (const [secret, code] of [
     ['too short', 'E_SECRET_WEAK'],
     ['-----BEGIN PUBLIC KEY-----', 'E_SECRET_FORM'],

@@ -63,7 +63,7 @@ test('several DatabasePlugins with different names provide separate databases', 
   await app.shutdown();
 });
 
-test('DatabasePlugin opens its database before plugins that were registered earlier start, and closes it after they stop', async (t) => {
+test('DatabasePlugin opens its database before the start of plugins that were registered earlier, and closes it after their end', async (t) => {
   const order: string[] = [];
   const path = join(folder(t), 'data.db');
   const app = new Svc({ env: 'test', ...quiet });
@@ -99,7 +99,7 @@ test('GET /readyz answers 503 while the database is down', async (t) => {
   await app.shutdown();
 });
 
-test('DatabasePlugin refuses to start in production while migrations are pending; with the option migrations: "apply", it applies them', async (t) => {
+test('in production, DatabasePlugin refuses to start while migrations are pending, unless the option migrations is "apply"', async (t) => {
   const at = folder(t);
   write(at, { 'sql/0001_notes.up.sql': 'create table note (id integer primary key);' });
   const url = `sqlite:${join(at, 'data.db')}`;

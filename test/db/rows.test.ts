@@ -49,7 +49,7 @@ function refusal(run: () => unknown): SvcError {
   return found as SvcError;
 }
 
-test('a schema reads a value correctly in each form in which an engine may return it', () => {
+test('a schema reads a value correctly in each form in which a database engine may return this value', () => {
   const cases: readonly (readonly [TypeSource, unknown, unknown, Dialect?])[] = [
     [bool, true, true],
     [bool, 1, true],
@@ -250,7 +250,7 @@ test('snakeCase converts acronyms and digits in member names to the expected col
   ]);
 });
 
-test('a schema reads rows correctly even with more lists of columns than its cache holds, and with several engines', () => {
+test('a schema reads rows correctly even with several engines and with more different lists of columns than its cache holds', () => {
   class Small extends Schema {
     a = Field(any);
   }

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { shortAscii } from '../../src/db/wire/bytes.ts';
 
-test('shortAscii() decodes up to eight ASCII characters to the same text as Buffer, at any offset', () => {
+test('shortAscii() decodes up to eight ASCII characters at any offset to the same text as Buffer.toString()', () => {
   const bytes = Buffer.from(Array.from({ length: 128 }, (_, code) => code));
   for (let length = 0; length <= 8; length++) {
     for (let at = 0; at + length <= bytes.length; at++)

@@ -53,7 +53,7 @@ test('the diagnostics channel svc:db:query publishes each statement and each fai
   assert.doesNotMatch(JSON.stringify(seen), /hidden/);
 });
 
-test('the diagnostics channel svc:db:query publishes transactions, savepoints and streams; subscribers do not change how these behave', async (t) => {
+test('the diagnostics channel svc:db:query publishes transactions, savepoints and streams, and subscribers do not change how these behave', async (t) => {
   for (const isWatched of [false, true]) {
     await using database = await openDatabase('sqlite::memory:');
     const seen: string[] = [];

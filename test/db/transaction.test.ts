@@ -114,7 +114,7 @@ test('"statementTimeoutMs" limits each call that has no "timeoutMs" of its own',
   assert.equal(await patient, 2);
 });
 
-test('each step of a transaction is limited by "statementTimeoutMs" and by the remaining time of the transaction; for a commit, the remaining time counts as at least five seconds', async () => {
+test('each step of a transaction is limited by "statementTimeoutMs" and by the remaining time of the transaction, but a commit gets at least five seconds', async () => {
   const reported: [what: string, timeoutMs: number | undefined, hasSignal: boolean][] = [];
   const clock = new ManualClock();
   function telling(what: string, at: number) {

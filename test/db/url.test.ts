@@ -87,7 +87,7 @@ test('openDatabase() refuses the value of an unset environment variable, and an 
   }
 });
 
-test('parseDatabaseUrl() reads addresses of MySQL and MariaDB; errors and shownUrl() hide the password', async () => {
+test('parseDatabaseUrl() reads addresses of MySQL and MariaDB, and neither its errors nor shownUrl() show the password', async () => {
   for (const url of ['mysql://app:hunter2@db/app', 'mariadb://app:hunter2@db/app'])
     assert.equal(parseDatabaseUrl(url).dialect, url.slice(0, url.indexOf(':')));
   await assert.rejects(
@@ -106,7 +106,7 @@ test('parseDatabaseUrl() reads addresses of MySQL and MariaDB; errors and shownU
   );
 });
 
-test('parseDatabaseUrl() reads addresses of PostgreSQL; when it refuses an address, the error does not contain the password', () => {
+test('parseDatabaseUrl() reads addresses of PostgreSQL, and its errors do not show the password', () => {
   const address = parseDatabaseUrl('postgresql://app:hunter2@db,other/shop');
   assert.ok(address.dialect === 'postgres' && address.hosts.length === 2 && address.password === 'hunter2');
   assert.throws(

@@ -175,7 +175,7 @@ async function login(page: Page, site: Site, who: string = 'ada'): Promise<void>
 
 const APP_COOKIES = ['svc_access', 'svc_csrf', 'svc_refresh', 'svc_session'];
 
-test('OAuth in a browser: in cookie mode a person logs in with clicks, reloads, refreshes and logs out; scripts and addresses contain no token', async (t) => {
+test('OAuth in a browser: in cookie mode a person can log in, reload, refresh and log out, and no address contains a token', async (t) => {
   const page = await visitor(t);
   if (page === undefined) return;
   await using site = await Site.open();
@@ -250,7 +250,7 @@ test('OAuth in a browser: a person logs in with the keyboard alone', async (t) =
   assert.match(await page.text(), /user-ada is logged in/);
 });
 
-test('OAuth in a browser: in JSON mode the browser shows the tokens; when the callback address is opened again, it is refused', async (t) => {
+test('OAuth in a browser: in JSON mode the browser shows the tokens, and the same callback address is refused when it is opened again', async (t) => {
   const page = await visitor(t);
   if (page === undefined) return;
   await using site = await Site.open({ plugin: { mode: 'json' } });
@@ -263,7 +263,7 @@ test('OAuth in a browser: in JSON mode the browser shows the tokens; when the ca
   assert.match(await page.text(), /"error":"invalid_state"/);
 });
 
-test("OAuth in a browser: the provider's site posts a form_post callback; an intermediate page posts it again with the cookie, and the user is logged in", async (t) => {
+test('OAuth in a browser: a form_post callback logs the user in, because an intermediate page posts the form again with the login cookie', async (t) => {
   const page = await visitor(t);
   if (page === undefined) return;
   await using site = await Site.open({ responseMode: 'form_post' });
@@ -283,7 +283,7 @@ test("OAuth in a browser: the provider's site posts a form_post callback; an int
   assert.deepEqual(page.complaints, []);
 });
 
-test('OAuth in a browser: a cancelled login shows a message; a callback opened in a second browser is refused and still works in the first', async (t) => {
+test('OAuth in a browser: a cancelled login shows a message, and a callback works only in the browser that started the login', async (t) => {
   const [page, other] = [await visitor(t), await visitor(t)];
   if (page === undefined || other === undefined) return;
   await using site = await Site.open();
@@ -308,7 +308,7 @@ test('OAuth in a browser: a cancelled login shows a message; a callback opened i
   assert.match(await page.text(), /user-ada is logged in/);
 });
 
-test('OAuth in a browser: two tabs that refresh at the same time stay logged in; two tabs can log in at the same time', async (t) => {
+test('OAuth in a browser: two tabs can log in at the same time, and can refresh at the same time', async (t) => {
   const page = await visitor(t);
   if (page === undefined) return;
   await using site = await Site.open();
@@ -330,7 +330,7 @@ test('OAuth in a browser: two tabs that refresh at the same time stay logged in;
   assert.equal((await site.oauth.listSessions('user-alan')).length, 1);
 });
 
-test('OAuth in a browser: a page of another site cannot cause a refresh or a logout; a prefetch starts no login', async (t) => {
+test('OAuth in a browser: a page of another site cannot cause a refresh or a logout, and a prefetch starts no login', async (t) => {
   const page = await visitor(t);
   if (page === undefined) return;
   await using site = await Site.open({ exempt: undefined }); // no CSRF middleware: the plugin protects its own routes

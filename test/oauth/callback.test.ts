@@ -80,7 +80,7 @@ test('OAuth callback: if fifty callbacks with the same state arrive at once, one
   assert.equal(await logins(site), 1);
 });
 
-test('OAuth callback: after a failure of the provider the state cannot be used again, and the login cookie is removed', async () => {
+test('OAuth callback: after a failure of the provider, the state cannot be used again, and the login cookie is removed', async () => {
   await using site = await LoginSite.open();
   const { state } = await site.begin();
   site.fake.failNext('token', { status: 500 });
@@ -102,7 +102,7 @@ test('OAuth callback: a login that is cancelled at the provider returns access_d
   assert.match(await site.metrics(), /svc_oauth_logins_total\{provider="fake",outcome="denied"\} 1/);
 });
 
-test('OAuth callback: the user gets one of our error codes, never the text of an error from the provider; the log contains this text escaped and shortened', async () => {
+test('OAuth callback: the error text of the provider is logged, escaped and shortened, but is never sent to the user', async () => {
   await using site = await LoginSite.open({ plugin: { limits: { callback: false } } });
   for (const error of [
     '<script>alert(1)</script>',
@@ -125,7 +125,7 @@ test('OAuth callback: the user gets one of our error codes, never the text of an
   }
 });
 
-test('OAuth callback: when prompt=none fails, the client gets the error name of OpenID Connect, and the log has an event at level info (Core §3.1.2.6)', async () => {
+test('OAuth callback: when prompt=none fails, the client gets the error code of OpenID Connect Core §3.1.2.6', async () => {
   await using site = await LoginSite.open();
   for (const error of [
     'login_required',
@@ -144,7 +144,7 @@ test('OAuth callback: when prompt=none fails, the client gets the error name of 
   assert.match(await site.metrics(), /svc_oauth_logins_total\{provider="fake",outcome="denied"\} 4/);
 });
 
-test('OAuth callback: a request with both code and error is treated as that error; a request with neither gets a 400', async () => {
+test('OAuth callback: a request with both code and error is treated as an error of the provider, and a request with neither gets a 400', async () => {
   await using site = await LoginSite.open();
   const { state } = await site.begin();
   await refusedAs(await site.back({ state }), 400, 'invalid_request');
@@ -166,7 +166,7 @@ test('OAuth callback: a request with a repeated code, state, iss or error is ref
   assert.equal((await site.back({ code: 'c', state })).status, 200);
 });
 
-test('OAuth callback: a wrong iss is refused before the code is sent, and so is a missing iss if the provider announced it', async () => {
+test('OAuth callback: before the code is sent, a wrong iss is refused, and also a missing iss if the provider has announced that it sends one', async () => {
   await using base = await LoginSite.open();
   const metadata = {
     issuer: base.fake.url,
@@ -232,7 +232,7 @@ test('OAuth callback: the token endpoint of the provider receives the code, redi
   assert.deepEqual([form.get('client_secret'), headers['authorization']], ['client-secret-9f2c', undefined]);
 });
 
-test('OAuth callback: for every invalid response of the provider the client gets one of our error codes, and nothing is stored', async () => {
+test('OAuth callback: for every invalid response of the provider, the client gets a documented error code, and no login is stored', async () => {
   let asked = 0;
   await using site = await LoginSite.open({
     plugin: {
@@ -299,7 +299,7 @@ test('OAuth callback: if the provider does not respond within ten seconds, the c
   assert.equal(await logins(site), 0);
 });
 
-test('OAuth callback: a login fails with 403 if onUser() refuses it, and with 500 if onUser() returns an invalid value; in both cases nothing is stored', async () => {
+test('OAuth callback: no login is stored if onUser() refuses the login, throws, or returns an invalid value', async () => {
   const answers: [() => unknown, number, string][] = [
     [() => undefined, 403, 'access_denied'],
     [() => null, 403, 'access_denied'],
@@ -504,7 +504,7 @@ test('OAuth callback: the response to a login contains no token of the provider'
   assert.ok(!inspect(await site.login()).includes('provider-token'));
 });
 
-test('OAuth callback: if a posted form arrives without the login cookie, an intermediate page posts it again; with the cookie it is accepted', async () => {
+test('OAuth callback: a posted form that arrives without the login cookie is answered by a page that posts the form again with the cookie', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     more: (app) => app.use(new SecurityHeadersMiddleware()),
@@ -552,7 +552,7 @@ test('OAuth callback: if a posted form arrives without the login cookie, an inte
   );
 });
 
-test('OAuth callback: with acceptsPostedName the name in the posted form is used only if no other source contains a name', async () => {
+test('OAuth callback: with the option "acceptsPostedName", the name in the posted form is used if no other source contains a name', async () => {
   const user = JSON.stringify({ name: { firstName: 'Ada', lastName: 'King' }, email: 'eve@example.test' });
   const reported = async (
     provider: Partial<OAuthProviderOptions>,
@@ -626,7 +626,7 @@ test('OAuth callback: HEAD requests and prefetches do not use up the state', asy
   assert.equal((await site.back(query)).status, 200);
 });
 
-test('OAuth callback: if a process dies after it has used the state of a login, no login is stored, and the user can log in again', async () => {
+test('OAuth callback: if a callback fails after its state was used, no login is stored, and the user can start a new login', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { state } = await site.begin();
   const db = site.app.state.db;
@@ -669,7 +669,7 @@ test('OAuth callback: a state that was made with a removed key is refused', asyn
   );
 });
 
-test('OAuth callback: a login renews the session, so a session id planted by an attacker is not logged in', async () => {
+test('OAuth callback: a login renews the session, so that a session id planted by an attacker gives no access to the login', async () => {
   await using site = await LoginSite.open({
     hasSession: true,
     more: (app) =>
@@ -689,7 +689,7 @@ test('OAuth callback: a login renews the session, so a session id planted by an 
   assert.deepEqual(await (await attacker.get('/look')).json(), { user: null });
 });
 
-test('OAuth callback: if revokeAll() runs during a callback, it also ends the login of that callback', async () => {
+test('OAuth callback: a call of revokeAll() during a callback also ends the login of this callback', async () => {
   const site: LoginSite = await LoginSite.open({
     env: 'production',
     plugin: {

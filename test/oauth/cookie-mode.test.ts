@@ -102,7 +102,7 @@ test('OAuth cookie mode: outside production and without TLS, the names of the co
   );
 });
 
-test('OAuth cookie mode: the parameter return_to sets the path to which a login redirects; JSON mode ignores it', async () => {
+test('OAuth cookie mode: a login redirects to the path in the parameter return_to, which JSON mode ignores', async () => {
   await using site = await open();
   const { state } = await site.begin({ return_to: '/cart' });
   assert.equal((await site.back({ code: 'c', state })).headers.get('location'), '/cart');
@@ -143,7 +143,7 @@ test('OAuth cookie mode: in JSON mode, claims that make a token too long for Bea
   );
 });
 
-test('OAuth cookie mode: the access cookie authenticates a request only if it has no Authorization field', async () => {
+test('OAuth cookie mode: the access cookie authenticates a request only if the request has no Authorization field', async () => {
   await using site = await open();
   assert.equal((await site.client.get('/me')).status, 401);
   await login(site);
@@ -259,7 +259,7 @@ test('OAuth cookie mode: if the response to a refresh was lost, the refresh can 
   await refusedAs(await post(site, '/oauth/token', lost), 400, 'invalid_grant');
 });
 
-test('OAuth cookie mode: a logout ends the login and the session, and clears the cookies; revoking a token in the body leaves cookies and session unchanged', async () => {
+test('OAuth cookie mode: a logout by cookie clears cookies and session, but a revocation of a token in the body leaves them unchanged', async () => {
   await using site = await open({ hasSession: true, more: look });
   await login(site);
   const other = site.browser();
@@ -280,7 +280,7 @@ test('OAuth cookie mode: a logout ends the login and the session, and clears the
   assert.deepEqual(await site.oauth.listSessions('user-ada'), []);
 });
 
-test('OAuth cookie mode: if the refresh cookie is missing, a logout from the same origin clears the other cookies; from another origin it is refused', async () => {
+test('OAuth cookie mode: a logout without the refresh cookie clears the other cookies, unless it comes from another origin', async () => {
   await using site = await open({ hasSession: true, more: look });
   await login(site);
   const others: Record<string, string>[] = [
@@ -377,7 +377,7 @@ test('OAuth cookie mode: logout() in a route ends the login and the session, cle
   assert.equal((await site.oauth.listSessions('user-ada')).length, 1);
 });
 
-test('OAuth cookie mode: logout() also works without SessionMiddleware; in JSON mode it clears only the session', async () => {
+test('OAuth cookie mode: logout() also works without SessionMiddleware, and in JSON mode logout() clears only the session', async () => {
   await using bare: LoginSite = await open({ more: (app) => leave(app, () => bare) });
   await login(bare);
   const response = await post(bare, '/leave', OWN);
@@ -414,7 +414,7 @@ test('OAuth cookie mode: if the database does not respond, logout() fails and cl
   assert.equal((await post(site, '/leave', OWN)).headers.get('x-ended'), 'true');
 });
 
-test('OAuth cookie mode: a refresh with an invalid cookie is refused, and a logout removes that cookie', async () => {
+test('OAuth cookie mode: a refresh with an invalid cookie is refused, and a logout removes the invalid cookie', async () => {
   await using site = await open();
   const headers = { ...OWN, cookie: `${REFRESH}=nonsense` };
   await refusedAs(await post(site, '/oauth/token', headers), 400, 'invalid_grant');

@@ -16,7 +16,7 @@ test('OAuth callback: a callback without redirect_uri sends the redirect URI of 
   assert.equal(site.fake.requests[0]!.form.get('redirect_uri'), 'https://app.example/oauth/callback');
 });
 
-test('OAuth login: a state works once and only in its own browser, its verifier is not stored, and the twenty-first login in a row is refused with 429', async () => {
+test('OAuth login: a state works once and only in its own browser, no verifier is stored, and the number of logins is limited', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { state } = await site.begin();
   const rows = JSON.stringify(await site.app.state.db.fetchAll('SELECT * FROM svc_oauth_used'));
@@ -33,7 +33,7 @@ test('OAuth login: a state works once and only in its own browser, its verifier 
   await refusedAs(await site.client.get('/oauth/login'), 429, 'rate_limited');
 });
 
-test('OAuth refresh: simultaneous refreshes get the same new token; if that token was not delivered, the refresh can be repeated', async () => {
+test('OAuth refresh: simultaneous refreshes get the same new token, and so does a repeated refresh if this token was not delivered', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { refresh_token: token } = await site.login();
   const answers = await Promise.all(
@@ -47,7 +47,7 @@ test('OAuth refresh: simultaneous refreshes get the same new token; if that toke
   assert.equal((await site.refreshed(token)).refresh_token, [...successors][0]);
 });
 
-test('OAuth refresh: a replayed token ends only its own login; an expired token is no replay; clean-up deletes the rows of expired logins', async () => {
+test('OAuth refresh: a replayed token ends only its own login, an expired token is not a replay, and clean-up deletes expired logins', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { refreshIdleTtlSeconds: 3_600, refreshAbsoluteTtlSeconds: 7_200 },
@@ -70,7 +70,7 @@ test('OAuth refresh: a replayed token ends only its own login; an expired token 
   assert.equal(await site.app.state.db.scalar('SELECT COUNT(*) FROM svc_oauth_login'), 0);
 });
 
-test('OAuth: a slow or misbehaving provider blocks no other request and causes a 502 or 504, never a 500; its redirects are not followed', async () => {
+test('OAuth: a slow or misbehaving provider causes a 502 or 504, never a 500, and blocks no other request', async () => {
   await using site = await LoginSite.open({ plugin: { limits: { login: false, callback: false } } });
   const slow = await site.begin();
   site.fake.failNext('token', { until: new Promise(() => undefined) });
@@ -92,7 +92,7 @@ test('OAuth: a slow or misbehaving provider blocks no other request and causes a
   assert.equal(site.fake.count('other'), 0);
 });
 
-test('/oauth/token accepts forms, and refuses unsupported grants and non-string tokens with "no-store"; /oauth/revoke answers known and unknown tokens alike', async () => {
+test('/oauth/token refuses unsupported grants and tokens that are not strings, and /oauth/revoke answers known and unknown tokens alike', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   await refusedAs(
@@ -144,7 +144,7 @@ test('OAuth tables: no key column is TEXT on MySQL and MariaDB, and no time colu
   for (const value of Object.values(row!)) assert.ok(Number.isSafeInteger(value), String(value));
 });
 
-test('OAuth login: an e-mail is verified only if the provider sends true; a response with a wrong issuer or nonce is refused', async () => {
+test('OAuth login: an e-mail is verified only if the provider sends true, and a response with a wrong issuer or nonce is refused', async () => {
   const seen: UserInfo[] = [];
   await using site = await LoginSite.open({
     plugin: {

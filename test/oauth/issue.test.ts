@@ -40,7 +40,7 @@ function open(
 const post = (client: TestClient, token: string): Promise<Response> =>
   client.post('/oauth/token', { form: { refresh_token: token } });
 
-test('OAuth: issue() starts a login that has rotating refresh tokens and needs no provider; a replayed token ends that login', async () => {
+test('OAuth: issue() starts a login without a provider, and a replay of a refresh token ends this login', async () => {
   await using site = open({}, { scopes: ['read'], claims: { roles: ['admin'] }, method: 'password' });
   const { client, oauth, clock } = site;
   const response = await client.post('/login');

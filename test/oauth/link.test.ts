@@ -163,7 +163,7 @@ test('OAuth link: an account that already belongs to another user cannot be link
   }
 });
 
-test('OAuth link: linking is refused if, in the meantime, the user has logged out, has lost all logins by revokeAll(), or has logged in as another user', async () => {
+test('OAuth link: linking is refused if the user has logged out, has been logged out by revokeAll(), or has changed the account in the meantime', async () => {
   const ends: readonly ((site: LoginSite) => Promise<unknown>)[] = [
     (site) => site.client.post('/oauth/revoke', { headers: OWN }),
     (site) => site.oauth.revokeAll('user-ada'),
@@ -207,7 +207,7 @@ test('OAuth link: the state of a link works once, and only in the browser that s
   );
 });
 
-test('OAuth link: a user cannot unlink the last login method; unlinking an account also ends the logins made with that provider', async () => {
+test('OAuth link: unlinking an account ends the logins made with this account, and the last login method cannot be unlinked', async () => {
   await using made = await open({ storeProviderTokens: true });
   const { site } = made;
   const unlink = (name: string): Promise<Response> =>
@@ -235,7 +235,7 @@ test('OAuth link: a user cannot unlink the last login method; unlinking an accou
   assert.equal(site.audited('account_unlinked').length, 1);
 });
 
-test('OAuth link: in cookie mode, a browser that unlinks an account is redirected to return_to; if unlinking is refused, the browser gets an error page', async () => {
+test('OAuth link: in cookie mode, unlinking an account redirects the browser to return_to, and a refusal shows an error page', async () => {
   await using made = await open();
   const { site, users } = made;
   await login(site, 'ada');

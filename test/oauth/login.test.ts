@@ -132,7 +132,7 @@ test('OAuth login: the login cookie is host-only and HttpOnly, and expires toget
   await refusedAs(await short.back({ code: 'c', state }), 400, 'invalid_state');
 });
 
-test('OAuth login: after nine logins started in one browser, the oldest login cookie is removed, and the other eight logins can be finished', async () => {
+test('OAuth login: of nine logins that one browser has started, the latest eight can be finished', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const begun = [];
   for (let count = 0; count < 9; count++) {
@@ -146,7 +146,7 @@ test('OAuth login: after nine logins started in one browser, the oldest login co
   assert.deepEqual(site.client.cookies.names(), []);
 });
 
-test('OAuth login: login cookies that the server did not set are removed first, and cannot prevent a login', async () => {
+test('OAuth login: cookies that resemble login cookies but were not set by the server are removed first, and cannot prevent a login', async () => {
   await using site = await LoginSite.open();
   for (let count = 0; count < 20; count++)
     site.client.cookies.set(`svc_oauth_0000000${count.toString(36)}`, 'x');
@@ -174,14 +174,14 @@ test('OAuth login: all addresses of one IPv6 site together may start ten times a
   assert.deepEqual([await begin('2001:db8:2::1'), await begin('192.0.2.1')], [302, 302]);
 });
 
-test('OAuth login: if requests come through an undeclared proxy, this is logged even without RateLimitMiddleware', async () => {
+test('OAuth login: requests through an undeclared proxy are logged even without RateLimitMiddleware', async () => {
   await using site = await LoginSite.open();
   await site.client.get('/oauth/login', { headers: { 'x-forwarded-for': '192.0.2.1' } });
   await site.client.get('/oauth/login', { headers: { 'x-forwarded-for': '192.0.2.2' } });
   assert.equal(site.events.filter(({ event }) => event === 'proxy_not_trusted').length, 1);
 });
 
-test('OAuth login: starting a login stores no row and logs nothing at level info, so a flood of logins cannot displace a login', async () => {
+test('OAuth login: the start of a login stores no row, so that a flood of started logins cannot displace other logins', async () => {
   await using site = await LoginSite.open({ env: 'production', plugin: { limits: { login: false } } });
   const { state } = await site.begin();
   const tables = async (): Promise<unknown> =>
@@ -213,7 +213,7 @@ test('OAuth login: the total size of login cookies is limited, however long retu
   );
 });
 
-test('OAuth login: the login cookie is sealed and only valid with its state; the verifier is not stored', async () => {
+test('OAuth login: the login cookie is sealed and only valid with its state, and the verifier is not stored', async () => {
   const keys = Keyring.of(SECRET);
   const states = new LoginStates({
     used: NOTHING_USED,
@@ -288,7 +288,7 @@ test('OAuth login: HEAD requests, POST requests and prefetches start no login', 
   assert.deepEqual(site.audited('login_started'), []);
 });
 
-test('OAuth login: login_hint, prompt and a subset of the scopes are sent to the provider; all other parameters are ignored', async () => {
+test('OAuth login: login_hint, prompt and a subset of the scopes are sent to the provider, and unknown parameters are ignored', async () => {
   await using site = await LoginSite.open({ provider: { scopes: ['read', 'mail'] } });
   const { page } = await site.begin({
     login_hint: 'ada@example.test',
@@ -334,7 +334,7 @@ test('OAuth login: the scope openid is always requested, whichever scopes the cl
   assert.equal((await site.begin({ scope: 'email' })).page.searchParams.get('scope'), 'openid email');
 });
 
-test('OAuth login: each of several providers has separate paths; an unknown provider name gets a 404 that does not repeat the name', async () => {
+test('OAuth login: each of several providers has separate paths, and an unknown provider name gets a 404 that does not repeat the name', async () => {
   await using site = await LoginSite.open({ names: ['one', 'two'] });
   assert.equal(
     (await site.begin({}, { path: '/oauth/two/login' })).page.searchParams.get('redirect_uri'),

@@ -105,7 +105,7 @@ test('OAuth logout: a logout ends the login, clears the cookies, and redirects t
   assert.equal(await sessions(site), 0);
 });
 
-test('OAuth logout: a link on a page of this origin logs out; a link on another site, or with an unlisted return address, is refused', async () => {
+test('OAuth logout: a link logs the user out only if it is on a page of this origin and has a listed return address', async () => {
   await using made = await open();
   const { site } = made;
   await login(site, {});
@@ -173,7 +173,7 @@ test('OAuth logout: the user is logged out of the application even if the provid
     });
 });
 
-test('OAuth logout: if postLogoutRedirectUris is empty, a logout on a loopback address in development returns to afterLogin; all other logouts have no return address', async () => {
+test('OAuth logout: if postLogoutRedirectUris is empty, only a logout on a loopback address in development sends a return address to the provider', async () => {
   const targets: (string | null)[] = [];
   for (const [env, baseUrl] of [
     ['development', 'http://127.0.0.1:8000'],
@@ -199,7 +199,7 @@ test('OAuth logout: if postLogoutRedirectUris is empty, a logout on a loopback a
   assert.deepEqual(targets, ['http://127.0.0.1:8000/home', null, null]);
 });
 
-test('OAuth logout: a logout token with a session id ends the logins of that session; one with a subject ends all logins of that user', async () => {
+test('OAuth logout: a logout token ends the logins of its session, or without a session id all logins of its subject', async () => {
   await using made = await open();
   const { site } = made;
   await login(site, { sid: 's-1' });
@@ -275,7 +275,7 @@ test('OAuth logout: an invalid logout token gets a 400 and ends no login (Back-C
   await refusedAs(await send(site, logoutToken(site), 'none'), 404, 'invalid_request');
 });
 
-test('OAuth back-channel logout: an id_token is refused as logout token; if backchannelLogout is false, the route does not exist', async () => {
+test('OAuth back-channel logout: an id_token is refused as logout token, and backchannelLogout: false removes the route', async () => {
   await using made = await open();
   const { site } = made;
   await login(site, {});

@@ -27,7 +27,7 @@ test('OAuthPlugin needs at least one provider, and all providers need different 
   }
 });
 
-test('the methods of OAuthPlugin throw until an application has registered it (E_OAUTH_UNREGISTERED)', async () => {
+test('the methods of OAuthPlugin throw until an application has registered the plugin (E_OAUTH_UNREGISTERED)', async () => {
   await assert.rejects(
     async () => new OAuthPlugin({ onUser, provider }).revokeAll('ada'),
     code('E_OAUTH_UNREGISTERED'),

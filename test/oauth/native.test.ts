@@ -75,7 +75,7 @@ test('OAuth native client: a native client gets a code at its own address, and e
   );
 });
 
-test('OAuth native client: with client_redirect_uri, the provider gets the callback address of the server; an address of a native client is refused as redirect_uri', async () => {
+test('OAuth native client: the provider gets the callback address of the server, never the address of the native client', async () => {
   await using site = await open({}, { env: 'production' });
   const { page } = await site.begin(asked());
   assert.equal(page.searchParams.get('redirect_uri'), 'https://app.example/oauth/callback');
@@ -87,7 +87,7 @@ test('OAuth native client: with client_redirect_uri, the provider gets the callb
   );
 });
 
-test('OAuth native client: client_redirect_uri must equal a list entry byte for byte; only the port of a loopback address may differ', async () => {
+test('OAuth native client: client_redirect_uri must equal a list entry byte for byte, except for the port of a loopback address', async () => {
   await using site = await open({ limits: { login: false } });
   for (const uri of [
     ...REDIRECTS,
@@ -128,7 +128,7 @@ test('OAuth native client: client_redirect_uri must equal a list entry byte for 
   );
 });
 
-test('OAuth native client: the constructor refuses an invalid entry of nativeRedirects, and refuses nativeRedirects in cookie mode; svc check reports that the option is used', async () => {
+test('OAuth native client: the constructor refuses nativeRedirects if an entry is invalid or cookie mode is on, and svc check reports this option', async () => {
   for (const bad of [
     'http://app.example/done',
     'http://localhost/done',
@@ -178,7 +178,7 @@ test('OAuth native client: a native login is refused unless it has a valid S256 
     await refusedAs(await site.client.get('/oauth/login', { query: asked(change) }), 400, 'invalid_request');
 });
 
-test('OAuth native client: a code is valid for one minute with its verifier and address; a wrong verifier does not use up the code', async () => {
+test('OAuth native client: a code is valid for one minute with its verifier and address, even after a request with a wrong verifier', async () => {
   await using site = await open({ limits: { callback: false } });
   const code = (await returned(site)).searchParams.get('code')!;
   for (const change of [
@@ -222,7 +222,7 @@ test('OAuth native client: if a code is exchanged several times at once, one exc
   assert.deepEqual(statuses.filter((status) => status === 200).length, 1);
 });
 
-test("OAuth native client: after a failure of the provider the browser is redirected to the client's address, but not if the state belongs to another browser", async () => {
+test("OAuth native client: a failed login redirects to the client's address only in the browser that started the login", async () => {
   await using site = await open({ issuer: 'https://app.example' });
   const cancelled = await returned(site, {}, { error: 'access_denied' });
   assert.deepEqual(Object.fromEntries(cancelled.searchParams), {
@@ -240,7 +240,7 @@ test("OAuth native client: after a failure of the provider the browser is redire
   );
 });
 
-test("OAuth native client: revokeAll() between login and exchange invalidates the code; the login does not change the browser's session", async () => {
+test("OAuth native client: revokeAll() between login and exchange invalidates the code, and the login does not change the browser's session", async () => {
   await using site = await open({}, { hasSession: true });
   const code = (await returned(site)).searchParams.get('code')!;
   assert.equal(site.client.cookies.names().includes('svc_session'), false);
@@ -249,7 +249,7 @@ test("OAuth native client: revokeAll() between login and exchange invalidates th
   await refusedAs(await exchange(site, { code }), 400, 'access_denied');
 });
 
-test('OAuth native client: a single-page application gets its code at its own https address and exchanges it', async () => {
+test('OAuth native client: a single-page application gets its code at its own https address and exchanges the code for tokens', async () => {
   await using site = await open();
   const uri = REDIRECTS[3]!;
   const url = await returned(site, { client_redirect_uri: uri });

@@ -189,7 +189,7 @@ test('OAuthPlugin: svc check reports settings that are not allowed in production
   );
 });
 
-test('OAuthPlugin: without a database, logins are in memory outside production, and a warning is logged; a database registered later is used', async () => {
+test('OAuthPlugin: outside production, logins are kept in memory and a warning is logged only if no database is registered', async () => {
   await using site = await LoginSite.open({ hasDatabase: false });
   await site.login();
   assert.equal(site.audited('logins_in_memory').length, 1);
@@ -291,7 +291,7 @@ for (const handles of [false, true]) {
   });
 }
 
-test('OAuthPlugin limits logins, callbacks, token requests and forged tokens: beyond a limit it answers 429 with Retry-After, and logs one event per minute', async () => {
+test('OAuthPlugin answers 429 with Retry-After to logins, callbacks, token requests and forged tokens beyond their limits', async () => {
   await using site = await LoginSite.open({
     plugin: { limits: { login: 2, callback: 2, token: 2, forged: 2 } },
   });
@@ -322,7 +322,7 @@ test('OAuthPlugin limits logins, callbacks, token requests and forged tokens: be
   await refusedAs(await site.revoke({ token: later.refresh_token }), 429, 'rate_limited');
 });
 
-test('OAuthPlugin by default allows one address 20 callbacks and 600 token requests per minute; false disables a limit', async () => {
+test('OAuthPlugin by default allows one address 20 callbacks and 600 token requests per minute, and false disables a limit', async () => {
   await using site = await LoginSite.open({ plugin: { limits: { login: false } } });
   for (let count = 0; count < 25; count++) await site.begin();
   for (let count = 0; count < 20; count++)
@@ -439,7 +439,7 @@ test('OAuthPlugin: the audit log has an event for each step of a login, with tim
   );
 });
 
-test('OAuthPlugin: the metrics count logins by provider and outcome, and refreshes by outcome; no label contains user input', async () => {
+test('OAuthPlugin: the metrics count logins by provider and outcome, and refreshes by outcome, and no label contains user input', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   await site.refreshed(token);
@@ -463,7 +463,7 @@ test('OAuthPlugin: the metrics count logins by provider and outcome, and refresh
   assert.ok(!metrics.includes('strange'));
 });
 
-test('OAuthPlugin: clean-up runs periodically, deletes ended logins, keeps revoked logins until their absolute end, and stops with the application', async () => {
+test('OAuthPlugin: clean-up runs periodically, even after a failure, and keeps revoked logins until their absolute end', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { refreshAbsoluteTtlSeconds: 5_000, refreshIdleTtlSeconds: 5_000 },

@@ -69,7 +69,7 @@ test("provider tokens: onUser() gets the provider's tokens with their scopes and
   assert.equal(seen[0]!.req.path, '/oauth/callback');
 });
 
-test('provider tokens: providerToken() returns the token of the latest login, and refreshes it shortly before it expires', async () => {
+test('provider tokens: providerToken() returns the token of the latest login, and refreshes this token shortly before it expires', async () => {
   await using site = await open({ env: 'production' });
   await site.client.get('/healthz');
   assert.deepEqual(await token(site), { kind: 'absent' });
@@ -190,7 +190,7 @@ test('provider tokens: stored tokens are encrypted, and cannot be decrypted in t
   assert.deepEqual(await token(site), { kind: 'absent' }, 'a changed record');
 });
 
-test('provider tokens: if tokens cannot be stored, a login fails with 503; providerToken() throws unless storeProviderTokens is set', async () => {
+test('provider tokens: a login fails with 503 if the tokens cannot be stored, and providerToken() throws unless storeProviderTokens is set', async () => {
   await using site = await open({ env: 'production' });
   const { state } = await site.begin();
   await site.app.state.db.execute('ALTER TABLE svc_oauth_provider_token RENAME TO away');

@@ -70,7 +70,7 @@ test('OAuth redirect_uri: unless a redirect_uri equals a list entry byte for byt
     assert.equal((await site.begin({ redirect_uri: uri })).page.searchParams.get('redirect_uri'), uri);
 });
 
-test('OAuth redirect_uri: a repeated or empty parameter is refused, redirect_uri[] is ignored, and without the parameter the only list entry is used', async () => {
+test('OAuth redirect_uri: a repeated or empty redirect_uri is refused, and without redirect_uri the only list entry is used', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   for (const query of [
     `redirect_uri=${CALLBACK}&redirect_uri=${CALLBACK}`,
@@ -135,7 +135,7 @@ test('OAuth redirect_uri: the constructor refuses an entry that has no "//" afte
   });
 });
 
-test('OAuth redirect_uri: if no list is given, only the callback on the loopback interface is allowed; in production no URI is allowed', async () => {
+test('OAuth redirect_uri: without a list, only the callback on the loopback interface is allowed, and in production no URI at all', async () => {
   const options = { callbackPaths: ['/oauth/callback', '/oauth/x/callback'] };
   const list = new RedirectAllowlist([], { env: 'development', ...options });
   assert.equal(list.choose(undefined, '127.0.0.1:8000'), 'http://127.0.0.1:8000/oauth/callback');

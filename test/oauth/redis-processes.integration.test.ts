@@ -120,7 +120,7 @@ test('OAuth with Redis: both processes count logins towards the same limit', asy
   assert.ok(statuses.every((status) => status === 302 || status === 429));
 });
 
-test('OAuth with Redis: while Redis is down, a callback gets a 503; when Redis is back, the login can be finished', async (t) => {
+test('OAuth with Redis: a callback gets a 503 while Redis is down, and can finish the login when Redis is back', async (t) => {
   if (!needsRedis(t)) return;
   const site = await pair(t, 1_000);
   const login = await answered(site);

@@ -22,7 +22,7 @@ test('OAuth: if limits are stored in the database, all processes count towards t
   await one.begin();
 });
 
-test('OAuth applications can share limits in one store; the store "database" is refused if there is no DatabasePlugin', async () => {
+test('OAuth applications can share limits in one store, and the store "database" is refused if there is no DatabasePlugin', async () => {
   const store = new MemoryRateLimitStore({ clock: new ManualClock() });
   const plugin = { limits: { login: 2, store } };
   await using one = await LoginSite.open({ plugin });

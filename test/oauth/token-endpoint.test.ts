@@ -128,7 +128,7 @@ test('/oauth/token: unknown, malformed, forged, expired, revoked and replayed to
   for (const body of bodies) assert.deepEqual(body, { error: 'invalid_grant', error_description: THE_ONE });
 });
 
-test('/oauth/token: a missing, empty, repeated or non-string refresh token gets a 400; a grant_type other than refresh_token gets unsupported_grant_type', async () => {
+test('/oauth/token: a request is refused if its refresh token is missing, empty, repeated or not a string, or if its grant_type is not refresh_token', async () => {
   await using site = await LoginSite.open();
   const post = (form: Record<string, string | readonly string[]>): Promise<Response> =>
     site.client.post('/oauth/token', { form });
@@ -228,7 +228,7 @@ test('/oauth/token: a body is refused if it is neither a form nor JSON, or is la
   await site.refreshed(token);
 });
 
-test('/oauth/token: a replayed token causes one event and ends its login; other logins of the user stay alive', async () => {
+test('/oauth/token: a replayed token ends its own login, but no other login of the user', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const [stolen, other] = [await site.login(), await site.login(site.browser())];
   const newest = await site.refreshed(stolen.refresh_token);
@@ -258,7 +258,7 @@ test('/oauth/token: simultaneous refreshes with one token all get the same new t
   await site.refreshed(token);
 });
 
-test('/oauth/token: with concurrency "strict" one of several simultaneous refreshes gets a token, the others are refused, and the login stays alive', async () => {
+test('/oauth/token: with concurrency "strict", exactly one of several simultaneous refreshes gets a token, and the login stays alive', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { concurrency: 'strict', limits: { token: false } },
@@ -272,7 +272,7 @@ test('/oauth/token: with concurrency "strict" one of several simultaneous refres
   await site.refreshed(((await winners[0]!.json()) as Tokens).refresh_token);
 });
 
-test('/oauth/token: a refresh whose response was lost can be repeated within the grace period; after that period it ends the login', async () => {
+test('/oauth/token: a repeated refresh gets the lost response within the grace period, but ends the login after this period', async () => {
   await using site = await LoginSite.open({ plugin: { refreshGraceSeconds: 10 } });
   const { refresh_token: lost } = await site.login();
   const answer = await site.refreshed(lost);
@@ -285,7 +285,7 @@ test('/oauth/token: a refresh whose response was lost can be repeated within the
   await refusedAs(await site.refresh(answer.refresh_token), 400, 'invalid_grant');
 });
 
-test('/oauth/token: the parameter scope narrows one access token; it never adds a scope, and does not affect later tokens', async () => {
+test('/oauth/token: the parameter scope can only narrow the scopes, and only those of one access token', async () => {
   await using site = await LoginSite.open({ plugin: { scopes: ['read', 'write'] } });
   const first = await site.login();
   await refusedAs(await site.refresh(first.refresh_token, { scope: 'read admin' }), 400, 'invalid_scope');
@@ -348,7 +348,7 @@ test('/oauth/token: each access token has a unique id, the scopes of the login, 
   assert.equal(ids.size, 20);
 });
 
-test('/oauth/token: onRefresh() is called for each refresh; false ends the login, and returned scopes and claims apply to this token', async () => {
+test('/oauth/token: onRefresh() is called for each refresh, and can end the login or set scopes and claims of the new token', async () => {
   let verdict: unknown;
   const seen: unknown[] = [];
   await using site = await LoginSite.open({
@@ -405,7 +405,7 @@ test('/oauth/token: onRefresh() is called for each refresh; false ends the login
   );
 });
 
-test('/oauth/token: if a hook throws an HTTPException, the refresh is refused, the response does not contain the message of the exception, and the login stays alive', async () => {
+test('/oauth/token: if a hook throws an HTTPException, the refresh is refused without the message of the exception, and the login stays alive', async () => {
   let status = 503;
   await using site = await LoginSite.open({
     plugin: {
@@ -424,7 +424,7 @@ test('/oauth/token: if a hook throws an HTTPException, the refresh is refused, t
   await site.refreshed(token);
 });
 
-test('/oauth/token: the scope is checked last: a stale or revoked token gets invalid_grant even if the scope is invalid, too', async () => {
+test('/oauth/token: a stale or revoked token gets invalid_grant even if the scope is invalid, too', async () => {
   await using site = await LoginSite.open({ plugin: { scopes: ['read'] } });
   const { refresh_token: oldest } = await site.login();
   const second = await site.refreshed(oldest);
@@ -495,7 +495,7 @@ test('/oauth/token: revoking a refresh token that was already rotated ends its l
   await refusedAs(await site.refresh(current), 400, 'invalid_grant');
 });
 
-test('/oauth/token: a revocation without a token gets a 400; token_type_hint is ignored; the token may also be in the parameter refresh_token', async () => {
+test('/oauth/token: a revocation accepts the token in the parameter token or refresh_token, and without a token gets a 400', async () => {
   await using site = await LoginSite.open();
   for (const form of [{}, { token: '' }, { token_type_hint: 'refresh_token' }])
     await refusedAs(await site.revoke(form as Record<string, string>), 400, 'invalid_request');
@@ -604,7 +604,7 @@ test('/oauth/token: without enforceValidAfter, access tokens stay valid after re
   assert.equal((await site.client.get('/me', { headers: { authorization: `Bearer ${token}` } })).status, 200);
 });
 
-test('ValidAfterGate keeps a revocation although an older look-up finishes later, and looks up each subject at most once in five seconds', async () => {
+test('ValidAfterGate keeps a revocation even if an older look-up finishes later, and looks up each subject at most once in five seconds', async () => {
   let release: (() => void) | undefined;
   const asked: string[] = [];
   const store = new (class extends MemoryTokenStore {
@@ -638,7 +638,7 @@ test('ValidAfterGate keeps a revocation although an older look-up finishes later
   assert.equal(asked.length, 3);
 });
 
-test('ValidAfterGate compares times in microseconds; without iat_us, it refuses a token whose iat is the second of the revocation', async () => {
+test('ValidAfterGate compares times in microseconds, but refuses a token without iat_us whose iat is the second of the revocation', async () => {
   const clock = new ManualClock();
   const store = new MemoryTokenStore();
   const now = clock.nowMicros();

@@ -78,7 +78,7 @@ test('createLogger() logs events of level "info" and above by default, and refus
   assert.throws(() => createLogger({ nmae: 'x' } as object), code('E_OPTION_UNKNOWN'));
 });
 
-test("the logger of Logger.child() has its own name and the fields of both loggers; if both have a field, the child's is used", () => {
+test('the logger of Logger.child() has its own name, and adds its fields to those of its parent or replaces them', () => {
   const { lines, log } = collect({ name: 'app', fields: { pid: 1 } });
   const child = log.child('svc_oauth', { request_id: 'a', n: 1 });
   child.info('login', { n: 2 });
@@ -387,7 +387,7 @@ test('createLogger() masks secrets within longer texts', () => {
   assert.doesNotMatch(JSON.stringify(logged(new Error(`bad ${jwt}`))), /eyJ/);
 });
 
-test('createLogger() masks a secret even if the text is truncated inside of it', () => {
+test('createLogger() masks a secret even if the text is truncated inside the secret', () => {
   const text = `${'x'.repeat(4_080)} postgres://ada:${'hunter2'.repeat(20)}@db`;
   assert.doesNotMatch(String(logged(text)), /hunter2/);
 });
@@ -468,7 +468,7 @@ test('no logged text can start a new line or move the cursor, in JSON or in the 
 
 // ── human form ──
 
-test('in the human-readable form an event is one line, and the stack of its error is indented below', () => {
+test('in the human-readable form an event is one line, and the stack of its error is indented below this line', () => {
   const { lines, log } = collect({ format: 'human' });
   log.child('db').warn('slow query', { ms: 5.5, sql: 'select 1', path: '/a/b', ok: true, list: [1, 'b'] });
   log.error(

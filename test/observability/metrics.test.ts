@@ -187,7 +187,7 @@ test('a label value is truncated to 256 characters', () => {
   assert.deepEqual(metrics.snapshot()[0]!.series, [[['x'.repeat(256)], [2]]]);
 });
 
-test('slot(...labels) of a metric returns an object that counts in the series of these labels, even after many other series were added', () => {
+test('slot(...labels) of a metric returns an object that counts for these labels, even after many other label sets were added', () => {
   const { metrics } = setUp();
   const [counter, histogram] = [
     metrics.counter('svc_a', '', ['l']),
@@ -224,7 +224,7 @@ test('if the function that reads a gauge throws, the gauge is omitted, and the e
   assert.deepEqual(under.events, ['metric_value_refused svc_a', 'metric_value_refused svc_b']);
 });
 
-test('mergeMetrics() adds up counters and histograms, and merges each gauge by the rule that it declares', () => {
+test('mergeMetrics() adds up counters and histograms, and merges each gauge by the rule that this gauge declares', () => {
   const workers = [1, 2].map((worker) => {
     const { metrics } = setUp();
     metrics.counter('svc_c', 'C', ['l']).add(worker, 'both');

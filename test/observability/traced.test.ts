@@ -38,7 +38,7 @@ test('traced() publishes the events start and end around the work, and returns t
   assert.deepEqual(seen, ['start', 'work', 'end']);
 });
 
-test('traced() publishes the error of the work, and throws it', (t) => {
+test('traced() publishes the error of the work, and throws this error', (t) => {
   const { channel, seen } = watched(t);
   assert.throws(
     () =>
@@ -50,7 +50,7 @@ test('traced() publishes the error of the work, and throws it', (t) => {
   assert.deepEqual(seen, ['start', 'error (no)', 'end (no)']);
 });
 
-test('if the work returns a promise, traced() publishes when it settles, and returns its value or error', async (t) => {
+test('if the work returns a promise, traced() also publishes when the promise settles, and returns the value or error of the promise', async (t) => {
   const { channel, seen } = watched(t);
   assert.equal(await traced(channel, {}, async () => 5), 5);
   await assert.rejects(
@@ -77,7 +77,7 @@ test('traced() treats an object that has only then() as a promise', async (t) =>
   assert.deepEqual(seen, ['start', 'end', 'asyncStart', 'asyncEnd']);
 });
 
-test('an AsyncLocalStorage bound to the start channel of traced() has its value during the work, also after an await, but not outside the work', async (t) => {
+test('an AsyncLocalStorage bound to the start channel of traced() has its value only during the work, also after an await', async (t) => {
   const { channel } = watched(t);
   const store = new AsyncLocalStorage<string>();
   channel.start.bindStore(store, (event) => (event as { name: string }).name);

@@ -57,7 +57,7 @@ test('/readyz answers 200 and lists every readiness probe as up', async () => {
   }
 });
 
-test('while a readiness probe fails, /readyz answers 503, and the reason is written only to the log', async () => {
+test('while a readiness probe fails, /readyz answers 503 and shows no reason, which is only logged', async () => {
   const { app, lines } = application(
     {},
     {

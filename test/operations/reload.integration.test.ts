@@ -97,7 +97,7 @@ test('if SVC_ENV is set, svc run --reload does not change this variable', async 
   assert.equal((await ask(url)).body, 'one 1 test ');
 });
 
-test('while the application cannot start, svc run --reload answers with the reason; after the mistake is corrected, it serves again', async (t) => {
+test('svc run --reload answers with the reason why the application cannot start, until the mistake is corrected', async (t) => {
   const { server, url, cwd } = await serve(t, { ...FILES, 'app.ts': 'throw new Error("<no & way>");' });
   const page = await ask(url);
   assert.deepEqual([page.status, page.type], [503, 'text/html; charset=utf-8']);
@@ -114,7 +114,7 @@ test('while the application cannot start, svc run --reload answers with the reas
   assert.equal((await ask(url)).body, 'back 1 development ');
 });
 
-test('if the application ends by itself, svc run --reload reports this, and starts the application again at the next save', async (t) => {
+test('svc run --reload reports that the application has ended by itself, and starts it again at the next save', async (t) => {
   const { server, url, cwd } = await serve(t, {
     'app.ts': `import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/', () => process.exit(7));`,
   });

@@ -481,7 +481,7 @@ class FakeChild implements Child {
   }
 }
 
-test('after each death of a worker, the class Workers waits longer before the next start; a time without deaths resets the delay', async () => {
+test('the class Workers waits longer after each death of a worker, until a time without deaths resets the delay', async () => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const children: FakeChild[] = [];
@@ -553,7 +553,7 @@ test('if the replacement of a worker does not serve, the class Workers keeps the
   assert.ok(events.some(({ event }) => event === 'worker_killed'));
 });
 
-test('if the replacement of a worker never serves, the class Workers ends it, keeps the old worker, and begins the next requested renewal', async () => {
+test('if the replacement of a worker never serves, the class Workers ends the replacement, keeps the old worker, and begins the next requested renewal', async () => {
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const children: FakeChild[] = [];
@@ -627,7 +627,7 @@ test('if Workers.stop() is called during a renewal, the renewal is not reported 
   );
 });
 
-test('if a worker exits before it takes a connection, SocketHandoff sends the connection to another worker, and after a time limit answers 503', async (t) => {
+test('if a worker exits before it takes a connection, SocketHandoff sends the connection to another worker, or answers 503 after a time limit', async (t) => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const handoff = new SocketHandoff({
@@ -658,7 +658,7 @@ test('if a worker exits before it takes a connection, SocketHandoff sends the co
   await handoff.farewell();
 });
 
-test('after SocketHandoff is closed, it answers waiting connections as soon as no worker is left', async (t) => {
+test('after close(), SocketHandoff answers waiting connections as soon as no worker is left', async (t) => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const handoff = new SocketHandoff({

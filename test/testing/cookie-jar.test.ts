@@ -157,7 +157,7 @@ test('CookieJar.set() adds a cookie for all names of the local machine, or for o
   assert.equal(kept.headerFor(new URL('http://www.example.com/')), '');
 });
 
-test('CookieJar.delete() deletes every cookie of a name; CookieJar.clear() deletes all cookies', () => {
+test('CookieJar.delete() deletes every cookie with the given name, and CookieJar.clear() deletes all cookies', () => {
   const kept = jar(['a=1; Path=/', 'a=2; Path=/deep', 'b=3']);
   kept.delete('a');
   kept.delete('nothing');

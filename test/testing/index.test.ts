@@ -207,7 +207,7 @@ for (const listen of [false, true]) {
   });
 }
 
-test('TestClient starts the application once, at the first request, and shuts it down when the client is closed', async () => {
+test('TestClient starts the application at the first request, and shuts the application down when the client is closed', async () => {
   const events: string[] = [];
   const app = quiet();
   app.onStartup(() => {
@@ -337,7 +337,7 @@ test('TestClient refuses unknown options with the most similar name, and values 
   refused({ clock: null }, 'E_OPTION_RANGE');
 });
 
-test('TestClient.baseUrl is http://localhost, or the option "baseUrl"; with listen: true it is the address of the application', async () => {
+test('TestClient.baseUrl is http://localhost, the value of the option "baseUrl", or with listen: true the address of the application', async () => {
   await using memory = new TestClient(mirror());
   assert.equal(memory.baseUrl, 'http://localhost');
   await using named = new TestClient(mirror(), { baseUrl: 'https://shop.example' });

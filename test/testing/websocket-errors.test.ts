@@ -79,7 +79,7 @@ for (const listen of [false, true])
       await client.close();
     });
 
-    test('if no call on the socket has thrown the error of a WebSocket handler, TestClient.close() rejects with it', async (t) => {
+    test('TestClient.close() rejects with the error of a WebSocket handler that no call on the socket has thrown', async (t) => {
       const app = failing();
       const failed = Promise.withResolvers<void>();
       app.websocket('/unasked').onMessage(() => {
@@ -110,7 +110,7 @@ for (const listen of [false, true])
       await client.close();
     });
 
-    test('the socket that TestClient opens reports close code 1008 for an HTTP exception with a status below 500, and 1011 for one with a status of 500 or above', async (t) => {
+    test('a socket of TestClient reports the close code 1008 for an HTTP exception with a status below 500, and 1011 for all others', async (t) => {
       const client = raising(t);
       assert.equal((await (await client.websocket('/forbidden')).closed).code, 1008);
       assert.equal((await (await client.websocket('/declared')).closed).code, 1011);

@@ -27,7 +27,7 @@ test('svc check warns of an environment variable whose name differs from a name 
   ]);
 });
 
-test('svc check warns if the code reads an environment variable without a test or a default, and no .env file sets the variable (SVC401)', (t) => {
+test('svc check warns of an environment variable that is read without a test or a default and is not set in a .env file (SVC401)', (t) => {
   const files = {
     'app.ts': [
       "export const a = process.env['TEST_BASE']!;",

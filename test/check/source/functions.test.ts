@@ -22,7 +22,7 @@ for (const [source, expected] of [
     assert.equal(withoutText(source), expected));
 }
 
-test('withoutText() terminates for any source text, and removes the content of every string', () => {
+test('withoutText() ends for any source text, and removes the content of every string literal', () => {
   const pieces = [
     '"',
     "'",

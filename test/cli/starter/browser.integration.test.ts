@@ -158,7 +158,7 @@ test('a programmer reads the API of a new project at /docs, and writes a note th
   assert.deepEqual(page.complaints, [], 'no policy was in the way');
 });
 
-test('an open page of a new project shows notes from other browsers and keeps its draft; when the person logs out elsewhere, the page shows the login', async (t) => {
+test('an open page of a new project shows new notes and a logout from other browsers without losing the draft of a note', async (t) => {
   if (!needsChromium(t)) return;
   const here = await visitor(url);
   await here.click('a.button', `${url}/_dev/dev`);

@@ -55,7 +55,7 @@ test('the starter writes package.json last, so that its presence shows that the 
   assert.equal(starterFiles(DEPS).at(-1)?.path, 'package.json');
 });
 
-test('README.md of the starter names TypeScript and @types/node with the versions in package.json of this repository; a new project depends on neither', () => {
+test('README.md of the starter names TypeScript and @types/node with the versions in package.json of this repository', () => {
   const { devDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
     devDependencies: Record<string, string>;
   };
@@ -138,7 +138,7 @@ test('every file and script that README.md of the starter names exists', () => {
   for (const name of Object.keys(scripts)) assert.match(readme, new RegExp(`\`npm (?:run )?${name}\``), name);
 });
 
-test('the starter has at most 10 source files; not counting its tests, they have at most 600 lines', () => {
+test('the starter has at most 10 source files, which have at most 600 lines in total without the tests', () => {
   const files = starterFiles(DEPS).filter(({ path }) => /^(?:src|public|migrations|test)\//.test(path));
   const lines = files
     .filter(({ path }) => !path.startsWith('test/'))
@@ -147,7 +147,7 @@ test('the starter has at most 10 source files; not counting its tests, they have
   assert.ok(lines.length <= 600, `${lines.length} lines`);
 });
 
-test('template files are stored without their leading dot if npm would omit or read them', () => {
+test('template files that npm would omit or read are stored without the leading dot of their names', () => {
   const paths = starterFiles(DEPS).map(({ path }) => path);
   for (const path of ['.env', '.gitignore', '.dockerignore', '.github/workflows/ci.yml'])
     assert.ok(paths.includes(path), path);
@@ -158,7 +158,7 @@ test('template files are stored without their leading dot if npm would omit or r
   );
 });
 
-test('the container image of the starter runs as a user other than root, has a health check, applies migrations, and receives SIGTERM', () => {
+test('the container image of the starter runs as a user other than root, has a health check, applies migrations, and forwards SIGTERM to the server', () => {
   const lines = textOf('Dockerfile').split('\n');
   assert.ok(lines.lastIndexOf('USER node') > lines.findLastIndex((line) => line.startsWith('RUN ')));
   assert.equal(
@@ -179,7 +179,7 @@ test('the container image of the starter runs as a user other than root, has a h
   assert.match(lines[0]!, /-t shop /); // tags have no scope
 });
 
-test('the container image of the starter keeps data in a volume that the user of the container owns; neither the image nor git contains the data', () => {
+test('the container image of the starter keeps data in a volume that the user of the container owns', () => {
   const lines = textOf('Dockerfile').split('\n');
   const [owned, volume, user] = ['RUN mkdir /data && chown node:node /data', 'VOLUME /data', 'USER node'].map(
     (line) => lines.indexOf(line),

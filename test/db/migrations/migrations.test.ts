@@ -175,7 +175,7 @@ test('Migrator.down() undoes the latest migrations from files, newest first, and
   for (const steps of [0, 1.5]) await assert.rejects(migrator.down({ steps }), { code: 'E_OPTION_RANGE' });
 });
 
-test('when the file of an applied migration has changed, Migrator.up() throws an error that names the file, and status() reports the migration as changed', async (t) => {
+test('when the file of an applied migration has changed, Migrator.up() refuses to run, and status() reports the migration as changed', async (t) => {
   const { directory, migrator } = await open(t);
   await migrator.up({ to: '0002' });
   write(directory, { '0001_create_notes.up.sql': `${NOTES['0001_create_notes.up.sql']}-- harmless\n` });
@@ -258,7 +258,7 @@ test("when a statement of a plugin's migration fails, the error of Migrator.up()
   });
 });
 
-test('Migrator.up() suggests the directive "no-transaction" for a statement that cannot run in a transaction; with this directive, the statement runs', async (t) => {
+test('Migrator.up() suggests the directive "no-transaction" for a statement that cannot run in a transaction but runs with this directive', async (t) => {
   const { directory, migrator, db } = await open(t, { '0001_a.up.sql': 'vacuum;' });
   await assert.rejects(migrator.up(), {
     code: 'E_MIGRATION_FAILED',
@@ -275,7 +275,7 @@ test('Migrator.up() suggests the directive "no-transaction" for a statement that
   assert.deepEqual([await tables(db), await states(migrator)], [['svc_migrations'], ['0001 pending']]);
 });
 
-test('when a migration without a transaction fails after its first statement, Migrator reports it as unfinished', async (t) => {
+test('when a migration without a transaction fails after its first statement, Migrator reports this migration as unfinished', async (t) => {
   const { directory, db, migrator } = await open(t, {
     '0001_a.up.sql': '-- svc: no-transaction\ninsert into missing values (1);\ncreate table a (id);',
     '0001_a.down.sql': '-- svc: no-transaction\ndrop table missing;\nselect 1;',
@@ -323,7 +323,7 @@ test('Migrator waits while another process runs a migration without a transactio
   assert.deepEqual(ids(await waiting), ['0002']);
 });
 
-test('Migrator waits for a migration of another process even if it began after Migrator had first looked for running migrations', async (t) => {
+test('Migrator waits for a migration of another process, even if this migration begins after the first look for running migrations', async (t) => {
   const { db, path, migrator } = await open(t, {
     '0001_a.up.sql': '-- svc: no-transaction\nselect 1;',
     '0002_b.up.sql': 'create table b (id);',
@@ -399,7 +399,7 @@ test('when the commit of a migration is refused, the error of Migrator.up() name
   assert.deepEqual(await states(migrator), ['0001 pending']);
 });
 
-test('Migrator switches foreign keys on again after a migration without a transaction has switched them off', async (t) => {
+test('Migrator switches the check of foreign keys on again after a migration without a transaction has switched the check off', async (t) => {
   const { db, migrator } = await open(t, {
     '0001_a.up.sql':
       '-- svc: no-transaction\npragma foreign_keys = off;\ncreate table owners (id integer primary key);\ncreate table notes (owner integer references owners (id));',
@@ -482,7 +482,7 @@ test('when six processes migrate one SQLite file at the same time, each migratio
   assert.equal(await db.scalar('select count(*) from log'), 11);
 });
 
-test('when a migration without a transaction ends, its row in svc_migrations is updated and not deleted, so other processes always see it', async (t) => {
+test('when a migration without a transaction ends, its row in svc_migrations is updated, so other processes see this row at any time', async (t) => {
   const { db, migrator } = await open(t, {
     '0001_a.up.sql': 'create table a (id);',
     '0002_b.up.sql': '-- svc: no-transaction\ncreate table b (id);',

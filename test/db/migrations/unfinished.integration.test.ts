@@ -158,7 +158,7 @@ for (const engine of SERVERS) {
   });
 }
 
-test('PostgreSQL: when a migration in a transaction fails, the database keeps no change of it, and the error says so', async (t) => {
+test('PostgreSQL: when a migration in a transaction fails, the database keeps no change of this migration, and the error says so', async (t) => {
   const opened = await open(t, SERVERS[0]!, 'select 1');
   if (opened === undefined) return;
   const { directory, migrator } = opened;

@@ -226,7 +226,7 @@ for (const [name, engine] of [
   ['MariaDB', 'mariadb'],
   ['MySQL', 'mysql'],
 ] as const) {
-  test(`${name}: accounts of many kinds (authentication method, password, TLS) can log in, or are refused with a reason that does not contain the password`, async (t) => {
+  test(`${name}: accounts with different authentication methods can log in, or are refused with a reason that does not contain the password`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const place = await placeOf(engine);
     await using admin = await openDatabase(place.url, { pool: { max: 1 } });
@@ -251,7 +251,7 @@ for (const [name, engine] of [
     }
   });
 
-  test(`${name}: when the server allows an account only two connections, the pool opens two, and all other callers wait for one of them`, async (t) => {
+  test(`${name}: when the server allows an account only two connections, the pool opens two, and all other callers wait for a free one`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const place = await placeOf(engine);
     await using admin = await openDatabase(place.url, { pool: { max: 1 } });
@@ -275,7 +275,7 @@ for (const [name, engine] of [
   });
 }
 
-test("MySQL: without TLS, the client encrypts the password with the configured RSA key; from a server on this machine, it also accepts the server's key", async (t) => {
+test('MySQL: without TLS, the client encrypts the password with the configured RSA key, or with the key of a server on this machine', async (t) => {
   if (!needsEngine(t, 'mysql')) return;
   const place = await placeOf('mysql');
   await using admin = await openDatabase(place.url, { pool: { max: 1 } });

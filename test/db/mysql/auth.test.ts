@@ -34,14 +34,14 @@ test('cachingSha2Password() returns the results of the published test vectors of
   assert.equal(cachingSha2Password('', nonce).length, 0);
 });
 
-test('nativePassword() returns the result of its published test vector, and nativeHash() returns the result of the SQL function PASSWORD()', () => {
+test('nativePassword() returns the published test value, and nativeHash() returns the hash that the SQL function PASSWORD() returns', () => {
   const nonce = Buffer.from('4e523348503a714959615f393d64623f53647b60', 'hex');
   assert.equal(hex(nativePassword('G!ider27', nonce)), '09cff8855e9e705340ff2270d8fb9fadba906b70');
   assert.equal(nativePassword('', nonce).length, 0);
   assert.equal(hex(nativeHash('secret')).toUpperCase(), '14E65567ABDB5135D0CFD9A70B3032C179A49EE7');
 });
 
-test('parsecAnswer() signs the nonces of server and client with a key derived from the password; readParsecSalt() refuses too many rounds', async () => {
+test('parsecAnswer() signs the nonces of server and client with a key derived from the password, and readParsecSalt() refuses too many rounds', async () => {
   const salt = Buffer.from('a salt of 18 bytes');
   const [server, ours] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)];
   const { answer, publicKey } = await parsecAnswer(

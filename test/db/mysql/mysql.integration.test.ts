@@ -73,7 +73,7 @@ test('MariaDB: a statement with RETURNING returns the written rows, whether it w
   assert.equal(await db.scalar('select count(*) from item'), 7);
 });
 
-test('MySQL: RETURNING is a syntax error; "lastInsertId" is the key of the inserted row', async (t) => {
+test('MySQL: RETURNING is a syntax error, but "lastInsertId" contains the key of the inserted row', async (t) => {
   const db = await mysqlDatabase(t, 'mysql');
   if (db === undefined) return;
   await db.script('create table item (id bigint primary key auto_increment, label varchar(20) not null)');
@@ -91,7 +91,7 @@ test('MySQL: RETURNING is a syntax error; "lastInsertId" is the key of the inser
   });
 });
 
-test('MariaDB: sequences return exact numbers, even above 2^53; different spellings of one UUID or INET6 value are equal', async (t) => {
+test('MariaDB: sequences return exact numbers even above 2^53, and different spellings of one UUID or INET6 value are equal', async (t) => {
   const db = await mysqlDatabase(t, 'mariadb');
   if (db === undefined) return;
   await db.script(

@@ -217,7 +217,7 @@ for (const [plugin, hash, logIn] of [
   }
 }
 
-test('MariaDB client: a login that ends with caching_sha2_password refuses a self-signed certificate, because this method gives no proof by the server', async (t) => {
+test('MariaDB client: in a login by caching_sha2_password, a self-signed certificate is refused, because this method proves nothing about the server', async (t) => {
   const { url } = await serving(t, async ({ say, next }) => {
     say(Buffer.of(0xfe), 'caching_sha2_password\0', `${NONCE}\0`);
     await next();

@@ -136,7 +136,7 @@ test('parseMySqlUrl() refuses unknown and invalid parameters', () => {
     );
 });
 
-test('openDatabase() of a MySQL or MariaDB address refuses options and parameters of other engines', async () => {
+test('openDatabase() with a MySQL or MariaDB address refuses options and parameters of other engines', async () => {
   for (const options of [{ readers: 1 }, { busyTimeoutMs: 1 }, { synchronous: 'normal' }] as const)
     await assert.rejects(openDatabase('mysql://app@localhost/app', options), fault('E_DB_OPTION'));
   await assert.rejects(

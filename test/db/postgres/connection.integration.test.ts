@@ -102,7 +102,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a row with a column named "__proto__" is a plain object; if two columns have the same name, the row has the value of the last column',
+  'PostgreSQL connection: a row is a plain object even with a column named "__proto__", and has the value of the last of two columns with one name',
   async (t) => {
     const connection = await connected(t);
     const row = (await connection.fetchOne(
@@ -310,7 +310,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a function that raises the error "not supported" is run only once, and cached statements stay prepared',
+  'PostgreSQL connection: a function that raises the error "not supported" is run only once, and prepared statements stay prepared',
   async (t) => {
     const connection = await connected(t);
     await connection.execute('create temporary sequence runs', [], undefined);
@@ -478,7 +478,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: the statement COPY FROM STDIN is refused, and COPY TO STDOUT returns no rows',
+  'PostgreSQL connection: the statement COPY FROM STDIN is refused, and the statement COPY TO STDOUT returns no rows',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection);
@@ -863,7 +863,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: during a stream inside a transaction, other statements can run; the stream ends with the transaction',
+  'PostgreSQL connection: other statements of a transaction can run during its stream, and the stream ends with the transaction',
   async (t) => {
     const connection = await connected(t);
     await connection.begin(WRITING, undefined);
@@ -1223,7 +1223,7 @@ for (const [name, ways] of [
 
 const TLS_URL = process.env['PG_TLS_URL'];
 test(
-  'PostgreSQL: each "sslmode" verifies the same parts of the certificate as the mode of that name in libpq',
+  'PostgreSQL: each "sslmode" verifies the same parts of the certificate as libpq does for this value of "sslmode"',
   { skip: TLS_URL === undefined && 'needs a server with TLS: set PG_TLS_URL' },
   async (t) => {
     const other = process.env['OTHER_CA_FILE'];

@@ -132,7 +132,7 @@ for (const [what, answer] of [
   });
 }
 
-test('PostgreSQL client: when a server sends bytes before TLS begins, it is refused, even if these bytes arrive in a separate packet', async (t) => {
+test('PostgreSQL client: a server that sends bytes before TLS begins is refused, even if these bytes arrive in a separate packet', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
     socket.write('S');
@@ -358,7 +358,7 @@ for (const [what, bytes] of [
   });
 }
 
-test('PostgreSQL client: when a web server answers, the login fails with E_DB_CONNECT, whose message says that the server is a web server', async (t) => {
+test('PostgreSQL client: when a web server answers, the login fails, and the error says that the server is a web server', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
     socket.write('HTTP/1.1 400 Bad Request\r\n\r\n');
@@ -440,7 +440,7 @@ for (const [what, version, unknown] of [
   });
 }
 
-test('PostgreSQL client: a server that closes the connection silently and a server that gives a reason cause different errors', async (t) => {
+test('PostgreSQL client: a server that closes the connection without a message causes another error than a server that sends a reason', async (t) => {
   const closing = await serving(t, async (socket, next) => {
     await next();
     socket.end();
@@ -723,7 +723,7 @@ for (const [what, bytes] of [
   });
 }
 
-test('PostgreSQL client: a connection ends when the server changes its encoding from UTF-8, because data for COPY is escaped as UTF-8', async (t) => {
+test('PostgreSQL client: a connection ends when the server changes its encoding from UTF-8 to another one', async (t) => {
   const connection = await welcomed(t, async (socket, next) => {
     await next();
     socket.write(Buffer.concat([write.parameterStatus('client_encoding', 'utf-8'), PONG]));
@@ -753,7 +753,7 @@ test('PostgreSQL client: a reply is parsed correctly wherever its bytes are spli
   }
 });
 
-test('PostgreSQL client: a reply with random changes either ends the connection or gives a result, and has no other effect', async (t) => {
+test('PostgreSQL client: a reply with random changes either ends the connection or gives a result, and never causes another error', async (t) => {
   const random = seeded(77);
   for (let run = 0; run < 150; run++) {
     const bytes = Buffer.from(ANSWER);
@@ -878,7 +878,7 @@ test('PostgreSQL client: when a notification listener throws, the exception is l
   assert.equal(events.length, 1);
 });
 
-test('PostgreSQL client: a server is accepted when it proves that it knows the password', async (t) => {
+test('PostgreSQL client: a SCRAM login succeeds when the server proves that it knows the password', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
     socket.write(write.authenticationSasl('SCRAM-SHA-256'));

@@ -60,7 +60,7 @@ function bench() {
   };
 }
 
-test('PostgresListener sends one LISTEN for each channel, calls all listeners of the channel, and closes its connection after the last listener has gone', async () => {
+test('PostgresListener sends one LISTEN for each channel, and closes its connection after the last listener was removed', async () => {
   const { listener, sessions, clock } = bench();
   const received: string[] = [];
   const first = await listener.listen(
@@ -161,7 +161,7 @@ test('while the server is down, PostgresListener.listen() rejects, and removing 
   assert.equal(clock.pending, 0);
 });
 
-test('when its connection ends right after a reply, PostgresListener.listen() rejects; listeners that exist get a new connection', async () => {
+test('when its connection ends right after a reply, PostgresListener.listen() rejects, and PostgresListener opens a new connection for earlier listeners', async () => {
   const { listener, sessions, clock, state } = bench();
   let dying = 0;
   state.isDying = () => dying-- > 0;

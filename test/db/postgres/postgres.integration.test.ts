@@ -357,7 +357,7 @@ test('when several processes start together, each PostgreSQL migration is applie
   assert.equal(await db!.scalar("select 1 where to_regclass('note') is not null"), undefined);
 });
 
-test('a PostgreSQL migration that changes search_path, as scripts of pg_dump do, is recorded, and does not change search_path of other sessions', async (t) => {
+test('a PostgreSQL migration that changes search_path, as scripts of pg_dump do, does not change search_path of other sessions', async (t) => {
   const db = await postgresDatabase(t, { pool: { max: 1 } });
   if (db === undefined) return;
   const path = await db.scalar('show search_path');

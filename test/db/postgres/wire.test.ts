@@ -285,7 +285,7 @@ test('MessageReader reports no further message after stop(), even if the current
   assert.equal(count, 1);
 });
 
-test('a message with random changes is decoded or throws ProtocolViolation, and has no other effect', () => {
+test('decoding a message with random changes gives a value or throws ProtocolViolation, and never throws another error', () => {
   const random = seeded(47);
   for (let run = 0; run < 20_000; run++) {
     const [what, bytes, reader] = MESSAGES[run % MESSAGES.length]!;
@@ -301,7 +301,7 @@ test('a message with random changes is decoded or throws ProtocolViolation, and 
   }
 });
 
-test('for random bytes, MessageReader returns messages or throws ProtocolViolation, and has no other effect', () => {
+test('for random bytes, MessageReader returns messages or throws ProtocolViolation, and never throws another error', () => {
   const random = seeded(48);
   for (let run = 0; run < 2_000; run++) {
     const chunks = Array.from({ length: 1 + random(6) }, () =>

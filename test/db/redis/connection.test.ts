@@ -235,7 +235,7 @@ test('Redis connection: when a reply is overdue and no data has arrived for five
   assert.equal(await redis.command(['ECHO', 'b']), 'b');
 });
 
-test('Redis connection: a reply with random changes either ends the connection or gives a value, and has no other effect', async (t) => {
+test('Redis connection: a reply with random changes either ends the connection or gives a value, and never causes another error', async (t) => {
   const random = seeded(8);
   const all = Buffer.from('*3\r\n$1\r\na\r\n:1\r\n%1\r\n+k\r\n#t\r\n');
   for (let run = 0; run < 100; run++) {
@@ -339,7 +339,7 @@ for (const [what, answer] of [
   });
 }
 
-test('Redis connection: the client does not use a replica; when its primary has become a replica, the client leaves this server at the first error', async (t) => {
+test('Redis connection: the client refuses a replica, and leaves a server that has become a replica at the first error', async (t) => {
   const replica = await serving(t, ([name]) =>
     name === 'HELLO' ? HELLO.replace('master', 'replica') : '+OK\r\n',
   );
@@ -430,7 +430,7 @@ test('Redis connection: errors are classified by their first word, and their mes
   );
 });
 
-test('Redis connection: a script is sent by its digest; if the server does not know the digest, the text of the script is sent', async (t) => {
+test('Redis connection: a script is sent by its digest, or as text if the server does not know the digest', async (t) => {
   const script = new RedisScript('return 1');
   assert.equal(script.sha1, 'e0e1f9fabfc9d4800c877a703b823ac0578ff8db');
   let isKnown = false;
@@ -453,7 +453,7 @@ test('Redis connection: a script is sent by its digest; if the server does not k
   );
 });
 
-test('Redis connection: commands that would affect other callers, and invalid arguments, are refused before they are sent', async (t) => {
+test('Redis connection: invalid arguments and commands that would affect other callers are refused before anything is sent', async (t) => {
   const { redis, fake } = await opened(t, echo);
   const before = fake.commands.length;
   for (const parts of [
@@ -494,7 +494,7 @@ test('Redis connection: commands that would affect other callers, and invalid ar
   await assert.rejects(redis.command(['ECHO', 'a'], { signal: AbortSignal.abort() }), QueryCanceled);
 });
 
-test('Redis connection: without a connection, commands fail at once; with the option "offlineQueue", they wait', async (t) => {
+test('Redis connection: without a connection, commands fail at once, unless the option "offlineQueue" lets them wait', async (t) => {
   const fake = await serving(t, (command) => greeting(command) ?? echo(command, undefined as never));
   const away = new Redis('redis://127.0.0.1:1/0');
   t.after(() => away.close());

@@ -84,7 +84,7 @@ test('RedisPlugin provides its client to handlers, contributes to /readyz, and e
     assert.equal(events.filter((line) => line['event'] === event).length, 1, event);
 });
 
-test('as soon as an application has started, it receives frames for its rooms from other processes', async (t) => {
+test('as soon as an application has started, the application receives frames for its rooms from other processes', async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t);
   await using other = new Redis(server.url);

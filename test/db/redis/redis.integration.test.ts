@@ -57,7 +57,7 @@ test('Redis.command() accepts text, bytes and numbers as arguments, and returns 
   );
 });
 
-test('a Redis transaction is atomic; in its results, the result of a failed command is an Error', async (t) => {
+test('a Redis transaction is atomic, and its list of results contains an Error for each failed command', async (t) => {
   if (!needsRedis(t)) return;
   await using redis = await new Redis((await sharedRedis()).url).open();
   await redis.command(['DEL', 'tx', 'count']);
@@ -228,7 +228,7 @@ test('while a blocking command of Redis.dedicated() waits for an item, other com
   assert.deepEqual(await item, ['dedicated:jobs', 'one']);
 });
 
-test('Redis.dedicated() runs WATCH, MULTI and EXEC; EXEC returns null if another caller wrote the watched key', async (t) => {
+test('Redis.dedicated() can run WATCH, MULTI and EXEC, and EXEC returns null if another caller has written the watched key', async (t) => {
   if (!needsRedis(t)) return;
   await using redis = await new Redis((await sharedRedis()).url).open();
   await using own = await redis.dedicated();

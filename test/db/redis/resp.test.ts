@@ -152,7 +152,7 @@ for (const [what, text] of [
     assert.throws(() => read([text]), ProtocolViolation));
 }
 
-test('RespReader applies "maxReplyBytes" to each reply, not to the sum of all replies', () => {
+test('RespReader applies "maxReplyBytes" to each reply, and not to the sum of all replies', () => {
   assert.equal(read([`$60000\r\n${'x'.repeat(60_000)}\r\n`.repeat(50)]).length, 50);
 });
 

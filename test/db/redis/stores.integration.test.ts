@@ -207,7 +207,7 @@ test('when the Redis server has no memory left, RedisRecordStore throws StoreFul
   assert.equal(await store.delete('first'), true);
 });
 
-test('while Redis is unavailable, RedisRoomBus delivers frames only in its own process; afterwards it delivers them to other processes again', async (t) => {
+test('while Redis is unavailable, RedisRoomBus delivers frames only in its own process, and afterwards to other processes again', async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t);
   const { logger } = collectedLog();

@@ -76,7 +76,7 @@ test('SQLite returns the whole text when it contains a NUL character', async (t)
   assert.deepEqual(await db.fetchOne('select ? as v', ['\0']), { v: '\0' });
 });
 
-test('SQLite stores booleans as 1 and 0, on every version of node:sqlite', async (t) => {
+test('SQLite stores booleans as 1 and 0 with every version of node:sqlite', async (t) => {
   const db = await memory(t);
   assert.deepEqual((await db.fetchArrays('select ?, typeof(?), ?', [true, true, false])).rows, [
     [1, 'integer', 0],
@@ -331,7 +331,7 @@ test('while SQLite streams the rows of a statement, another caller can run the s
   );
 });
 
-test('SQLite caches at most "statementCache" statements, and returns correct rows even when this number is 1', async (t) => {
+test('SQLite returns correct rows even if "statementCache" is 1', async (t) => {
   const db = await memory(t, { statementCache: 1 });
   for (let index = 0; index < 20; index++)
     assert.equal(await db.scalar(`select ${index % 3} + ?`, [1]), (index % 3) + 1);
@@ -417,7 +417,7 @@ test(
   },
 );
 
-test('while the database file is missing, a read that needs a new SQLite connection fails; when the file is there again, the read succeeds', async (t) => {
+test('a read that needs a new SQLite connection fails while the database file is missing, and succeeds when the file is there again', async (t) => {
   for (const readers of [0, 1]) {
     const { db, path } = await inFile(t, { readers });
     renameSync(path, `${path}.moved`);
@@ -504,7 +504,7 @@ test('a writing SQLite transaction takes the write lock when it begins, so none 
   });
 });
 
-test('when a SQLite transaction has read outdated data, the error is retryable, and with retries the transaction runs again from its start', async (t) => {
+test('when a SQLite transaction fails because it has read outdated data, the error is retryable, and a retry runs the transaction from its start', async (t) => {
   const { db } = await inFile(t);
   await db.script('create table t (a)');
   let runs = 0;
@@ -749,7 +749,7 @@ test('a SQLite backup during an open transaction contains a consistent state', a
   assert.equal(await second.scalar('select a from m'), 5);
 });
 
-test('SQLite refuses a backup to its own file, whatever path leads to it, because later commits would be lost', async (t) => {
+test('SQLite refuses a backup to the file of the database, whatever path leads to this file', async (t) => {
   const { db, path, url } = await inFile(t);
   await db.script('create table t (a)');
   symlinkSync(path, `${path}.link`);
@@ -831,7 +831,7 @@ test('when a SQLite file is damaged, the error says so', async (t) => {
   );
 });
 
-test('after one caller has switched foreign keys off, SQLite switches them on again for the next caller', async (t) => {
+test('after one caller has switched the check of foreign keys off, SQLite switches this check on again for the next caller', async (t) => {
   const { logger, events } = collectedLog();
   const db = await memory(t, { log: logger });
   await db.script(
@@ -888,7 +888,7 @@ test('SQLite closes within its time limit and logs a warning, even if a stream i
   assert.equal(events.filter(({ event }) => event === 'database_closed_in_use').length, 2);
 });
 
-test('when several programs open a SQLite file at the same time, exactly one of them switches it to WAL mode', async (t) => {
+test('when several programs open a SQLite file at the same time, exactly one of them switches the file to WAL mode', async (t) => {
   const path = join(folder(t), 'data.db');
   const all = await Promise.all(Array.from({ length: 8 }, () => openDatabase(`sqlite:${path}`)));
   for (const db of all) assert.equal(await db.scalar('pragma journal_mode'), 'wal');

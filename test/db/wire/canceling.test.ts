@@ -49,7 +49,7 @@ test('while the statement runs, Canceling repeats the cancellation at growing in
   assert.deepEqual([reported.length, lost.length], [4, 1]);
 });
 
-test('after the statement has ended, Canceling sends no further cancellation; end() waits for a cancellation that is being sent', async () => {
+test('after the statement has ended, Canceling sends no further cancellation, but end() waits for a cancellation that is being sent', async () => {
   let arrived: () => void = () => undefined;
   const { clock, canceling, reported, lost } = watched(
     () =>

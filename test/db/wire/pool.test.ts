@@ -267,7 +267,7 @@ test('Pool never gives a caller a connection that is broken or stale', async () 
   assert.notEqual(await pool.acquire(undefined), fourth);
 });
 
-test('Pool closes connections that were idle for a minute, keeps at least "min" connections, and opens missing ones in the background', async () => {
+test('Pool closes connections that were idle for a minute, but keeps or opens at least "min" connections', async () => {
   const { pool, server, clock } = bench({ min: 2 });
   pool.fill();
   await turn();
@@ -320,7 +320,7 @@ test('Pool reports once that a caller has used a connection for longer than "lea
 
 // ── a server that stops and returns ──
 
-test('while its server is stopped, Pool tries to connect less than 20 times a second; when the server runs again, Pool connects within two seconds', async () => {
+test('Pool tries to connect less than 20 times a second while its server is stopped, and connects within two seconds after the server runs again', async () => {
   for (let seed = 1; seed <= 20; seed++) {
     const { pool, server, clock } = bench({ random: seededRandom(seed), acquireTimeoutMs: 60_000 });
     for (const connection of await lend(pool, 10)) pool.release(connection);
@@ -485,7 +485,7 @@ test('Pool logs only one warning for each outage of its server', async () => {
   }
 });
 
-test('when the clean-up of a connection ended in time, Pool keeps the connection, even if its next use is longer than the clean-up limit', async () => {
+test('Pool keeps a connection whose clean-up ended in time, even if the next use of this connection takes longer than the limit for the clean-up', async () => {
   const { pool, clock } = bench({ max: 1 });
   const connection = await pool.acquire(undefined);
   fake(connection).isInTransaction = true;

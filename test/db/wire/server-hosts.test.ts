@@ -70,7 +70,7 @@ for (const [kinds, target, done, found] of [
   });
 }
 
-test('when no server can be used, findServer() throws the error of the last server; when a server refuses the login, findServer() tries no other server', async () => {
+test('findServer() throws the error of the last server if none can be used, but tries no other server after a refused login', async () => {
   const none = searched(['primary off', 'standby on'], 'read-write');
   assert.ok(await findServer(none.search, LIMIT));
   const wrong = searched(['away', 'standby on'], 'primary');
@@ -90,7 +90,7 @@ test('when no server can be used, findServer() throws the error of the last serv
   }
 });
 
-test('searchMs() returns the sum of the time limits of all hosts, and twice this sum for prefer-standby', () => {
+test('searchMs() returns the sum of the time limits of all hosts, or twice this sum for the target "prefer-standby"', () => {
   const { search } = searched(['away', 'away', 'away'], 'any');
   assert.deepEqual([searchMs(search), searchMs({ ...search, target: 'prefer-standby' })], [3_000, 6_000]);
 });

@@ -165,7 +165,7 @@ for (const idTokenAlgorithm of ['RS256', 'ES256'] as const) {
 }
 
 test(
-  'DevProvider refuses production and unknown options; its property "url" throws before start()',
+  'DevProvider refuses production and unknown options, and its property "url" throws before start()',
   LIMITED,
   async (t) => {
     const refused =
@@ -423,7 +423,7 @@ test('DevProvider accepts a code once and only with the right verifier, and retu
   assert.equal((await me(accessToken)).status, 401, 'a code that comes again takes its token with it');
 });
 
-test('DevProvider expires codes after a minute and tokens after an hour, and stores at most a thousand codes and a thousand tokens', async () => {
+test('codes of DevProvider expire after a minute and tokens after an hour, and at most a thousand of each are stored', async () => {
   const clock = new ManualClock();
   const dev = provider({ clock });
   const [late, token] = [
@@ -534,7 +534,7 @@ test('DevProvider refuses malformed token requests with the error codes of RFC 6
   assert.deepEqual([code, grant_type], ['x', 'authorization_code']);
 });
 
-test('DevProvider issues an id_token only for the scope openid; it contains claims only of granted scopes, and a nonce only if requested', async () => {
+test('DevProvider issues an id_token only for the scope openid, with the claims of the granted scopes and the requested nonce', async () => {
   const dev = provider({ users: [{ sub: 'ada' }, { sub: 'alan', email: 'alan@x.test' }] });
   const token = body(
     await post(dev, '/token', exchange(await codeOf(dev, { scope: 'email', user: 'alan' }))),
@@ -684,7 +684,7 @@ for (const path of [undefined, '/who/are/you']) {
   );
 }
 
-test('a mounted DevProvider accepts a registered path only at the origin of the request, and a registered URL only if both are equal', async () => {
+test('a mounted DevProvider accepts a redirect URI that equals a registered URL, or a registered path at the origin of the request', async () => {
   const { app, dev } = mounted(['/oauth/callback']);
   await using client = new TestClient(app);
   const ask = async (redirect_uri: string): Promise<number> =>
@@ -715,7 +715,7 @@ test('a mounted DevProvider accepts a registered path only at the origin of the 
     assert.throws(() => new DevProvider({ env: 'test', redirectUris }), { code: 'E_OPTION_RANGE' });
 });
 
-test('a mounted DevProvider refuses large bodies and unknown paths, and needs no idempotency keys; in production, svc check reports the provider', async () => {
+test('a mounted DevProvider refuses large bodies and unknown paths, needs no idempotency keys, and is reported by svc check in production', async () => {
   const { app } = mounted(['/oauth/callback']);
   await using client = new TestClient(app);
   assert.equal((await client.post('/_dev/provider/token', { body: 'x'.repeat(65_537) })).status, 413);

@@ -113,7 +113,7 @@ test('DevProvider refuses a logout whose hint, client or return address is not v
     }
 });
 
-test('two mounted DevProviders have different names and paths; a logout goes to the provider of the login, and returns to the application', async () => {
+test('with two mounted DevProviders, a logout goes to the provider of the login, and returns to the application', async () => {
   const app = new Svc({ authSecret: SECRET, logger: collectedLog().logger, env: 'development' });
   const providers = ['one', 'two'].map((name) =>
     new DevProvider({

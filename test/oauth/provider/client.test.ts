@@ -191,7 +191,7 @@ test('authorizationUrl() keeps the query of the configured endpoint, and contain
   );
 });
 
-test('authorizationUrl() contains the state, nonce and challenge that it is given', async () => {
+test('the URL of authorizationUrl() contains the given state, nonce and challenge', async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake);
   const seen = new Set<string>();
@@ -324,7 +324,7 @@ test('identify() uses the client authentication in the metadata unless clientAut
   );
 });
 
-test('identify() returns the user and the tokens; neither the log nor the printed client contains a secret', async () => {
+test('identify() returns the user and the tokens, and neither the log nor the printed client contains a secret', async () => {
   await using fake = await FakeProvider.start();
   const { client, events } = openId(fake);
   fake.failNext('token', {
@@ -439,7 +439,7 @@ test('identify() treats a null member of a token response as absent', async () =
   assert.deepEqual((await client.identify(RETURNED)).tokens, { accessToken: 'at' });
 });
 
-test('identify() refuses a token response that is not JSON; it accepts a form-encoded response only if the option "tokenAnswer" is "form"', async () => {
+test('identify() refuses a token response that is not JSON, unless it is form-encoded and the option "tokenAnswer" is "form"', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   const form = {
@@ -626,7 +626,7 @@ test('identify() fetches keys once for many logins, and again for an unknown key
   assert.equal(fake.count('jwks'), 3);
 });
 
-test('identify() fetches the keys again after a wrong signature if they are one minute old, and so accepts a replaced key with the same id', async () => {
+test('identify() accepts a replaced key with the same id, because after a wrong signature it fetches the keys again if they are a minute old', async () => {
   await using fake = await FakeProvider.start();
   const { client, clock } = openId(fake);
   const before = jwk(generateKeyPairSync('rsa', { modulusLength: 2_048 }).publicKey, { kid: 'rsa' });
@@ -775,7 +775,7 @@ test('identify() fails if the e-mail endpoint of GitHub fails', async () => {
 
 // ── start, stop, limits ──
 
-test('start() runs discovery in the background; if the provider is unreachable, a warning is logged and the next login tries again', async () => {
+test('start() runs discovery in the background, and the next login tries again if the provider was unreachable', async () => {
   await using fake = await FakeProvider.start();
   const { client, events } = openId(fake);
   fake.failNext('discovery', { status: 503, body: {} });
@@ -812,7 +812,7 @@ test('when 16 calls run and 64 wait, identify() fails with temporarily_unavailab
   await Promise.allSettled(logins);
 });
 
-test('identify() rejects with the reason of its signal when that aborts, and with temporarily_unavailable after close()', async () => {
+test('identify() rejects with the reason of the given signal when this signal aborts, and with temporarily_unavailable after close()', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   const leaving = new AbortController();

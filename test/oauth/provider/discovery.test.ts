@@ -112,7 +112,7 @@ test('readMetadata() reads the endpoints, the client authentication, and whether
   );
 });
 
-test("readMetadata() requires exactly the configured issuer and https URLs; with requireSameSite, URLs must belong to the issuer's site", () => {
+test('readMetadata() requires the configured issuer and https URLs, which with requireSameSite must belong to the site of the issuer', () => {
   for (const issuer of [
     'https://own.test/',
     'https://OWN.test',
@@ -182,7 +182,7 @@ test('Discovery refuses a document that names another issuer, has a URL without 
   );
 });
 
-test('Discovery refuses private addresses in the document of a public provider; it accepts them from a private provider and from options', async () => {
+test('Discovery refuses private addresses in the document of a public provider, but not if the provider is private or the address is an option', async () => {
   const open = await discovery(METADATA, false).found.endpoints();
   assert.deepEqual(
     [open.token, open.userinfo, open.keys].map((each) => each?.isGuarded),

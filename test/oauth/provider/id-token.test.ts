@@ -77,7 +77,7 @@ async function refused(check: string, given: Given | string, why = check, more: 
   );
 }
 
-test('verifyIdToken() accepts a signature algorithm only if it is listed', async () => {
+test('verifyIdToken() accepts only the listed signature algorithms', async () => {
   assert.deepEqual(await verified(made({})), CLAIMS);
   for (const [alg, kid, key, bits] of [
     ['RS384', 'rsa', RSA, 384],
@@ -251,7 +251,7 @@ test('verifyIdToken() refuses a wrong issuer, a wrong audience, several audience
     await verified(made({ claims }));
 });
 
-test('verifyIdToken() refuses a missing or wrong nonce, and throws if it is given no nonce for comparison', async () => {
+test('verifyIdToken() refuses a missing or wrong nonce, and throws if the caller gives no expected nonce', async () => {
   for (const nonce of ['n-2', 'N-1', '', null, undefined, 5, ['n-1']])
     await refused('nonce', { claims: { nonce } }, String(nonce));
   await refused('nonce', { rules: { nonce: undefined } });
@@ -296,7 +296,7 @@ test('verifyIdToken() refuses an at_hash that does not match the access token', 
     await refused('at_hash', { claims: { at_hash } }, String(at_hash));
 });
 
-test('if a token has no kid, verifyIdToken() tries all suitable keys; if several keys have its kid, it refuses the token', async () => {
+test('verifyIdToken() tries all suitable keys for a token without kid, but refuses a token whose kid belongs to several keys', async () => {
   const other = jwk(EC.publicKey);
   const noKid = { header: { kid: undefined } };
   await verified(made(noKid), { keys: [jwk(RSA.publicKey)] });

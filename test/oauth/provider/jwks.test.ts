@@ -93,7 +93,7 @@ test('readKeySet() treats a null member as absent', () => {
   );
 });
 
-test('chooseKeys() returns the key with the given id; without an id, all suitable keys; for a repeated id, "ambiguous"', () => {
+test('chooseKeys() returns the key with the given id, or all suitable keys if no id is given', () => {
   const set = readKeySet([
     { ...rsa, kid: 'a' },
     { ...rsa, kid: 'b' },
@@ -186,7 +186,7 @@ test('after a wrong signature, KeySource fetches again if its keys are at least 
   assert.equal(fake.count(), 3);
 });
 
-test('KeySource fails if the fetch fails, returns no key set, or has no URL; it caches no failure and tries again', async () => {
+test('KeySource fails if it cannot fetch a key set, and tries again at the next call', async () => {
   await using fake = await FakeProvider.start();
   const { keys, target } = source(fake);
   const reason =

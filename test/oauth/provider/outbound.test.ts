@@ -287,7 +287,7 @@ test('Outbound.call() fails if the headers of a response are too large', async (
   await fake.left();
 });
 
-test('Outbound.call() rejects with the reason of its signal if that aborts before or during the request, and destroys the socket', async () => {
+test('if the signal of a request aborts, Outbound.call() rejects with the reason of the signal and destroys the socket', async () => {
   await using fake = await FakeProvider.start();
   const calls = outbound();
   await assert.rejects(
@@ -424,7 +424,7 @@ test('Outbound.call() verifies certificates even if NODE_TLS_REJECT_UNAUTHORIZED
   }
 });
 
-test('Outbound runs 16 calls at once and queues 64; it refuses further calls with temporarily_unavailable', async () => {
+test('Outbound runs 16 calls at once, queues 64 more, and refuses further calls with temporarily_unavailable', async () => {
   await using fake = await FakeProvider.start();
   const calls = outbound();
   const go = Promise.withResolvers<void>();

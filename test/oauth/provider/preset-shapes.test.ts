@@ -202,7 +202,7 @@ for (const [provider, raw, [subject, email, emailVerified, name, picture]] of SH
   });
 }
 
-test('presets that need an address or a tenant compute the issuer from it, and refuse invalid values', () => {
+test('presets that need an address or a tenant compute the issuer from this value, and refuse invalid values', () => {
   const issuers = [
     [auth0Provider('tenant.eu.auth0.com', ...credentials), 'https://tenant.eu.auth0.com/'],
     [keycloakProvider('https://id.example', 'staff', ...credentials), 'https://id.example/realms/staff'],
@@ -281,7 +281,7 @@ test('for each call, appleProvider() signs a new client secret, which is valid f
     );
 });
 
-test('OAuthProvider calls a clientSecret function for each request; if the function throws, the login ends with provider_error', async () => {
+test('OAuthProvider calls a clientSecret function for each request, and a login ends with provider_error if this function throws', async () => {
   let fails = false;
   const asked: number[] = [];
   await using site = await LoginSite.open({
@@ -316,7 +316,7 @@ const openId = (fake: FakeProvider): Record<string, unknown> => ({
   userinfoUrl: `${fake.url}/userinfo`,
 });
 
-test('OAuthProvider with usesNonce: false and usesPkce: false sends no nonce and no PKCE challenge, and needs no nonce in the id_token; svc check reports both options', async () => {
+test('OAuthProvider with usesNonce: false and usesPkce: false uses neither nonce nor PKCE, and svc check reports both options', async () => {
   await using fake = await FakeProvider.start();
   const provider = linkedinProvider('client', 'secret', openId(fake));
   const clock = new ManualClock();

@@ -207,7 +207,7 @@ test('OAuthProvider refuses invalid options, and its error says which rule is br
   new OAuthProvider({ ...BASE, clientSecret: undefined, clientAuth: 'none' });
 });
 
-test('OAuthProvider refuses options that are unknown or have a wrong type; no option switches off the verification of TLS', () => {
+test('OAuthProvider refuses options that are unknown or have a wrong type, and has no option that switches off the verification of TLS', () => {
   for (const [name, value] of Object.entries({
     clientAuth: 'jwt',
     idTokenAlgorithms: ['HS512'],
@@ -322,7 +322,7 @@ test('every preset accepts any option as an override, and ignores options that a
   );
 });
 
-test('standardUser() accepts true for email_verified; it accepts the text "true" only if an option allows it', () => {
+test('standardUser() treats an e-mail as verified if email_verified is true, or is the text "true" and an option allows this text', () => {
   for (const value of ['true', 1, 'TRUE', null, undefined, {}, false])
     assert.equal(standardUser({ sub: 'a', email_verified: value }).emailVerified, false);
   assert.equal(standardUser({ sub: 'a', email_verified: true }).emailVerified, true);
@@ -331,7 +331,7 @@ test('standardUser() accepts true for email_verified; it accepts the text "true"
   assert.equal(settingsOf(lenient).mapUser({ sub: 'a', email_verified: 'yes' }).emailVerified, false);
 });
 
-test('postedName() joins first and last name; it returns null if the form has another shape, or a name is too long or unprintable', () => {
+test('postedName() joins first and last name, and returns null if the form contains no valid name', () => {
   const named = (name: unknown): string | null => postedName(JSON.stringify({ name }));
   assert.equal(named({ firstName: ' Ada', lastName: 'Lovelace ' }), 'Ada Lovelace');
   assert.deepEqual(
@@ -397,7 +397,7 @@ test('userInfoOf() sets every member, treats a missing e-mail as not verified, a
   }
 });
 
-test('joinClaims() takes the e-mail and whether it is verified from the same source', () => {
+test('joinClaims() takes "email" and "email_verified" from the same source', () => {
   assert.deepEqual(
     joinClaims(
       { sub: 'a', email: 'a@x.test', email_verified: true, hd: 'x' },

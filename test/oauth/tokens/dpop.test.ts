@@ -260,7 +260,7 @@ test('DPoP: a proof with a single mistake of any kind is refused', async () => {
   assert.equal(await reasonOf(proof(clock), { host: '' }), 'htu', 'a request without a host');
 });
 
-test('DPoP: a proof can be used once during its lifetime; two keys may use the same jti', async () => {
+test('DPoP: a proof can be used once during its lifetime, but proofs of two keys may have the same jti', async () => {
   const clock = new ManualClock();
   const { reasonOf } = judge(clock);
   const ahead = proof(clock, EC, { claims: { jti: 'one', iat: Math.floor(clock.nowMs() / 1_000) + 60 } });
@@ -321,7 +321,7 @@ test('DPoP: every token response and refusal contains a nonce, and an expired no
   assert.match(challenged.headers.get('dpop-nonce')!, /^[\w-]+\.[\w-]{22}$/);
 });
 
-test('DPoP: if dpopNonces is "required", a proof that has no nonce is refused, and the response contains a nonce for the next attempt', async () => {
+test('DPoP: if dpopNonces is "required", a proof without a nonce is refused with a response that contains a nonce', async () => {
   await using site = await open('optional', { plugin: { dpopNonces: 'required' } });
   const { refresh_token: token } = await site.login();
   const refused = await refresh(site, token, proof(site.clock));
@@ -453,7 +453,7 @@ test('DPoP: a lost response is repeated only for a proof with the same key', asy
   );
 });
 
-test('DPoP: with dpop "required", /oauth/token refuses a refresh that has no proof; with "off" it ignores proofs', async () => {
+test('DPoP: /oauth/token refuses a refresh without a proof if dpop is "required", and ignores proofs if dpop is "off"', async () => {
   await using strict = await open('required');
   const { refresh_token: token } = await strict.login();
   await refusedAs(await refresh(strict, token), 400, 'invalid_dpop_proof');
@@ -467,7 +467,7 @@ test('DPoP: with dpop "required", /oauth/token refuses a refresh that has no pro
   assert.deepEqual([answer.status, ((await answer.json()) as Tokens).token_type], [200, 'Bearer']);
 });
 
-test('DPoP: a bound access token needs a proof that is signed by its key and matches request and token; each proof works once', async () => {
+test('DPoP: an access token that is bound to a key needs a new proof by this key for each request', async () => {
   await using site = await open('optional', { plugin: { enforceValidAfter: true } });
   const { access_token: token } = await bound(site);
   const claims = { htm: 'GET', htu: 'http://localhost/me', ath: athOf(token) };

@@ -200,7 +200,7 @@ for (const count of [2, 5, 20, 100]) {
   });
 }
 
-test('refresh tokens: a refresh waits for overlapping requests before it responds, and its delivery is recorded when the response was sent', async () => {
+test('refresh tokens: a refresh waits for overlapping requests before it responds, and records the delivery when the response was sent', async () => {
   const clock = new ManualClock();
   const { login, answer, tokens, store } = machine({ holdMs: 25 }, { clock, pause: (ms) => clock.sleep(ms) });
   const { refreshToken, login: row } = await login();
@@ -224,7 +224,7 @@ test('refresh tokens: a refresh waits for overlapping requests before it respond
   );
 });
 
-test('refresh tokens: if a response was never sent, the old token can still be used and gets the same new token', async () => {
+test('refresh tokens: if the response to a refresh was never sent, the old token can still be used and gets the same new token', async () => {
   const { login, answer, refresh, clock } = machine();
   const { refreshToken } = await login();
   const lost = await answer(refreshToken);
@@ -235,7 +235,7 @@ test('refresh tokens: if a response was never sent, the old token can still be u
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('refresh tokens: if the old token arrives again after the response was sent, it counts as a replay, even if the delivery is recorded later', async () => {
+test('refresh tokens: an old token that arrives after the response was sent counts as a replay, even if the delivery is recorded later', async () => {
   const { login, answer, refresh, tokens, clock, names } = machine();
   const { refreshToken } = await login();
   const first = await answer(refreshToken);
@@ -265,7 +265,7 @@ test('refresh tokens: if the new token was already used, an overlapping request 
   assert.ok((await last).refreshToken);
 });
 
-test('refresh tokens: with concurrency "strict" one of many simultaneous refreshes gets a token, the others are refused, and the login stays alive', async () => {
+test('refresh tokens: with concurrency "strict", exactly one of many simultaneous refreshes gets a token, and the login stays alive', async () => {
   const { login, refresh, clock } = machine({ holdMs: 25, concurrency: 'strict' });
   const { refreshToken } = await login();
   await clock.advance(1_000);
@@ -282,7 +282,7 @@ test('refresh tokens: with concurrency "strict" one of many simultaneous refresh
   assert.ok((await next).refreshToken);
 });
 
-test('refresh tokens: with concurrency "strict" a later retry gets the new token if that was not delivered', async () => {
+test('refresh tokens: with concurrency "strict", a later retry gets the new token if this token was not delivered', async () => {
   const { login, refresh, clock, store, codec } = machine({ concurrency: 'strict' });
   const { refreshToken, login: row } = await login();
   const token = codec.parse(refreshToken)!;
@@ -304,7 +304,7 @@ test('refresh tokens: with concurrency "strict" a later retry gets the new token
   assert.equal((await refresh(refreshToken)).refreshToken, codec.format(codec.next(token)));
 });
 
-test('refresh tokens: within the grace period a retry gets the same new token; once that token was used, a retry counts as theft', async () => {
+test('refresh tokens: within the grace period a retry gets the same new token, but counts as theft once this new token was used', async () => {
   const { login, refresh, clock } = machine({ grace: 10 * SECOND });
   const { refreshToken } = await login();
   const second = await refresh(refreshToken);
@@ -399,7 +399,7 @@ test('refresh tokens: a login that is not used ends at its idle limit', async ()
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'expired'));
 });
 
-test('refresh tokens: a refresh with a narrower scope affects one access token; a wider scope is refused and changes nothing', async () => {
+test('refresh tokens: a refresh with a narrower scope affects one access token, and a refresh with a wider scope is refused', async () => {
   const { login, refresh, store } = machine();
   const { refreshToken, login: row } = await login();
   await assert.rejects(refresh(refreshToken, { scopes: ['read', 'admin'] }), refused('invalid_scope'));
@@ -409,7 +409,7 @@ test('refresh tokens: a refresh with a narrower scope affects one access token; 
   assert.deepEqual((await refresh(narrowed.refreshToken)).scopes, ['read', 'write']);
 });
 
-test('refresh tokens: a new token that was not delivered is returned again at any time, even if there is no grace period', async () => {
+test('refresh tokens: a new token that was not delivered is returned again at any later retry, even if there is no grace period', async () => {
   const { login, refresh, clock, store, codec } = machine();
   const { refreshToken, login: row } = await login();
   const token = codec.parse(refreshToken)!;
@@ -521,7 +521,7 @@ test('refresh tokens: a token whose login is unknown is refused', async () => {
   await assert.rejects(refresh(token, { scopes: ['read'] }), refused('invalid_grant', 'unknown_login'));
 });
 
-test('refresh tokens: a token of the previous key is exchanged for one of the current key; a token of a removed key is refused', async () => {
+test('refresh tokens: a token of the previous key is exchanged for one of the current key, but a token of a removed key is refused', async () => {
   const store = new MemoryTokenStore();
   const clock = new ManualClock();
   const before = machine({}, { store, clock, secrets: [SECRETS[1]!] });
@@ -566,7 +566,7 @@ test('refresh tokens: a login is refused if revokeAll() was called after the log
   assert.ok((await login()).refreshToken);
 });
 
-test('refresh tokens: if a login is refused because of revokeAll(), it is also revoked in the store', async () => {
+test('refresh tokens: a login that is refused because of revokeAll() is also revoked in the store', async () => {
   const isRevoked: boolean[] = [];
   const store = new (class extends MemoryTokenStore {
     override async revoke(...row: Parameters<MemoryTokenStore['revoke']>): Promise<boolean> {
@@ -613,7 +613,7 @@ test('refresh tokens: if the clock was set back, a new login does not wait', asy
   assert.ok((await waiting).refreshToken);
 });
 
-test('refresh tokens: if a login is revoked while it waits, it is refused', async () => {
+test('refresh tokens: a login that is revoked while its response is delayed is refused', async () => {
   for (const lag of [0, 5_000]) {
     // revokeAll() and the login are in the same process
     const { login, store, clock } = machine({ apart: 10_000 }, still());

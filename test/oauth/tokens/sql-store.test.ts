@@ -209,7 +209,7 @@ test('SqlTokenStore reports temporarily_unavailable if the database is not open'
 });
 
 test(
-  'SqlTokenStore: while another process holds the lock, a refresh gets a 503 and rotates no token; afterwards it succeeds',
+  'SqlTokenStore: while another process holds the lock, a refresh gets a 503 and rotates no token, and afterwards it succeeds',
   { timeout: MOST_MS },
   async (t) => {
     const path = join(folder(t), 'data.db');

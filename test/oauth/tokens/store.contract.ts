@@ -133,34 +133,31 @@ export function tokenStoreContract(
     });
   }
 
-  contract(
-    'rotate() binds a login to the key of the call that succeeds; later calls need that key',
-    async (store) => {
-      const [key, other] = ['k'.repeat(43), 'K'.repeat(43)];
-      await store.addLogin(loginRow());
-      const wins = await Promise.all(
-        [key, other, key, other, null].map((keyThumbprint) => store.rotate({ ...rotation, keyThumbprint })),
-      );
-      assert.equal(wins.filter(Boolean).length, 1);
-      assert.equal(
-        (await store.findLogin('login-1'))?.keyThumbprint,
-        [key, other, key, other, null][wins.indexOf(true)],
-      );
-      await store.addLogin(loginRow({ id: 'bound', keyThumbprint: key }));
-      for (const keyThumbprint of [other, null])
-        assert.equal(await store.rotate({ ...rotation, id: 'bound', keyThumbprint }), false);
-      assert.deepEqual(await store.findLogin('bound'), loginRow({ id: 'bound', keyThumbprint: key }));
-      assert.equal(await store.rotate({ ...rotation, id: 'bound', keyThumbprint: key }), true);
-      const { generation, keyThumbprint, currentHash, previousHash } = (await store.findLogin('bound'))!;
-      assert.deepEqual(
-        [generation, keyThumbprint, currentHash, previousHash],
-        [1, key, 'c'.repeat(64), 'a'.repeat(64)],
-      );
-      await store.addLogin(loginRow({ id: 'over', revokedAt: NOW, revokeReason: 'logout' }));
-      assert.equal(await store.rotate({ ...rotation, id: 'over', keyThumbprint: key }), false);
-      assert.equal((await store.findLogin('over'))?.keyThumbprint, null);
-    },
-  );
+  contract('rotate() can bind a login to a key, and later calls of rotate() need this key', async (store) => {
+    const [key, other] = ['k'.repeat(43), 'K'.repeat(43)];
+    await store.addLogin(loginRow());
+    const wins = await Promise.all(
+      [key, other, key, other, null].map((keyThumbprint) => store.rotate({ ...rotation, keyThumbprint })),
+    );
+    assert.equal(wins.filter(Boolean).length, 1);
+    assert.equal(
+      (await store.findLogin('login-1'))?.keyThumbprint,
+      [key, other, key, other, null][wins.indexOf(true)],
+    );
+    await store.addLogin(loginRow({ id: 'bound', keyThumbprint: key }));
+    for (const keyThumbprint of [other, null])
+      assert.equal(await store.rotate({ ...rotation, id: 'bound', keyThumbprint }), false);
+    assert.deepEqual(await store.findLogin('bound'), loginRow({ id: 'bound', keyThumbprint: key }));
+    assert.equal(await store.rotate({ ...rotation, id: 'bound', keyThumbprint: key }), true);
+    const { generation, keyThumbprint, currentHash, previousHash } = (await store.findLogin('bound'))!;
+    assert.deepEqual(
+      [generation, keyThumbprint, currentHash, previousHash],
+      [1, key, 'c'.repeat(64), 'a'.repeat(64)],
+    );
+    await store.addLogin(loginRow({ id: 'over', revokedAt: NOW, revokeReason: 'logout' }));
+    assert.equal(await store.rotate({ ...rotation, id: 'over', keyThumbprint: key }), false);
+    assert.equal((await store.findLogin('over'))?.keyThumbprint, null);
+  });
 
   contract(
     'markDelivered() succeeds once, and only for the current generation of the token',
@@ -260,7 +257,7 @@ export function tokenStoreContract(
   });
 
   contract(
-    'cleanUp() deletes ended logins in batches; it keeps a revoked login until the absolute end of that login',
+    'cleanUp() deletes ended logins in batches, but keeps a revoked login until the absolute end of that login',
     async (store) => {
       for (let index = 0; index < 5; index++) {
         await store.addLogin(
