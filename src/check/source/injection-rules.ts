@@ -31,7 +31,7 @@ function isAnchored({ lead }: Given): boolean {
     /^(?:\/|\.{1,2}\/)[^/\\]/.test(lead) ||
     /^\.{1,2}\/$/.test(lead) ||
     /^[a-z][a-z\d+.-]*:\/\/[^/]+\//i.test(lead) ||
-    /^[#?]/.test(lead)
+    /^(?!\w+:)[\w.-]+[/?#]|^[#?]/.test(lead)
   );
 }
 
@@ -187,8 +187,10 @@ function locationIn({ args }: Visit['call'], name: string | undefined): Node | u
   )
     return second;
   for (const arg of args) {
-    const headers = entryOf(arg, 'headers') ?? arg;
-    const location = entryOf(headers, 'Location') ?? entryOf(headers, 'location');
+    const headers = entryOf(arg, 'headers');
+    const location =
+      entryOf(headers ?? arg, 'Location') ??
+      entryOf(/^(?:writeHead|set|headers?)$/.test(name ?? '') ? arg : headers, 'location');
     if (location !== undefined) return location;
   }
   return undefined;
