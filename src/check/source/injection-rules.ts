@@ -258,10 +258,10 @@ const ASKS =
   /^(?:fetch|undici\.(?:fetch|request)|https?\.(?:get|request)|got(?:\.\w+)?|axios(?:\.(?:get|post|put|patch|delete|head|request))?|node-fetch|superagent\.\w+|needle(?:\.\w+)?)$/;
 
 /**
- * Names of addresses that a client may choose: an administrator sets the address of a service, and Slack signs
- * the request that contains its `response_url`.
+ * Names of addresses that a client may choose: an administrator sets the address of a service, a proxy sets
+ * headers, and Slack signs the request that contains its `response_url`.
  */
-const OF_SETTINGS = /base|endpoint|server|service|registr|instance|api_?ur[il]|response_?url$/i;
+const OF_SETTINGS = /^headers\b|base|endpoint|server|service|registr|instance|api_?ur[il]|response_?url$/i;
 
 /** SVC607: client input in addresses that the server requests. */
 function findAddresses({ call, module, given }: Visit, meaning: string, report: ReportNode): void {
