@@ -584,8 +584,12 @@ export class Flow {
   }
 
   #binary({ operator, left, right }: Extract<Node, { type: 'binary' }>, names: Names): Given | undefined {
-    if (operator === '&&') return this.#value(right, names);
-    if (operator === '||' || operator === '??') return this.#value(left, names) ?? this.#value(right, names);
+    if (/^(?:&&|\|\||\?\?)$/.test(operator)) {
+      let value = operator === '&&' ? undefined : this.#value(left, names);
+      const judged = this.#judgedIn(left, names)[operator === '&&' ? 'yes' : 'no'];
+      names.during(operator === '??' ? [] : judged, () => (value ??= this.#value(right, names)));
+      return value;
+    }
     if (operator !== '+') return undefined;
     const [before, after] = [this.#outside(left, names), this.#outside(right, names)];
     const given = before ?? after;

@@ -34,7 +34,7 @@ function isAnchored({ lead }: Given): boolean {
     /^(?:\/|\.{1,2}\/)[^/\\]/.test(lead) ||
     /^\.{1,2}\/$/.test(lead) ||
     /^[a-z][a-z\d+.-]*:\/\/[^/]+\//i.test(lead) ||
-    /^[#?]/.test(lead)
+    /^(?!\w+:)[\w.-]+[/?#]|^[#?]/.test(lead)
   );
 }
 
@@ -195,8 +195,10 @@ function locationIn({ args }: Visit['call'], name: string | undefined): Node | u
   )
     return second;
   for (const arg of args) {
-    const headers = entryOf(arg, 'headers') ?? arg;
-    const location = entryOf(headers, 'Location') ?? entryOf(headers, 'location');
+    const headers = entryOf(arg, 'headers');
+    const location =
+      entryOf(headers ?? arg, 'Location') ??
+      entryOf(/^(?:writeHead|set|headers?)$/.test(name ?? '') ? arg : headers, 'location');
     if (location !== undefined) return location;
   }
   return undefined;
@@ -266,10 +268,10 @@ const ASKS =
   /^(?:fetch|undici\.(?:fetch|request)|https?\.(?:get|request)|got(?:\.\w+)?|axios(?:\.(?:get|post|put|patch|delete|head|request))?|node-fetch|superagent\.\w+|needle(?:\.\w+)?)$/;
 
 /**
- * Names of addresses that a client may choose: an administrator sets the address of a service, and Slack signs
- * the request that contains its `response_url`.
+ * Names of addresses that a client may choose: an administrator sets the address of a service, a proxy sets
+ * headers, and Slack signs the request that contains its `response_url`.
  */
-const OF_SETTINGS = /base|endpoint|server|service|registr|instance|api_?ur[il]|response_?url$/i;
+const OF_SETTINGS = /^headers\b|base|endpoint|server|service|registr|instance|api_?ur[il]|response_?url$/i;
 
 /** SVC607: client input in addresses that the server requests. */
 function findAddresses({ call, module, given }: Visit, meaning: string, report: ReportNode): void {

@@ -36,7 +36,7 @@ function findComparisons(sources: Sources, report: ReportNode): void {
     const sides = [node.left, node.right].map(plain);
     const [left, right] = sides as [Node, Node]; // map() keeps the length, so there are two sides
     const isSecret = isSecretOfServer(left, right, module) || isSecretOfServer(right, left, module);
-    if (!isSecret || isConfirmation(sides.map(wordOf)) || isChangeTest(node, sides) || isLookup(node))
+    if (!isSecret || isConfirmation(sides.map(wordOf)) || isChangeTest(node, sides) || isLookup(node, sides))
       continue;
     report(
       'SVC621',
@@ -51,11 +51,14 @@ function findComparisons(sources: Sources, report: ReportNode): void {
  * Whether a comparison only finds an element of a list: `tokens.find((each) => each.token === token)`. The
  * duration of a search says little about one element.
  */
-function isLookup({ parent }: Node): boolean {
+function isLookup({ parent }: Node, sides: readonly Node[]): boolean {
+  const isOfPassword = sides.some((side) => /passw/.test(wordOf(side)));
+  let at = parent;
+  while (!isOfPassword && at?.type === 'binary' && at.operator === '&&') at = at.parent;
   return (
-    parent?.type === 'function' &&
-    parent.parent?.type === 'call' &&
-    /^(?:find\w*|filter)$/.test(calledName(parent.parent) ?? '')
+    at?.type === 'function' &&
+    at.parent?.type === 'call' &&
+    /^(?:find\w*|filter)$/.test(calledName(at.parent) ?? '')
   );
 }
 

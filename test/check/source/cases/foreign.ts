@@ -124,7 +124,8 @@ app.get('/a/:token', (req, res) => {
   const room = rooms.find((each) => each.token === req.params.token);
   const { token } = req.query;
   if (room.token !== token) return res.sendStatus(403); // SVC621
-  res.json(rooms.filter((each) => each.token === token));
+  if (users.find((each) => each.isOpen && each.hashedPassword === req.query.password)) return res.json({}); // SVC621
+  res.json(rooms.filter((each) => each.isOpen && each.token === token));
 });
 `,
   'passwords and tokens in memory only': `
@@ -259,5 +260,11 @@ app.get('/challenges/:token', (req, res) => res.json(config.challenge.token === 
 app.post('/models', async (req, res) => res.json(await (await fetch(req.body.basePath + '/models', { signal })).json()));
 app.post('/page', async (req, res) => res.json(await (await fetch(req.body.page, { signal })).json())); // SVC607
 app.use((req, res) => res.status(403).send('<b>' + req.headers['x-real-ip'] + '</b>'));
+`,
+  'redirects that stay, and members named location': `
+app.get('/a', (req, res) => res.redirect('comics/list?title=' + req.query.title));
+app.get('/b', (req, res) => res.redirect((isRelative(req.query.next) && req.query.next) || '/'));
+app.post('/c', async (req, res) => res.json(await insert({ name: req.body.name, location: req.body.location })));
+app.get('/d', (req, res) => res.writeHead(302, { location: req.query.next }).end()); // SVC605
 `,
 };
