@@ -99,7 +99,8 @@ export class Flow {
     fn.params.forEach((param, index) => {
       const role = roles[index];
       const { checked } = this.#handlers;
-      const own = role === undefined ? requestByName(param, checked) : givenBy(role, checked);
+      const { source } = this.#module;
+      const own = role === undefined ? requestByName(param, fn, source, checked) : givenBy(role, checked);
       this.#bind(
         param,
         given[index] ?? (isBehindSchema(fn) || role?.route?.isValidated === true ? undefined : own),
