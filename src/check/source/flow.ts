@@ -83,8 +83,6 @@ export class Flow {
     }
   }
 
-  // -- analysis of functions --
-
   /** Analyses a function. Parameters without a value in `given` get one by their role, such as a request. */
   #enter(
     fn: Fn,
@@ -98,7 +96,8 @@ export class Flow {
     fn.params.forEach((param, index) => {
       const role = roles[index];
       const { checked } = this.#handlers;
-      const own = role === undefined ? requestByName(param, checked) : givenBy(role, checked);
+      const { source } = this.#module;
+      const own = role === undefined ? requestByName(param, fn, source, checked) : givenBy(role, checked);
       this.#bind(
         param,
         given[index] ?? (isBehindSchema(fn) || role?.route?.isValidated === true ? undefined : own),
@@ -149,8 +148,6 @@ export class Flow {
       names.set(local, given);
     }
   }
-
-  // -- analysis of statements --
 
   #statements(body: readonly Node[], names: Names): void {
     for (const statement of body) this.#statement(statement, names);

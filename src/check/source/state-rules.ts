@@ -21,6 +21,9 @@ export function reportState(sources: Sources, report: ReportNode): void {
 
 // -- SVC631: request values in module variables --
 
+/** Names of objects that only administrators change. All their members are usually open to them. */
+const SETTINGS = /(?:settings?|config\w*|conf|preferences|prefs)(?:\.|$)/i;
+
 /** Names of variables that usually hold data of one client. */
 const PERSONAL =
   /^(?:me|user|currentUser|account|session|claims|principal|tenant|customer|profile|req|request|query|params|headers|cookies|token|userId|tenantId)$/;
@@ -44,6 +47,7 @@ function findKept(sources: Sources, report: ReportNode): void {
     const path = pathOf(node.target);
     if (path === undefined) continue;
     const [name] = path.split('.') as [string];
+    if (SETTINGS.test(name)) continue;
     const fn = functionAround(node);
     const binding = fn === undefined ? undefined : module.lookup(name, node.target);
     if (
@@ -291,9 +295,6 @@ const MODEL =
  * Names of objects between handlers and the database. Their methods may select the members that they need.
  */
 const OWN_LAYER = /(?:store|service|manager|controller|api|client|provider|handler|logic|helper)s?$/i;
-
-/** Names of objects that only administrators change. All their members are usually open to them. */
-const SETTINGS = /(?:settings?|config\w*|conf|options|preferences|prefs)(?:\.|$)/i;
 
 /** SVC633: whole request bodies that are stored or merged into an object. */
 export function findMerged({ call, module, given: valueOf }: Visit, report: ReportNode): void {

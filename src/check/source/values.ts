@@ -258,12 +258,23 @@ export function givenBy({ kind, route }: Role, checked: ReadonlySet<string>): Gi
   return { kind, what: kind === 'request' ? 'request' : 'the message', route, checked, lead: '', text: '' };
 }
 
+/** Members of the context of Koa. Other programs name other things `ctx`. */
+const OF_KOA =
+  /\bctx\.(?:body|req|request|res|response|status|redirect|query|cookies|session|throw|type|set|get|headers?|state|ip)\b/;
+
 /**
- * Returns the request that a parameter holds, to judge by its name: `req`, `ctx`, or an object with the
- * member `req`.
+ * Returns the request that a parameter of a function holds, to judge by its name: `req`, `ctx`, or an object with
+ * the member `req`.
  */
-export function requestByName(param: Node, checked: ReadonlySet<string>): Given | undefined {
+export function requestByName(
+  param: Node,
+  fn: Fn,
+  source: string,
+  checked: ReadonlySet<string>,
+): Given | undefined {
   const target = param.type === 'assign' ? param.target : param;
+  const isContext = target.type === 'name' && target.name === 'ctx';
+  if (isContext && !OF_KOA.test(source.slice(fn.start, fn.end))) return undefined;
   if (target.type === 'name' && /^(?:req|request|ctx)$/.test(target.name))
     return { kind: 'request', what: target.name, checked, lead: '', text: '' };
   if (target.type !== 'object') return undefined;

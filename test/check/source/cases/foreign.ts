@@ -267,4 +267,11 @@ app.get('/b', (req, res) => res.redirect((isRelative(req.query.next) && req.quer
 app.post('/c', async (req, res) => res.json(await insert({ name: req.body.name, location: req.body.location })));
 app.get('/d', (req, res) => res.writeHead(302, { location: req.query.next }).end()); // SVC605
 `,
+  'contexts of other programs, and settings': `
+let appConfig = {};
+export const actions = { async send(ctx) { return await fetch(ctx.params.url, { signal: ctx.signal }); } };
+export const load = async (ctx) => { ctx.body = await fetch(ctx.params.url, { signal }); }; // SVC607
+app.get('/a', (req, res) => { setTenant(req); });
+function setTenant(req) { appConfig.owner = req.user; }
+`,
 };

@@ -75,7 +75,6 @@ export interface Shown {
   readonly items: readonly Note[];
   readonly total: number;
   readonly page: number;
-  /** Names of all providers. */
   readonly providers: readonly string[];
   /** Names of the providers where the person has linked an account. */
   readonly linked: readonly string[];
