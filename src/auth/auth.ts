@@ -428,7 +428,7 @@ export function requireSession<T>(key: SessionKey<T>): AuthSource<NonNullable<T>
 }
 
 /*
- * Dependencies that authenticate programs by an API key.
+ * APIKeyAuth(): a dependency that authenticates programs by an API key.
  *
  * Examples:
  *   client: Depends(APIKeyAuth({ keys: { billing: process.env.BILLING_KEY! } }))          gives 'billing'

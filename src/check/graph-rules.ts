@@ -311,7 +311,7 @@ export function passesAtStart(view: ApplicationView): boolean {
   return passes;
 }
 
-/** Whether SVC102 can apply to a route, because its template ends with a `path` parameter. */
+/** Whether the last parameter of a route takes the rest of the path: `/files/{name:path}`. For SVC102. */
 function takesRest({ declared: { template } }: RouteDetail): boolean {
   return template.parameters.at(-1)?.converter === CONVERTERS.path;
 }

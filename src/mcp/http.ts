@@ -45,7 +45,7 @@ import type { Exchange, McpSession, DispatcherOptions } from './server.ts';
 import type { HttpSession } from './sessions.ts';
 import type { Awaitable, Context, HttpRequest, Services } from '../http/contracts.ts';
 
-/** Header fields of the client's request that are copied to the requests of tools. */
+/** Header fields of an MCP request that are copied to the request to the route of the called tool. */
 const PASSED: readonly string[] = [
   'authorization',
   'cookie',

@@ -70,7 +70,7 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
   /** Origins of web pages that may use the endpoint, in addition to its own origin. Default: none. */
   readonly origins?: Origins | undefined;
   /**
-   * Further header fields of the client's request that are copied to the requests of tools: `['x-tenant']`.
+   * Further header fields of an MCP request that are copied to the request to the tool's route: `['x-tenant']`.
    * Credentials, language, trace context and the fields that the tool's route reads are always copied.
    */
   readonly headers?: readonly string[] | undefined;

@@ -26,7 +26,7 @@ interface Call extends Declaration {
   readonly name: string;
   /** True when the member already existed: a base class or a constructor had set it. */
   readonly isRedefined: boolean;
-  /** Name of the public member that was defined directly before the call, if any. */
+  /** Name of the public member that was defined last before this call of Field(), if any. */
   readonly after: string | undefined;
 }
 

@@ -285,7 +285,7 @@ const SHOWN_SECRET = { [inspect.custom]: (): string => '[secret]' };
 /** Returns the text that `console.log()` and error messages show for an instance. */
 function inspected(this: Schema, depth: number, options: InspectOptions): unknown {
   const schema = classOf(this);
-  if (schema === undefined) return this; // without a schema class, Node.js shows the object as usual
+  if (schema === undefined) return this; // then Node.js prints the object as any other
   const secrets = classPlan(schema).fields.filter((field) => field.isSecret);
   if (secrets.length === 0) return this;
   if (depth < 0) return `[${schema.name}]`;

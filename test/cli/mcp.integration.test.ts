@@ -120,7 +120,7 @@ test('svc mcp works with a program that bundles its own copy of the package', as
   assert.ok(ended.stderr.includes('printed by a handler'));
 });
 
-test('svc mcp redirects direct writes to file descriptor 1 and output of child processes, so that standard output contains only MCP messages', async (t) => {
+test('svc mcp keeps direct writes to file descriptor 1 and output of child processes out of standard output, which contains only MCP messages', async (t) => {
   const program = `import cp, { spawn } from 'node:child_process';
 import fs, { writeSync } from 'node:fs';
 import { promisify } from 'node:util';
@@ -168,7 +168,7 @@ app.get('/around', async () => {
     assert.match(ended.stderr, new RegExp(`^by ${how}$`, 'm'));
 });
 
-test('svc mcp redirects writes of worker threads to file descriptor 1, so that standard output contains only MCP messages', async (t) => {
+test('svc mcp keeps output that worker threads write to file descriptor 1 out of standard output, which contains only MCP messages', async (t) => {
   const program = `import { writeFileSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { Svc } from 'svc';

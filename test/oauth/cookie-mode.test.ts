@@ -536,7 +536,7 @@ test('OAuth error page: the link on the page starts a login at the same provider
   assert.equal(await linkOn('/oauth/callback', { error: 'access_denied', state: 'x' }), undefined);
 });
 
-test('OAuth cookie mode: the error page also replaces a refusal that CompressionMiddleware has compressed', async () => {
+test('OAuth cookie mode: a browser gets the error page even if CompressionMiddleware has compressed the error response', async () => {
   await using site = await open({
     more: (app) => void app.use(new CompressionMiddleware({ thresholdBytes: 0 })),
   });

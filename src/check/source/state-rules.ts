@@ -361,7 +361,7 @@ export function findMerged({ call, module, given: valueOf }: Visit, report: Repo
   // a method of the project may select the members that it needs
   if (isOfProject(call.callee, module)) return;
   for (const arg of call.args) {
-    // an unknown function may select the members that it needs
+    // other functions are not reported, because they may store only some members of the body
     if (!MODEL.test(owner) && !(arg.type === 'object' && /^(?:insert|create)/.test(name))) continue;
     if (OWN_LAYER.test(owner) || SETTINGS.test(owner)) continue;
     const whole = wholeBody(arg, given);
@@ -464,7 +464,7 @@ function isExponential(source: string, flags: string): boolean {
   }
 }
 
-/** Whether a constant holds the pattern and a function that requests reach uses that constant. */
+/** Whether a regular expression is in a constant that is used by a function which handles requests. */
 function isUsedByHandlers(node: Node, module: SourceModule, sources: Sources): boolean {
   let at: Node | undefined = node;
   while (at !== undefined && at.type !== 'declarator') at = at.parent;

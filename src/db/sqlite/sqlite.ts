@@ -220,7 +220,8 @@ export class SqliteDriver implements Driver {
     if (db === undefined || main === undefined) return;
     if (!isDrained)
       this.#options.log?.warn('database_closed_in_use', {
-        remedy: 'Let transaction callbacks settle and stream loops end before closing the database',
+        remedy:
+          'Before you close the database, wait until all transactions and all loops over stream() have ended',
       });
     if (main.isInTransaction) main.rollback();
     main.end();

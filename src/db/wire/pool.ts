@@ -568,7 +568,8 @@ class PoolReports {
   closedInUse(load: DriverLoad): void {
     this.#deps.log?.warn('database_closed_in_use', {
       ...load,
-      remedy: 'Let transaction callbacks settle and stream loops end before closing the database',
+      remedy:
+        'Before you close the database, wait until all transactions and all loops over stream() have ended',
     });
   }
 

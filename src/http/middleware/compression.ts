@@ -249,7 +249,7 @@ function misplaced({ kind, constructor }: Middleware, severity: Finding['severit
       : kind === 'idempotency'
         ? 'the middleware "idempotency" runs before this one, so it stores compressed responses, and repeats them to clients that may not accept their coding'
         : kind === 'etag'
-          ? 'the middleware "etag" runs before this one, so it makes a different entity tag for each coding, and a response is compressed even if the client already has its content'
+          ? 'the middleware "etag" is outside of this one and sees compressed responses: it makes an entity tag for each coding, and responses with status 304 are compressed in vain'
           : `the middleware "${kind}" runs before this one, so its cookies are set after the compression, which must not compress responses with cookies`;
   const remedy =
     kind === 'compression'

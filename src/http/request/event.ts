@@ -163,7 +163,7 @@ function countBytes(event: RequestEvent, response: HttpResponse): number {
   const { body } = response;
   if (isChunks(body))
     response.body = new CountedChunks(body, (bytes) => {
-      // defined: the caller sets it to the result of this function before the first chunk is sent
+      // `event.bytes` is defined: answerRequest() sets it before the first chunk is sent
       event.bytes! += bytes;
     });
   return 0;

@@ -81,7 +81,7 @@ export class PeerWatch {
   }
 }
 
-/** Returns the number of written bytes that the operating system has accepted; -1 if no bytes wait. */
+/** Returns how many bytes the operating system has accepted. Returns -1 if it has accepted all of them. */
 function takenBytes(stream: Duplex & { readonly bytesWritten?: number }): number {
   return stream.writableLength === 0 ? -1 : (stream.bytesWritten ?? 0) - stream.writableLength;
 }

@@ -76,7 +76,7 @@ export class AccessTokens {
   }
 
   /**
-   * Checks the result of `onUser` for a login that it accepts. Returns the user.
+   * Checks the user that `onUser` has returned for an accepted login, and returns the user with all defaults.
    * @throws SvcError `E_OAUTH_USER` when the result cannot be in a token
    */
   userOf(answer: NonNullable<UserAnswer>): TokenUser {

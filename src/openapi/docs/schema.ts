@@ -229,7 +229,7 @@ export class SchemaWriter {
     return html`${table}${written.map((variant, index) => html`<p class="k">${index === 0 ? (given['anyOf'] === undefined ? 'One of' : 'Any of') : 'or'}</p>${variant}`)}`;
   }
 
-  /** Writes the members of list items or map values, if their schema is not a reference. */
+  /** Writes the members of the objects in a list or map, unless the schema of these objects is a reference. */
   #inner(given: JsonObject, depth: number): Markup {
     const items = this.#members(given['items'], depth + 1);
     if (items !== NOTHING) return items;
