@@ -198,6 +198,7 @@ function findEndless(sources: Sources, report: ReportNode): void {
     const isOther = more.some(({ type }) => type !== 'object' && type !== 'function');
     const isOfOptions = address?.type !== 'object' && /^(?:https?\.|axios$|axios\.request$)/.test(meaning);
     if (isOther || (isOfOptions && !isAddress(address)) || isOwnAddress(address)) continue;
+    if (isBesideClient(call, module)) continue;
     const hasSpread = call.args.some(
       (arg) => arg.type === 'object' && arg.entries.some(({ type }) => type === 'spread'),
     );
@@ -214,6 +215,18 @@ function findEndless(sources: Sources, report: ReportNode): void {
       `${meaning.replace('undici.', '')}() has no time limit${meaning.endsWith('fetch') ? ' below 300 s' : ''}: if the called service is slow, the client waits just as long`,
     );
   }
+}
+
+const ANSWERS =
+  /\b(?:res|response|reply|ctx)\.\w+[.(]|\breply\(|\b(?:resolve|reject|next|cb|callback|done)\b/;
+
+/** Whether no client waits for a promise: code neither uses it, nor answers in its callbacks. */
+function isBesideClient(call: Call, { source }: SourceModule): boolean {
+  let at: Node = call;
+  while (at.parent?.type === 'member' || (at.parent?.type === 'call' && at.parent.callee === at))
+    at = at.parent;
+  const isPromise = !/^https?\./.test(pathOf(call.callee) ?? '');
+  return isPromise && at.parent?.type === 'statement' && !ANSWERS.test(source.slice(call.start, at.end));
 }
 
 /**

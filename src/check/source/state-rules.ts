@@ -323,21 +323,6 @@ export function findMerged({ call, module, given: valueOf }: Visit, report: Repo
     }
     return;
   }
-  const isKeys = /^Object\.(?:keys|entries)$/.test(path ?? '');
-  if (isKeys) {
-    const [object] = call.args;
-    const value = given(object);
-    const around = functionAround(call);
-    const code = module.source.slice(around?.start ?? 0, around?.end);
-    if (
-      value?.part === 'body' &&
-      !hasDeclaredBody(value.route) &&
-      /\b(?:update|insert)\b[^;]*\b(?:set|into)\b/i.test(code) &&
-      !/\.(?:includes|has|hasOwn)\(/.test(code)
-    )
-      tell(call, value.what);
-    return;
-  }
   if (/h(?:mac|ash)/i.test(module.source.slice(call.callee.start, call.callee.end))) return;
   if (
     (!STORES.test(name) && !/^(?:push|put|replace\w*)$/.test(name)) ||

@@ -45,6 +45,8 @@ app.get('/a', {}, async () => await axios(options));
 app.get('/b', {}, () => https.request(options));
 app.get('/c', {}, async () => await fetch('/api/rates'));
 app.get('/d', {}, async () => await fetch('https://rates.example/eur')); // SVC635
+app.get('/e', {}, () => { axios.post('https://hooks.example/a').catch(warn); });
+app.get('/f', (req, res) => { axios.get('https://rates.example/a').then((rates) => res.json(rates)); }); // SVC635
 `,
   'streams of a command': `
 const [file] = process.argv.slice(2);
