@@ -28,6 +28,7 @@ export interface Logger {
   child(name: string, fields?: Record<string, unknown>): Logger;
   /** Logs an event that helps developers find mistakes. */
   debug(event: string, fields?: Record<string, unknown>): void;
+  /** Logs an event of normal operation. */
   info(event: string, fields?: Record<string, unknown>): void;
   /** Logs an event that an operator should examine. */
   warn(event: string, fields?: Record<string, unknown>): void;

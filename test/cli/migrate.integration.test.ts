@@ -133,7 +133,7 @@ test('svc migrate does not start the application, even if the module calls run()
     env: { STARTS: '1' },
   });
   assert.equal(status, 3);
-  assert.match(stderr, /Cannot start the application while its module is imported/);
+  assert.match(stderr, /Cannot start the application: a command such as svc check only inspects it/);
 });
 
 test('svc migrate does not start an application that calls run() at import, even if the application bundles its own copy of the package', async (t) => {
@@ -146,7 +146,7 @@ test('svc migrate does not start an application that calls run() at import, even
     env: { STARTS: '1' },
   });
   assert.equal(status, 3);
-  assert.match(stderr, /Cannot start the application while its module is imported/);
+  assert.match(stderr, /Cannot start the application: a command such as svc check only inspects it/);
 });
 
 test('svc migrate seed runs all seed files each time, but refuses while migrations are pending and, without --in-production, in production', async (t) => {

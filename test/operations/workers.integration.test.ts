@@ -295,7 +295,7 @@ test('app.run({ workers }) rejects if the first worker never serves, or if there
   const failing = await run(process.execPath, ['main.ts'], { cwd });
   assert.equal(failing.status, 1);
   assert.match(failing.stdout, /E_WORKERS/);
-  assert.match(failing.stderr, /no database[^]*Cannot run workers: the first process exited with status 1/);
+  assert.match(failing.stderr, /no database[^]*Cannot run workers: the first worker exited with status 1/);
   const absent = await run(process.execPath, ['--input-type=module', '--eval', program('')], { cwd });
   assert.match(absent.stdout, /E_WORKERS/);
 });

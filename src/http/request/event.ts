@@ -103,6 +103,7 @@ export class RequestEvent implements Failable {
     return this.#req.headers['user-agent']?.slice(0, MAX_AGENT_CHARACTERS);
   }
 
+  /** Returns the method, route, path, ids, status and duration. */
   toJSON(): Readonly<Record<string, unknown>> {
     const { method, route, path, requestId, status, durationMs } = this;
     return { method, route, path, requestId, trace: this.trace, status, durationMs };
