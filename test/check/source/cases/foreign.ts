@@ -276,4 +276,21 @@ export const load = async (ctx) => { ctx.body = await fetch(ctx.params.url, { si
 app.get('/a', (req, res) => { setTenant(req); });
 function setTenant(req) { appConfig.owner = req.user; }
 `,
+  'listeners around a pipe, answers with headers, and bodies that code validates': `
+let cache;
+export const copy = (from, to) => new Promise((resolve, reject) => {
+  const source = fs.createReadStream(from);
+  source.on('error', reject).on('open', () => source.pipe(to));
+});
+app.get('/a', async (req, res) => {
+  const { headers, data } = await ask('https://rates.example/');
+  cache = { tag: headers.etag, data };
+  res.json(await later(cache));
+});
+app.post('/b', async (req, res) => {
+  if (!isValidated(req.body)) return res.sendStatus(400);
+  res.json(await Note.create(req.body));
+});
+app.post('/c', async (req, res) => res.json(await C_NOTES.update(1, req.body)));
+`,
 };
