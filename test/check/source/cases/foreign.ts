@@ -293,4 +293,14 @@ app.post('/b', async (req, res) => {
 });
 app.post('/c', async (req, res) => res.json(await C_NOTES.update(1, req.body)));
 `,
+  'values that an address ends with': `
+app.get('/a', async (req, res) => {
+  let address = BASE + '/pages';
+  if (req.query.page) address += '?page=' + req.query.page;
+  res.json(await (await fetch(address, { signal })).json());
+  let target = req.query.target;
+  target += '/pages';
+  res.json(await (await fetch(target, { signal })).json()); // SVC607
+});
+`,
 };
