@@ -83,6 +83,7 @@ function isSecretOfServer(held: Node, sent: Node, module: SourceModule): boolean
   // a state of an OAuth login can be used only once, and a challenge is public
   if ([held, sent].some((side) => wordOf(side).startsWith('state') || /challenge/i.test(pathOf(side) ?? '')))
     return false;
+  if ([held, sent].some((side) => /id$/.test(wordOf(side)))) return false; // an id is public
   const isSent = isFromClient(sent, module);
   if (!isSent && !isSecretParameter(sent, module)) return false;
   return !isFromClient(held, module) && isHeld(held, module, isSent);

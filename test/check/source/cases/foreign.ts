@@ -256,6 +256,7 @@ export const cacheKeyOf = (name, password) => name + createHash('sha256').update
 if (config.dev) app.post('/files', (req, res) => fs.writeFile(req.body.file, '', () => res.end()));
 if (process.env.NODE_ENV !== 'production') app.get('/a', (req, res) => res.sendFile(ROOT + req.query.name));
 else app.get('/a', (req, res) => res.sendFile(ROOT + req.query.name)); // SVC606
+app.delete('/users/:id', (req, res) => { const myId = req.session.token; res.json(req.params.id === myId); });
 app.get('/challenges/:token', (req, res) => res.json(config.challenge.token === req.params.token));
 `,
   'addresses of services that an administrator sets, and headers of proxies': `
