@@ -304,4 +304,10 @@ app.get('/a', async (req, res) => {
   res.json(await (await fetch(target, { signal })).json()); // SVC607
 });
 `,
+  'code of a page, lengths of passwords, and currencies': `
+app.get('/page', async (req, res) => res.json(await page.evaluate(() => fetch('https://rates.example/').then(show))));
+const password = randomText(10 + Math.floor(Math.random() * 10));
+export function randomNonce() { return Math.random().toString(36); }
+app.post('/send', (req, res) => log.info(\`amount \${req.body.amount} of \${req.body.token}\`));
+`,
 };
