@@ -43,7 +43,8 @@ function findPipes(sources: Sources, report: ReportNode): void {
     const around = functionAround(call);
     // code outside of functions belongs to a script, and an error may end a script
     if (around === undefined) continue;
-    const code = module.source.slice(around.start, around.end);
+    const outer = outerOf(around, sources);
+    const code = module.source.slice(outer.start, outer.end);
     const target = pathOf(call.args[0]!);
     if (
       returnsOf(around).some((value) => pathOf(value) !== undefined && [name, target].includes(pathOf(value)))
@@ -59,6 +60,13 @@ function findPipes(sources: Sources, report: ReportNode): void {
         'pipe() does not forward errors: an error of one stream ends the process, or leaves the other stream open',
       );
   }
+}
+
+/** Returns the function around a callback: a listener of `open` may pipe streams that other listeners watch. */
+function outerOf(fn: Fn, sources: Sources): Fn {
+  const around = functionAround(fn);
+  const isCallback = fn.parent?.type === 'call' && !sources.handlers.isHandler(fn);
+  return isCallback && around !== undefined ? outerOf(around, sources) : fn;
 }
 
 /**

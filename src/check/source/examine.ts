@@ -12,7 +12,7 @@ import { isRouteCall } from './routes.ts';
 import { findLoggedRequests, findRevealing, reportRows } from './reveal-rules.ts';
 import { reportSecrets } from './secret-rules.ts';
 import { findWrittenSettings } from './settings-rules.ts';
-import { Sources, isOnlyInDevelopment, meaningOfCall } from './sources.ts';
+import { Sources, isInPage, isOnlyInDevelopment, meaningOfCall } from './sources.ts';
 import { findUnverified } from './unverified-rules.ts';
 import { findWrittenSecrets } from './written-secrets.ts';
 import { findKeptRequests, findMerged, reportState } from './state-rules.ts';
@@ -41,7 +41,8 @@ export function examineSources(entries: readonly string[], rules: readonly RuleT
   const report: ReportNode = (rule, module, node, message, more = {}) => {
     const { severity, remedy } = texts.get(rule)!; // `texts` holds every rule of the catalogue
     const key = `${rule} ${module.file} ${node.start}`;
-    if (findings.has(key) || sources.isOfBrowser(module) || isOnlyInDevelopment(node, module)) return;
+    if (findings.has(key) || sources.isOfBrowser(module)) return;
+    if (isInPage(node) || isOnlyInDevelopment(node, module)) return;
     const place = module.placeAt(node.start);
     findings.set(key, { rule, severity, subject: subjectOf(node, module), message, remedy, ...more, place });
   };

@@ -21,6 +21,7 @@ import {
 } from './request-parts.ts';
 import { calledName, childrenOf, pathOf, walk } from './nodes.ts';
 import {
+  appended,
   assigns,
   conditionOf,
   endsFunction,
@@ -95,8 +96,7 @@ export class Flow {
     const returned = this.#returned;
     fn.params.forEach((param, index) => {
       const role = roles[index];
-      const { checked } = this.#handlers;
-      const { source } = this.#module;
+      const [{ checked }, { source }] = [this.#handlers, this.#module];
       const own = role === undefined ? requestByName(param, fn, source, checked) : givenBy(role, checked);
       this.#bind(
         param,
@@ -364,7 +364,8 @@ export class Flow {
         const value = this.#value(node.value, names);
         if (value?.kind === 'outside') this.#onKept({ assign: node, module: this.#module, value });
         if (path === undefined) this.#bind(node.target, value, names);
-        else if (node.operator === '=' || value !== undefined) names.set(path, value ?? undefined);
+        else if (node.operator === '=' || value !== undefined)
+          names.set(path, node.operator === '+=' ? appended(names.get(path), value!) : value);
         // `body.name` counts as checked after `body.name = clean(body.name)`
         if (path?.includes('.') === true && value === undefined && node.operator === '=') names.check(path);
         return;

@@ -63,8 +63,9 @@ function isHarmlessMessage(word: string, call: Call, { source }: SourceModule): 
   return !/^(?:log|info)$/.test(calledName(call) ?? '') || REFUSES.test(text);
 }
 
+/** Words of messages about rejected tokens, and about tokens that are currencies. */
 const REFUSES =
-  /invalid|expire|unknown|mis-?match|malform|wrong|bad |fail|reject|denied|refuse|missing|unable|unauthori|forbidden|revoke|error|incorrect|n[o']t |no (?:such|user|session|match)/i;
+  /invalid|expire|unknown|mis-?match|malform|wrong|bad |fail|reject|denied|refuse|missing|unable|unauthori|forbidden|revoke|error|incorrect|n[o']t |no (?:such|user|session|match)|amount|symbol|balance/i;
 
 /**
  * Returns the name of a secret in an argument of a log call. The logger of this package masks members that

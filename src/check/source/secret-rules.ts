@@ -84,6 +84,7 @@ function isSecretOfServer(held: Node, sent: Node, module: SourceModule): boolean
   // attacker
   if ([held, sent].some((side) => wordOf(side).startsWith('state') || /challenge/i.test(pathOf(side) ?? '')))
     return false;
+  if ([held, sent].some((side) => /id$/.test(wordOf(side)))) return false; // an id is public
   const isSent = isFromClient(sent, module);
   if (!isSent && !isSecretParameter(sent, module)) return false;
   return !isFromClient(held, module) && isHeld(held, module, isSent);
@@ -271,7 +272,7 @@ function findRandom(sources: Sources, report: ReportNode): void {
   const reported = new Set<Node>();
   for (const { module, node: call } of sources.all('call')) {
     if (pathOf(call.callee) !== 'Math.random') continue;
-    if (usesBetterChance(call, module) || isOrder(call)) continue;
+    if (usesBetterChance(call, module) || isOrder(call) || isLength(call)) continue;
     const name = secretNameAround(call) ?? secretMaker(call);
     const statement = statementAround(call);
     if (name === undefined || isNamedId(call, name) || reported.has(statement)) continue;
@@ -286,6 +287,13 @@ function findRandom(sources: Sources, report: ReportNode): void {
       `"${name}" is made with Math.random(), whose next numbers can be computed from earlier ones`,
     );
   }
+}
+
+/** Whether the number is an argument of a function that makes the secret: `randomText(10 + Math.random() * 9)`. */
+function isLength(call: Call): boolean {
+  for (let at = call.parent; at !== undefined && at.type !== 'function'; at = at.parent)
+    if (at.type === 'call' && /rand(?!om$)|^gen|^make/.test(calledName(at) ?? '')) return true;
+  return false;
 }
 
 /** Returns the statement, declaration, function or member around a node. */
@@ -348,7 +356,7 @@ const BELONGS = /[a-z](?:For|Of|From)[A-Z]|cache|bust|placeholder|dummy|fake|moc
 
 /** Names of functions that generate secrets: `newInviteCode`, `generateOtp`. */
 const MAKES_SECRET =
-  /^(?:new|make|create|gen|generate|random|issue|build|next|get)(?:new|random|unique|temp|temporary)?(?:(?:access|refresh|auth|api|user|session|login|csrf|reset|password|verification|verify|confirmation|activation|invite|email)?token|\w*secret|\w*password|passcode|otp|pin|nonce|apikey|invite|invitation|sessionid|resetcode|logincode|verificationcode|activationcode|magiclink)(?:code|id|string|key|value)?$/;
+  /^(?:new|make|create|gen|generate|random|issue|build|next|get)(?:new|random|unique|temp|temporary)?(?:(?:access|refresh|auth|api|user|session|login|csrf|reset|password|verification|verify|confirmation|activation|invite|email)?token|\w*secret|\w*password|passcode|otp|pin|apikey|invite|invitation|sessionid|resetcode|logincode|verificationcode|activationcode|magiclink)(?:code|id|string|key|value)?$/;
 
 /**
  * Returns the name of the function around a call. Undefined unless the name says that the function generates

@@ -4,7 +4,7 @@
  */
 import { basename, dirname } from 'node:path';
 import { Handlers } from './routes.ts';
-import { functionAround, pathOf, walk } from './nodes.ts';
+import { calledName, functionAround, pathOf, walk } from './nodes.ts';
 import type { Project, SourceModule } from './modules.ts';
 import type { Call, Fn, Node } from './nodes.ts';
 import type { Severity } from '../../base/findings.ts';
@@ -178,6 +178,17 @@ export function writtenOf(module: SourceModule, { start, end }: Node): string {
 export function isCommand({ file, source }: SourceModule): boolean {
   if (/^(?:bin|cli|commands|scripts|tools|tasks)$/.test(basename(dirname(file)))) return true;
   return /^#!|\bprocess\.argv\b|['"](?:node:)?(?:readline|inquirer|prompts|commander|yargs)\b/.test(source);
+}
+
+/** Whether code runs in a page that the program opens in a browser: `page.evaluate(() => fetch('/'))`. */
+export function isInPage(node: Node): boolean {
+  for (let fn = functionAround(node); fn !== undefined; fn = functionAround(fn))
+    if (
+      fn.parent?.type === 'call' &&
+      /^(?:evaluate\w*|\$\$?eval|waitForFunction)$/.test(calledName(fn.parent) ?? '')
+    )
+      return true;
+  return false;
 }
 
 /** Conditions that hold in development or in tests only. */

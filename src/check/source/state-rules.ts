@@ -58,7 +58,7 @@ function findKept(sources: Sources, report: ReportNode): void {
       continue;
     if (sources.reachedFrom(fn) === undefined) continue;
     if (isOnlyFirst(node) || isUsedAtOnce(binding.node, name, sources)) continue;
-    const given = personalIn(node.value, module);
+    const given = personalIn(node.value, module, sources);
     // `fn` is defined, because a binding is looked up only inside a function
     if (given === undefined || !isFirst(fn!, binding.node)) continue;
     report(
@@ -158,7 +158,7 @@ function waits(fn: Fn, from: number, to: number): boolean {
  * Returns the name of a local variable or parameter that, by its name, holds data of one client. Undefined if
  * the expression contains no such name.
  */
-function personalIn(value: Node, module: SourceModule): string | undefined {
+function personalIn(value: Node, module: SourceModule, sources: Sources): string | undefined {
   let found: string | undefined;
   walk(value, (node) => {
     if (node.type !== 'name' || found !== undefined || !PERSONAL.test(node.name))
@@ -170,14 +170,27 @@ function personalIn(value: Node, module: SourceModule): string | undefined {
       return true;
     if (node.parent?.type === 'member' && /^(?:json|text|form|body|method)$/.test(node.parent.property ?? ''))
       return true; // a request body may set shared state on purpose
-    const binding = module.lookup(node.name, node);
-    const isLocal =
-      binding?.kind === 'parameter' ||
-      (binding?.kind === 'declared' && functionAround(binding.node) !== undefined);
-    if (isLocal) found = node.name;
+    if (isOfClient(node.name, node, module, sources)) found = node.name;
     return true;
   });
   return found;
+}
+
+/**
+ * Whether a variable holds data of one client: a parameter of a handler or with the name of a request, or a
+ * constant that code takes out of a request.
+ */
+function isOfClient(name: string, at: Node, module: SourceModule, sources: Sources): boolean {
+  const binding = module.lookup(name, at);
+  if (binding?.kind === 'parameter')
+    return (
+      /^(?:req|request|me|currentUser|principal|claims)$/.test(name) ||
+      (binding.owner.type === 'function' && sources.handlers.isHandler(binding.owner))
+    );
+  if (binding?.kind !== 'declared' || functionAround(binding.node) === undefined) return false;
+  const value = binding.node.type === 'declarator' ? binding.node.value : undefined;
+  const text = value === undefined ? '' : module.source.slice(value.start, value.end);
+  return /\b(?:req|request|ctx|context|session)\b/.test(text);
 }
 
 // -- SVC632: caches whose keys do not identify the client --
@@ -254,7 +267,7 @@ function judgeSet(call: Call, module: SourceModule, sources: Sources, report: Re
   const owner = call.callee.type === 'member' ? (pathOf(call.callee.object) ?? '') : '';
   if (key?.type !== 'text' || value === undefined || !/cache$/i.test(owner)) return;
   if (sources.reachedFrom(functionAround(call)) === undefined) return;
-  const given = personalIn(value, module) ?? personalSource(value, module);
+  const given = personalIn(value, module, sources) ?? personalSource(value, module, sources);
   if (given !== undefined)
     report(
       'SVC632',
@@ -265,11 +278,11 @@ function judgeSet(call: Call, module: SourceModule, sources: Sources, report: Re
 }
 
 /** Returns the name of the variable with data of one client from which a constant was computed. */
-function personalSource(value: Node, module: SourceModule): string | undefined {
+function personalSource(value: Node, module: SourceModule, sources: Sources): string | undefined {
   const binding = value.type === 'name' ? module.lookup(value.name, value) : undefined;
   const made =
     binding?.kind === 'declared' && binding.node.type === 'declarator' ? binding.node.value : undefined;
-  return made === undefined ? undefined : personalIn(made, module);
+  return made === undefined ? undefined : personalIn(made, module, sources);
 }
 
 function uses(fn: Fn, name: string): boolean {
@@ -289,12 +302,15 @@ const STORES =
 
 /** Names of objects whose methods store their arguments. */
 const MODEL =
-  /^(?:[A-Z]\w*|\w*(?:prisma|knex|[Dd]b|[Mm]odel|[Rr]epo(?:sitory)?|[Cc]ollection|[Tt]able)(?:\.\w+)?)$/;
+  /^(?:[A-Z]\w*[a-z]\w*|\w*(?:prisma|knex|[Dd]b|[Mm]odel|[Rr]epo(?:sitory)?|[Cc]ollection|[Tt]able)(?:\.\w+)?)$/;
 
 /**
  * Names of objects between handlers and the database. Their methods may select the members that they need.
  */
 const OWN_LAYER = /(?:store|service|manager|controller|api|client|provider|handler|logic|helper)s?$/i;
+
+/** Code that selects or tests the members of a body. */
+const VALIDATES = /validat|sanitiz|whitelist|\b(?:Joi|z|yup)\.|\bpick\(|\.(?:safeParse|parseAsync)\(/i;
 
 /** SVC633: whole request bodies that are stored or merged into an object. */
 export function findMerged({ call, module, given: valueOf }: Visit, report: ReportNode): void {
@@ -305,6 +321,8 @@ export function findMerged({ call, module, given: valueOf }: Visit, report: Repo
   };
   const name = calledName(call);
   if (name === undefined || call.callee.type !== 'member') return;
+  const around = functionAround(call) ?? call;
+  if (VALIDATES.test(module.source.slice(around.start, call.start))) return;
   const path = pathOf(call.callee);
   const tell = (node: Node, what: string): void =>
     report(

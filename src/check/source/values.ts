@@ -156,6 +156,13 @@ export function outsideOf(value: Given | undefined): Given | undefined {
   return value.members!.values().find(({ kind }) => kind === 'outside');
 }
 
+/** Returns the value of a variable to which code appends a value of a request: `address += '?page=' + page`. */
+export function appended(before: Given | undefined, value: Given): Given {
+  return before?.kind === 'outside'
+    ? { ...before, part: undefined, text: `${before.text} ${value.text}` }
+    : { ...value, part: undefined, lead: OWN + value.lead };
+}
+
 /** Functions that remove `..` from a path that begins with a slash. */
 const JOINS = /(?:^|\.)(?:join|resolve|normalize)$/;
 

@@ -256,6 +256,7 @@ export const cacheKeyOf = (name, password) => name + createHash('sha256').update
 if (config.dev) app.post('/files', (req, res) => fs.writeFile(req.body.file, '', () => res.end()));
 if (process.env.NODE_ENV !== 'production') app.get('/a', (req, res) => res.sendFile(ROOT + req.query.name));
 else app.get('/a', (req, res) => res.sendFile(ROOT + req.query.name)); // SVC606
+app.delete('/users/:id', (req, res) => { const myId = req.session.token; res.json(req.params.id === myId); });
 app.get('/challenges/:token', (req, res) => res.json(config.challenge.token === req.params.token));
 `,
   'addresses of services that an administrator sets, and headers of proxies': `
@@ -275,5 +276,38 @@ export const actions = { async send(ctx) { return await fetch(ctx.params.url, { 
 export const load = async (ctx) => { ctx.body = await fetch(ctx.params.url, { signal }); }; // SVC607
 app.get('/a', (req, res) => { setTenant(req); });
 function setTenant(req) { appConfig.owner = req.user; }
+`,
+  'listeners around a pipe, answers with headers, and bodies that code validates': `
+let cache;
+export const copy = (from, to) => new Promise((resolve, reject) => {
+  const source = fs.createReadStream(from);
+  source.on('error', reject).on('open', () => source.pipe(to));
+});
+app.get('/a', async (req, res) => {
+  const { headers, data } = await ask('https://rates.example/');
+  cache = { tag: headers.etag, data };
+  res.json(await later(cache));
+});
+app.post('/b', async (req, res) => {
+  if (!isValidated(req.body)) return res.sendStatus(400);
+  res.json(await Note.create(req.body));
+});
+app.post('/c', async (req, res) => res.json(await C_NOTES.update(1, req.body)));
+`,
+  'values that an address ends with': `
+app.get('/a', async (req, res) => {
+  let address = BASE + '/pages';
+  if (req.query.page) address += '?page=' + req.query.page;
+  res.json(await (await fetch(address, { signal })).json());
+  let target = req.query.target;
+  target += '/pages';
+  res.json(await (await fetch(target, { signal })).json()); // SVC607
+});
+`,
+  'code of a page, lengths of passwords, and currencies': `
+app.get('/page', async (req, res) => res.json(await page.evaluate(() => fetch('https://rates.example/').then(show))));
+const password = randomText(10 + Math.floor(Math.random() * 10));
+export function randomNonce() { return Math.random().toString(36); }
+app.post('/send', (req, res) => log.info(\`amount \${req.body.amount} of \${req.body.token}\`));
 `,
 };
