@@ -367,7 +367,7 @@ export class Flow {
         if (value?.kind === 'outside') this.#onKept({ assign: node, module: this.#module, value });
         if (path === undefined) this.#bind(node.target, value, names);
         else if (node.operator === '=' || value !== undefined)
-          names.set(path, node.operator === '+=' ? appended(names.get(path), value!) : value);
+          names.set(path, node.operator === '+=' ? appended(names.get(path), value!) : value); // `+=` has one
         if (path?.includes('.') === true && value === undefined && node.operator === '=') names.check(path); // `body.name = clean(body.name)`
         return;
       }
@@ -425,11 +425,7 @@ export class Flow {
       const path = pathOf(call.callee.object);
       if (kept !== undefined && path !== undefined && names.get(path) === undefined) names.set(path, kept);
     }
-    this.#visit({
-      call,
-      module: this.#module,
-      given: (node) => (node === undefined ? undefined : this.#outside(node, names)),
-    });
+    this.#visit({ call, module: this.#module, given: (node) => node && this.#outside(node, names) });
     // nothing uses the result: analyse the called function only for the calls in it
     if (!isUsed(call)) this.#value(call, names);
   }
