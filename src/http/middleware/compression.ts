@@ -3,9 +3,8 @@
  * short body is compressed synchronously, a longer one in another thread, and a stream while it is sent.
  *
  * Some responses are sent uncompressed, because compression would save nothing or change their meaning:
- * bodies below `thresholdBytes`, media types that are compressed already, and the statuses 204, 206 and 304.
- * The same applies to responses with `Content-Encoding`, `Cache-Control: no-transform` or a digest of their
- * content.
+ * bodies below `thresholdBytes`, media types that are compressed already, the statuses 204, 206 and 304, and
+ * responses with `Content-Encoding`, `Cache-Control: no-transform` or a digest of their content.
  *
  * Responses that set a cookie are sent uncompressed, too. They are likely to contain a secret, for example
  * after a login. If an attacker can place text in such a page, its compressed size reveals the secret (the
