@@ -158,12 +158,12 @@ function isOfAnswer(call: Call, module: SourceModule): boolean {
   const binding = object.type === 'name' ? module.lookup(object.name, object) : undefined;
   const owner =
     binding?.kind === 'parameter' && binding.owner.type === 'function' ? binding.owner : undefined;
-  const isAlone = owner?.params.some((param) =>
+  const hasResponse = owner?.params.some((param) =>
     /^(?:res|response|reply|ctx|next)$/.test(pathOf(param) ?? ''),
   );
   return (
     makerOf(object, module) !== undefined ||
-    (isAlone === false && object.type === 'name' && object.name === 'request') ||
+    (hasResponse === false && object.type === 'name' && object.name === 'request') ||
     (around?.type === 'call' && /^https?\.(?:get|request)$/.test(meaningOfCall(around, module)))
   );
 }

@@ -319,57 +319,64 @@ export function findMerged({ call, module, given: valueOf }: Visit, report: Repo
     const value = isPicked(node) ? undefined : valueOf(node);
     return value?.route === undefined ? undefined : value;
   };
-  const name = calledName(call);
-  if (name === undefined || call.callee.type !== 'member') return;
+  if (call.callee.type !== 'member') return;
   const around = functionAround(call) ?? call;
   if (VALIDATES.test(module.source.slice(around.start, call.start))) return;
-  const path = pathOf(call.callee);
-  const tell = (node: Node, what: string): void =>
-    report(
-      'SVC633',
-      module,
-      node,
-      `every member of ${what} is copied, including members that clients must not set, such as an owner, a role or a price`,
-    );
-  if (path === 'Object.assign') {
-    const [target] = call.args;
-    if (target === undefined || isNewObject(target, module) || given(target) !== undefined) return;
-    if (SETTINGS.test(pathOf(target) ?? '')) return;
-    for (const arg of call.args.slice(1)) {
-      const value = given(arg);
-      if (value?.part === 'body' && !hasDeclaredBody(value.route)) return tell(arg, value.what);
-    }
-    return;
-  }
-  if (/h(?:mac|ash)/i.test(module.source.slice(call.callee.start, call.callee.end))) return;
-  if (
-    (!STORES.test(name) && !/^(?:push|put|replace\w*)$/.test(name)) ||
-    /^(?:headers|cookies|session|cache|map|Map|res|response|reply)$/i.test(path?.split('.').at(-2) ?? '')
-  )
-    return;
-  for (const arg of call.args) {
-    const merged = mergedBody(arg, given);
-    if (merged !== undefined && /^(?:set|save|update\w*|replace\w*|push|put)$/.test(name))
-      return tell(arg, merged);
-  }
-  const owner =
-    path
+  const isAssign = pathOf(call.callee) === 'Object.assign';
+  const arg = isAssign ? assignedBody(call, module, given) : storedBody(call, call.callee, module, given);
+  if (arg === undefined) return;
+  const what = wholeBody(arg, given) ?? mergedBody(arg, given) ?? 'body';
+  report(
+    'SVC633',
+    module,
+    arg,
+    `every member of ${what} is copied, including members that clients must not set, such as an owner, a role or a price`,
+  );
+}
+
+/** Returns the body that Object.assign() copies into an object that may be stored. */
+function assignedBody({ args }: Call, module: SourceModule, given: Visit['given']): Node | undefined {
+  const [target, ...sources] = args;
+  if (target === undefined || isNewObject(target, module) || given(target) !== undefined) return undefined;
+  if (SETTINGS.test(pathOf(target) ?? '')) return undefined;
+  return sources.find((arg) => {
+    const value = given(arg);
+    return value?.part === 'body' && !hasDeclaredBody(value.route);
+  });
+}
+
+/** Returns the argument with which a method of a model stores a whole body. */
+function storedBody(
+  call: Call,
+  callee: Member,
+  module: SourceModule,
+  given: Visit['given'],
+): Node | undefined {
+  const name = callee.property ?? '';
+  if (/h(?:mac|ash)/i.test(module.source.slice(callee.start, callee.end))) return undefined;
+  const names =
+    pathOf(callee)
       ?.replace(/^this\./, '')
       .split('.')
-      .slice(0, -1)
-      .join('.') ?? '';
-  if (!STORES.test(name) || owner === 'Object') return;
-  // `set(key, value)` stores one value and merges nothing
-  if (name === 'set' && call.args.length > 1) return;
-  // a method of the project may select the members that it needs
-  if (isOfProject(call.callee, module)) return;
-  for (const arg of call.args) {
-    // other functions are not reported, because they may store only some members of the body
-    if (!MODEL.test(owner) && !(arg.type === 'object' && /^(?:insert|create)/.test(name))) continue;
-    if (OWN_LAYER.test(owner) || SETTINGS.test(owner)) continue;
-    const whole = wholeBody(arg, given);
-    if (whole !== undefined) return tell(arg, whole);
+      .slice(0, -1) ?? [];
+  const isStore = STORES.test(name);
+  if (!isStore && !/^(?:push|put|replace\w*)$/.test(name)) return undefined;
+  if (/^(?:headers|cookies|session|cache|map|res|response|reply)$/i.test(names.at(-1) ?? ''))
+    return undefined;
+  if (/^(?:set|save|update\w*|replace\w*|push|put)$/.test(name)) {
+    const merged = call.args.find((arg) => mergedBody(arg, given) !== undefined);
+    if (merged !== undefined) return merged;
   }
+  const owner = names.join('.');
+  // `set(key, value)` stores one value and merges nothing
+  if (!isStore || owner === 'Object' || (name === 'set' && call.args.length > 1)) return undefined;
+  // a method of the project, and an unknown function, may select the members that it needs
+  if (isOfProject(callee, module) || OWN_LAYER.test(owner) || SETTINGS.test(owner)) return undefined;
+  return call.args.find(
+    (arg) =>
+      (MODEL.test(owner) || (arg.type === 'object' && /^(?:insert|create)/.test(name))) &&
+      wholeBody(arg, given) !== undefined,
+  );
 }
 
 /**
