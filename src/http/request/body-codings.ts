@@ -8,10 +8,17 @@
 // A namespace import, because node:zlib of Node.js 20 lacks some members. Named imports would fail before the
 // program can report that this version of Node.js is too old.
 import * as zlib from 'node:zlib';
-import { BadRequest, ClientDisconnected, HTTPException, PayloadTooLarge } from '../../base/errors.ts';
+import { BadRequest, HTTPException, PayloadTooLarge } from '../../base/errors.ts';
 import { writable } from '../chunks.ts';
 import type { Transform } from 'node:stream';
 import type { BodyReader } from './body-stream.ts';
+
+/** Progress of reading the coded bytes of a body. */
+interface Received {
+  bytes: number;
+  /** Error with which the source of the coded bytes failed. */
+  error?: unknown;
+}
 
 /** Content codings that are decoded in request bodies. */
 export type BodyCoding = 'gzip' | 'deflate' | 'br' | 'zstd';
@@ -128,7 +135,7 @@ export async function* decodedChunks(
   maxBytes: number,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const decoder = DECODERS[coding].stream(strictness(coding));
-  const received = { bytes: 0 };
+  const received: Received = { bytes: 0 };
   let given = 0;
   void feed(coded, decoder, received);
   try {
@@ -139,7 +146,8 @@ export async function* decodedChunks(
     }
     if (decoder.bytesWritten < received.bytes) throw malformed(coding);
   } catch (error) {
-    if (error instanceof HTTPException || error instanceof ClientDisconnected) throw error;
+    if (error === received.error || error instanceof HTTPException) throw error;
+    // a decoder that got no bytes fails, too, but an empty body is valid
     if (received.bytes > 0) throw malformed(coding);
   }
 }
@@ -148,11 +156,7 @@ export async function* decodedChunks(
  * Writes all chunks to the decoder, and waits whenever its buffer is full. Never rejects: an error destroys
  * the decoder, which passes the error to its reader.
  */
-async function feed(
-  coded: AsyncIterable<Uint8Array>,
-  decoder: Transform,
-  received: { bytes: number },
-): Promise<void> {
+async function feed(coded: AsyncIterable<Uint8Array>, decoder: Transform, received: Received): Promise<void> {
   try {
     for await (const chunk of coded) {
       received.bytes += chunk.length;
@@ -161,6 +165,7 @@ async function feed(
     }
     decoder.end();
   } catch (error) {
+    if (!decoder.destroyed) received.error = error; // otherwise the decoder itself has failed
     // the cast is safe: this module and Node's streams only throw instances of Error
     decoder.destroy(error as Error);
   }

@@ -5,6 +5,7 @@ import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompress
 import { Field, IdempotencyMiddleware, Schema, Svc, str } from 'svc';
 import { TestClient } from 'svc/testing';
 import { decodedChunks } from '../../../src/http/request/body-codings.ts';
+import { SvcError } from '../../../src/base/errors.ts';
 import { IS_OLDER_NODE } from '../../support/node-age.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import type { BodyCoding } from '../../../src/http/request/body-codings.ts';
@@ -192,6 +193,21 @@ for (const coding of CODINGS) {
     for await (const chunk of decodedChunks(source(), coding, Infinity)) length += chunk.length;
     assert.deepEqual([length, warned.mock.callCount()], [2_000_000, 0]);
   });
+
+  for (const bytes of [0, 5])
+    test(`if the source of a ${coding} body fails after ${bytes} bytes, decodedChunks() throws the error of the source`, async () => {
+      const failure = new SvcError('E_BODY_DISCARDED', []);
+      async function* source(): AsyncGenerator<Uint8Array> {
+        if (bytes > 0) yield ENCODE[coding](Buffer.from('text')).subarray(0, bytes);
+        throw failure;
+      }
+      await assert.rejects(
+        async () => {
+          for await (const chunk of decodedChunks(source(), coding, Infinity)) void chunk;
+        },
+        (error) => error === failure,
+      );
+    });
 }
 
 for (const [coding, status] of [
