@@ -1,5 +1,6 @@
 /**
- * Duration of a check without the import: 300 routes in 100 files take at most 400 ms of this thread, in the best of several runs.
+ * Duration of a check without the import, for 300 routes in 100 files. It is compared with the time in which the
+ * same sources are only read and parsed, because a busy machine and coverage slow both.
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -7,11 +8,14 @@ import { test } from 'node:test';
 import { Depends, Field, Router, Schema, SecurityHeadersMiddleware, Svc, int, provide, str } from 'svc';
 import { CORE_RULES } from '../../src/check/rules.ts';
 import { examineSources } from '../../src/check/source/examine.ts';
+import { readProject } from '../../src/check/source/modules.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { folder } from '../support/run.ts';
 
 const FILES = 100;
-const LIMIT_MS = 400;
+/** Maximum duration as a multiple of the time for reading; on a machine that reads in 50 ms, this is 400 ms. */
+const LIMIT = 8;
+const RUNS = 4;
 
 const fileOf = (index: number): string => `
 import { Depends, Field, Router, Schema, NotFound, int, list, str } from 'svc';
@@ -70,15 +74,20 @@ function threadMs(): number {
   return (user + system) / 1_000;
 }
 
-test('svc check of an application with 300 routes and 100 files takes at most 400 ms', (t) => {
+test('svc check of an application with 300 routes takes at most 8 times as long as reading and parsing its 100 files', (t) => {
   const files = Object.fromEntries(
     Array.from({ length: FILES }, (_, index) => [`r${index}.ts`, fileOf(index)]),
   );
   const imports = Object.keys(files).map((name) => `import './${name}';\n`);
   const entry = join(folder(t, { ...files, 'app.ts': imports.join('') }), 'app.ts');
-  const times = Array.from({ length: 4 }, () => {
+  const readings: number[] = [];
+  const checks: number[] = [];
+  for (let run = 0; run < RUNS; run++) {
     const app = application();
+    const readingMs = threadMs();
+    readProject([entry]);
     const startMs = threadMs();
+    readings.push(startMs - readingMs);
     assert.deepEqual(
       app.check().findings.filter(({ severity }) => severity === 'error'),
       [],
@@ -86,7 +95,7 @@ test('svc check of an application with 300 routes and 100 files takes at most 40
     const { findings, project } = examineSources([entry], CORE_RULES);
     assert.equal(project.modules.length, FILES + 1);
     assert.deepEqual(findings, []);
-    return threadMs() - startMs;
-  });
-  assert.ok(Math.min(...times) < LIMIT_MS, `${times.map(Math.round).join(', ')} ms`);
+    checks.push(threadMs() - startMs);
+  }
+  assert.ok(Math.min(...checks) < LIMIT * Math.min(...readings), `${checks} ms, readings ${readings} ms`);
 });
