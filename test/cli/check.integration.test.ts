@@ -501,8 +501,8 @@ test('if svc itself has a bug, svc check prints the stack and ends with status 4
   assert.match(stderr, /^svc: Error: our fault\n +at /);
 });
 
-test('svc check of 300 routes takes less than 300 ms, not counting the import', async (t) => {
-  const app = `${APP}for (let i = 0; i < 300; i++) app.get(\`/r\${i}/{id:int}\`, () => 1);\nconst check = app.check.bind(app);\napp.check = () => { const at = performance.now(); const report = check(); console.log('ms', performance.now() - at); return report; };\n`;
+test('svc check of 300 routes takes less than 300 ms of processor time, not counting the import', async (t) => {
+  const app = `${APP}for (let i = 0; i < 300; i++) app.get(\`/r\${i}/{id:int}\`, () => 1);\nconst check = app.check.bind(app);\napp.check = () => { const before = process.threadCpuUsage(); const report = check(); console.log('ms', process.threadCpuUsage(before).user / 1_000); return report; };\n`;
   const { stderr } = await check(t, { 'app.ts': app });
   const ms = Number(/^ms ([\d.]+)$/m.exec(stderr)![1]);
   assert.ok(ms < 300, `${ms} ms`);
