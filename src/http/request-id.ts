@@ -97,7 +97,7 @@ export const USUAL_IDENTITY: RequestIdentity = new RequestIdentity();
  * Syntax:
  *   traceparent = version "-" trace-id "-" parent-id "-" flags
  *                 2, 32, 16 and 2 lower-case hex digits; no id is all zeros
- *   tracestate = 0 ... 32 members `key=value`, separated by commas
+ *   tracestate  = 0 ... 32 members `key=value`, separated by commas
  *                 passed on as received, or dropped if it is malformed
  *
  * A malformed or repeated `traceparent` starts a new trace, and `tracestate` is dropped (Trace Context §3.3).
