@@ -63,10 +63,7 @@ export class Prepared {
   }
 }
 
-/**
- * Status and Content-Type of responses with one media type. Responses with equal status share one object.
- * @internal
- */
+/** Status and Content-Type of responses with one media type; one object for each status. @internal */
 export class PreparedType {
   readonly #flat: readonly string[];
   readonly #byStatus = new Map<number, Prepared>();
@@ -91,10 +88,7 @@ export class HttpResponse {
   /** Length in bytes of a body that is a source of chunks; -1 if unknown. */
   contentLength = -1;
   #status: number;
-  /**
-   * Status and header fields that many responses share. They are replaced by `#headers` when `headers` is
-   * first read.
-   */
+  /** Status and header fields that many responses share; used until `headers` is first read. */
   readonly #prepared: Prepared;
   #headers: HeaderList | undefined;
   /** `Set-Cookie` values to which `Secure` is added in production and over TLS. */
@@ -169,9 +163,8 @@ export class HttpResponse {
   }
 
   /**
-   * Prepares the response for one request, for example by opening a file. Called before middleware gets the
-   * response. If the program may return this response again, the result is a copy, so that middleware changes
-   * only the copy.
+   * Prepares the response for one request, for example by opening a file, before middleware gets it. If the
+   * program may return this response again, the result is a copy, so that middleware changes only the copy.
    */
   settle(_request: Answered): HttpResponse | Promise<HttpResponse> {
     return this.#isForOne ? this : this.copy();
@@ -502,10 +495,7 @@ function describe(value: unknown): string {
     : `a value of type ${typeof value}`;
 }
 
-/**
- * Called after JSON.stringify has failed. Converts bigints to strings. If the value contains a cycle, the
- * error names its place.
- */
+/** Like JSON.stringify, but converts bigints to strings. The error for a cycle names its place. */
 function slowJson(value: unknown): string | undefined {
   try {
     return JSON.stringify(value, (_key, member: unknown) =>

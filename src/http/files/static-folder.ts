@@ -376,7 +376,9 @@ export interface FileEntry {
   readonly codings: readonly string[];
   readonly checkedMs: number;
 }
-/** A folder with an index file, for a request whose path does not end with a slash. */
+/**
+ * A folder with an index file. The path in the request has no slash at its end, so a redirect adds the slash.
+ */
 interface FolderEntry {
   readonly kind: 'folder';
   readonly checkedMs: number;

@@ -364,7 +364,7 @@ export class EventBroadcast {
     for (const listener of this.#listeners) listener.push(chunk);
   };
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an unknown option, or a value out of range */
+  /** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for a value out of range */
   constructor(options: EventBroadcastOptions = {}) {
     const { heartbeatSeconds, retryMs, ...bounds } = options;
     const { maxBufferedBytes, maxStreams } = readOptions('EventBroadcast', bounds, {
