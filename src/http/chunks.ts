@@ -1,9 +1,9 @@
 /**
- * Reads the source of a body chunk by chunk: an iterable, an async iterable or a stream. Ends the source as
- * soon as no further chunk is needed.
+ * Reads a response body chunk by chunk from its source: an iterable, an async iterable or a stream. Ends the
+ * source as soon as no further chunk is needed.
  *
- * iterate() returns a ChunkIterator for a source. prime() pulls its first chunk before the response starts,
- * so that a source that fails at once leads to an error response.
+ * prime() reads the first chunk before the response starts. So a source that fails at once leads to an error
+ * response.
  */
 import { Buffer } from 'node:buffer';
 import { Readable } from 'node:stream';
@@ -20,9 +20,8 @@ export function isPending(step: ChunkStep | PromiseLike<ChunkStep>): step is Pro
 }
 
 /**
- * Returns an iterator over the chunks of a source. WebChunks and NodeChunks read streams, because they can
- * end a stream at once. The iterators of Node streams and web streams end a stream only after its next chunk
- * has arrived.
+ * Returns an iterator over the chunks of a source. For streams, it can end the stream at once. The built-in
+ * iterators of streams end the stream only after its next chunk has arrived.
  */
 export function iterate(chunks: Chunks): ChunkIterator {
   if (chunks instanceof ReadableStream) return new WebChunks(chunks as ReadableStream<Chunk>);
@@ -32,8 +31,8 @@ export function iterate(chunks: Chunks): ChunkIterator {
 }
 
 /**
- * Returns an iterator that reads the source in the AsyncLocalStorage context of this call. The server reads
- * the source later, in another context.
+ * Returns an iterator that calls `source` in the AsyncLocalStorage context of this call. Without it, the
+ * source would run in the context in which the server reads the chunks later.
  */
 export function inContext(source: ChunkIterator): ChunkIterator {
   const run = currentContext();
@@ -49,7 +48,7 @@ export async function discard(chunks: Chunks): Promise<void> {
 }
 
 /**
- * Returns a chunk that a source yielded: text unchanged, and bytes of any type as a `Uint8Array`.
+ * Checks a chunk that a source yielded. Returns text unchanged, and bytes of any type as a `Uint8Array`.
  * @throws SvcError `E_STREAM` when the value is neither text nor bytes
  */
 export function checkedChunk(value: unknown): Chunk {
@@ -80,28 +79,27 @@ class WebChunks implements ChunkIterator {
 }
 
 /**
- * Reads a FormData body, which Node encodes. Node's encoder continues to run after `cancel()`, and an error
- * in it would then end the process. So `return()` reads an unwanted form to its end instead. A form is
- * unwanted after HEAD, or when the client has disconnected.
+ * Reads a FormData body that Node encodes. After `cancel()`, Node's encoder continues to run, and an error in
+ * it would end the process. So `return()` does not cancel, but reads the rest of the form and ignores errors.
  */
 class FormChunks extends WebChunks {
   override return(): Promise<void> {
-    void this.#readOver();
+    void this.#readRest();
     return Promise.resolve();
   }
 
-  async #readOver(): Promise<void> {
+  async #readRest(): Promise<void> {
     try {
       while ((await this.next()).done !== true);
     } catch {
-      /* the form is unwanted, so no caller needs the error */
+      /* nothing to do: the rest of the form is not sent */
     }
   }
 }
 
-/** Returns the chunks of a FormData body, which Node encodes. */
+/** Returns the chunks of `stream`, a FormData body that Node has encoded. */
 export function formChunks(stream: ReadableStream<Uint8Array>): Chunks {
-  // the cast is safe: only the result of return() has another type, and `for await` ignores that result
+  // the cast is safe: only the result type of return() differs, and `for await` ignores that result
   return { [Symbol.asyncIterator]: () => new FormChunks(stream) as ChunkIterator as AsyncIterator<Chunk> };
 }
 
@@ -130,21 +128,23 @@ class NodeChunks implements ChunkIterator {
   }
 }
 
-/** Response into which an {@link EndlessChunks} source writes its chunks itself, instead of yielding them. */
+/**
+ * A response to which an {@link EndlessChunks} source writes its chunks directly, instead of yielding them.
+ */
 export interface ChunkSink {
   write(chunk: Chunk): boolean;
   writeShared(chunk: SharedChunk): boolean;
-  /** Number of bytes that are buffered, because the client has not received them yet. */
+  /** Number of buffered bytes, which the client has not received yet. */
   readonly writableLength: number;
   end(): unknown;
   destroy(): unknown;
 }
 
-/** Source of chunks that has no known end, such as an event stream. */
+/** A source of chunks without a known end, such as an event stream. */
 export abstract class EndlessChunks implements ChunkIterator {
   #isTaken = false;
 
-  /** Records that reading of the source has begun. Returns the source itself, which is its own iterator. */
+  /** Marks the source as read. Returns the source itself, because it is its own iterator. */
   [Symbol.asyncIterator](): AsyncIterator<Chunk, unknown> {
     this.#isTaken = true;
     // the cast is safe: `for await` also accepts a next() that does not return a promise
@@ -153,26 +153,32 @@ export abstract class EndlessChunks implements ChunkIterator {
 
   abstract next(): ChunkStep | PromiseLike<ChunkStep>;
   abstract return(): unknown;
-  /** Ends the stream after the current chunk and without an error, because the server stops. */
+  /** Ends the stream after the current chunk, without an error. Called when the server stops. */
   abstract finish(): void;
   /**
-   * Returns true if from now on the source writes its chunks into `sink` itself. The server then stops
-   * reading from the source.
+   * Lets the source write its chunks directly to `sink`. Returns false if it cannot, so that the server must
+   * read the chunks.
    */
   attach(_sink: ChunkSink): boolean {
     return false;
   }
 
-  /** Ends the source if it was not read: middleware has sent another response instead. */
+  /** Ends the source if it was never read, because middleware has sent another response. */
   drop(): void {
     if (!this.#isTaken) Promise.try(() => this.return()).catch(ignore);
   }
 }
 
-/** Maximum number of consecutive empty chunks that are skipped without returning to the event loop. */
+/**
+ * Maximum number of empty chunks that prime() skips in a synchronous source, because it blocks the event loop
+ * meanwhile.
+ */
 const MOST_EMPTY = 1_000;
 
-/** Iterator over a source whose first chunk was already read. It can be read only once. */
+/**
+ * Iterator over a source whose first chunk was already read; it yields this chunk first. It can be read only
+ * once.
+ */
 export class Primed implements ChunkIterator {
   readonly #source: ChunkIterator;
   #first: ChunkStep | undefined;
@@ -185,8 +191,8 @@ export class Primed implements ChunkIterator {
   }
 
   /**
-   * Lets middleware read the chunks with `for await`. The cast is safe: `for await` also accepts a next()
-   * that does not return a promise.
+   * Lets middleware read the chunks with `for await`, which also accepts a next() that does not return a
+   * promise.
    */
   [Symbol.asyncIterator](): AsyncIterator<Chunk, unknown> {
     return this as unknown as AsyncIterator<Chunk, unknown>;
@@ -208,16 +214,16 @@ export class Primed implements ChunkIterator {
     return this.#source.return?.();
   }
 
-  /** Ends the source if it was not read: middleware has sent another response instead. */
+  /** Ends the source if it was never read, because middleware has sent another response. */
   drop(): void {
     if (!this.#isTaken) Promise.try(() => this.return()).catch(ignore);
   }
 }
 
 /**
- * Reads the first chunk that is not empty. If the source fails before that, an error response can still be
- * sent. `announced` is the Content-Length, or -1 if unknown. When `signal` aborts, the source is ended, and
- * prime() resolves at once.
+ * Reads the first chunk that is not empty, before the response starts. If the source fails by then, an error
+ * response can still be sent. `announced` is the Content-Length, or -1 if unknown. When `signal` aborts,
+ * prime() ends the source and resolves at once.
  * @throws errors of the source, and SvcError `E_STREAM` when the chunk is neither text nor bytes, or is
  * longer than `announced`
  */
@@ -254,7 +260,7 @@ function unlessLeft(
   return new Promise((resolve, reject) => {
     const leave = (): void => {
       const rest = new Primed(source);
-      // the request was aborted, so an error of return() is ignored
+      // an error of return() is ignored, because the request was aborted
       Promise.try(() => rest.return()).catch(ignore);
       resolve(rest);
     };
@@ -264,8 +270,7 @@ function unlessLeft(
 }
 
 /**
- * Returns true if a result of next() is the first chunk with content, or the end of the body. Ends the source
- * after an invalid chunk.
+ * Returns false if `step` is an empty chunk, which prime() skips. Ends the source after an invalid chunk.
  * @throws SvcError `E_STREAM` when the chunk is neither text nor bytes, or the length differs from
  * `announced`
  */
@@ -279,7 +284,7 @@ function isFirst(source: ChunkIterator, step: ChunkStep, announced: number): boo
     if (announced >= 0 && length > announced) throw lengthError(announced, length);
     return length !== 0;
   } catch (error) {
-    // only the original error is thrown, so an error of return() is ignored
+    // an error of return() is ignored, because the original error is thrown
     Promise.try(() => source.return?.()).catch(ignore);
     throw error;
   }
@@ -314,18 +319,15 @@ export function lengthError(announced: number, found: number): SvcError {
 
 /** One chunk of a body: bytes, or a string that is sent as UTF-8. */
 export type Chunk = string | Uint8Array;
-/** Source of a body. Its chunks are strings, buffers or typed arrays. */
+/** Source of a response body. Its chunks are strings, buffers or typed arrays. */
 export type Chunks = AsyncIterable<string | ByteSource> | Iterable<string | ByteSource>;
-/**
- * Result of {@link ChunkIterator.next}: a chunk that {@link checkedChunk} has to check, or the end of the
- * body.
- */
+/** Result of {@link ChunkIterator.next}: a chunk that is not checked yet, or the end of the body. */
 export type ChunkStep = IteratorResult<string | ByteSource, unknown>;
 
 /** Iterator over the chunks of a source. next() may return its result without a promise. */
 export interface ChunkIterator {
   next(): ChunkStep | PromiseLike<ChunkStep>;
-  /** Ends the source, at once if possible, even if a call of next() has not resolved. */
+  /** Ends the source, if possible even while a promise of next() is pending. */
   return?(): unknown;
 }
 
@@ -334,10 +336,7 @@ export function isChunks(body: unknown): body is Chunks {
   return typeof body === 'object' && body !== null && !ArrayBuffer.isView(body);
 }
 
-/**
- * Text of an event that is sent to many clients. Its form for the chunked transfer coding is encoded only
- * once.
- */
+/** Text of an event that is sent to many clients. It is encoded only once for all of them. */
 export class SharedChunk {
   /** Must not be empty, because an empty chunk would end the body. */
   readonly text: string;
@@ -347,7 +346,7 @@ export class SharedChunk {
     this.text = text;
   }
 
-  /** The text as a chunk of the chunked transfer coding, preceded by its length (RFC 9112 §7.1). */
+  /** The text in chunked transfer coding: its length, then the text (RFC 9112 §7.1). */
   get encoded(): Buffer {
     return (this.#encoded ??= Buffer.from(
       `${Buffer.byteLength(this.text).toString(16)}\r\n${this.text}\r\n`,
@@ -355,9 +354,9 @@ export class SharedChunk {
   }
 }
 
-/** Resolves when the stream accepts more data or is destroyed, and then removes its listeners. */
+/** Resolves when the stream accepts more data or is destroyed. */
 export function writable(stream: Writable): Promise<void> {
-  // if "close" was emitted before, a promise that waits for it would never resolve
+  // a destroyed stream may have emitted "close" already, so waiting for it could take forever
   if (stream.destroyed) return Promise.resolve();
   return new Promise((resolve) => {
     const done = (): void => {

@@ -1,8 +1,9 @@
 /**
- * Content codings (RFC 9110 §8.4.1): encodes bytes synchronously, in the thread pool, or chunk by chunk.
+ * Content codings (RFC 9110 §8.4.1): compresses response bodies, and chooses the coding that a client
+ * prefers.
  */
-// A namespace import, because node:zlib of Node.js 20 lacks some members. Named imports would fail before the
-// program can report that this version of Node.js is too old.
+// A namespace import, because node:zlib of Node.js 20 lacks zstd. Named imports would fail before the program
+// can report that this version of Node.js is too old.
 import * as zlib from 'node:zlib';
 import type { Transform } from 'node:stream';
 
@@ -22,24 +23,25 @@ export interface Coder {
   now(bytes: Uint8Array): Buffer;
   later(bytes: Uint8Array, done: (error: Error | null, coded: Buffer) => void): void;
   /**
-   * Returns an encoder for a body in chunks. Its window is small to save memory, because many streams may run
-   * at once.
+   * Returns an encoder for a body in chunks. Its window is small to save memory, because many encoders may
+   * run at once.
    */
   stream(): Transform;
-  /** Flush mode of node:zlib with which the encoder outputs each chunk at once. */
+  /** Flush mode of node:zlib that makes the encoder of `stream()` output each chunk at once. */
   readonly flush: number;
 }
 
-/** Window of a streaming encoder, as a power of two: 256 KiB. */
+/** Window size of streaming encoders as a power of two: 2^18 bytes are 256 KiB. */
 const STREAM_WINDOW_BITS = 18;
 /**
- * Bodies up to this number of bytes are compressed faster in this thread than in the thread pool. 14 kB of
- * gzip or br take 65 µs instead of 105, and 56 kB of zstd 95 µs instead of 500 (test/bench/streams.ts).
+ * Bodies up to this number of bytes are compressed in this thread. With gzip or br, 14 kB take 65 µs there,
+ * and 105 µs in the thread pool (test/bench/streams.ts).
  */
 const SYNC_BYTES = 16_384;
+/** With zstd, 56 kB take 95 µs in this thread, and 500 µs in the thread pool. */
 const ZSTD_SYNC_BYTES = 65_536;
 
-/** Returns the encoders of an application by content coding, with the given compression levels. */
+/** Returns a compressor for each content coding, with the given compression levels. */
 export function codersOf(levels: CodingLevels): Readonly<Record<ContentCoding, Coder>> {
   const gzipOptions = { level: levels.gzip };
   const brotli = (bytes: number): object => ({
@@ -89,24 +91,22 @@ export function codersOf(levels: CodingLevels): Readonly<Record<ContentCoding, C
  */
 
 /**
- * Syntax of one list member of `Accept-Encoding`: a coding, then optionally its weight 0 ... 1 with at most
+ * A list member of `Accept-Encoding`, such as `gzip;q=0.8`. The weight is optional: 0 ... 1 with at most
  * three decimals (RFC 9110 §12.4.2).
  */
 const MEMBER =
   /^[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)[ \t]*(?:;[ \t]*q=(?:(1(?:\.0{0,3})?)|0(?:\.(\d{0,3}))?)[ \t]*)?$/i;
 
-/** Maximum number of list members that are read. Further members are ignored. */
+/** Maximum number of list members that are read from `Accept-Encoding`. */
 const MAX_MEMBERS = 32;
 
 /**
- * Returns the content coding for a response, or undefined for no coding (identity). `offered` lists codings
- * in lower case, the preferred one first. The coding with the greatest weight in `Accept-Encoding` wins, and
- * of equal weights the first in `offered`. If identity has a greater weight, the result is undefined.
+ * Returns the content coding for a response, or undefined to send it uncompressed. `offered` lists codings in
+ * lower case, the preferred one first. The coding with the greatest weight in `Accept-Encoding` wins. If
+ * several codings have this weight, the first in `offered` wins.
  *
- * Without the field, or with an empty one, the result is undefined. Malformed members are ignored. If a
- * coding is named twice, the first weight counts. `x-gzip` means `gzip` (RFC 9110 §8.4.1.3). A client that
- * refuses even `identity` still gets an uncompressed response: the RFC allows it, and a 406 would be less
- * useful.
+ * Malformed members are ignored. `x-gzip` means `gzip` (RFC 9110 §8.4.1.3). A client that refuses even
+ * `identity` still gets an uncompressed response: the RFC allows it, and a 406 would be less useful.
  */
 export function negotiateEncoding<const C extends string>(
   header: string | undefined,
@@ -124,7 +124,7 @@ export function negotiateEncoding<const C extends string>(
   return bestWeight >= (weights.get('identity') ?? 0) ? best : undefined;
 }
 
-/** Returns the weight of each named coding in thousandths. The keys are in lower case. */
+/** Returns the weight of each coding in `Accept-Encoding`, in thousandths. Coding names are in lower case. */
 function weightsOf(header: string): ReadonlyMap<string, number> {
   const weights = new Map<string, number>();
   for (const member of header.split(',', MAX_MEMBERS)) {

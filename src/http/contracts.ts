@@ -1,9 +1,9 @@
 /**
- * Interfaces between requests, middleware, plugins and the rules of `svc check`. They are in one file because
- * they refer to each other.
+ * Types of requests, middleware, plugins and the rules of `svc check`. They are in one file because they
+ * refer to each other.
  *
- * This file has only types. Their implementations are in http/request/request.ts, http/pipeline.ts,
- * routing/route.ts, routing/plugin.ts and check/check.ts.
+ * The classes that implement them are in http/request/request.ts, http/pipeline.ts, routing/route.ts,
+ * routing/plugin.ts and check/check.ts.
  */
 import type { Clock } from '../base/clock.ts';
 import type { Config, Env } from '../base/config.ts';
@@ -22,8 +22,8 @@ export type { Awaitable } from '../cache/stores.ts';
 // -- request --
 
 /**
- * The request, as middleware, dependencies and handlers read it. A member is parsed when it is first read,
- * and only once.
+ * An HTTP request, as middleware, dependencies and handlers read it. Members such as `cookies` are parsed
+ * when they are first read.
  */
 export interface HttpRequest {
   readonly method: string;
@@ -38,24 +38,24 @@ export interface HttpRequest {
    */
   readonly host: string;
   /**
-   * IP address of the client: the peer of the connection, or the client that trusted proxies report. IPv4
-   * addresses are in dotted form even if the socket is IPv6.
+   * IP address of the client: of the connection, or as reported by trusted proxies. An IPv4 address is in
+   * dotted form even if the socket is IPv6.
    */
   readonly ip: string;
-  /** When the head of the request was read, in milliseconds of the monotonic clock. */
+  /** Time at which the head of the request was read, in milliseconds of the monotonic clock. */
   readonly startedMs: number;
   /**
    * Request id: `X-Request-Id` if the request has a valid one, otherwise a new id. See `RequestIDMiddleware`.
    */
   readonly id: string;
   /**
-   * Trace and span of this request (W3C Trace Context), from a valid `traceparent` field. Otherwise it starts
-   * a new trace.
+   * Trace and span of this request (W3C Trace Context). Without a valid `traceparent` field, the request
+   * starts a new trace.
    */
   readonly trace: TraceContext;
-  /** The matched route, which is known before middleware runs; undefined for 404 and 405. */
+  /** The matched route; undefined for 404 and 405. It is known before middleware runs. */
   readonly route: CompiledRoute | undefined;
-  /** Parameters of the path, converted as the path template declares. */
+  /** Parameters of the path, converted as the path template declares: `{id:int}` leads to a number. */
   readonly pathParams: Readonly<Record<string, unknown>>;
   readonly query: MultiMap;
   /** Header fields of the request by lower-case name. */
@@ -71,19 +71,18 @@ export interface HttpRequest {
    */
   readonly signal: AbortSignal;
   /**
-   * Sends 103 (Early Hints, RFC 8297) to a browser: `'</app.css>; rel=preload; as=style'`. Returns false if
-   * that is impossible: the request came over HTTP/1.0 or without a socket, or the response has begun.
+   * Sends the status 103 (Early Hints, RFC 8297) with links such as `'</app.css>; rel=preload; as=style'`.
+   * Returns false if that is impossible: over HTTP/1.0, without a socket, or after the response has begun.
    * @throws SvcError `E_HEADER` when a link is not a URL in `<>`
    */
   earlyHints(links: string | readonly string[]): boolean;
   /**
-   * Reads the whole body as bytes. A body over the limit leads to 413. The limit is the smaller of `maxBytes`
-   * and the `maxBodyBytes` of the route, or else of the application.
+   * Reads the whole body as bytes. A larger body than the limit leads to 413. The limit is the smaller of
+   * `maxBytes` and `maxBodyBytes`, which the route or else the application sets.
    */
   body(options?: BodyOptions): Promise<Uint8Array>;
   /**
-   * Returns the body as a stream, with the limit of `body()`. After that, no other method can read the body
-   * of this request.
+   * Returns the body as a stream, with the limit of `body()`. Afterwards, no other method can read the body.
    */
   stream(options?: BodyOptions): AsyncIterable<Uint8Array>;
   /**
@@ -91,7 +90,7 @@ export interface HttpRequest {
    * one. Malformed JSON or nesting deeper than 1,000 levels leads to 400, another media type to 415.
    */
   json(options?: BodyOptions): Promise<unknown>;
-  /** Reads the body as UTF-8 text. The limit is that of `json()`. */
+  /** Reads the body as UTF-8 text, with the limit of `json()`. */
   text(options?: BodyOptions): Promise<string>;
   /**
    * Parses a form, urlencoded or multipart, into fields and files. The limit is 10 MB, unless `maxBytes` or
@@ -100,14 +99,14 @@ export interface HttpRequest {
    */
   form(options?: FormOptions): Promise<FormFields>;
   /**
-   * Returns the parts of a multipart form one after the other, with the limits of `form()`, and stores
-   * nothing. Read a part before the next one: content that was not read is skipped. After that, no other
-   * method can read the body of this request.
+   * Returns the parts of a multipart form one after the other, without storing them. The limits of `form()`
+   * apply. Read a part before you request the next one, because unread content is skipped. Afterwards, no
+   * other method can read the body.
    */
   parts(options?: FormOptions): AsyncIterable<FormPart>;
   /**
-   * Reads the fields at the start of a multipart form: those before the first file, within the first 64 KiB.
-   * Afterwards, the whole body can still be read with any method. @internal
+   * Reads the fields before the first file of a multipart form, within its first 64 KiB. Afterwards, any
+   * method can still read the whole body. @internal
    */
   leadingFields(): Promise<MultiMap>;
 }
@@ -118,22 +117,19 @@ export interface BodyOptions {
   readonly maxBytes?: number | undefined;
 }
 
-/** Limits of a form, in bytes unless stated otherwise. A form over a limit leads to 413. */
+/** Limits of a form. A form over a limit leads to 413. */
 export interface FormOptions extends BodyOptions {
   /** Maximum number of fields, 0 ... 1_000_000. Default 1_000. */
   readonly maxFields?: number | undefined;
   /** Maximum number of files, 0 ... 1_000_000. Default 100. */
   readonly maxFiles?: number | undefined;
-  /** Maximum size of one field. Default 1_000_000. */
+  /** Maximum size of one field in bytes. Default 1_000_000. */
   readonly maxFieldBytes?: number | undefined;
-  /**
-   * Maximum size of all fields of a multipart form together with the headers of all parts. Default
-   * 10_000_000.
-   */
+  /** Maximum total size in bytes of the fields and part headers of a multipart form. Default 10_000_000. */
   readonly maxTextBytes?: number | undefined;
-  /** Maximum size of one file. Default: no limit apart from `maxBytes`. */
+  /** Maximum size of one file in bytes. Default: no limit apart from `maxBytes`. */
   readonly maxFileBytes?: number | undefined;
-  /** Maximum size of the headers of one part, 64 ... 1_048_576. Default 16_384. */
+  /** Maximum size in bytes of the headers of one part, 64 ... 1_048_576. Default 16_384. */
   readonly maxHeaderBytes?: number | undefined;
   /**
    * Maximum memory in bytes for the content of all files of the form. Further content goes to a temporary
@@ -147,8 +143,8 @@ export interface FormOptions extends BodyOptions {
 }
 
 /**
- * Fields and files of a form. `has()` and `keys()` consider fields and files; `get()` and `getAll()` return
- * only fields.
+ * Fields and files of a form. `has()` and `keys()` cover fields and files; `get()` and `getAll()` return only
+ * fields.
  */
 export interface FormFields extends MultiMap {
   /** Returns the first file of the form field `name`. */
@@ -160,7 +156,7 @@ export interface FormFields extends MultiMap {
 /** One part of a multipart form. Its content can be read once. */
 export interface FormPart extends AsyncIterable<Uint8Array> {
   readonly name: string;
-  /** File name as sent by the client; undefined if the part is a field. See {@link UploadFile}. */
+  /** File name as sent by the client; undefined for a field. */
   readonly filename: string | undefined;
   /** Media type of the part, as declared by the client. */
   readonly contentType: string;
@@ -175,9 +171,9 @@ export interface SessionKey<out T> {
   readonly value?: T;
 }
 
-/** A message in the session for the user, which the next page shows once. */
+/** A message for the user. The session keeps it until the next page shows it. */
 export interface Flash {
-  /** Category of the message, for example `info` or `error`, by which a page chooses its style. */
+  /** Category of the message, for example `info` or `error`. A page can choose a style by it. */
   readonly kind: string;
   readonly text: string;
 }
@@ -186,9 +182,9 @@ export interface Flash {
 export interface Session {
   /** Session id. {@link regenerate} replaces it. Reading the id does not create a session. */
   readonly id: string;
-  /** Whether the request had no valid session. */
+  /** Whether the session is new, because the request had no valid one. */
   readonly isNew: boolean;
-  /** Returns a value; undefined if the session has none for this key. */
+  /** Returns the value of a key; undefined if the session has none. */
   get<T>(key: SessionKey<T>): T | undefined;
   get(key: string): unknown;
   /** Sets a value, which must be a JSON value. */
@@ -198,13 +194,13 @@ export interface Session {
   delete(key: string | SessionKey<unknown>): void;
   /**
    * Replaces the id, and invalidates the old one. Call it when the user logs in or gets other permissions.
-   * All values remain, or, with `keep`, only the listed ones.
+   * All values remain; with `keep`, only the values of these keys remain.
    */
   regenerate(options?: { readonly keep?: readonly (string | SessionKey<unknown>)[] | undefined }): void;
   /**
-   * Deletes the session and its cookie. A session in a store ends at once. A session without a store is in
-   * the cookie itself, and cannot be revoked: a copy of the cookie is valid until it expires. A concurrent
-   * request that changes the session can also send the cookie again.
+   * Deletes the session and its cookie. Without a store, the session is in the cookie itself and cannot be
+   * revoked: a copy of the cookie is valid until it expires. A concurrent request that changes the session
+   * can also send the cookie again.
    */
   destroy(): void;
   /**
@@ -234,10 +230,7 @@ export interface StateKey<T> {
 
 /** Values of a request or application, each with the type of its {@link StateKey}. */
 export interface StateMap {
-  /**
-   * @throws SvcError `E_STATE_UNSET` when the key has no value; the error names the middleware or plugin that
-   * sets it
-   */
+  /** @throws SvcError `E_STATE_UNSET` when the key has no value */
   get<T>(key: StateKey<T>): T;
   /** Sets the value of a key. */
   set<T>(key: StateKey<T>, value: T): void;
@@ -281,7 +274,7 @@ export type MiddlewareKind =
   | 'idempotency';
 
 /**
- * A middleware runs around the middleware after it and around the handler. It gets their exceptions as
+ * A middleware, which runs around all later middleware and the handler. Their exceptions reach it as error
  * responses.
  */
 export interface Middleware {
@@ -294,16 +287,16 @@ export interface Middleware {
    */
   readonly secrets?: readonly string[] | undefined;
   /**
-   * Returns what `svc check` reports about the order and the configuration of the middleware. Called before
-   * any request, when the application is compiled or checked. The middleware can take its services from
-   * `view.services`. `view.middleware` lists all middleware up to this one, the outermost first.
+   * Returns findings for `svc check` about the order and configuration of the middleware. Called before any
+   * request, when the application is compiled or checked. `view.middleware` lists all middleware up to this
+   * one, the outermost first. Services are in `view.services`.
    */
   compile?(view: CompiledView): Iterable<Omit<Finding, 'place'>>;
 }
 
 // -- view of the compiled application, for `svc check`, the OpenAPI document and plugins --
 
-/** One compiled route; the matched one is `req.route`. */
+/** One route of the compiled application. The route that matches a request is `req.route`. */
 export interface CompiledRoute {
   /** HTTP method in capitals; `WEBSOCKET` for a WebSocket route. */
   readonly method: string;
@@ -320,10 +313,13 @@ export interface CompiledRoute {
   readonly requestTimeoutMs?: number | undefined;
 }
 
-/** Returns the key under which a request is counted; undefined to count it under the client's address. */
+/**
+ * Returns the key by which requests are counted, such as a user id. If it is undefined, requests are counted
+ * by client address.
+ */
 export type RateLimitKey = (req: HttpRequest) => string | undefined;
 
-/** Limit of the requests to a route per client. */
+/** Limit on the number of requests of each client to one route. */
 export interface RouteRateLimit {
   /** Number of requests per minute, 1 ... 1_000_000. */
   readonly perMinute: number;
@@ -332,7 +328,10 @@ export interface RouteRateLimit {
   readonly key?: RateLimitKey | undefined;
 }
 
-/** One way to authenticate for a route: a credential that grants all `scopes` and at least one of `roles`. */
+/**
+ * One way to authenticate for a route. The credential must grant all `scopes`, and at least one of `roles` if
+ * there are any.
+ */
 export interface SecurityRequirement {
   readonly scheme: 'bearer' | 'session' | 'apiKey';
   readonly scopes: readonly string[];
@@ -368,7 +367,7 @@ export interface Rule {
 // -- plugins --
 
 /**
- * A reusable part of an application: it can add routes, middleware and rules, and has its own start and
+ * A reusable part of an application. It can add routes, middleware and rules, and run code at the start and
  * shutdown.
  */
 export interface Plugin {
@@ -393,8 +392,8 @@ export interface Plugin {
    */
   register(host: Host): void;
   /**
-   * Called at a start, after the plugins that this one requires, and before the hooks of `app.onStartup`. If
-   * it fails, the plugins that have started are shut down.
+   * Called when the application starts: after the required plugins, and before the hooks of `app.onStartup`.
+   * If it fails, the plugins that have started are shut down.
    */
   startup?(signal: AbortSignal): Awaitable<void>;
   /**
@@ -410,7 +409,10 @@ export interface Host {
   readonly log: Logger;
   readonly metrics: Metrics;
   readonly routes: RouterLike;
-  /** Returns a setting. Its type is that of `fallback`, or the result of `cast`. */
+  /**
+   * Returns a setting, or `fallback` if it is not set. The value is converted by `cast`, or to the type of
+   * `fallback`.
+   */
   option<T>(key: string, fallback: T, cast?: (text: string) => T): T;
   /**
    * Adds middleware. `inside` (default) places it after all earlier middleware, next to the handler;
@@ -425,7 +427,8 @@ export interface Host {
   /** Whether an earlier plugin has provided a value under this key. */
   has(key: StateKey<unknown>): boolean;
   /**
-   * Provides a value in the state of every request. `read` is called for each request that reads the value.
+   * Provides a value in the state of every request. `read` returns the value, and is called each time a
+   * request reads it.
    */
   provide<T>(key: StateKey<T>, read: () => T): void;
   /**
@@ -454,7 +457,7 @@ export interface ContributedMigration {
   readonly sql: Parameters<Host['migration']>[1];
 }
 
-/** Method with which a plugin adds routes. */
+/** The part of a router with which plugins add routes. */
 export interface RouterLike {
   /** Adds a route for one or several methods. */
   route(path: string, methods: readonly string[], spec: object, handler: (context: never) => unknown): void;

@@ -29,17 +29,15 @@ export interface CookieOptions {
 }
 
 /**
- * Parses a `Cookie` field into an object without prototype. Of two cookies with the same name, the first is
- * used, because browsers send the one with the longer path first (RFC 6265 §5.4). Values are percent-decoded
- * if that is possible.
+ * Parses a `Cookie` field into an object without prototype. If a name occurs twice, the first cookie is
+ * used, because browsers send the cookie with the longer path first (RFC 6265 §5.4). Values are
+ * percent-decoded if possible.
  */
 export function parseCookies(field: string | undefined): Readonly<Record<string, string>> {
   const cookies = bare<Record<string, string>>();
   if (field === undefined) return cookies;
-  // while no cookie is stored, the search for an earlier cookie with the same name is skipped
   let isEmpty = true;
-  // the position of the next "=" is kept between cookies, so that a field with many ";" and no "=" is
-  // searched only once
+  // index of the next "="; it is kept, so that a field with many ";" and no "=" is searched only once
   let equals = -1;
   for (let start = 0; start < field.length;) {
     const end = indexFrom(field, ';', start);
@@ -56,18 +54,15 @@ export function parseCookies(field: string | undefined): Readonly<Record<string,
   return cookies;
 }
 
-/**
- * Returns the index of `part` in the text, searching from `start`; the length of the text if it is absent.
- */
+/** Like `text.indexOf(part, start)`, but returns the length of the text if `part` is absent. */
 export function indexFrom(text: string, part: string, start: number): number {
   const at = text.indexOf(part, start);
   return at === -1 ? text.length : at;
 }
 
 /**
- * Returns a part of the field without spaces and tabs around it. Other white space stays (RFC 6265 §5.2). For
- * example, browsers do not protect a cookie whose name is U+00A0 and then `__Host-`. Without the U+00A0, it
- * would look like a protected cookie.
+ * Returns a part of the field without spaces and tabs around it. Other white space stays (RFC 6265 §5.2).
+ * Otherwise the unprotected cookie `\u00A0__Host-a` would be read as `__Host-a`, which browsers protect.
  */
 function stripped(field: string, start: number, end: number): string {
   let from = start,
@@ -98,8 +93,8 @@ function decodeValue(value: string): string {
  * Builds a `Set-Cookie` value. It has `Secure` only if `options.secure` is true. Characters that are not
  * allowed in a cookie are percent-encoded; `parseCookies` decodes them.
  * @throws SvcError `E_COOKIE` when the name or an attribute is invalid, or name and value together have more
- * than 4,096 bytes, which browsers drop silently (RFC 6265bis §5.6). `E_OPTION_UNKNOWN` for an unknown
- * attribute, `E_OPTION_RANGE` for an attribute of a wrong type.
+ * than 4,096 bytes, because browsers ignore such cookies (RFC 6265bis §5.6); `E_OPTION_UNKNOWN` for an
+ * unknown attribute, `E_OPTION_RANGE` for an attribute of a wrong type.
  */
 export function serializeCookie(name: string, value: string, options: CookieOptions = {}): string {
   for (const option in options)
@@ -159,8 +154,7 @@ const OPTIONS: ReadonlySet<string> = new Set([
 ] satisfies (keyof CookieOptions)[]);
 
 /**
- * Browsers allow 4,096 bytes for name and value together. The measured text also contains the "=", so the
- * limit is one more.
+ * Maximum length of `name=value`. Browsers allow 4,096 bytes for name and value together; the "=" adds one.
  */
 const MAX_PAIR_BYTES = 4_097;
 
@@ -182,10 +176,10 @@ export interface HostCookie {
 }
 
 /**
- * Returns name and `Secure` attribute of a cookie for this host only. The prefix `__Host-` prevents other
- * hosts from setting the cookie (RFC 6265bis §4.1.3.2). Browsers refuse the prefix without TLS. So outside
- * production, the name has no prefix for requests without TLS. In production it always has the prefix,
- * because a proxy may terminate TLS.
+ * Returns name and `Secure` attribute of a cookie for one host. The prefix `__Host-` prevents other hosts
+ * from setting the cookie (RFC 6265bis §4.1.3.2). Browsers refuse the prefix without TLS, so outside
+ * production it is omitted for requests without TLS. In production it is always set, because a proxy may
+ * terminate TLS.
  */
 export function hostCookie(base: string, req: { readonly scheme: 'http' | 'https' }, env: Env): HostCookie {
   const secure = env === 'production' || req.scheme === 'https';
@@ -194,8 +188,7 @@ export function hostCookie(base: string, req: { readonly scheme: 'http' | 'https
 
 /** Percent-encodes a cookie value if necessary. Returns undefined if it contains a lone surrogate. */
 function encodeValue(value: string): string | undefined {
-  // these characters need no encoding (RFC 6265 §4.1.1). "%" is not among them: it would be decoded as an
-  // escape
+  // all characters that need no encoding (RFC 6265 §4.1.1), except "%", which parseCookies() would decode
   if (/^[\x21\x23\x24\x26-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/.test(value)) return value;
   return value.isWellFormed() ? encodeURIComponent(value) : undefined;
 }

@@ -9,8 +9,9 @@ import { SvcError } from '../base/errors.ts';
 import { inspectAsJson, safeField } from '../observability/redact.ts';
 
 /**
- * Header fields of a request by lower-case name. The values of a repeated field are joined. If the field must
- * not repeat, its first value is used. The object has no prototype.
+ * Header fields of a request by lower-case name. The values of a repeated field are joined by commas
+ * (`Cookie`: by semicolons). If a field must not repeat, its first value is used. The object has no
+ * prototype.
  */
 export interface HeaderView {
   readonly [name: string]: string | undefined;
@@ -35,8 +36,8 @@ export function isAsciiValue(text: string): boolean {
 }
 
 /**
- * Fields that must not repeat: only their first value is used, as in Node. `Authorization` is not among them.
- * Repeated credentials are joined, so that they are invalid and match no account.
+ * Fields that must not repeat. Only their first value is used, as in Node. `Authorization` is not in the
+ * list: its repeated values are joined, which makes the credentials invalid.
  */
 const SINGLE = new Set([
   'age',
@@ -60,8 +61,8 @@ const SINGLE = new Set([
 ]);
 
 /**
- * Constructor for objects without prototype whose properties are as fast as those of other objects. V8 makes
- * objects of `Object.create(null)` slower.
+ * Constructor for objects without prototype. V8 accesses their properties faster than properties of
+ * `Object.create(null)`.
  */
 function Bare(this: object): void {
   /* empty, because the caller adds the properties */
@@ -105,8 +106,8 @@ export function isNamed(text: string, lower: string): boolean {
 }
 
 /**
- * Returns the value of the first field with this name, given in lower case. Faster than viewOf() for a single
- * field.
+ * Returns the value of the first field with this lower-case name. For a single field, it is faster than
+ * viewOf().
  */
 export function findField(rawHeaders: readonly string[], name: string): string | undefined {
   for (let index = 0; index < rawHeaders.length; index += 2)
@@ -287,7 +288,7 @@ function seconds(
   const day = Number(dayText);
   const [hour, minute, second] = time.map(Number) as [number, number, number];
   const date = new Date(0);
-  // unlike setUTCFullYear(), Date.UTC() maps years below 100 to the 20th century
+  // not Date.UTC(), because it maps years below 100 to the 20th century
   date.setUTCFullYear(year, month, day);
   // a second of 60 is a leap second
   if (month === -1 || date.getUTCDate() !== day || hour > 23 || minute > 59 || second > 60) return undefined;
@@ -306,12 +307,11 @@ export type DispositionType = 'attachment' | 'inline';
 const MAX_NAME_LENGTH = 255;
 
 /**
- * Builds a `Content-Disposition` value, such as `attachment; filename="report.pdf"`. Only the last segment of
- * a path is used, whether its separators are slashes or backslashes.
+ * Builds a `Content-Disposition` value, such as `attachment; filename="report.pdf"`. If `filename` is a path,
+ * only its last segment is used. The name is cut to 255 characters.
  *
- * A name with characters outside of ASCII is written twice (RFC 6266 §4.3): as `filename*`, and as `filename`
- * for old clients. In `filename`, `_` replaces quotes, backslashes, `%`, and every character that old clients
- * cannot read. The name is cut to 255 characters.
+ * A name with quotes, backslashes, `%` or non-ASCII characters is sent twice (RFC 6266 §4.3): encoded as
+ * `filename*`, and for old clients as `filename`, in which `_` replaces these characters.
  */
 export function contentDisposition(filename: string, type: DispositionType = 'attachment'): string {
   const name = /[^/\\]*$/.exec(filename)![0].slice(0, MAX_NAME_LENGTH).toWellFormed();
@@ -328,7 +328,7 @@ export function contentDisposition(filename: string, type: DispositionType = 'at
 interface Parameterised {
   /** The value before the first parameter, in lower case. */
   readonly value: string;
-  /** Parameters by lower-case name. The values of quoted parameters are without quotes. */
+  /** Parameters by lower-case name. Quoted values are stored without their quotes. */
   readonly parameters: ReadonlyMap<string, string>;
 }
 

@@ -1,9 +1,10 @@
 /**
- * Origins whose pages may read responses or open a WebSocket: all origins, a list, or a function that
- * decides. An origin must be in the list byte for byte.
+ * Checks whether pages of an origin may read responses or open a WebSocket. An application allows all
+ * origins, the origins in a list, or origins that a function accepts.
  *
  * An origin is `scheme://host[:port]` as browsers send it (RFC 6454 §6.2): lower case, no default port, no
- * path. `null`, which every sandboxed frame sends, is never allowed.
+ * path. It must be in the list byte for byte. A list or function never allows `null`, which every sandboxed
+ * frame sends.
  */
 import { SvcError } from '../base/errors.ts';
 import { systemClock } from '../base/clock.ts';
@@ -30,7 +31,7 @@ export class AllowedOrigins {
   readonly #list: ReadonlySet<string> | undefined;
   readonly #test: OriginTest | undefined;
   #isAsynchronous = false;
-  /** Unknown origin that the asynchronous function allows, as found by settle(). */
+  /** Origin of an unknown site that the asynchronous function allows, found by settle(). */
   #settled: string | undefined;
 
   /** @throws SvcError `E_CORS` when a list entry is not an origin in the form that browsers send */
@@ -60,10 +61,10 @@ export class AllowedOrigins {
   }
 
   /**
-   * Looks for an unknown origin that the function allows by mistake. It calls the function with an origin
-   * whose name is reserved (RFC 2606), and with variants of the host names in `text` and in the function's
-   * own code. Returns undefined if it finds none, for a list, and for a function that reads the request. For
-   * an asynchronous function, call {@link settle} first.
+   * Looks for an origin that the function allows by mistake, such as `https://example.com.svc-check.invalid`.
+   * It tries variants of the host names in `text` and in the code of the function. Returns undefined if it
+   * finds none, or if the function reads the request. For an asynchronous function, call {@link settle}
+   * first.
    */
   strangerAmong(text = ''): string | undefined {
     const test = this.#test;
@@ -72,8 +73,8 @@ export class AllowedOrigins {
   }
 
   /**
-   * Looks for an unknown origin that an asynchronous function allows. Waits at most `limitMs` for the
-   * function. Never rejects.
+   * Searches like {@link strangerAmong} for an asynchronous function, and stores the result. Waits at most
+   * `limitMs` for the function. Never rejects.
    */
   async settle(text: string, limitMs: number): Promise<void> {
     const test = this.#test;
@@ -100,8 +101,7 @@ export class AllowedOrigins {
       const isAllowed = test(origin, undefined as never);
       if (!isThenable(isAllowed)) return isAllowed === true;
       this.#isAsynchronous = true;
-      // only settle() awaits the function, so a rejection is ignored here; without a handler, it would end
-      // the process
+      // without this handler, a rejection would end the process
       isAllowed.then(undefined, () => undefined);
       return false;
     } catch {
@@ -109,16 +109,18 @@ export class AllowedOrigins {
     }
   }
 
-  /** Returns whether `origin` is allowed. A malformed origin is always refused. */
+  /**
+   * Returns whether `origin` is allowed. If a function decides, malformed origins are refused without calling
+   * it.
+   */
   allows(origin: string, req: HttpRequest): Awaitable<boolean> {
     if (this.#list !== undefined) return this.#list.has(origin);
     return this.#test === undefined || (ORIGIN.test(origin) && this.#test(origin, req));
   }
 
   /**
-   * Returns whether a WebSocket handshake is allowed. Browsers always send `Origin` with it, and no other
-   * check protects a WebSocket from pages of other sites. `allowsAbsent` accepts requests without `Origin`,
-   * which come from clients other than browsers. Default false.
+   * Returns whether the origin of a WebSocket handshake is allowed. Browsers always send `Origin` with a
+   * handshake. Clients that are not browsers may omit it, which `allowsAbsent` accepts. Default false.
    */
   admits(
     req: HttpRequest,
@@ -130,16 +132,16 @@ export class AllowedOrigins {
 }
 
 /**
- * Returns the value of a request field by its lower-case name. Repeated values are joined by commas. If
- * possible, it does not parse the other fields.
+ * Returns a header field of a request by its lower-case name. Repeated values are joined by commas. If
+ * possible, the other fields are not parsed.
  */
 export function fieldOf(req: HttpRequest, name: string): string | undefined {
   return req instanceof TransportRequest ? req.field(name) : req.headers[name];
 }
 
 /**
- * Returns origins of other sites that an imprecise comparison may allow: they end with a host name that
- * occurs in `code`, begin with it, or are similar to it.
+ * Returns origins of other sites that resemble host names in `code`, such as `https://svc-checkexample.com`
+ * for `example.com`. A function with an imprecise comparison allows one of them.
  */
 function strangersOf(code: string): string[] {
   const found =
@@ -186,7 +188,7 @@ function issueOf(origin: string): string | undefined {
   if (origin.includes('*')) return `${named} has a wildcard, but whole origins are compared`;
   if (!ORIGIN.test(origin))
     return `${named} is not an origin: write scheme://host[:port] and nothing after it`;
-  // for schemes other than http and https, such as those of mobile apps, `URL` has no origin
+  // `URL` has no origin for other schemes, such as the schemes of mobile apps
   if (!/^https?:/.test(origin)) return undefined;
   const url = URL.parse(origin);
   return url?.origin === origin
@@ -195,27 +197,27 @@ function issueOf(origin: string): string | undefined {
 }
 
 /*
- * Finds out whether a page of another site sent a request. `Sec-Fetch-Site`, or else `Origin`, shows it:
+ * Finds out whether a page of another site sent a request. `Sec-Fetch-Site` shows this, or else `Origin`;
  * scripts cannot change these fields. A request with neither field is accepted, because it does not come from
  * a current browser.
  */
 
-/** Which pages count as pages of this application. */
+/** Determines which pages count as pages of the application. */
 export interface OwnPages {
-  /** Other origins whose pages also count, as browsers send them in `Origin`. */
+  /** Other origins whose pages count as pages of the application, in the form of the field `Origin`. */
   readonly trusted: ReadonlySet<string>;
-  /** Whether pages of other hosts of the same site count too. */
+  /** Whether pages of other hosts of the same site count as pages of the application. */
   readonly allowsSameSite: boolean;
   /**
-   * Whether trusted proxies report the scheme. Otherwise, a request without TLS may have come over TLS to a
-   * proxy.
+   * Whether trusted proxies report the scheme. If false, a request without TLS may come from a proxy to which
+   * the client uses TLS.
    */
   readonly knowsScheme: boolean;
 }
 
 /**
- * Checks whether a page of another origin sent the request. Returns the header field that shows this: `site`
- * for `Sec-Fetch-Site`, or `origin`. Returns undefined if the page is the application's own, or unknown.
+ * Returns `site` if `Sec-Fetch-Site` shows that a foreign page sent the request, and `origin` if `Origin`
+ * shows it. Returns undefined if the page belongs to the application, or if both fields are absent.
  */
 export function foreignPage(
   req: HttpRequest,
@@ -231,8 +233,8 @@ export function foreignPage(
 }
 
 /**
- * Whether an origin is the application's own. If no trusted proxy reports the scheme, requests without TLS
- * may also come from the https origin of the same host.
+ * Whether `origin` is the origin of the host of the request. Unless `knowsScheme` is true, a request without
+ * TLS may also have the https origin, because a proxy may terminate TLS.
  */
 export function isOwnOrigin(origin: string, req: HttpRequest, knowsScheme: boolean): boolean {
   const scheme = origin.slice(0, origin.indexOf(':'));

@@ -14,7 +14,7 @@ import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
 
 interface ConverterTypes {
-  /** One segment that is not empty. It is the default converter of parameters. */
+  /** One segment, not empty. Parameters without a converter use it. */
   str: string;
   /** Syntax `-?(0|[1-9]\d*)`. A number beyond ±(2^53-1) does not match, which leads to 404. */
   int: number;
@@ -25,7 +25,7 @@ interface ConverterTypes {
   /** The rest of the path, including slashes; not empty. */
   path: string;
 }
-/** Name of a converter, which determines which segments a parameter matches. */
+/** Name of a converter, which determines the segments that a parameter matches. */
 export type ConverterName = keyof ConverterTypes;
 
 /** Extracts the parameters `"id:int" | "name"` from a template such as `"/u/{id:int}/{name}"`. */
@@ -45,8 +45,8 @@ type Unreadable<K> = K extends `${string}:${infer C}`
   : never;
 
 /**
- * Parameters of a path template, each with the type of its converter. If `P` is not a literal type, any
- * parameter is possible.
+ * Parameters of a path template, each with the type of its converter. If `P` is just `string`, any parameter
+ * name is possible.
  */
 export type PathParams<P extends string> = string extends P
   ? Readonly<Record<string, string | number>>
@@ -60,8 +60,8 @@ type Respelt<P extends string> = P extends `${infer Before}/:${infer Rest}`
     ? `${Before}/{${Name extends '' ? 'path' : Name}:path}`
     : P;
 /**
- * `P` itself if it is a valid template. Otherwise a text that describes the mistake: the compiler shows it as
- * the expected type.
+ * `P` itself if it is a valid template; otherwise a text that names the mistake, which the compiler shows in
+ * its error.
  */
 export type PathTemplate<P extends string> = P extends `${string}/${':' | '*'}${string}`
   ? `Write "${Respelt<P>}": parameters stand in braces`
@@ -70,8 +70,8 @@ export type PathTemplate<P extends string> = P extends `${string}/${':' | '*'}${
     : Unreadable<Placeholders<P>>;
 
 /**
- * How parameters with this converter match and parse a segment. Converters with a lower `rank` are tried
- * first, because they match fewer segments.
+ * Matches and parses the segment of a parameter. Converters with a lower `rank` are tried first, because they
+ * match fewer segments.
  */
 export interface Converter {
   readonly name: ConverterName;
@@ -105,7 +105,7 @@ const same = (segment: string): string => segment;
 // adding 0 turns -0 into 0
 const toNumber = (segment: string): number => Number(segment) + 0;
 
-/** All converters by their names. */
+/** All converters of path parameters. */
 export const CONVERTERS: Readonly<Record<ConverterName, Converter>> = {
   uuid: { name: 'uuid', rank: 0, test: isUuid, read: (segment) => segment.toLowerCase() },
   int: { name: 'int', rank: 1, test: isInt, read: toNumber },
@@ -142,7 +142,7 @@ function refuseForeign(template: string): never {
   return refuse(template, `${proposal}; write a backslash before ":" or "*" if it is literal text`);
 }
 
-/** Characters that are not allowed in a literal segment. */
+/** Characters and escapes that are not allowed in a literal segment. */
 const UNREADABLE = /[{}?#]|%[0-9a-f]{2}/i;
 const PARAMETER = /^\{([^{}]*)\}$/;
 
@@ -229,7 +229,7 @@ export function decodePath(path: string): string | undefined {
   }
 }
 
-/** Returns a matched segment in which encoded slashes are slashes again. */
+/** Replaces the placeholders of encoded slashes (`INNER_SLASH`) in a matched segment by slashes. */
 export function restoreSlashes(segment: string): string {
   return segment.includes(INNER_SLASH) ? segment.replaceAll(INNER_SLASH, '/') : segment;
 }
@@ -278,7 +278,7 @@ export function encodeLiteral(literal: string): string {
   return encodeURI(literal).replaceAll('?', '%3F').replaceAll('#', '%23');
 }
 
-/** Returns the segment that the converter would parse as `value`. If there is none, returns the problem. */
+/** Returns `value` as a path segment, or a problem if the converter does not accept it. */
 export function writeSegment({ name }: Converter, value: unknown): Written {
   return WRITERS[name](value);
 }
@@ -290,15 +290,15 @@ const WRITERS: Readonly<Record<ConverterName, Writer>> = {
   str: writeText,
   path(value) {
     const written = writeText(value);
-    // a slash at the start stays encoded: otherwise the path could begin with "//", and the text after that
-    // would be a host (RFC 3986 §4.2)
+    // a slash at the start stays encoded, because a path that begins with "//" would name a host (RFC 3986
+    // §4.2)
     return 'segment' in written ? { segment: written.segment.replace(/(?!^)%2F/g, '/') } : written;
   },
 };
 
 /**
- * The segments `.` and `..`. When clients parse a URL, they remove these segments, and so request another
- * path (RFC 3986 §5.2.4). That includes `%2e` for a dot (URL Standard).
+ * The segments `.` and `..`. Clients remove them from a URL, even if the dots are written as `%2e`, and so
+ * request another path (RFC 3986 §5.2.4, URL Standard).
  */
 const DOT_SEGMENT = /(?:^|\/)\.\.?(?:\/|$)/;
 
@@ -337,12 +337,12 @@ type ParamsReader = (captures: readonly string[]) => Readonly<Record<string, unk
 
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
 const noParams: ParamsReader = () => NO_PARAMS;
-/** Functions that readerOf() has created, by the names and converters of the parameters. */
+/** Functions that readerOf() has created. The key lists names and converters of the parameters. */
 const READERS = new Map<string, ParamsReader>();
 /**
  * Returns a function that converts matched segments into an object of parameters. Routes with the same
- * parameters share this function, so that their objects have one hidden class in V8. With a function for each
- * route, look-ups among 200 routes are slower (test/bench/parts.mjs --only=router).
+ * parameters share the function, so that their objects have one hidden class in V8. Otherwise look-ups among
+ * 200 routes are slower (test/bench/parts.mjs --only=router).
  */
 export function paramsReader(parameters: readonly PathParameter[]): ParamsReader {
   if (parameters.length === 0) return noParams;
@@ -354,9 +354,9 @@ export function paramsReader(parameters: readonly PathParameter[]): ParamsReader
 }
 
 /**
- * Returns a function that creates the objects with a constructor, because then they all have one hidden
- * class. That takes 23 ns, and an object literal with computed keys 93 ns (routes `param` of
- * test/bench/http.ts). The constructor has the prototype of Object, so the results are plain objects.
+ * Returns a function that creates the parameter objects with a constructor, so that they have one hidden
+ * class in V8. That takes 23 ns, and an object literal with computed keys 93 ns (routes `param` of
+ * test/bench/http.ts). The prototype is `Object.prototype`, so the results are plain objects.
  */
 function readerOf(parameters: readonly PathParameter[]): ParamsReader {
   const names = parameters.map((parameter) => parameter.name);
@@ -370,11 +370,9 @@ function readerOf(parameters: readonly PathParameter[]): ParamsReader {
   return (captures) => new Params(captures);
 }
 
-/*
- * Local paths: targets for redirects that cannot lead to another site, even if a request contains the target.
- */
+/* Local paths: redirect targets that cannot lead to another site, even if they come from a request. */
 
-/** Base URL for parsing a path. Any origin would do, because a local path never changes the origin. */
+/** Base URL for parsing a path. Any other origin would also work, because a local path keeps the origin. */
 const HERE = 'http://local.invalid';
 
 /**

@@ -1,10 +1,10 @@
 /**
- * The request pipeline: combines middleware and the handler into one function. At each layer, it converts
- * exceptions into responses.
+ * The request pipeline: combines middleware and the handler into one function, and converts exceptions into
+ * responses.
  *
- * The `next()` of a middleware calls the middleware inside it; the innermost `next()` calls the handler.
- * `next()` never throws, because an exception becomes a response in the layer that throws it. So outer
- * middleware can still add header fields to error responses. Synchronous middleware creates no promise.
+ * `next()` of a middleware calls the next middleware, or at last the handler. It never throws: an exception
+ * becomes a response in the middleware or handler that throws it. So outer middleware can still add header
+ * fields to error responses. Synchronous middleware creates no promise.
  */
 import { ClientDisconnected, HTTPException, SvcError, errorAfter } from '../base/errors.ts';
 import { isThenable } from '../base/promises.ts';
@@ -20,7 +20,10 @@ import type { Logger } from '../observability/log.ts';
 import type { Counter } from '../observability/metrics.ts';
 import type { Finding } from '../base/findings.ts';
 
-/** Handles a request in one middleware and everything inside it. Never throws, never rejects. */
+/**
+ * Handles a request in one middleware, including all inner middleware and the handler. Never throws, never
+ * rejects.
+ */
 type Layer = (req: TransportRequest) => Awaitable<HttpResponse>;
 
 /** Function that handles a request: the handler itself, or all middleware around the handler. */
@@ -31,7 +34,6 @@ export type MiddlewareFunction = (req: HttpRequest, next: Next) => unknown;
 
 /** Converts exceptions into responses, with the exception handlers of routers and of the application. */
 export class ErrorRenderer {
-  /** Exception handlers in the order in which they are tried: inner routers, outer routers, application. */
   readonly #handlers: readonly ExceptionHandlers[];
   readonly #failures: FailureDeps;
 
@@ -41,8 +43,8 @@ export class ErrorRenderer {
   }
 
   /**
-   * Returns a renderer that tries `handlers` before the handlers of this renderer. `handlers` are those of
-   * routers, the innermost first.
+   * Returns a renderer that tries these exception handlers of routers before its own. The handlers of the
+   * innermost router must be first.
    */
   within(handlers: readonly ExceptionHandlers[]): ErrorRenderer {
     return new ErrorRenderer({ ...this.#failures, handlers: [...handlers, ...this.#handlers] });
@@ -53,7 +55,9 @@ export class ErrorRenderer {
     return this.#handlers;
   }
 
-  /** Whether any exception handler exists. Without one, responses such as a 404 need no exception. */
+  /**
+   * Whether any exception handler exists. If not, responses such as a 404 are created without an exception.
+   */
   get hasHandlers(): boolean {
     return this.#handlers.some(({ size }) => size > 0);
   }
@@ -113,8 +117,8 @@ export class ErrorRenderer {
   }
 
   /**
-   * Reports an exception on an open WebSocket. No response can be sent, because the handshake was the
-   * response.
+   * Reports an exception on an open WebSocket. A response is impossible, because the handshake is already
+   * answered.
    */
   report(error: unknown, req: TransportRequest): void {
     reportFailure(error, req, this.#failures);
@@ -123,8 +127,8 @@ export class ErrorRenderer {
 }
 
 /**
- * Returns whether an error is `reason` itself, or the AbortError that Node throws because a signal aborted
- * with `reason`.
+ * Returns whether an error is `reason`, or the AbortError that Node throws because a signal aborted with
+ * `reason`.
  */
 function isOf(error: unknown, reason: Error): boolean {
   return (
@@ -173,8 +177,8 @@ export class CoreEdge {
   }
 
   #settle(pending: PromiseLike<unknown>, req: TransportRequest): Promise<HttpResponse> {
-    // An async function with try and catch would be slower than then() with two functions: by 4 % of the time
-    // of a request through five middleware (test/bench/http.ts).
+    // then() with two functions, because an async function with try and catch is slower: by 4 % of the time
+    // of a request through five middleware (test/bench/http.ts)
     return Promise.resolve(pending).then(
       (value) => this.answer(value, req),
       (error: unknown) => this.fail(error, req),
@@ -193,7 +197,10 @@ export function guarded(run: (req: TransportRequest) => unknown, edge: CoreEdge)
   };
 }
 
-/** Returns one function that calls all middleware, the first one outermost, and inside them `core`. */
+/**
+ * Returns one function that runs all middleware around `core`, the handler. The first middleware is the
+ * outermost.
+ */
 export function compose(layers: readonly Middleware[], core: Core, errors: ErrorRenderer): Core {
   return layers.length === 0
     ? core
@@ -201,8 +208,8 @@ export function compose(layers: readonly Middleware[], core: Core, errors: Error
 }
 
 /**
- * Returns a function that replaces a {@link LateAnswer} of `core` by its promise, because middleware may call
- * then() on the result of next().
+ * Returns a function that converts a {@link LateAnswer}, a response that is ready later, into a promise.
+ * Middleware may use the result of next() as a promise.
  */
 function promising(core: Core): Layer {
   return (req) => {
@@ -217,14 +224,14 @@ const ON_ITS_WAY = new HttpResponse();
 function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Layer {
   const edge = new CoreEdge({ ...DEFAULT_PLAN, middleware: nameOf(middleware) }, errors);
   return (req) => {
-    // Undefined until next() is called. A separate flag for this call would make a middleware 8 % slower on
-    // Node 24, and 2 % slower on Node 26 (`mw5` of test/bench/http.ts).
+    // Result of next(); undefined as long as next() was not called. A separate flag for the call would make a
+    // middleware 8 % slower on Node 24, and 2 % slower on Node 26 (`mw5` of test/bench/http.ts).
     let passed: Awaitable<HttpResponse> | undefined;
     try {
       const value: unknown = middleware.handle(req, () => {
         if (passed !== undefined) throw new SvcError('E_NEXT_TWICE', [nameOf(middleware)]);
         passed = ON_ITS_WAY;
-        // undefined if the inner middleware returned a promise whose own then() returns undefined
+        // a promise of an inner middleware may have a then() of its own that returns undefined
         const answer: Awaitable<HttpResponse> | undefined = inner(req);
         if (answer !== undefined) passed = answer;
         return answer;
@@ -243,9 +250,7 @@ function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Laye
   };
 }
 
-/**
- * Returns whether `Promise.resolve()` would return the value unchanged, so that calling it is unnecessary.
- */
+/** Returns whether `Promise.resolve(value)` would be `value` itself, so that the call is unnecessary. */
 function isPlainPromise(value: unknown): value is Promise<unknown> {
   return value instanceof Promise && value.constructor === Promise;
 }
@@ -287,15 +292,14 @@ function nameOf(middleware: Middleware): string {
   return name === '' || name === 'Object' ? '(anonymous)' : `"${name}"`;
 }
 
-/** Where errors without an exception handler are reported, and whether responses contain their stacks. */
 interface FailureDeps {
   readonly log: Logger;
   readonly errors: Counter;
   /** Whether error responses with status 5xx contain stacks. */
   readonly debug: boolean;
   /**
-   * Called with each error that no exception handler handled, and the id of its request. A test client
-   * rethrows the error.
+   * Called with each error without an exception handler, and the id of its request. A test client rethrows
+   * the error.
    */
   readonly onUnhandled?: ((error: unknown, requestId: string) => void) | undefined;
   /**
@@ -306,8 +310,8 @@ interface FailureDeps {
 }
 
 /**
- * Returns the response to an error without an exception handler. An HTTPException determines the response;
- * any other error leads to 500. Errors that lead to a status of 500 or more are logged.
+ * Returns the response to an error without an exception handler. An HTTPException has its own status; any
+ * other error leads to 500. Errors with a status of 500 or more are logged.
  */
 function plainAnswer(error: unknown, req: TransportRequest, deps: FailureDeps): HttpResponse {
   if (error instanceof HTTPException && error.status < 500) return problemFor(error, req, deps);
@@ -342,7 +346,7 @@ function problemFor(
   try {
     return issueOf(error, req.id, trace);
   } catch (failure) {
-    // issueOf() has failed, because the exception has an invalid header field, or its detail is not a string
+    // issueOf() throws if the exception has an invalid header field, or a detail that is not a string
     log.error('unhandled_error', errorAfter(failure, error), { ...req.logFields(), status: error.status });
     return problem(error.status, req.id, {
       detail: typeof error.detail === 'string' ? error.detail : undefined,
@@ -351,8 +355,8 @@ function problemFor(
 }
 
 /**
- * Returns whether an error means that the client has disconnected. It is ClientDisconnected, or the
- * AbortError that Node throws because a signal aborted with ClientDisconnected.
+ * Returns whether an error means that the client has disconnected: a ClientDisconnected, or an AbortError
+ * that it has caused.
  */
 function isDisconnect(error: unknown): boolean {
   return (
@@ -382,9 +386,9 @@ export class OneApplication {
   #services: Services | undefined;
 
   /**
-   * Returns the finding that `compile()` must report if another application has already compiled this
-   * middleware; otherwise undefined. The same application may compile it again, for `svc check` and test
-   * clients. `subject` names the middleware in the finding, for example `middleware session`.
+   * Returns a finding if another application already uses this middleware; otherwise undefined. `compile()`
+   * of the middleware must report the finding. `subject` names the middleware, for example `middleware
+   * session`.
    */
   claim(subject: string, { services }: Pick<CompiledView, 'services'>): Omit<Finding, 'place'> | undefined {
     this.#services ??= services;
@@ -393,7 +397,7 @@ export class OneApplication {
       rule: 'SVC121',
       severity: 'error',
       subject,
-      message: 'the middleware already belongs to another application, whose keys and settings it would lose',
+      message: 'the middleware already belongs to another application: it cannot use the keys and settings of both',
       remedy:
         'Create a new instance of the middleware for each application: app.use(new SessionMiddleware())',
     };
@@ -414,7 +418,7 @@ export type ErrorClass<E> = abstract new (...args: never[]) => E;
 export type ExceptionHandler<E> = (error: E, req: HttpRequest) => Awaitable<unknown>;
 
 /**
- * An exception handler, the rules by which its result becomes a response, and its responses in the OpenAPI
+ * An exception handler. `plan` has the rules for its result, and `declared` its responses in the OpenAPI
  * document.
  */
 interface HandledClass {
@@ -425,10 +429,7 @@ interface HandledClass {
 
 /** Exception handlers by error class. find() also searches superclasses, and caches the result. */
 export class ExceptionHandlers {
-  /**
-   * Handlers by the prototype of their class. So the search works like `instanceof`, and does not read the
-   * property `constructor`, which may be wrong.
-   */
+  /** Handlers by the prototype of their error class. So the search works like `instanceof`. */
   readonly #byPrototype = new Map<unknown, HandledClass>();
   readonly #found = new WeakMap<object, HandledClass | null>();
 

@@ -40,7 +40,7 @@ export class Reply<T = unknown, S extends number = number> {
 }
 
 /**
- * Returns a body with a status (200 ... 599) and header fields, for a handler to return. The body is
+ * Creates a return value for a handler: a body with a status (200 ... 599) and header fields. The body is
  * converted like a return value without status.
  * @throws RangeError when the status is not an integer 200 ... 599
  */
@@ -53,7 +53,7 @@ export function reply<T, S extends number = number>(
   return new Reply(body, status, headers);
 }
 
-/** How return values of a route, an exception handler or a middleware are converted. */
+/** Rules for converting return values of a route, an exception handler or a middleware into responses. */
 export interface ReplyPlan {
   /** Status of return values without a status. Undefined means 200, or 204 without a body. */
   readonly status: number | undefined;
@@ -62,15 +62,15 @@ export interface ReplyPlan {
    * array.
    */
   readonly readsTuples: boolean;
-  /** Returns a body as JSON. Returns undefined if the route declares no response with this status. */
+  /** Converts a body to JSON. Returns undefined if the route declares no response with this status. */
   readonly encode: ((body: unknown, status: number) => string | undefined) | undefined;
   /**
-   * Name of the middleware whose return value is converted. The error for the value undefined contains it.
+   * Name of the middleware whose return value is converted, for the error message if the value is undefined.
    */
   readonly middleware?: string;
 }
 
-/** How results of exception handlers and middleware are converted. */
+/** Rules for converting results of exception handlers and middleware into responses. */
 export const DEFAULT_PLAN: ReplyPlan = Object.freeze({
   status: undefined,
   readsTuples: true,
@@ -105,8 +105,8 @@ export function toResponse(value: unknown, plan: ReplyPlan): HttpResponse {
 }
 
 /**
- * Converts a return value with the serializer that the route declares for its status. An HttpResponse stays
- * unchanged.
+ * Converts a return value of a route that declares its responses. The declared response with this status
+ * determines the JSON. An HttpResponse stays unchanged.
  */
 function declared(value: unknown, plan: ReplyPlan, encode: NonNullable<ReplyPlan['encode']>): HttpResponse {
   if (value instanceof HttpResponse) return value;
@@ -158,7 +158,7 @@ function withStatus(
   const given = toResponse(body, { status: status ?? plan.status, readsTuples: false, encode: undefined });
   // a response that the handler returned is copied, because the program may send it again
   const response = given === body ? given.copy() : given;
-  // without a status in the reply, the response keeps its status
+  // if the reply has no status, the response keeps its own
   if (status !== undefined) response.status = status;
   setFields(response, headers);
   return response;
@@ -194,8 +194,8 @@ function unusualReply(value: object, status: number): HttpResponse | undefined {
 }
 
 /**
- * Hop-by-hop fields (RFC 9110 §7.6.1) are not passed on: they describe the connection to the other server,
- * not the connection to the client.
+ * Fields of a web Response that are not sent (hop-by-hop fields, RFC 9110 §7.6.1). They describe the
+ * connection to another server, not the connection to the client.
  */
 const HOP_BY_HOP = new Set([
   'connection',
@@ -207,10 +207,7 @@ const HOP_BY_HOP = new Set([
   'upgrade',
 ]);
 
-/**
- * Media type of a form that this process itself has encoded. Its boundary shows that the form does not come
- * from a response of fetch().
- */
+/** Media type of a FormData body that Node itself has encoded. Node uses this boundary. */
 const FORM = /^multipart\/form-data; boundary=-+formdata-undici-/;
 
 /**

@@ -1,9 +1,8 @@
 /**
- * Request ids and trace contexts: where a request gets them from, and in which header fields they are sent.
+ * Request ids and trace contexts: their origin, and the header fields in which they are sent.
  *
  * The id of a request is its well-formed `X-Request-Id` field, or else 128 random bits in hex. It is part of
- * every response, log line and problem document. An application creates the ids of all its requests in the
- * same way; http/middleware/request-id.ts configures that.
+ * every response, log line and problem document. RequestIDMiddleware changes how an application creates ids.
  */
 import { randomFillSync } from 'node:crypto';
 import { findField } from './headers.ts';
@@ -52,7 +51,7 @@ export class RequestIdentity {
 
   /**
    * Returns the id of a request with these header fields. Never throws, because error responses contain the
-   * id too.
+   * id, too.
    */
   idOf(rawHeaders: readonly string[]): string {
     if (this.#acceptsIncoming) {
@@ -102,8 +101,7 @@ export const USUAL_IDENTITY: RequestIdentity = new RequestIdentity();
  *                 passed on as received, or dropped if it is malformed
  *
  * A malformed or repeated `traceparent` starts a new trace, and `tracestate` is dropped (Trace Context §3.3).
- * Responses have no `traceresponse`, because Level 1 does not define it; they have `X-Request-Id`. Clients
- * can choose any trace id, so trace ids are only logged, and no decision depends on them.
+ * Trace ids are only logged, and no decision depends on them, because clients can send any trace id.
  */
 
 /** Trace and span of one request. */
@@ -135,7 +133,7 @@ const MEMBER =
   /^((?:[a-z][a-z0-9_*/-]{0,255})|(?:[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13}))=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/;
 const OUTER_SPACE = /^[ \t]+|[ \t]+$/g;
 
-/** Parses the two header fields. The values of a repeated field must be joined by commas. */
+/** Parses `traceparent` and `tracestate`. The values of a repeated field must be joined by commas. */
 export function readTraceContext(
   traceparent: string | undefined,
   tracestate: string | undefined,
@@ -173,8 +171,8 @@ export function traceHeaders(
 }
 
 /**
- * Returns whether version and ids are valid. The version ff is invalid. In version 00, nothing may follow the
- * flags; in later versions, more may follow (Trace Context §3.2.4).
+ * Returns whether version and ids of a `traceparent` are valid. In version 00, nothing may follow the flags;
+ * later versions may add text (Trace Context §3.2.4).
  */
 function isValid(match: RegExpExecArray, length: number): boolean {
   const [, version, traceId, parentId] = match;
@@ -188,7 +186,7 @@ function isValid(match: RegExpExecArray, length: number): boolean {
 
 /**
  * Returns the members of `tracestate` in order, without empty ones. Returns an empty text if a member is
- * malformed, a key repeats, or there are more than 32.
+ * malformed, a key repeats, or there are more than 32 members.
  */
 function readState(field: string): string {
   const members: string[] = [];
@@ -217,8 +215,8 @@ function newSpanId(): string {
 const ID_DIGITS = 32,
   SPAN_DIGITS = 16;
 /**
- * Buffer for the random bytes of many ids. V8 keeps the whole hex text of this buffer in memory as long as
- * any id from it, so the buffer is small.
+ * Random bytes for many ids. V8 keeps their whole hex text in memory as long as any id from it exists, so the
+ * buffer is small.
  */
 const drawnBytes = Buffer.alloc(4_096);
 
@@ -226,8 +224,8 @@ let drawn = '';
 let used = 0;
 
 /**
- * Returns random hex digits, from a block of random bytes that serves many ids. `randomUUID()` for each id
- * would take 5 % of the time of a short response (http-inject --steps=json).
+ * Returns random hex digits from a block of random bytes that serves many ids. Calling `randomUUID()` for
+ * each id would take 5 % of the time of a short response (http-inject --steps=json).
  */
 function randomHex(digits: number): string {
   if (used + digits > drawn.length) {

@@ -1,6 +1,6 @@
 /**
- * Responses: status, header fields and body, until the server sends them. Also: classes for common kinds of
- * bodies, the encoding of JSON bodies, and responses that are only ready later.
+ * Responses: status, header fields and body, until the server sends them. Also the encoding of JSON bodies,
+ * and problem documents (RFC 9457).
  *
  * An NDJSON body (`application/x-ndjson`) has one line for each value that its source yields. A line is sent
  * as soon as its value is yielded.
@@ -38,7 +38,7 @@ export interface ResponseOptions {
   readonly mediaType?: string | undefined;
 }
 
-/** The members of a request that its response reads. */
+/** The part of a request that a response needs. */
 export interface Answered {
   readonly method: string;
   readonly headers: HeaderView;
@@ -54,10 +54,7 @@ export interface Answered {
 export class Prepared {
   readonly status: number;
   readonly flat: readonly string[];
-  /**
-   * Status line and header fields as text; created when the first of these responses is sent. See
-   * http/server/fast-path/internals.ts.
-   */
+  /** Status line and header fields as text; created when a response with them is sent for the first time. */
   headText: string | undefined;
 
   constructor(status: number, flat: readonly string[]) {
@@ -91,14 +88,14 @@ export class HttpResponse {
   /** Length in bytes of a body that is a source of chunks; -1 if unknown. */
   contentLength = -1;
   #status: number;
-  /** Shared status and header fields; in use until `headers` is first read. */
+  /** Status and header fields that many responses share; used until `headers` is first read. */
   readonly #prepared: Prepared;
   #headers: HeaderList | undefined;
-  /** `Set-Cookie` values that get the attribute `Secure` in two cases: in production, and over TLS. */
+  /** `Set-Cookie` values to which `Secure` is added in production and over TLS. */
   #securedLater: Set<string> | undefined;
   /**
-   * Whether the response was created for one request. Otherwise the program may return it for several
-   * requests, so each request gets a copy.
+   * Whether the response was created for one request. If not, the program may return it for several requests,
+   * so each request gets a copy.
    */
   readonly #isForOne: boolean;
 
@@ -166,8 +163,8 @@ export class HttpResponse {
   }
 
   /**
-   * Prepares the response for one request before middleware gets it, for example by opening a file. If the
-   * program may return this response again, it returns a copy, so that middleware changes only the copy.
+   * Prepares the response for one request, for example by opening a file, before middleware gets it. If the
+   * program may return this response again, the result is a copy, so that middleware changes only the copy.
    */
   settle(_request: Answered): HttpResponse | Promise<HttpResponse> {
     return this.#isForOne ? this : this.copy();
@@ -220,14 +217,14 @@ export class HttpResponse {
     return this.#headers === undefined || this.#headers.isAscii;
   }
 
-  /** Whether the response has cookies that get `Secure` in production and over TLS. @internal */
+  /** Whether the response has cookies to which `Secure` is added in production and over TLS. @internal */
   get hasWaitingCookies(): boolean {
     return this.#securedLater !== undefined;
   }
 
   /**
-   * Returns the header fields as they are sent. With `isSecure`, `Secure` is added to cookies that do not set
-   * this attribute themselves. The list must not be changed.
+   * Returns the header fields as they are sent. `isSecure` adds `Secure` to cookies that do not set this
+   * attribute themselves. The list must not be changed.
    * @internal
    */
   fields(isSecure: boolean): readonly string[] {
@@ -239,9 +236,9 @@ export class HttpResponse {
 }
 
 /**
- * Defines the property `then` as undefined on the prototype. A promise reads `then` of its result to detect
- * other promises. Without the property, this read searches the whole prototype chain. That takes a tenth of
- * the time of a middleware (`mw5` of test/bench/http.ts).
+ * Defines the property `then` as undefined on the prototype. A promise reads `then` of its result, and
+ * without the property, this read searches the whole prototype chain. That takes a tenth of the time of a
+ * middleware (`mw5` of test/bench/http.ts).
  */
 function sayNoPromise(prototype: HttpResponse): void {
   Object.defineProperty(prototype, 'then', { value: undefined, writable: true, configurable: true });
@@ -410,8 +407,8 @@ interface ProblemDetails {
 }
 
 /**
- * Creates a problem document. `requestId` must be a valid id, because it is written into the JSON text
- * unescaped. `prepared` may set further header fields; it must have the media type of problem documents.
+ * Creates a problem document. `requestId` must be a valid id, because it is not escaped in the JSON text.
+ * `prepared` may set further header fields; its media type must be `application/problem+json`.
  */
 export function problem(
   status: number,
@@ -439,7 +436,7 @@ export function issueOf(error: HTTPException, requestId: string, trace?: string)
 
 const heads = new Map<number, string>();
 
-/** Returns the start of the JSON text, which all problem documents with this status share. */
+/** Returns the start of the JSON text of all problem documents with this status. */
 function head(status: number): string {
   let text = heads.get(status);
   if (text === undefined)
@@ -498,7 +495,7 @@ function describe(value: unknown): string {
     : `a value of type ${typeof value}`;
 }
 
-/** Second attempt after JSON.stringify has failed: bigints become strings, and an error names a cycle. */
+/** Like JSON.stringify, but converts bigints to strings. The error for a cycle names its place. */
 function slowJson(value: unknown): string | undefined {
   try {
     return JSON.stringify(value, (_key, member: unknown) =>
@@ -510,7 +507,7 @@ function slowJson(value: unknown): string | undefined {
   }
 }
 
-/** Returns a problem with its place if a value contains itself, or is nested deeper than 512 levels. */
+/** Returns a problem with its place if `value` contains itself, or is nested deeper than 512 levels. */
 function cycleIn(value: unknown, path: string, above: Set<object>): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   if (above.has(value)) return `a cycle at ${path}`;
@@ -524,13 +521,13 @@ function cycleIn(value: unknown, path: string, above: Set<object>): string | und
   return undefined;
 }
 
-/** A response, a promise of one, or a {@link LateAnswer}. */
+/** A response, or a promise or {@link LateAnswer} that leads to one. */
 export type Answer = Awaitable<HttpResponse> | LateAnswer;
 
 /**
- * A response that is created and sent as soon as the body of its request is complete. With a promise, it
- * would be sent only after Node has processed all data that it has received, including that of other
- * connections. Its result can be taken only once, by giveTo() or `await`.
+ * A response that is ready when the body of its request is complete, and is then sent at once. With a
+ * promise, it would be sent only after Node has processed all received data, including data of other
+ * connections. The response can be taken only once, by giveTo() or `await`.
  */
 export class LateAnswer implements PromiseLike<HttpResponse> {
   #answer: HttpResponse | undefined;
@@ -543,7 +540,7 @@ export class LateAnswer implements PromiseLike<HttpResponse> {
     this.#taker?.(answer);
   }
 
-  /** Passes the response to `taker`, at once or when it is set. */
+  /** Calls `taker` with the response: at once if the response is ready, otherwise later. */
   giveTo(taker: (answer: HttpResponse) => void): void {
     if (this.#answer === undefined) this.#taker = taker;
     else taker(this.#answer);

@@ -1,21 +1,18 @@
 /**
- * The router: finds the route for a method and a path. In this file, the route is an endpoint of any type
- * `T`.
+ * The router: finds the endpoint for a method and a path. An endpoint is a value of any type `T`.
  *
- * Templates without parameters are in a Map, and in lists by their length. If only few templates have the
- * length of the path, they are compared one by one, without the Map. All other templates are in a radix tree.
- * A node of the tree contains literal text. Its children differ in their first character; at the start of a
- * segment, it can also have one child for each converter. The search is depth first, in the order literal,
- * uuid, int, float, str, path. It goes back if no child matches, or if a matching template has no endpoint
- * for the method. The methods of such templates become the field `Allow`.
+ * Templates without parameters are compared with the path one by one, or are looked up in a Map. All other
+ * templates are in a radix tree. The search in the tree is depth first, and tries literal text before the
+ * converters uuid, int, float, str and path. It goes back if no child matches, or if a matching template has
+ * no endpoint for the method. The methods of such templates become the field `Allow`.
  */
 import { CONVERTERS, decodePath, parseTemplate, restoreSlashes } from './path.ts';
 import type { Converter, ParsedTemplate } from './path.ts';
 
 /**
- * Result of a search. `found`: the endpoint, and the segments of the path that are parameters.
- * `wrong-method`: the path has endpoints, but none for this method. `none`: no route has the path.
- * `malformed`: the path has a malformed escape.
+ * Result of a search. `found`: the endpoint, and the parameters of the path as text. `wrong-method`: the path
+ * has endpoints, but none for this method. `none`: no template matches the path. `malformed`: the path has a
+ * malformed escape.
  */
 export type Match<T> =
   | { readonly kind: 'found'; readonly endpoint: T; readonly captures: readonly string[] }
@@ -24,28 +21,25 @@ export type Match<T> =
   | { readonly kind: 'malformed' };
 
 type WrongMethod = Extract<Match<never>, { kind: 'wrong-method' }>;
-/**
- * All methods of one path, and the search result for methods that the path does not have. Created by
- * freeze().
- */
 interface Methods {
   readonly methods: readonly string[];
+  /** Result of a search with a method that the path does not have. */
   readonly missed: WrongMethod;
   /** Index of the endpoint for GET, which also serves HEAD; -1 if there is none. */
   readonly get: number;
 }
 
 /**
- * The methods of one path and their endpoints. Two lists, because they are faster and smaller than a Map for
- * a few entries.
+ * The endpoints of one path: `endpoints[i]` is for `methods[i]`. For a few entries, two lists are faster and
+ * smaller than a Map.
  */
 interface Leaf<T> {
   methods: readonly string[];
   endpoints: readonly T[];
-  /** Search result for methods that the path does not have. freeze() sets its list of methods. */
+  /** Result of a search with a method that the path does not have. freeze() sets it. */
   missed: WrongMethod;
 }
-/** Methods of a path without parameters, each with a search result that is ready to return. */
+/** The endpoints of a path without parameters. `matches` has a complete search result for each method. */
 interface StaticLeaf<T> extends Leaf<T> {
   readonly path: string;
   matches: readonly Match<T>[];
@@ -54,18 +48,17 @@ interface StaticLeaf<T> extends Leaf<T> {
 const EMPTY: readonly never[] = [];
 
 /**
- * Returns a copy of the list with one more item. A list that grows by push() or spread reserves memory for 16
- * more items, which took two thirds of the memory of a large table. Lists with one or two items are the most
- * frequent. Literals create them, because concat() takes three times as long until V8 has compiled it
- * (test/bench/parts.mjs --only=router).
+ * Returns a copy of the list with one more item. push() and spread would reserve memory for 16 more items.
+ * Most lists have one or two items, and array literals create them faster than concat() (test/bench/parts.mjs
+ * --only=router).
  */
 function withLast<T>(list: readonly T[], item: T): readonly T[] {
   return list.length === 0 ? [item] : list.length === 1 ? [list[0]!, item] : list.concat([item]);
 }
 
 /**
- * A node of the radix tree. Most nodes have at most one literal child, which is therefore a property. In a
- * large table, a list with one child would cause one more cache miss.
+ * A node of the radix tree. Most nodes have at most one literal child. This child is a property, because a
+ * list would cause one more cache miss.
  */
 class Node<T> {
   text: string;
@@ -74,12 +67,9 @@ class Node<T> {
   /** First characters of the literal children, if there are several, in the order of `children`. */
   codes: readonly number[] = EMPTY;
   children: readonly Node<T>[] = EMPTY;
-  /**
-   * Child of the converter that is tried first. The property `next` leads to the children of the other
-   * converters.
-   */
+  /** First child that matches a parameter. Its property `next` leads to the children for other converters. */
   parameter: Node<T> | null = null;
-  /** Converter of the parameter before `text`; null if `text` follows a literal. */
+  /** Converter of a node that matches a parameter; null if the node matches `text`. */
   readonly converter: Converter | null;
   next: Node<T> | null;
   leaf: Leaf<T> | null = null;
@@ -91,7 +81,9 @@ class Node<T> {
   }
 }
 
-/** If more static paths than this have the same length, the Map is used instead of comparisons. */
+/**
+ * Maximum number of templates of one length that are compared one by one. If there are more, the Map is used.
+ */
 const FEW = 4;
 /** Texts up to this length are compared character by character. */
 const SHORT = 12;
@@ -102,11 +94,11 @@ const NONE: Match<never> = Object.freeze({ kind: 'none' });
 const MALFORMED: Match<never> = Object.freeze({ kind: 'malformed' });
 const UNFINISHED: WrongMethod = Object.freeze({ kind: 'wrong-method', allow: '' });
 
-/** State of one search. It is not in the nodes, so nothing must be reset afterwards. */
+/** State of one search in the tree. */
 class Walk<T> {
   readonly path: string;
   readonly method: string;
-  /** Number of segments that are parameters, on the way from the root to the endpoint. */
+  /** Number of parameters in the path to the found endpoint. */
   depth = 0;
   /**
    * Whether a tested segment contains a percent-escape. If so, the path must be searched again after
@@ -131,24 +123,22 @@ class Walk<T> {
 export class RoutingTable<T> {
   readonly #static = new Map<string, StaticLeaf<T>>();
   /**
-   * Static paths by their length. The path of a request is compared with the few static paths of its length,
-   * because a Map look-up takes longer: V8 must first hash a received path, and Node 26 also internalizes it.
-   * A comparison takes 4 ns. A look-up takes 16 ns on Node 24 and 37 on Node 26 if the path is found, and up
-   * to 58 if not.
+   * Paths without parameters, by their length. Comparing a path with one of them takes 4 ns. A Map look-up
+   * takes 16 to 58 ns, because V8 must first hash the received path.
    */
   #byLength: (readonly StaticLeaf<T>[])[] = [];
   readonly #root = new Node<T>('');
-  /** Method lists of all nodes in the tree; emptied by freeze(). */
+  /** All leaves of the tree. freeze() completes them, and then empties this list. */
   #leaves: Leaf<T>[] = [];
   /**
-   * Lists of methods, found by two keys: the list without its last method, and the last method. All paths
-   * with equal methods share one list, so that the list stays in the processor's cache.
+   * Shared lists of methods: `#longer.get(list).get(method)` is `list` with `method` added. Paths with equal
+   * methods share one list, so that it stays in the cache of the processor.
    */
   readonly #longer = new Map<readonly string[], Map<string, readonly string[]>>();
   /** Whether a template contains "%". */
   #hasPercent = false;
 
-  /** Adds an endpoint. If another one has the same method and path, that one stays and is returned. */
+  /** Adds an endpoint. If this method and path already have an endpoint, it stays and is returned. */
   add(method: string, template: string | ParsedTemplate, endpoint: T): T | undefined {
     const parsed = typeof template === 'string' ? parseTemplate(template) : template;
     const [literal] = parsed.literals as readonly [string];
@@ -192,8 +182,8 @@ export class RoutingTable<T> {
     if (this.#hasPercent && path.includes('%')) return this.#matchEncoded(method, path);
     const walk = new Walk<T>(path, method);
     const endpoint = descend(this.#root, walk, 0, 0);
-    // true if the match used every segment, and no segment contains "%", so that decoding cannot change the
-    // result
+    // true if decoding cannot change the result: a template matches the whole path, and no tested segment
+    // contains "%"
     const isClear = (endpoint !== undefined || walk.missed !== null) && !walk.isEscaped;
     if (!isClear && path.includes('%')) return this.#matchEncoded(method, path);
     return endpoint === undefined
@@ -251,7 +241,7 @@ export class RoutingTable<T> {
   }
 }
 
-/** Returns the result if no endpoint was found: the path has no endpoint for this method, or none at all. */
+/** Returns the search result if no endpoint was found. Other methods may have endpoints for the path. */
 function missed<T>(walk: Walk<T>, staticLeaf: StaticLeaf<T> | undefined): Match<T> {
   if (staticLeaf !== undefined) walk.miss(staticLeaf);
   if (walk.missed === null) return NONE;
@@ -263,16 +253,15 @@ function missed<T>(walk: Walk<T>, staticLeaf: StaticLeaf<T> | undefined): Match<
 }
 
 /**
- * Start and end of each matched parameter, by its position in the path. Each search overwrites them, so they
- * need no reset. All searches share the two arrays, because a search is synchronous. Up to eight parameters,
- * the arrays need not grow.
+ * Start and end index of each matched parameter in the path. All searches share the two arrays, because a
+ * search is synchronous. They grow only for paths with more than eight parameters.
  */
 const STARTS = [0, 0, 0, 0, 0, 0, 0, 0];
 const STOPS = [0, 0, 0, 0, 0, 0, 0, 0];
 
 /**
- * Finds the endpoint below `node`. The path has matched up to the index `at`, with `depth` parameters. While
- * only one child can match, the function loops instead of calling itself.
+ * Finds the endpoint below `node`. The path has matched up to the index `at`, with `depth` parameters so far.
+ * While only one child can match, the function loops instead of calling itself.
  */
 function descend<T>(node: Node<T>, walk: Walk<T>, at: number, depth: number): T | undefined {
   const { path } = walk;
@@ -300,17 +289,14 @@ function descend<T>(node: Node<T>, walk: Walk<T>, at: number, depth: number): T 
   return endpointOf(node.leaf, walk, depth);
 }
 
-/**
- * Returns the child that begins with this character. If there is only one child, returns it without
- * comparing.
- */
+/** Returns the child whose text begins with this character. A single child is returned unchecked. */
 function childOf<T>({ only, codes, children }: Node<T>, code: number): Node<T> | undefined {
   if (only !== null) return only;
   for (let index = 0; index < codes.length; index++) if (codes[index] === code) return children[index];
   return undefined;
 }
 
-/** Returns the literal child whose text is in the path at index `at`; null if there is none. */
+/** Returns the child whose text is in the path at index `at`; null if there is none. */
 function literalAt<T>({ only, codes, children }: Node<T>, path: string, at: number): Node<T> | null {
   if (only !== null) return hasAt(path, only.text, at, 0) ? only : null;
   if (codes.length === 0) return null;
@@ -322,8 +308,8 @@ function literalAt<T>({ only, codes, children }: Node<T>, path: string, at: numb
 }
 
 /**
- * Returns whether `text` is in the path at index `at`. The characters of `text` before `from` are known to
- * match. For short texts, which are the most frequent, this takes two thirds of the time of startsWith().
+ * Like `path.startsWith(text, at)`, but takes two thirds of its time for short texts. The first `from`
+ * characters are known to match.
  */
 function hasAt(path: string, text: string, at: number, from: number): boolean {
   if (text.length > SHORT || path.length < at + text.length) return path.startsWith(text, at);
@@ -332,7 +318,7 @@ function hasAt(path: string, text: string, at: number, from: number): boolean {
   return true;
 }
 
-/** Tries the converters for the segment at index `at`, in their order. */
+/** Tries the child `first` and its siblings, one for each converter, on the segment at index `at`. */
 function follow<T>(first: Node<T>, walk: Walk<T>, at: number, depth: number): T | undefined {
   const { path } = walk;
   const end = endOfSegment(walk, at);
@@ -351,8 +337,8 @@ function follow<T>(first: Node<T>, walk: Walk<T>, at: number, depth: number): T 
 }
 
 /**
- * Returns the index of the next slash, or the length of the path. It compares a dozen characters before it
- * calls indexOf(). That call takes as long as these comparisons, and most segments are shorter.
+ * Returns the index of the next slash, or the length of the path. Most segments are short, so comparing their
+ * characters is faster than indexOf().
  */
 function endOfSegment<T>(walk: Walk<T>, at: number): number {
   const { path } = walk;
@@ -379,8 +365,8 @@ function endpointOf<T>(leaf: Leaf<T> | null, walk: Walk<T>, depth: number): T | 
 }
 
 /**
- * Returns the segments that are parameters. Array literals create the list with its final size, so that it
- * need not grow.
+ * Returns the segments of the path that are parameters. Array literals create a list in its final size, so
+ * that it need not grow.
  */
 function capturesOf<T>({ path, depth }: Walk<T>): string[] {
   if (depth === 1) return [captureAt(path, 0)];
@@ -399,8 +385,8 @@ function indexOfMethod({ methods }: Leaf<unknown>, method: string): number {
 }
 
 /**
- * Returns the node for `text` from index `at` on, below `from`, and creates it if necessary. An existing node
- * that shares only the start of the text is split.
+ * Returns the node below `from` for the text from index `at` on, and creates it if necessary. If an existing
+ * node shares only the start of the text, the node is split.
  */
 function literalOf<T>(from: Node<T>, text: string, at = 0): Node<T> {
   if (at === text.length) return from;

@@ -3,8 +3,8 @@
  * lines is limited, however many requests are refused.
  *
  * Each client has at most one line a minute for each event. A client is an IPv4 address or an IPv6 /64
- * network. A line also contains the number of lines that were omitted since the last one. 10,000 clients are
- * remembered. All other clients together have one line a minute for each event.
+ * network. A line also contains the number of lines that were omitted since the last one. Only 10,000 clients
+ * are remembered; all others share one line a minute for each event.
  */
 import { clientOf } from './request/proxy.ts';
 import type { Logger } from '../observability/log.ts';
@@ -28,9 +28,9 @@ const logs = new WeakMap<Services, SecurityLog>();
 export class SecurityLog {
   readonly #log: Logger;
   readonly #services: Services;
-  /** Records by event and client; the record with the earliest `untilMs` is first. */
+  /** Records by event and client, ordered by `untilMs`. */
   readonly #records = new Map<string, ReportRecord>();
-  /** Records that all clients beyond `MOST_CLIENTS` share, one for each event. */
+  /** Records for all clients beyond `MOST_CLIENTS`, one for each event. */
   readonly #others = new Map<string, ReportRecord>();
 
   private constructor(services: Services) {
@@ -38,7 +38,7 @@ export class SecurityLog {
     this.#services = services;
   }
 
-  /** Returns the security log of the application with these services. All callers get the same one. */
+  /** Returns the security log of the application with these services; always the same object. */
   static of(services: Services): SecurityLog {
     let log = logs.get(services);
     if (log === undefined) logs.set(services, (log = new SecurityLog(services)));
@@ -77,7 +77,7 @@ export class SecurityLog {
   #recordOf(event: string, client: string, nowMs: number): ReportRecord {
     const key = `${event} ${client}`;
     const found = this.#records.get(key);
-    // the map is ordered by `untilMs`, which does not change here, so the record keeps its place in the map
+    // the record keeps its place, because the map is ordered by `untilMs`, which does not change here
     if (found !== undefined && nowMs < found.untilMs) return found;
     if (found === undefined && this.#records.size === MOST_CLIENTS) {
       // the cast is safe: the map is full, so it has a first entry

@@ -2,13 +2,15 @@
  * State of an application or request: values under typed keys, which plugins and middleware set for other
  * code.
  *
- * This file also stores the default scope of a dependency source, such as a function or class. A `Depends()`
- * without a scope uses that default.
+ * This file also stores the default scope (lifetime) of a dependency source, which is a function or class.
  */
 import { SvcError } from '../base/errors.ts';
 import type { Context, HttpRequest, Services, Session, StateKey, StateMap } from './contracts.ts';
 
-/** Creates a key for a state. Two keys with the same name are different keys. Messages contain the name. */
+/**
+ * Creates a key for values in a state. Error messages contain the name. Two keys with the same name are
+ * different.
+ */
 export function stateKey<T>(name: string): StateKey<T> {
   const key = (context: Context): T => context.state.get(key as StateKey<T>);
   // defineProperty() is needed, because the name of a function is read-only
@@ -25,13 +27,13 @@ export const services: StateKey<Services> = stateKey('services');
 export const SESSION: StateKey<Session> = stateKey('session');
 
 /**
- * Key in the state of a request that the process itself makes, such as a call of an MCP tool. The value is
- * the request whose credentials the call uses.
+ * A call of an MCP tool runs as a second request within the process. In the state of this request, the key
+ * has the request of the client, which contains the DPoP proof (RFC 9449).
  * @internal
  */
 export const CARRIER: StateKey<HttpRequest> = stateKey('carrier');
 
-/** State of an application. Each value was set, or is provided by a function at each access. */
+/** State of an application. A value is stored, or a function provides it at each access. */
 export class AppState implements StateMap {
   readonly #values = new Map<StateKey<unknown>, () => unknown>();
 
@@ -45,7 +47,7 @@ export class AppState implements StateMap {
     this.#values.set(key, () => value);
   }
 
-  /** Lets `read` provide the value of a key at each access. */
+  /** Lets `read` return the value of a key at each access. */
   provide<T>(key: StateKey<T>, read: () => T): void {
     this.#values.set(key, read);
   }
@@ -55,13 +57,13 @@ export class AppState implements StateMap {
   }
 }
 
-/** Marks that no first value is stored. No caller can have this key. */
+/** Value of `#firstKey` as long as no value is set. No caller can have this key. */
 const NO_KEY: StateKey<unknown> = stateKey('none');
 
 /**
- * State of a request. Its values override those of the application. The first value is stored without a Map,
- * because many requests have only one. A Map would add 1.4 % to the time of a request through five middleware
- * that read the state (`mw5` of test/bench/http.ts).
+ * State of a request. Its values override the values of the application. The first value is stored without a
+ * Map, because many requests have only one. A Map would take 1.4 % of the time of a request through five
+ * middleware (`mw5` of test/bench/http.ts).
  */
 export class RequestState implements StateMap {
   readonly #app: StateMap;
@@ -90,12 +92,15 @@ export class RequestState implements StateMap {
   }
 }
 
-/** Lifetime of the value of a dependency: see routing/di.ts. */
+/**
+ * Lifetime of the value of a dependency: until the response is sent (`request`), until the handler ends
+ * (`handler`), or until the shutdown (`app`).
+ */
 export type Scope = 'request' | 'handler' | 'app';
 
 /**
- * Runs `work` inside something that a dependency provides, for example in a transaction, and returns the
- * result. `value` is the value of the dependency.
+ * Wraps the execution of `work`, for example in a transaction that the dependency `value` provides. Returns
+ * the result of `work`.
  */
 export type Surround = (value: unknown, work: () => unknown) => unknown;
 
@@ -104,8 +109,8 @@ const SURROUNDS = new WeakMap<object, Surround>();
 
 /**
  * Sets the default scope of a dependency source, such as a function or class, and returns the source. If
- * `surround` is given, it runs the handler and all functions that need this dependency. Such a dependency is
- * resolved after all dependencies that do not need it.
+ * given, `surround` wraps the handler and all functions that need this dependency, for example inside a
+ * transaction. Such a dependency is resolved after all dependencies that do not need it.
  *
  * @internal
  */

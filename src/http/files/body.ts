@@ -1,12 +1,13 @@
 /**
- * Sends the content of an open file: all of it, one byte range, or several byte ranges with text between
+ * Sends the content of an open file: the whole file, one byte range, or several byte ranges with text between
  * them.
  *
- * Sending to a socket uses two memory blocks in turn: one is filled from the file while the other is written.
- * The blocks come from a pool, because a new block would cost a page fault for each 4 KiB
- * (test/bench/streams.ts --only=file). Code that iterates the body gets a new block each time. If the file
- * changes while it is sent, the body ends with an error before its last bytes, so the client detects an
- * incomplete response.
+ * Two memory blocks are used in turn: one is filled from the file while the other is written to the socket.
+ * They come from a pool, because a new block would cost a page fault for each 4 KiB (test/bench/streams.ts
+ * --only=file).
+ *
+ * If the file changes while it is sent, the connection is closed before the last bytes. So the client detects
+ * an incomplete response.
  */
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
@@ -16,18 +17,15 @@ import type { ServerResponse } from 'node:http';
 import type { Stats } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 
-/**
- * Size of a block in bytes. Each block is one write. Larger blocks are not faster, and a client that does not
- * read would be detected later.
- */
+/** Size in bytes of the memory blocks in which files are read and sent. Larger blocks are not faster. */
 const BLOCK_BYTES = 131_072;
-/** Maximum number of free blocks in the pool, together 4 MiB. */
+/** Maximum number of unused blocks that are kept, together 4 MiB. */
 const MAX_FREE_BLOCKS = 32;
 const freeBlocks: Buffer[] = [];
 
 /**
- * A body that is read from a file. Closes the file when the body was sent, when sending fails, or when the
- * iterator's return() is called.
+ * A body that is read from a file. Closes the file when the body was sent, when sending fails, or when
+ * `return()` of the iterator is called.
  */
 export class FileBody implements AsyncIterable<Uint8Array> {
   readonly #file: OpenFile;
@@ -55,7 +53,7 @@ export class FileBody implements AsyncIterable<Uint8Array> {
           const value = await cursor.next(Buffer.allocUnsafeSlow(cursor.wanted));
           return value === undefined ? await end() : { done: false, value };
         } catch (error) {
-          // if the file is already closed, the client has disconnected during the read
+          // if return() has closed the file during the read, the client has disconnected
           const isLeft = file.isClosed;
           await end();
           throw isLeft ? new ClientDisconnected() : error;
@@ -66,8 +64,8 @@ export class FileBody implements AsyncIterable<Uint8Array> {
   }
 
   /**
-   * Sends the body, and ends the response. If this fails, closes the connection and rejects. If the client
-   * has disconnected, resolves.
+   * Sends the body, and ends the response. Resolves if the client disconnects. After any other failure,
+   * closes the connection and rejects.
    */
   async sendTo(outgoing: ServerResponse): Promise<void> {
     const cursor = new Cursor(this.#file, this.#parts);
@@ -91,7 +89,7 @@ export class FileBody implements AsyncIterable<Uint8Array> {
   }
 }
 
-/** Reads the parts of a body block by block, and remembers the position in the file. */
+/** Reads the parts of a body one after the other, and remembers the position in the file. */
 class Cursor {
   readonly #file: OpenFile;
   readonly #parts: readonly (Uint8Array | Slice)[];
@@ -103,7 +101,7 @@ class Cursor {
     this.#parts = parts;
   }
 
-  /** Size in bytes of the block that the next call of next() can fill. */
+  /** Number of bytes that the next call of next() can read into its block. */
   get wanted(): number {
     const part = this.#parts[this.#index];
     return part === undefined || part instanceof Uint8Array
@@ -138,7 +136,7 @@ class Cursor {
   }
 }
 
-/** Writes one block to the response while the next one is read from the file. */
+/** Writes one memory block to the response while the next block is read from the file. */
 class BlockWriter {
   readonly #outgoing: ServerResponse;
   readonly #blocks: Buffer[] = [];
@@ -154,12 +152,12 @@ class BlockWriter {
     outgoing.once('close', this.#leave);
   }
 
-  /** Returns the block that may be filled now, while the other one is being written. */
+  /** Returns the memory block that may be filled now. The other block may still be in use by a write. */
   block(): Buffer {
     return (this.#blocks[this.#turn] ??= freeBlocks.pop() ?? Buffer.allocUnsafeSlow(BLOCK_BYTES));
   }
 
-  /** Writes bytes to the response. After that, block() returns the other block. */
+  /** Begins to write bytes to the response. Afterwards, block() returns the other block. */
   write(bytes: Uint8Array): void {
     this.#turn ^= 1;
     this.#writing = new Promise((resolve) => {
@@ -175,7 +173,7 @@ class BlockWriter {
   }
 
   /**
-   * Returns the blocks to the pool. If the response was destroyed during a write, waits for its event
+   * Returns the memory blocks to the pool. If the response was destroyed during a write, waits for its event
    * "close", because the kernel may still read the blocks.
    */
   release(): void {
@@ -192,25 +190,24 @@ class BlockWriter {
 
 /*
  * The field `Range` (RFC 9110 §14), and multipart/byteranges bodies for several ranges. For example,
- * `bytes=0-499, 1000-, -500` requests the first 500 bytes, all bytes from offset 1,000 on, and the last 500
- * bytes.
+ * `bytes=0-499, 1000-, -500` requests three ranges: the first 500 bytes, all bytes from offset 1,000 on, and
+ * the last 500 bytes.
  */
 
-/** A byte range of the file: from `start` (inclusive) to `end` (exclusive). */
+/** A byte range of the file, from `start` (inclusive) to `end` (exclusive). */
 export interface Slice {
   readonly start: number;
   readonly end: number;
 }
 
-/** Maximum number of ranges. A request with more ranges gets the whole content. */
+/** Maximum number of ranges in a request. If there are more, the whole content is sent. */
 const MAX_RANGES = 16;
 const MAX_FIELD_LENGTH = 1_000;
 
 /**
- * Parses the field `Range` for content of `size` bytes. Returns the slices in the order of the request.
- * Returns `unsatisfiable` (for a 416) if all ranges lie beyond the content. Returns `whole` if the field is
- * to be ignored: it is malformed, has another unit (RFC 9110 §14.2), more than 16 ranges, or overlapping
- * ranges.
+ * Parses the field `Range` for content of `size` bytes. Returns the slices in the order of the request, or
+ * `unsatisfiable` (for a 416) if all ranges lie beyond the content. Returns `whole` to ignore the field: if
+ * it is malformed, has another unit than bytes (RFC 9110 §14.2), more than 16 ranges, or overlapping ranges.
  */
 export function readRanges(field: string, size: number): readonly Slice[] | 'unsatisfiable' | 'whole' {
   if (field.length > MAX_FIELD_LENGTH || !/^bytes=/i.test(field)) return 'whole';
@@ -222,8 +219,8 @@ export function readRanges(field: string, size: number): readonly Slice[] | 'uns
     const slice = readRange(spec, size);
     if (slice === undefined || ++count > MAX_RANGES) return 'whole';
     if (slice.start < slice.end) slices.push(slice);
-    // for an empty file, a suffix such as `bytes=-5` is satisfiable (RFC 9110 §14.1.2), but Content-Range
-    // cannot express an empty range
+    // `bytes=-5` of an empty file is valid (RFC 9110 §14.1.2), but Content-Range cannot express an empty
+    // range
     else if (size === 0 && spec.startsWith('-') && /[1-9]/.test(spec)) return 'whole';
   }
   if (count === 0) return 'whole';
@@ -232,8 +229,8 @@ export function readRanges(field: string, size: number): readonly Slice[] | 'uns
 }
 
 /**
- * Parses one range of the field. The returned slice ends within the content, and is empty if the range lies
- * beyond it. Returns undefined for a malformed range.
+ * Parses one range of the field `Range`. The result ends within the content, and is empty if the range lies
+ * beyond the content. Returns undefined for a malformed range.
  */
 function readRange(spec: string, size: number): Slice | undefined {
   const match = /^(?:(\d+)-(\d*)|-(\d+))$/.exec(spec);
@@ -247,7 +244,8 @@ function readRange(spec: string, size: number): Slice | undefined {
 }
 
 /**
- * Whether the number `left` is greater than `right`. Compares digits, because the numbers may exceed 2^53.
+ * Whether the decimal number `left` is greater than `right`. Compares text, because the numbers may exceed
+ * 2^53.
  */
 function isGreater(left: string, right: string): boolean {
   const [a, b] = [left, right].map((digits) => digits.replace(/^0+/, '')) as [string, string];
@@ -260,14 +258,17 @@ function overlap(slices: readonly Slice[]): boolean {
 }
 
 /**
- * Returns the value of `Content-Range`: for a 206 response with this slice, or for a 416 response without a
- * slice.
+ * Returns the value of `Content-Range`. With a slice, it is for a 206 response; without one, for a 416
+ * response.
  */
 export function contentRange(slice: Slice | undefined, size: number): string {
   return slice === undefined ? `bytes */${size}` : `bytes ${slice.start}-${slice.end - 1}/${size}`;
 }
 
-/** A multipart/byteranges body (RFC 9110 §14.6). The text of its header fields precedes each slice. */
+/**
+ * A multipart/byteranges body (RFC 9110 §14.6). In `parts`, the text before each slice contains the header
+ * fields of the slice.
+ */
 interface Multipart {
   readonly mediaType: string;
   readonly parts: readonly (Uint8Array | Slice)[];
@@ -293,7 +294,7 @@ export function layOut(slices: readonly Slice[], size: number, mediaType: string
   return { mediaType: `multipart/byteranges; boundary=${boundary}`, parts, length };
 }
 
-/** Returns the length of text or of a slice, in bytes. */
+/** Returns the length of a part in bytes. A part is text, or a slice of the file. */
 export function lengthOf(part: Uint8Array | Slice): number {
   return part instanceof Uint8Array ? part.length : part.end - part.start;
 }
@@ -309,7 +310,7 @@ export function isSameState(left: FileState, right: FileState): boolean {
   return left.size === right.size && left.mtimeMs === right.mtimeMs && left.ino === right.ino;
 }
 
-/** Error codes for a path that leads to no regular file. */
+/** Error codes of the file system if a path leads to no regular file. */
 const ABSENT: ReadonlySet<string | undefined> = new Set([
   'ENOENT',
   'ENOTDIR',

@@ -1,7 +1,7 @@
 /**
- * Responses with the content of a file. The file is opened before middleware gets the response. Then
- * preconditions (304, 412) and ranges (206, 416) are applied. A small file is read whole; a larger one is
- * read while it is sent.
+ * Responses with the content of a file. The file is opened before middleware gets the response. Preconditions
+ * may lead to 304 or 412, and ranges to 206 or 416. A small file is read whole; a larger one is read while it
+ * is sent.
  */
 import { fileURLToPath } from 'node:url';
 import { extname } from 'node:path';
@@ -22,25 +22,30 @@ export interface FileOptions extends ResponseOptions {
   readonly filename?: string | undefined;
 }
 
-/** Maximum size in bytes of a file that is read whole, because sending it in blocks would take longer. */
+/**
+ * Maximum size in bytes of a file that is read whole. For small files, this is faster than sending blocks.
+ */
 export const SMALL_BYTES = 65_536;
 /**
- * Time in milliseconds within which a second write may leave the modification time unchanged, because some
- * file systems store times in steps of 2 s.
+ * Time in milliseconds in which two writes may lead to the same modification time, because some file systems
+ * store times in steps of 2 s.
  */
 const YOUNG_MS = 2_000;
 
-/** Content and validators of a file. All responses share them until the file changes. */
+/** Content of a file, with its validators `ETag` and `Last-Modified`. */
 export interface Content extends Validators {
   readonly size: number;
-  /** The bytes of the file, or the open file from which to read them. Undefined for HEAD. */
+  /**
+   * The bytes of the file, or the open file from which to read them. Undefined if only header fields are
+   * sent, as for HEAD.
+   */
   readonly source: Buffer | OpenFile | undefined;
-  /** Whether the validators are strong: every change of the file changes them. */
+  /** Whether the validators are strong, which means that every change of the file changes them. */
   readonly isStrong: boolean;
 }
 
 /**
- * Whether a file was written so recently that another write may leave its modification time unchanged (RFC
+ * Whether a file was written so recently that its modification time may stay equal after another write (RFC
  * 9110 §8.8.2.2).
  */
 function isYoung({ mtimeMs }: FileState, nowMs: number): boolean {
@@ -48,9 +53,9 @@ function isYoung({ mtimeMs }: FileState, nowMs: number): boolean {
 }
 
 /**
- * Returns the validators of a file. The entity tag consists of size and modification time, and is weak if the
- * file was written recently. `Last-Modified` is never in the future. A precompressed file (`coding`) has
- * another tag, because its bytes differ (RFC 9110 §8.8.3.3).
+ * Returns `ETag` and `Last-Modified` of a file. The entity tag consists of size and modification time, and is
+ * weak if the file was written recently. `Last-Modified` is never in the future. A precompressed file
+ * (`coding`) has another tag, because its bytes differ (RFC 9110 §8.8.3.3).
  */
 export function validatorsOf(
   state: FileState,
@@ -70,8 +75,8 @@ export function validatorsOf(
  * Sends the content of the file with this path or `file:` URL. Sends 404 if there is no readable regular
  * file. Do not build the path from a request; `mountStatic` does that safely.
  *
- * A 200 response to GET or HEAD has validators, and preconditions and ranges of the request are applied to it
- * (RFC 9110 §13, §14).
+ * A 200 response to GET or HEAD has `ETag` and `Last-Modified`. The preconditions and ranges of the request
+ * are applied (RFC 9110 §13, §14).
  */
 export class FileResponse extends HttpResponse {
   readonly #path: string;
@@ -139,7 +144,7 @@ function sizeOf(source: Buffer | OpenFile): number {
 }
 
 /**
- * Applies the preconditions and ranges of a GET or HEAD request. `answer` is the response with the whole
+ * Applies the preconditions and ranges of a GET or HEAD request to `answer`, the response with the whole
  * content.
  * @throws HTTPException 412 if a precondition fails, 416 if no requested range is within the content
  */
@@ -150,7 +155,7 @@ function select(request: Answered, answer: HttpResponse, content: Content): Http
 }
 
 /**
- * Returns the response with the ranges that `Range` requests, or with the whole content.
+ * Returns a response with the ranges that the field `Range` requests, or with the whole content.
  * @throws HTTPException 416 if no requested range is within the content
  */
 export function deliver(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
@@ -167,18 +172,18 @@ export function deliver(request: Answered, answer: HttpResponse, content: Conten
   return partial(answer, content, ranges);
 }
 
-/** Returns the response with the whole content. For HEAD, it has only the length of the content. */
+/** Returns a response with the whole content. A response to HEAD has only the length of the content. */
 function whole(request: Answered, answer: HttpResponse, { size, source }: Content): HttpResponse {
   answer.contentLength = size;
   if (request.method !== 'HEAD' && size > 0)
-    // `source` is undefined only for HEAD, which has no body
+    // `source` is defined, because the request is not HEAD
     answer.body = source instanceof Uint8Array ? source : new FileBody(source!, [{ start: 0, end: size }]);
   return answer;
 }
 
 /**
- * Returns a 206 response. Its body is a single range unchanged, or several ranges as multipart/byteranges
- * (RFC 9110 §15.3.7).
+ * Returns a 206 response. A single range is sent unchanged, several ranges as multipart/byteranges (RFC 9110
+ * §15.3.7).
  */
 function partial(answer: HttpResponse, { size, source }: Content, ranges: readonly Slice[]): HttpResponse {
   answer.status = 206;
@@ -195,14 +200,14 @@ function partial(answer: HttpResponse, { size, source }: Content, ranges: readon
     );
     answer.body = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);
   } else {
-    // `source` is undefined only for HEAD, but ranges are sent only for GET
+    // `source` is defined, because ranges are sent only for GET
     const body = (answer.body = new FileBody(source!, parts));
     answer.contentLength = body.length;
   }
   return answer;
 }
 
-/** Header fields that a 304 response omits, because the client has stored them (RFC 9110 §15.4.5). */
+/** Header fields that a 304 response omits, because the client has stored their values (RFC 9110 §15.4.5). */
 const OF_CONTENT: ReadonlySet<string> = new Set([
   'content-type',
   'content-encoding',
@@ -222,8 +227,8 @@ interface Selected {
 const selected = new WeakMap<HttpResponse, Selected>();
 
 /**
- * Records the 200 response that a 304 response replaces. CompressionMiddleware needs it to set the header
- * fields that the 200 and the 304 must have in common (RFC 9110 §15.4.5).
+ * Records the 200 response that a 304 response replaces. CompressionMiddleware reads it, because some header
+ * fields must be equal in the 200 and the 304 (RFC 9110 §15.4.5).
  */
 export function standsFor(answer: HttpResponse, whole: Selected): HttpResponse {
   selected.set(answer, whole);
@@ -236,8 +241,8 @@ export function selectedBy(answer: HttpResponse): Selected | undefined {
 }
 
 /**
- * Turns a response into a 304, without the fields about content. If the body is a stream, the 304 response
- * keeps it, so that the sender can end the source. `size`: length of the content, or -1 if it is unknown.
+ * Turns a response into a 304 without header fields about content. A body that is a stream stays, so that the
+ * server can end the stream. `size`: length of the content, or -1 if it is unknown.
  */
 export function notModified(answer: HttpResponse, size: number = lengthOf(answer)): HttpResponse {
   standsFor(answer, { flat: [...answer.headers.flat], size });
@@ -255,8 +260,8 @@ export function notModified(answer: HttpResponse, size: number = lengthOf(answer
 const UTF8 = '; charset=utf-8';
 
 /**
- * Text types have the charset UTF-8, because some clients guess the charset otherwise. XML and JSON define
- * their encoding themselves.
+ * Text types have the charset UTF-8, because some clients guess the charset otherwise. XML and JSON need
+ * none, because they define their encoding themselves.
  */
 const TYPES: Readonly<Record<string, string>> = {
   '.html': `text/html${UTF8}`,
@@ -339,8 +344,8 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns the media type of a file name; `application/octet-stream` if the extension is unknown. Upper and
- * lower case of the extension are the same.
+ * Returns the media type of a file name; `application/octet-stream` if the extension is unknown. The case of
+ * the extension does not matter.
  */
 export function mediaTypeOf(path: string): string {
   const extension = extname(path).toLowerCase();

@@ -2,8 +2,8 @@
  * Preconditions of requests (RFC 9110 §13). If the client already has the content, the response is a 304. If
  * the client requires that the resource is unchanged, but it has changed, the response is a 412.
  *
- * If a request has `If-Match`, `If-Unmodified-Since` is ignored; if it has `If-None-Match`,
- * `If-Modified-Since` is ignored. Ranges (body.ts) are applied last.
+ * `If-Match` overrides `If-Unmodified-Since`, and `If-None-Match` overrides `If-Modified-Since`. Ranges are
+ * applied after the preconditions.
  */
 import { systemClock } from '../../base/clock.ts';
 import { HTTPException, SvcError } from '../../base/errors.ts';
@@ -11,7 +11,7 @@ import { httpDate, parseHttpDate } from '../headers.ts';
 import type { HttpRequest } from '../contracts.ts';
 import type { Answered } from '../response.ts';
 
-/** Validators of a resource, as they are sent in header fields. */
+/** Validators of a resource: the values of `ETag` and `Last-Modified`. */
 export interface Validators {
   /** Entity tag: `"..."`. A weak tag, `W/"..."`, may stay the same when the content changes. */
   readonly etag: string | undefined;
@@ -20,9 +20,7 @@ export interface Validators {
 
 type Verdict = 'send' | 'not-modified' | 'failed';
 
-/**
- * State of a resource, with the validators that a GET response would contain. For {@link checkPreconditions}.
- */
+/** State of a resource for {@link checkPreconditions}: the validators that a GET response would contain. */
 export interface CurrentState {
   /** The value of `ETag` with its quotes: `'"v3"'`. A weak tag (`'W/"v3"'`) never matches `If-Match`. */
   readonly etag?: string | undefined;
@@ -41,8 +39,8 @@ export interface PreconditionOptions {
 
 /**
  * Refuses a request whose preconditions fail. Call it before a handler of PUT, PATCH or DELETE changes the
- * resource, so that a client does not overwrite changes that it has not seen. `current`: the state of the
- * resource; undefined if it does not exist. With `If-None-Match: *` a client creates a resource only if it
+ * resource, so that a client does not overwrite changes that it has not seen. `current` is the state of the
+ * resource; undefined if it does not exist. A client sends `If-None-Match: *` to create a resource only if it
  * does not exist.
  *
  * Example:
@@ -99,7 +97,10 @@ export function preconditionFailed(): HTTPException {
   );
 }
 
-/** Returns a header field of the request. Prefers `field()`, because `headers` would parse all fields. */
+/**
+ * Returns a header field of a request. Reading `headers` is slower than `field()`, because it parses all
+ * fields.
+ */
 export function fieldOf(request: Answered, name: string): string | undefined {
   return request.field === undefined ? request.headers[name] : request.field(name);
 }
@@ -109,10 +110,7 @@ export function judge(request: Answered, validators: Validators): Verdict {
   return isWithheld(request, validators) ? 'failed' : isKnown(request, validators) ? 'not-modified' : 'send';
 }
 
-/**
- * Whether the condition in `If-Match` fails or, if this field is absent, the condition in
- * `If-Unmodified-Since`.
- */
+/** Whether the condition in `If-Match` fails. Without this field, `If-Unmodified-Since` is checked. */
 function isWithheld(request: Answered, { etag, lastModified }: Validators): boolean {
   const match = fieldOf(request, 'if-match');
   if (match !== undefined) return !listsTag(match, etag, true);
@@ -121,8 +119,8 @@ function isWithheld(request: Answered, { etag, lastModified }: Validators): bool
 }
 
 /**
- * Whether the client already has the content, so that the response to GET or HEAD is a 304. Reads
- * `If-None-Match`, with weak comparison (RFC 9110 §13.1.2); if it is absent, `If-Modified-Since`.
+ * Whether the client already has the content, so that the response to GET or HEAD is a 304. `If-None-Match`
+ * decides, with weak comparison (RFC 9110 §13.1.2); without it, `If-Modified-Since`.
  */
 function isKnown(request: Answered, { etag, lastModified }: Validators): boolean {
   if (request.method !== 'GET' && request.method !== 'HEAD') return false;
@@ -133,8 +131,8 @@ function isKnown(request: Answered, { etag, lastModified }: Validators): boolean
 }
 
 /**
- * Whether the ranges of a request apply to this content (RFC 9110 §13.1.5). They do not if `If-Range` has
- * another tag, another date, or a weak tag. `isDateStrong`: every change of the content also changes
+ * Whether the ranges of a request apply to this content (RFC 9110 §13.1.5). They do not apply if `If-Range`
+ * has another tag, another date, or a weak tag. `isDateStrong`: every change of the content also changes
  * `lastModified`.
  */
 export function isSameForRange(
@@ -149,7 +147,7 @@ export function isSameForRange(
 }
 
 /**
- * Whether the resource is unchanged since a date. Undefined if a date is invalid or missing, so that the
+ * Whether the resource is unchanged since a date. Undefined if a date is invalid or missing; then the
  * condition is ignored.
  */
 function isUnchangedSince(since: string, lastModified: string | undefined): boolean | undefined {
@@ -160,7 +158,8 @@ function isUnchangedSince(since: string, lastModified: string | undefined): bool
 }
 
 /**
- * Whether the field value `list` is `*` or contains the tag. Everything after a malformed member is ignored.
+ * Whether `list`, the value of `If-Match` or `If-None-Match`, is `*` or contains the tag. Everything after a
+ * malformed member is ignored.
  */
 function listsTag(list: string, etag: string | undefined, isStrong: boolean): boolean {
   if (list.trim() === '*') return true;

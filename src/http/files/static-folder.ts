@@ -1,12 +1,11 @@
 /**
- * A folder whose files are served. It resolves paths safely, and checks the file of a path at most once a
- * second.
+ * Finds and caches the files of a folder that is served. A file is checked on disk at most once a second.
  *
- * The real path of a file must lie within the folder, and must be spelled as in the request. For each path,
- * the cache has the state of the file, its precompressed forms (.br, .zst, .gz) and the header fields.
+ * The real path of a file must lie within the folder, and must be spelled as in the request.
  *
- * The cache has the bytes of a small file while its size and modification time are unchanged. Bytes are not
- * cached if the file was written so recently that another write could leave its modification time unchanged.
+ * For each path, the cache has the header fields of the file and of its precompressed forms (.br, .zst, .gz).
+ * It also has the bytes of small files. They are read again if the file was changed, or was written so
+ * recently that its modification time may not show another write.
  */
 import { realpathSync, statSync } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
@@ -29,20 +28,18 @@ interface FolderOptions {
   readonly cacheControl: string;
 }
 
-/** A resolved path without symbolic links, and the state of its file. */
+/** A real path without symbolic links, and the state of its file or folder. */
 interface Located {
   readonly path: string;
   readonly isFolder: boolean;
   readonly state: FileState;
 }
-/** Time at which a path is looked up, by the wall clock and by the monotonic clock. */
+/** Time at which a path is looked up: by the wall clock, and by the monotonic clock. */
 interface Moment {
   readonly wallMs: number;
   readonly monotonicMs: number;
 }
-/**
- * Properties of one form of a file (uncompressed or precompressed) from which its header fields are built.
- */
+/** One form of a file: uncompressed, or precompressed with a coding. */
 interface Form {
   /** Name of the uncompressed file, whose extension determines the media type. */
   readonly name: string;
@@ -57,8 +54,8 @@ const CODINGS: readonly (readonly [ending: string, coding: string])[] = [
   ['.gz', 'gzip'],
 ];
 /**
- * Maximum time in milliseconds by which a precompressed file may be older than the uncompressed one, because
- * file systems round modification times.
+ * Time in milliseconds by which a precompressed file may be older than the uncompressed file, because file
+ * systems round modification times.
  */
 const SKEW_MS = 2_000;
 
@@ -107,8 +104,8 @@ export class StaticFolder {
   }
 
   /**
-   * Looks up a path on disk. Concurrent requests share one look-up. `key` is the path; that of a folder is
-   * empty or ends with a slash.
+   * Looks up a path on disk. Concurrent requests for one path share a look-up. `key` is the path below the
+   * folder. For a folder, it is empty or ends with a slash.
    */
   look(key: string, segments: readonly string[], clock: Clock): Promise<StaticEntry | undefined> {
     let looking = this.#looking.get(key);
@@ -123,8 +120,8 @@ export class StaticFolder {
   }
 
   /**
-   * Returns `before` if the opened file is unchanged since it was looked up. Otherwise describes the file as
-   * it is now.
+   * Returns `before` if the opened file is unchanged since it was looked up. Otherwise returns the current
+   * size and header fields of the file.
    */
   reopened(before: Representation, entry: FileEntry, file: OpenFile, clock: Clock): Representation {
     if (isSameState(before.state, file)) return before;
@@ -139,7 +136,7 @@ export class StaticFolder {
   }
 
   /**
-   * Opens a file that was looked up. Returns undefined if the path now leads to another file, or through a
+   * Opens a file that was looked up. Returns undefined if its path now leads to no file, or through a
    * symbolic link.
    */
   async openFile(path: string): Promise<OpenFile | undefined> {
@@ -193,10 +190,7 @@ export class StaticFolder {
     return undefined;
   }
 
-  /**
-   * Resolves the segments of a request's path to a real path. Returns undefined if no file may be served
-   * there.
-   */
+  /** Returns the real path of a file or folder, and its state. Returns undefined if it must not be served. */
   async #locate(segments: readonly string[]): Promise<Located | undefined> {
     try {
       const asked = join(this.#root, ...segments);
@@ -238,8 +232,8 @@ export class StaticFolder {
   }
 
   /**
-   * Returns the precompressed forms of a file (`.br`, `.zst`, `.gz`), the smallest first, without forms that
-   * are older than the file.
+   * Returns the precompressed forms of a file (`.br`, `.zst`, `.gz`), the smallest first. Forms that are
+   * older than the file are omitted.
    */
   async #formsOf(
     segments: readonly string[],
@@ -261,8 +255,8 @@ export class StaticFolder {
   }
 
   /**
-   * Describes the current state of one form of a file. Reuses the description `known` if the file cannot have
-   * changed.
+   * Returns path, header fields and content of one form of a file. Returns `known` if the file cannot have
+   * changed since.
    */
   async #represent(
     { path, state }: Located,
@@ -329,16 +323,16 @@ async function isAt(path: string, { dev, ino }: OpenFile): Promise<boolean> {
   return found.dev === dev && found.ino === ino && (await realpath(path)) === path;
 }
 
-/** Whether an error of the file system means missing permissions. Such files get 404. */
+/** Whether the process has no permission to read a file. Requests for such files get 404. */
 function isDenial(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException;
   return code === 'EACCES' || code === 'EPERM';
 }
 
 /**
- * Whether a file with the resolved path `real` may be served. It is refused if the paths differ only in case
- * or in the encoding of accents, because a client could use another spelling to avoid rules for paths. Unless
- * the options allow it, a symbolic link must not lead out of the folder, or to a name that starts with a dot.
+ * Whether a file may be served. `real` is the resolved path of `asked`. If both paths differ only in case or
+ * in the encoding of accents, the file is refused, because another spelling could bypass rules for paths. By
+ * default, a symbolic link must not lead out of the folder, or to a name that starts with a dot.
  */
 export function isServed(
   real: string,
@@ -357,12 +351,14 @@ function fold(path: string): string {
   return path.normalize('NFC').toLowerCase();
 }
 
-/** One form of a file, uncompressed or precompressed. Header fields are flat lists of names and values. */
+/**
+ * One form of a file, uncompressed or precompressed. Header fields are lists of alternating names and values.
+ */
 export interface Representation {
   /** Path on disk, without symbolic links. */
   readonly path: string;
   readonly state: FileState;
-  /** Validators and size of the file. It contains bytes only if the file is small. */
+  /** Size and validators of the file. Contains the bytes only if the file is small. */
   readonly content: Content;
   /** Header fields of a 200 response. */
   readonly fields: readonly string[];
@@ -376,30 +372,30 @@ export interface FileEntry {
   readonly name: string;
   readonly plain: Representation;
   readonly coded: ReadonlyMap<string, Representation>;
-  /** Codings of the precompressed forms, that of the smallest form first. */
+  /** Codings of the precompressed forms, ordered by size, the smallest first. */
   readonly codings: readonly string[];
   readonly checkedMs: number;
 }
-/** A folder with an index file, for a request whose path does not end with a slash. */
+/**
+ * A folder with an index file. The path in the request has no slash at its end, so a redirect adds the slash.
+ */
 interface FolderEntry {
   readonly kind: 'folder';
   readonly checkedMs: number;
 }
-/** Result of looking up a path. */
+/** Result of looking up a path: a file or a folder. */
 export type StaticEntry = FileEntry | FolderEntry;
 
 /** Time in milliseconds for which a cached entry is used without checking the file. */
 const TRUSTED_MS = 1_000;
 const MAX_ENTRIES = 4_096;
 const MAX_BYTES = 33_554_432;
-/**
- * Estimated memory in bytes of a cache entry, and of each form of its file, without the content of the file.
- */
+/** Estimated memory in bytes of a cache entry, and of each form of a file, without content. */
 const OVERHEAD_BYTES = 1_024;
 
 /**
- * Cache of entries by path, with at most 4,096 entries and 32 MiB. The least recently used ones are removed
- * first.
+ * Cache of looked-up paths, with at most 4,096 entries and 32 MiB. The least recently used entries are
+ * removed first.
  */
 class StaticCache {
   readonly #index = new LruIndex(MAX_ENTRIES);
@@ -459,9 +455,9 @@ function bytesOf(entry: StaticEntry): number {
 }
 
 /*
- * Conversion of the path in a request to the path of a file below a folder, without access to the disk.
+ * Converts the path of a request to the path of a file below a folder, without access to the disk.
  *
- * Paths that may lead elsewhere are refused: with `.` or `..`, empty segments, backslashes, control
+ * Paths that may lead elsewhere are refused. They contain `.` or `..`, empty segments, backslashes, control
  * characters or escaped slashes. On Windows, data streams (`a.txt::$DATA`), devices (`nul`), short names
  * (`GIT~1`) and characters that Windows removes are refused, too.
  */
@@ -472,26 +468,29 @@ function bytesOf(entry: StaticEntry): number {
  */
 export type DotfilePolicy = 'ignore' | 'deny' | 'allow';
 
-/** Segments of a path that may be looked up; `none`: send 404; `denied`: send 403. */
+/**
+ * Result of {@link readStaticPath}. `path`: the segments of an allowed path. `none` leads to 404, `denied` to
+ * 403.
+ */
 type StaticPath =
   { readonly kind: 'path'; readonly segments: readonly string[] } | { readonly kind: 'none' | 'denied' };
 
 const NONE: StaticPath = Object.freeze({ kind: 'none' });
 const DENIED: StaticPath = Object.freeze({ kind: 'denied' });
-/** Maximum length of a path in characters. Linux accepts no longer paths (PATH_MAX). */
+/** Maximum length of a path in characters. Linux does not accept longer paths (PATH_MAX). */
 const MAX_LENGTH = 4_096;
 
 /**
- * Whether a path that is not decoded yet contains an escaped slash, backslash or NUL. Decoded, the slash and
- * backslash would be separators, and the NUL would end the path.
+ * Whether a percent-encoded path contains an escaped slash, backslash or NUL. After decoding, slash and
+ * backslash would be separators, and NUL would end the path.
  */
 export function hidesSeparator(encoded: string): boolean {
   return encoded.includes('%') && /%(?:2f|5c|00)/i.test(encoded);
 }
 
 /**
- * Parses the part of a path below the path of the mounted folder, such as `css/site.css`. `rest` must be
- * percent-decoded exactly once. An empty path, or one with a slash at its end, names a folder.
+ * Parses a path below the folder, such as `css/site.css`. `rest` must be percent-decoded exactly once. An
+ * empty path, or one with a slash at its end, names a folder.
  */
 export function readStaticPath(
   rest: string,

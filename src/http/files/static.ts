@@ -1,6 +1,6 @@
 /**
- * Static files: sends the files of a folder for requests below a path. `Accept-Encoding` selects the form of
- * a file (uncompressed or precompressed). Preconditions and ranges apply to the selected form.
+ * Static files: sends the files of a folder for requests below a path. `Accept-Encoding` selects the
+ * uncompressed or a precompressed form of a file. Preconditions and ranges apply to the selected form.
  */
 import { systemClock } from '../../base/clock.ts';
 import { Forbidden, NotFound } from '../../base/errors.ts';
@@ -38,15 +38,15 @@ export interface StaticOptions {
    */
   readonly immutable?: boolean | undefined;
   /**
-   * Whether to send `app.js.br`, `app.js.zst` or `app.js.gz` instead of `app.js` to clients that accept it,
-   * unless it is older than `app.js`. Default true.
+   * Whether to send `app.js.br`, `app.js.zst` or `app.js.gz` instead of `app.js` to clients that accept this
+   * coding. A file that is older than `app.js` is not used. Default true.
    */
   readonly precompressed?: boolean | undefined;
   /** Whether to serve symbolic links that lead out of the folder. Default false: such links get 404. */
   readonly followSymlinks?: boolean | undefined;
   /**
-   * File to send for unknown paths whose last segment has no dot, for example `index.html`: the page of an
-   * application with client-side routing. Default: send 404.
+   * File to send for unknown paths whose last segment has no dot, for example `index.html`. Use it for
+   * applications with client-side routing. Default: send 404.
    */
   readonly fallback?: string | undefined;
   /** Name of the mounted folder, for `urlFor(name, { file: 'css/site.css' })`. */
@@ -62,7 +62,7 @@ export class StaticMount {
   readonly #fallback: readonly string[] | undefined;
   #clock: Clock = systemClock;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an unknown option, or a value out of range */
+  /** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for a value out of range */
   constructor(directory: string | URL, options: StaticOptions) {
     const read = readOptions('mountStatic()', options, {
       index: given<readonly string[]>(
@@ -103,8 +103,8 @@ export class StaticMount {
   }
 
   /**
-   * Returns the response to GET or HEAD. `rest` is the part of the path after the mount's path and a slash;
-   * undefined if there is no slash.
+   * Returns the response to GET or HEAD. `rest` is the path below the folder, such as `css/site.css`;
+   * undefined for the path of the folder itself without a slash at its end.
    * @throws HTTPException 403 for a name with a dot under the policy `deny`, 404 if there is no such file,
    *   412 if a precondition fails, 416 if no requested range is within the content
    */
@@ -159,7 +159,7 @@ export class StaticMount {
   }
 
   /**
-   * Sends a large file while it is read. Opens the file, and sends the header fields of its current state.
+   * Opens a large file, and sends it while it is read. The header fields match the current state of the file.
    */
   async #sendLarge(req: Answered, entry: FileEntry, known: Representation): Promise<HttpResponse> {
     const file = await this.folder.openFile(known.path);
@@ -192,8 +192,8 @@ function isFileName(value: unknown): boolean {
 }
 
 /**
- * Returns the segments of a path below a folder. The list is empty if the path is not that of a file below
- * the folder.
+ * Returns the segments of a path of a file below a folder. Returns an empty list if the path is invalid or
+ * ends with a slash.
  */
 function segmentsOf(path: string): readonly string[] {
   const read = readStaticPath(path, 'allow');

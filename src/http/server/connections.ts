@@ -1,17 +1,17 @@
 /**
  * The connections of a server: their state, their maximum number, and their time limits.
  *
- * Up to maxConnections connections are served. On a tenth more connections, the first request gets 503, or is
- * handled if it is a health check. Then the connection is closed. All further connections are closed without
- * a response.
+ * Up to maxConnections connections are served. On up to a tenth more connections, the first request gets 503,
+ * and then the connection is closed. All further connections are closed without a response.
  *
- * Requests beyond maxInFlight get 503. Health checks are served nevertheless, because an orchestrator
- * restarts a process that fails them, even if it is only busy. If more than maxPipelined requests of a
- * connection wait, one more is handled, and then the connection is closed. The client repeats the others on a
- * new connection (RFC 9112 §9.3.2).
+ * Requests beyond maxInFlight get 503. Health checks are handled nevertheless, because an orchestrator would
+ * restart a busy process that fails them.
+ *
+ * If more than maxPipelined requests of a connection wait, one more is handled, and then the connection is
+ * closed. The client repeats the others on a new connection (RFC 9112 §9.3.2).
  *
  * An idle connection is closed after keepAliveTimeoutMs. If a client does not read its response, its
- * connection is closed after sendTimeoutMs (see SlowReaders).
+ * connection is closed after sendTimeoutMs.
  */
 import { allowHalfOpen, noteTimeouts } from './fast-path/internals.ts';
 import { problem } from '../response.ts';
@@ -25,13 +25,13 @@ import type { Limits } from './options.ts';
 import type { HeadVerdict } from './request-head.ts';
 import type { HttpResponse } from '../response.ts';
 
-/** Value of `idleLooks` of a connection that is not idle between two requests. */
+/** Value of `idleLooks` as long as the connection is not idle. */
 const NOT_WAITING = -1;
 
 /**
- * A request that arrived before the response to the previous one was sent. It waits for that response (RFC
- * 9112 §9.3.2). So the server holds only one response for a client that sends many requests and reads
- * nothing.
+ * A request that arrived before the response to the previous request was sent. It waits for that response
+ * (RFC 9112 §9.3.2). So a client that sends many requests and reads nothing makes the server hold only one
+ * response.
  */
 interface DeferredRequest {
   readonly outgoing: SentMessage;
@@ -63,13 +63,16 @@ export class Connection {
   idleLooks: number = NOT_WAITING;
   /** Number of bytes received at the last check that found the connection idle. */
   bytesSeen = -1;
-  /** Unsent responses before `newest`, in the order of their requests. */
+  /** Unsent responses to earlier requests, in the order of the requests. */
   earlier: SentMessage[] | undefined;
-  /** Response after which the connection is closed, if later requests on the connection get no response. */
+  /**
+   * Response after which the connection is closed, although later requests have arrived. They get no
+   * response.
+   */
   last: SentMessage | undefined;
-  /** Requests that wait until earlier responses are sent: see {@link DeferredRequest}. */
+  /** Requests that wait until earlier responses are sent. */
   deferred: DeferredRequest[] | undefined;
-  /** A request that is still arriving, although its response was already sent: see early-ends.ts. */
+  /** A request that is still arriving, although its response was already sent. */
   lingering: IncomingMessage | undefined;
 
   /** The response that is being sent, or that will be sent next. */
@@ -117,8 +120,8 @@ export class Connection {
   }
 
   /**
-   * Returns whether a response is the last one of the connection. Only the last one may have
-   * `Connection: close`, because the requests after it get no response.
+   * Returns whether a response is the last one of its connection. Only this response may have `Connection:
+   * close`, because later requests get no response.
    */
   endsWith(outgoing: SentMessage): boolean {
     if (this.newest !== outgoing && this.last !== outgoing) return false;
@@ -134,7 +137,6 @@ export function connectionOf(socket: Socket & { [CONNECTION]?: Connection }): Co
   return (socket[CONNECTION] ??= new Connection());
 }
 
-/** Services and callbacks of {@link Connections}. */
 interface ConnectionsDeps {
   readonly limits: Limits;
   readonly clock: Clock;
@@ -168,8 +170,8 @@ export const BUSY: HeadVerdict = Object.freeze({ status: 503, detail: 'The serve
  */
 const BUSY_LAST: HeadVerdict = Object.freeze({ ...BUSY });
 /**
- * Verdict on a request that is handled as the last one of its connection: a health check on a connection
- * beyond `maxConnections`, or the first request beyond `maxPipelined`.
+ * Means that a request is handled, but as the last one of its connection. This is the case for a health check
+ * on a connection beyond `maxConnections`, and for the first request beyond `maxPipelined`.
  */
 export const LAST: HeadVerdict = Object.freeze({ status: 0, detail: '' });
 
@@ -207,7 +209,7 @@ export class Connections {
     this.#most = maxConnections + Math.min(MOST_SPARE, Math.ceil(maxConnections / 10));
   }
 
-  /** Begins to watch the connections of a server. `event` is the event that announces a new connection. */
+  /** Begins to watch the connections of a server. The server emits `event` for each new connection. */
   watch(server: Server, event: 'connection' | 'secureConnection'): void {
     const connections = this;
     function onClose(this: Socket): void {
@@ -219,11 +221,10 @@ export class Connections {
     // node:http closes connections beyond this number without any further work, but it does not count
     // connections that another process accepted
     server.maxConnections = this.#most;
-    // only reports the event "drop": the class ConnectionMeter counts it in its own listener
+    // only logs the overload: ConnectionMeter counts these connections in its own listener
     server.on('drop', () => this.#report('maxConnections'));
     server.on(event, (socket: Socket) => {
-      // another listener, or the process that accepted the socket, has already closed it: no "close" event
-      // follows
+      // the socket is already closed, so no "close" event follows
       if (socket.destroyed) return;
       this.#open.add(socket);
       this.#deps.meter?.enter();
@@ -244,8 +245,8 @@ export class Connections {
   }
 
   /**
-   * Returns undefined if a new request exceeds no limit. Otherwise returns {@link LAST}, or how the request
-   * is refused. `inFlight` is the number of running requests, including the new one.
+   * Returns undefined if a new request exceeds no limit. Otherwise returns a refusal, or {@link LAST} if the
+   * request is handled as the last one. `inFlight` is the number of running requests, including the new one.
    */
   judge(connection: Connection, inFlight: number): HeadVerdict | undefined {
     if (connection.isSurplus) return SURPLUS;
@@ -263,8 +264,8 @@ export class Connections {
   }
 
   /**
-   * Enables the time limit for request heads on connections that another process accepted, because node:http
-   * does not check those.
+   * Enables the time limit for request heads on connections that another process accepted. node:http does not
+   * limit them.
    */
   limitHeads(): void {
     this.#adopted ??= new Map();
@@ -277,9 +278,8 @@ export class Connections {
   }
 
   /**
-   * Closes idle connections by calling `closeIdle` of node:http. That method also closes connections whose
-   * response was written but not yet received by the client. During the call, destroy() of such connections
-   * is replaced, so that they stay open.
+   * Closes idle connections with `closeIdle` of node:http. That function would also close connections whose
+   * client still receives a response. So destroy() of these connections does nothing during the call.
    */
   closeIdle(closeIdle: () => void): void {
     const reading = [...this.#open].filter((socket) => connectionOf(socket).waiting > 0);
@@ -396,19 +396,19 @@ export class Connections {
   }
 }
 
-/** Since when the server waits for a request head on a connection that another process accepted. */
+/** State of a connection that another process accepted, while the server waits for a request head. */
 interface HeadTime {
   /** Numbers of received requests and bytes at the last check. */
   requests: number;
   bytes: number;
   /**
-   * When the connection was opened, or the first byte of the head arrived, in milliseconds. Infinity between
-   * requests.
+   * Time in milliseconds at which the connection was opened, or the first byte of the head arrived. Infinity
+   * between requests.
    */
   sinceMs: number;
 }
 
-/** Number of checks within the time limit for a client that does not read. */
+/** Number of times within `sendTimeoutMs` that the server checks whether a client reads. */
 const READING_LOOKS = 4;
 
 /**
@@ -418,13 +418,16 @@ const READING_LOOKS = 4;
 export const SLICE_BYTES = 131_072;
 
 interface Reading {
-  /** Number of bytes that the operating system had accepted at the last check; -1 for all of them. */
+  /**
+   * Number of bytes that the operating system had accepted at the last check; -1 if it had accepted all
+   * bytes.
+   */
   taken: number;
   sinceMs: number;
 }
 
 /**
- * Closes connections whose client does not read. Otherwise such a client could make the server keep a
+ * Closes connections whose client does not read. Without this, such a client could make the server keep a
  * response, a file or a database cursor forever (slow-read attack).
  *
  * A connection is checked if the operating system does not accept its response at once. The client counts as
@@ -439,8 +442,8 @@ class SlowReaders {
   #timer: Disposable | undefined;
 
   /**
-   * Closes a connection without progress after `limitMs`, at the latest after one and a half times as long.
-   * `onCut` is called before.
+   * A connection without progress is closed after `limitMs`, or up to half as long later. `onCut` is called
+   * before.
    */
   constructor(clock: Clock, limitMs: number, onCut: ConnectionsDeps['onSlowReader']) {
     this.#clock = clock;
@@ -489,7 +492,10 @@ class SlowReaders {
   }
 }
 
-/** Returns how many written bytes the operating system has accepted; -1 for all of them. */
+/**
+ * Returns the number of written bytes that the operating system has accepted; -1 if it has accepted all
+ * bytes.
+ */
 function takenOf({ bytesWritten, writableLength }: Socket): number {
   return writableLength === 0 ? -1 : bytesWritten - writableLength;
 }

@@ -35,8 +35,8 @@ export function onClientError(error: ParserError, socket: Socket, identity: Requ
   // response for the response to its next request
   if (connection.lingering?.complete === false && connection.waiting === 0) return socket.destroySoon();
   const { current } = connection;
-  // the head of the current response was already sent, so an error response cannot follow: the connection is
-  // closed
+  // the current response has begun, so no error response can be sent; the connection is closed after the
+  // response
   if (current?.headersSent === true && isBehind(error, current) && socket.writable) {
     endWith(lastWhole(connection) ?? current, connection, socket);
     return;
@@ -63,14 +63,13 @@ function lastWhole({ newest, earlier }: Connection): SentMessage | undefined {
 function endWith(answer: SentMessage, connection: Connection, socket: Socket): void {
   connection.hasSaidClose = true;
   connection.last = answer;
-  // this listener must run before that of node:http, which starts the next response
+  // this listener must run before the listener of node:http, which starts the next response
   if (answer.headersSent) answer.prependListener('finish', () => socket.destroySoon());
 }
 
 /**
- * Returns whether `answer` may be sent completely despite the error. Its request must be complete, and the
- * next request must be malformed or too late. After malformed bytes, only a response of known length is
- * completed, because a stream may never end.
+ * Returns whether the error belongs to a later request, so that `answer` can still be sent completely. After
+ * malformed bytes, a stream is not completed, because it may never end.
  */
 function isBehind({ code = '' }: ParserError, answer: SentMessage): boolean {
   return answer.req.complete && (code === LATE || (code.startsWith('HPE_') && !answer.isStream));
@@ -85,7 +84,7 @@ function isOfTls({ code = '' }: ParserError): boolean {
 }
 
 function statusOf({ code = '', reason }: ParserError): number {
-  // for other values of `reason`, the version is valid, and only the byte after the version is not
+  // with another `reason`, the version is valid, but the byte after it is not
   if (code === 'HPE_INVALID_VERSION' && reason === 'Invalid HTTP version') return 505;
   return STATUSES[code] ?? 400;
 }
@@ -109,9 +108,8 @@ export function refuseSocket(socket: Socket, status: number, identity: RequestId
  */
 
 /**
- * Aborts the signal of a request without a response when the client closes its side. The listener is added at
- * the first request, because idle connections should not need memory for it. If the client has already closed
- * its side, the signal aborts at once.
+ * Aborts the signal of a request when the client closes its side before a response has begun. If the client
+ * has already closed its side, the signal aborts at once.
  */
 export function watchEnd(socket: Socket, connection: Connection, request: AnsweredRequest): void {
   if (socket.readableEnded) request.leave();
@@ -124,7 +122,7 @@ function onEnd(this: Socket): void {
   const { current } = connectionOf(this);
   if (current === undefined || current.writableEnded) return;
   if (current.headersSent) return void this.destroy();
-  current.request?.leave(); // requests after this one have not begun, and watchEnd() aborts their signals
+  current.request?.leave(); // later requests have not begun; watchEnd() aborts their signals when they begin
 }
 
 /*
@@ -175,7 +173,7 @@ export class Lingering {
       outgoing.write(content, encoding === 'latin1' ? encoding : 'utf8', onWritten);
       // write() with empty content does not send the head
       outgoing.flushHeaders();
-      // sends now: bytes that the parser refuses could close the connection before the next tick
+      // sends the response now, because malformed bytes could close the connection before the next tick
       socket.uncork();
       return outgoing;
     };

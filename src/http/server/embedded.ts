@@ -1,6 +1,6 @@
 /**
  * Serves an application within a node:http server that other code has created, such as another framework
- * (`app.requestListener()`). Requests and WebSocket handshakes are handled like those of HttpServer.
+ * (`app.requestListener()`). Requests and WebSocket handshakes are handled as by HttpServer.
  *
  * The other server creates request and response, so only documented parts of node:http are used.
  */

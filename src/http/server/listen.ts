@@ -102,8 +102,8 @@ async function listenOnSocket(server: Server, path: string, mode: number): Promi
 }
 
 /**
- * Creates the socket file, so that other users cannot open it. In a worker thread, other users can connect
- * until the permissions are set, because a thread cannot change the umask.
+ * Creates the socket file, to which other users cannot connect. In a worker thread, they can connect until
+ * the permissions are set, because a thread cannot change the umask.
  */
 function bindSocket(server: Server, path: string): Promise<void> {
   const umask = isMainThread ? process.umask(CLOSED_UMASK) : undefined;
@@ -155,8 +155,8 @@ function codeOf(error: unknown): string | undefined {
 }
 
 /**
- * Returns whether Node denies network access, because it runs with --permission and without --allow-net. Node
- * 24 has no --allow-net, so the result is always false.
+ * Returns whether Node denies network access, because it runs with --permission and without --allow-net. On
+ * Node 24, which has no --allow-net, the result is false.
  */
 function isNetDenied(): boolean {
   return (

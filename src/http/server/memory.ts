@@ -20,7 +20,7 @@ import type { HttpResponse } from '../response.ts';
 import type { ServedApplication } from './server.ts';
 import type { WebSocketConnection } from '../websocket/websocket.ts';
 
-/** The receiving side of a request: reads the web `Request`. */
+/** A web `Request` in the form of an incoming message of node:http. */
 class MemoryIncoming extends Readable implements Incoming {
   readonly method: string;
   readonly url: string;

@@ -37,13 +37,13 @@ export interface LimitOptions {
    */
   readonly sendTimeoutMs?: number | undefined;
   /**
-   * Maximum number of connections of a process, 1 ... 1_000_000. Default 20_000. On a tenth more connections,
-   * up to 1,000, requests get 503. All further connections are closed at once.
+   * Maximum number of connections of a process, 1 ... 1_000_000. Default 20_000. On up to a tenth more
+   * connections, at most 1,000, requests get 503. All further connections are closed at once.
    */
   readonly maxConnections?: number | undefined;
   /**
-   * Maximum number of requests of a process that are handled or receive their response at the same time, 1
-   * ... 1_000_000. Default 10_000. Further requests get 503. Streamed responses count too.
+   * Maximum number of requests that a process handles or answers at the same time, 1 ... 1_000_000. Default
+   * 10_000. Further requests get 503. A streamed response counts until it ends.
    */
   readonly maxInFlight?: number | undefined;
   /**
@@ -78,7 +78,7 @@ const KINDS: { readonly [K in keyof Limits]: OptionKind<number> } = {
 const NAMES = Object.keys(KINDS) as (keyof Limits)[];
 /**
  * Default of `keepAliveTimeoutMs` behind a proxy. Proxies keep idle connections open for about a minute. If
- * the server closed a connection first, the next request that the proxy sends on it would fail.
+ * the server closed a connection earlier, a request that the proxy is sending on it would fail.
  */
 const BEHIND_PROXY_MS = 65_000;
 
@@ -87,14 +87,14 @@ export const USUAL_LIMITS: Limits = Object.freeze(
   Object.fromEntries(NAMES.map((name) => [name, KINDS[name].fallback])) as unknown as Limits,
 ); // the cast is safe: NAMES contains every key of Limits
 
-/** Definition of each limit for readOptions(): its default and range. @internal */
+/** Range of each limit, for readOptions(). @internal */
 export const LIMIT_OPTIONS: { readonly [K in keyof Limits]: OptionKind<number | undefined> } =
   Object.fromEntries(
     NAMES.map((name) => [name, given<number>(KINDS[name].needs, KINDS[name].accepts)]),
     // the cast is safe: NAMES contains every key of Limits
   ) as Record<keyof Limits, OptionKind<number | undefined>>;
 
-/** Definition of the option `requestTimeoutMs` of a route for readOptions(). @internal */
+/** Range of the option `requestTimeoutMs` of a route, for readOptions(). @internal */
 export const REQUEST_TIMEOUT: OptionKind<number | undefined> = LIMIT_OPTIONS.requestTimeoutMs;
 
 /**
@@ -169,7 +169,7 @@ export function readTlsOptions(
 
 const TEXT = { cast: String };
 
-/** Definition of the option `tls` of `app.run()` for readOptions(). @internal */
+/** Accepted values of the option `tls` of `app.run()`, for readOptions(). @internal */
 export const TLS_OPTION: OptionKind<TlsOptions | undefined> = given<TlsOptions>(
   '{ cert, key }',
   (value) => typeof value === 'object' && value !== null,

@@ -1,6 +1,6 @@
 /**
- * Checks of the head of a request, in addition to those of node:http's parser. They take one pass over the
- * fields, and allocate nothing for a valid head.
+ * Checks the head of a request, in addition to the parser of node:http. It reads the fields once, and
+ * allocates no memory for a valid head.
  *
  * The parser refuses malformed lines, control characters and contradictory lengths. This file checks the
  * version, the target, Host, Transfer-Encoding, Expect, fields that must not repeat, and the number of
@@ -11,7 +11,7 @@
 import { parseAddress } from '../request/proxy.ts';
 import { findField, isNamed } from '../headers.ts';
 
-/** Head of a request; the names are those of IncomingMessage in node:http. */
+/** Head of a request, with the property names of IncomingMessage in node:http. */
 interface RequestHead {
   readonly httpVersionMajor: number;
   readonly httpVersionMinor: number;
@@ -22,8 +22,9 @@ interface RequestHead {
 }
 
 /**
- * How a request is refused, or that it is handled as the last one of its connection. After an invalid head,
- * the connection also ends, because the server cannot know where the next request begins.
+ * Refusal of a request. With the status 0, the request is handled, but as the last one of its connection.
+ * After an invalid head, the connection also ends, because the server cannot know where the next request
+ * begins.
  */
 export interface HeadVerdict {
   /**
@@ -82,7 +83,7 @@ export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | u
     const value = rawHeaders[index + 1]!;
     let bit = 0;
     switch (
-      name.length // by their length alone, most field names need no comparison
+      name.length // most field names are excluded by their length, without a comparison
     ) {
       case 4:
         if (name === 'Host' || isNamed(name, 'host')) {

@@ -33,7 +33,7 @@ import type { Chunk, ChunkIterator, Chunks } from '../chunks.ts';
 import type { RequestIdentity } from '../request-id.ts';
 import type { HttpResponse } from '../response.ts';
 
-/** The members of a request that determine how its response is sent. */
+/** The part of a request that determines how its response is sent. */
 interface SentTo {
   readonly method: string;
   readonly id: string;
@@ -162,8 +162,8 @@ function sendLong(
 }
 
 /**
- * Ends a response without a body. This response may wait for an earlier one that the client does not read. So
- * the reading of the client is checked here, too.
+ * Ends a response without a body. It may wait for an earlier response that the client does not read, so slow
+ * reading is checked here, too.
  */
 function endEmpty(outgoing: SentMessage, sending: Sending): void {
   outgoing.end();
@@ -171,10 +171,9 @@ function endEmpty(outgoing: SentMessage, sending: Sending): void {
 }
 
 /**
- * Returns the header fields for node:http. The list is new each time, because a response may be sent more
- * than once. The request id replaces an id that another server has set. A negative `length` is not sent.
- * Content-Length must be the last field, because node:http would re-encode a Content-Disposition field that
- * follows it.
+ * Returns the header fields for node:http, with request id and Content-Length. A negative `length` is not
+ * sent. Content-Length follows the fields of the response, because node:http would re-encode a
+ * Content-Disposition field after it.
  */
 function headOf(
   response: HttpResponse,
@@ -199,7 +198,7 @@ function headOf(
   return head;
 }
 
-/** Returns whether cookies that do not set `Secure` themselves get it. */
+/** Returns whether `Secure` is added to cookies that do not set it themselves. */
 function isSecured(response: HttpResponse, req: SentTo, { securesCookies }: Sending): boolean {
   return response.hasWaitingCookies && (securesCookies || req.scheme === 'https');
 }
@@ -259,11 +258,11 @@ function sendEndless(
 }
 
 /**
- * Number of bytes that a response may send in one turn of the event loop. Otherwise a source that always has
- * data would block the process.
+ * Number of bytes that a response may send in one turn of the event loop. Without this limit, a source that
+ * always has data would block the process.
  */
 const TURN_BYTES = 1_048_576;
-/** Number of bytes that a chunk counts in addition to its size, because every write takes time. */
+/** Number of bytes that is added to the size of each chunk, because every write takes time. */
 const CHUNK_COST = 64;
 
 /** Maximum length of a slice of text in UTF-16 units. Each unit becomes at most three bytes. */
@@ -338,10 +337,9 @@ async function writeSlices(outgoing: ServerResponse, chunk: Chunk): Promise<void
 }
 
 /**
- * Splits a chunk into slices that are small enough for one write. Text stays text, because node:http encodes
- * each slice when it writes it. Encoding the whole text at once would double its memory while the client
- * reads, and cause more garbage collection (test/bench/streams.ts --only=long). `isAscii`: whether all
- * characters are ASCII.
+ * Splits a chunk into slices that are small enough for one write. Text is not encoded here, because the
+ * encoded text would double the memory while the client reads (test/bench/streams.ts --only=long). `isAscii`:
+ * whether all characters are ASCII.
  */
 export function* slicesOf(chunk: Chunk, isAscii = false): Generator<Chunk, void, undefined> {
   if (typeof chunk !== 'string') {

@@ -6,7 +6,7 @@
  *   #onRequest    called when a request has arrived: checks its head and the number of requests
  *   #start        called when the earlier requests of the connection have ended: calls handle(req)
  *   #answer       called with the response: calls count(), then send()
- *   #finish       called when the response has ended: calls finish(req, outcome), then starts the next request
+ *   #finish       called when the response has ended: calls finish(req, outcome), and starts the next request
  *   close()       accepts no more connections, and lets running requests end
  */
 import { Server as NetServer } from 'node:net';
@@ -41,7 +41,7 @@ import type { RequestIdentity } from '../request-id.ts';
 import type { Sending } from './send.ts';
 import type { SecureTransport } from './tls.ts';
 
-/** The members of an application that a server calls. */
+/** The part of an application that a server calls. */
 export interface ServedApplication {
   readonly defaults: RequestDefaults;
   readonly clock: Clock;
@@ -52,7 +52,7 @@ export interface ServedApplication {
   readonly limits?: Limits | undefined;
   /** The longest `requestTimeoutMs` of the routes; undefined if no route sets one. */
   readonly longestRequestMs?: number | undefined;
-  /** Returns whether a request is a health check, which overload does not refuse. */
+  /** Returns whether a request is a health check, which is handled even under overload. */
   isProbe?(req: TransportRequest): boolean;
   /** Counts connections and their requests; undefined to count none. */
   readonly connections?: ConnectionMeter | undefined;
@@ -99,7 +99,7 @@ export class HttpServer {
   readonly #limits: Limits;
   readonly #connections: Connections;
   /**
-   * Whether this class itself must limit the time in which a body arrives. node:http has only one limit for
+   * Whether this class must limit the time in which a body arrives, because node:http has only one limit for
    * all requests.
    */
   #limitsBodies: boolean;
@@ -233,7 +233,7 @@ export class HttpServer {
     return address;
   }
 
-  /** Serves a connection that another process accepted. Nothing may have been read from it yet. */
+  /** Serves a connection that another process accepted. No bytes may have been read from it yet. */
   adopt(socket: Socket): void {
     if (this.#adopted === undefined) {
       this.#adopted = new Set();
@@ -246,9 +246,8 @@ export class HttpServer {
       adopted.delete(socket);
       if (adopted.size === 0) this.#whenAlone?.();
     });
-    // node:http also sets `allowHalfOpen` for sockets that it accepts. With TLS, `allowHalfOpen` is
-    // false: otherwise the socket of a client that disconnects before the handshake would stay open until the
-    // time limit.
+    // `allowHalfOpen` is true, as for sockets that node:http accepts. With TLS it is false: otherwise the
+    // socket of a client that disconnects before the handshake would stay open until the time limit.
     socket.allowHalfOpen = !this.isSecure;
     this.#server.emit('connection', socket);
     if (!this.isSecure) socket.resume(); // with TLS, node:tls itself begins to read
@@ -317,8 +316,8 @@ export class HttpServer {
   }
 
   /**
-   * Stops accepting connections. Resolves when the last one has closed. It calls close() of node:net, because
-   * close() of node:http would also switch off the time limits, which the remaining requests need.
+   * Stops accepting connections. Resolves when the last connection has closed. It calls close() of node:net,
+   * because close() of node:http would also switch off the time limits, which the remaining requests need.
    */
   async #refuseOthers(): Promise<void> {
     await new Promise((resolve) => {
@@ -392,8 +391,7 @@ export class HttpServer {
     let verdict =
       judgeHead(incoming, this.#limits.maxHeaderFields) ??
       this.#connections.judge(connection, this.#inFlight);
-    // a health check is handled even under overload; after a verdict other than BUSY, the connection then
-    // ends
+    // a health check is handled even under overload, but it may be the last request of its connection
     if (verdict?.status === 503 && this.#app.isProbe?.(req) === true)
       verdict = verdict === BUSY ? undefined : LAST;
     if (verdict !== undefined && verdict !== BUSY) connection.hasSaidClose = true;
@@ -460,7 +458,7 @@ export class HttpServer {
       this.#onFailure(req, error, 'response_refused');
       if (outgoing.headersSent) return void outgoing.destroy();
       outgoing.on('close', this.#sending.onOver);
-      // otherwise the reason phrase of the refused response would be sent with the 500
+      // removes the reason phrase of the refused response, which would be sent with the 500
       outgoing.statusMessage = '';
       outgoing.writeHead(500, ['Content-Length', '0', req.idField, req.id]).end();
     }
@@ -536,8 +534,7 @@ export class HttpServer {
   #endWhenIdle(): void {
     if (this.#isDraining && this.#isIdle)
       setImmediate(() => {
-        // Checks again, because a request may have arrived: a response that began before close() did not
-        // announce the end of the connection.
+        // Checks again, because a new request may have arrived in the meantime.
         if (this.#isIdle) this.#whenIdle?.();
       });
   }

@@ -23,8 +23,8 @@ import type { ServerTlsOptions } from './options.ts';
 const TICKET_KEYS_MS = 12 * 3_600_000;
 const TICKET_KEY_BYTES = 48;
 /**
- * Allowed cipher suites: all of TLS 1.3, and those of TLS 1.2 with forward secrecy and authenticated
- * encryption (RFC 9325 §4.2).
+ * Allowed cipher suites: all suites of TLS 1.3, and the suites of TLS 1.2 with forward secrecy and
+ * authenticated encryption (RFC 9325 §4.2).
  */
 const CIPHERS = [
   'TLS_AES_256_GCM_SHA384',
@@ -35,7 +35,7 @@ const CIPHERS = [
     `ECDHE-RSA-${cipher}`,
   ]),
 ].join(':');
-/** Remaining time in milliseconds at which a warning reports that the certificate expires soon. */
+/** If a certificate expires within this time in milliseconds, a warning is logged. */
 const SOON_MS = 14 * 24 * 3_600_000;
 
 interface Credentials {
@@ -161,7 +161,7 @@ function readPem(source: string, what: string): string {
   }
 }
 
-/** Returns the reason for an OpenSSL error as text, which contains nothing from the PEM files. */
+/** Returns the reason for an OpenSSL error. The text contains nothing from the PEM files. */
 function reasonOf(error: unknown): string {
   const { code = '' } = error as { code?: string };
   if (/PASSPHRASE|PASSWORD|BAD_DECRYPT|INTERRUPTED/i.test(code))

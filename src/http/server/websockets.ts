@@ -24,7 +24,7 @@ import type { Incoming, Outcome, Outgoing, RequestDefaults } from '../request/re
 import type { SocketHost, SocketDeps, WebSocketConnection } from '../websocket/websocket.ts';
 import type { DeflateAgreement, Handshake } from '../websocket/handshake.ts';
 
-/** The members of an application that its WebSockets use. */
+/** The part of an application that its WebSockets need. */
 interface SocketApplication {
   readonly defaults: RequestDefaults;
   readonly clock: Clock;
@@ -35,7 +35,7 @@ interface SocketApplication {
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void;
 }
 
-/** The members of the server that its WebSockets use. */
+/** The part of the server that its WebSockets need. */
 interface UpgradeHost {
   /** Counts a handshake. Returns a response if it is refused before the application is called. */
   begin(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined;
@@ -81,8 +81,8 @@ const USUAL_TEXTS: ReadonlyMap<string, string> = new Map(
 );
 
 /**
- * Request and response of a handshake, as long as its WebSocket exists. They have no streams, because a
- * handshake has no body. Streams of node:http would take more memory than the rest of the WebSocket.
+ * Request and response of a handshake, which exist as long as the WebSocket. They have no streams, because a
+ * handshake has no body, and streams of node:http would take more memory than the rest of the WebSocket.
  */
 class UpgradeExchange implements Outgoing {
   readonly url: string | undefined;
@@ -124,7 +124,7 @@ class UpgradeExchange implements Outgoing {
 
 /** Time in milliseconds that handlers have to end after their WebSockets were closed. */
 const LAST_WORDS_MS = 1_000;
-/** Number of freed bytes that the C library may keep. */
+/** Number of freed bytes that the C library keeps, instead of returning them to the operating system. */
 const KEPT_BYTES = 16_777_216;
 
 /** The open WebSockets of one server, and the handshakes for new ones. */
@@ -270,11 +270,12 @@ export class OpenSockets {
 }
 
 /**
- * Lets the C library keep more than 128 KiB of freed memory. Otherwise it returns memory at the end of its
- * heap to the operating system, and later chunks cause page faults. They take a tenth of the time of a
- * message of 4 KiB. glibc keeps up to twice the size of the largest freed block that had its own mapping
- * (mallopt(3)). So this function allocates such a block, and frees it at once. Other C libraries are not
- * affected.
+ * Lets glibc, the C library of most Linux systems, keep 16 MiB of freed memory. By default it returns freed
+ * memory to the operating system, and new memory then causes page faults. They take a tenth of the time of a
+ * message of 4 KiB.
+ *
+ * glibc keeps up to twice the size of the largest freed block that had its own mapping (mallopt(3)). So this
+ * function allocates such a block, and frees it at once.
  */
 function keepFreedMemory(): void {
   new ArrayBuffer(KEPT_BYTES / 2).transfer(0);

@@ -1,7 +1,7 @@
 /**
- * Server-sent events: reads a source of events as fast as the client reads them. If the source has no event
- * for some time, sends a comment to keep the connection open. When the server stops, the stream ends between
- * two events.
+ * Server-sent events: reads a source of events as fast as the client reads them. If the source yields no
+ * event for some time, a comment is sent to keep the connection open. When the server stops, the stream ends
+ * between two events.
  */
 import { ignore } from '../../base/promises.ts';
 import { int, readOptions, shown, optionalInt } from '../../base/options.ts';
@@ -16,7 +16,7 @@ import type { Beating } from './heartbeat.ts';
 import type { Chunk, ChunkIterator, ChunkStep, Chunks, ChunkSink } from '../chunks.ts';
 import type { Answered, ResponseOptions } from '../response.ts';
 
-/** Sources of events: iterables and async iterables. A string is an event with the string as its data. */
+/** Source of events: an iterable or async iterable. A string is an event that has only data. */
 export type Events = Iterable<ServerSentEvent | string> | AsyncIterable<ServerSentEvent | string>;
 
 /**
@@ -66,7 +66,7 @@ function readEventOptions(
  */
 const FIELDS = { 'Cache-Control': 'no-store, no-transform', 'X-Accel-Buffering': 'no' };
 
-/** Returns the options of a response that sends events. @internal */
+/** Returns the options of a response that sends server-sent events. @internal */
 function eventFields(headers: Readonly<Record<string, string>> | undefined): ResponseOptions {
   return { headers: { ...FIELDS, ...headers }, mediaType: 'text/event-stream' };
 }
@@ -117,12 +117,11 @@ export class EventStreamResponse extends HttpResponse {
   }
 }
 
-/** The members of a request that event streams use. @internal */
+/** The part of a request that an event stream needs. @internal */
 type Streamed = Answered & Pick<HttpRequest, 'state'>;
 
 /**
- * Returns `chunks` as the body of a response. They are ended with the request, even if the body is never
- * read.
+ * Returns `chunks`. They are ended after the request, even if the body is never read.
  * @internal
  */
 function eventBody(
@@ -140,12 +139,12 @@ class EventChunks extends EndlessChunks implements Beating {
   readonly #source: ChunkIterator;
   readonly #leave: () => void;
   #prelude: string | undefined;
-  /** The pending result of next(). Undefined while no caller waits for a chunk. */
+  /** Pending result of next(); undefined if no call of next() is pending. */
   #waiting: PromiseWithResolvers<ChunkStep> | undefined;
   #isPulling = false;
   /**
-   * Event that the source has yielded while no caller of next() waits, because the caller got a comment
-   * before.
+   * Event that the source yielded while no call of next() was pending. This happens if next() has returned a
+   * comment before.
    */
   #kept: Promise<ChunkStep> | undefined;
   #isOver = false;
@@ -187,7 +186,7 @@ class EventChunks extends EndlessChunks implements Beating {
 
   finish(): void {
     if (this.#source instanceof FiniteEvents) return this.#source.finish();
-    // not awaited, because the response is complete even if return() of the source does not settle
+    // not awaited: the response ends even if return() of the source never resolves
     Promise.try(() => this.return()).catch(ignore);
   }
 
@@ -224,7 +223,7 @@ class EventChunks extends EndlessChunks implements Beating {
     if (this.#waiting !== undefined) this.#waiting.resolve(step);
     else if (!this.#isOver) {
       this.#kept = Promise.resolve(step);
-      this.#kept.catch(ignore); // the next call of next() reports a rejection
+      this.#kept.catch(ignore); // a rejection is reported by the next call of next()
     } else if (step instanceof Promise) step.catch(ignore); // the stream has ended, so errors are ignored
     this.#waiting = undefined;
   }
@@ -271,7 +270,7 @@ export interface ServerSentEvent {
 const COMMENT = ':\n\n';
 
 /**
- * Encodes an event. A string is the data of an event.
+ * Encodes an event as lines of `text/event-stream`. A string is an event that has only data.
  * @throws SvcError `E_EVENT` for an invalid event, `E_REPLY` for data that has no JSON form
  */
 export function encodeEvent(given: unknown): string {
@@ -325,7 +324,7 @@ export function lastEventId(req: {
 }): string | undefined {
   const value = req.headers['last-event-id'];
   if (value === undefined || value === '') return undefined;
-  // node:http decodes header fields as Latin-1, but browsers send this one in UTF-8
+  // node:http decodes header fields as Latin-1, but browsers send this field in UTF-8
   return /[\x80-\xff]/.test(value) ? Buffer.from(value, 'latin1').toString() : value;
 }
 
@@ -340,9 +339,7 @@ export interface EventBroadcastOptions extends Pick<EventStreamOptions, 'heartbe
   readonly maxStreams?: number | undefined;
 }
 
-/**
- * Maximum number of characters that wait for the next tick. If more would wait, they are written immediately.
- */
+/** If more than this number of characters wait for the next tick, they are written immediately. */
 const MOST_TOGETHER = 65_536;
 
 /**
@@ -367,7 +364,7 @@ export class EventBroadcast {
     for (const listener of this.#listeners) listener.push(chunk);
   };
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an unknown option, or a value out of range */
+  /** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for a value out of range */
   constructor(options: EventBroadcastOptions = {}) {
     const { heartbeatSeconds, retryMs, ...bounds } = options;
     const { maxBufferedBytes, maxStreams } = readOptions('EventBroadcast', bounds, {
@@ -385,8 +382,8 @@ export class EventBroadcast {
   }
 
   /**
-   * Returns a response that sends all later events to a client. Before them, it sends `missed`: the events
-   * that a reconnecting client has not received, see `lastEventId()`.
+   * Returns a response that sends all later events to a client. First it sends `missed`, the events that a
+   * reconnecting client has not received; see `lastEventId()`.
    */
   stream(
     missed: Iterable<ServerSentEvent | string> = [],
@@ -397,7 +394,7 @@ export class EventBroadcast {
   }
 
   /**
-   * Sends an event to all clients. A string is the data of an event. Returns the number of clients.
+   * Sends an event to all clients. A string is an event that has only data. Returns the number of clients.
    * @throws SvcError `E_EVENT` for an invalid event, `E_REPLY` for data that has no JSON form
    */
   send(event: ServerSentEvent | string): number {
@@ -421,7 +418,7 @@ export class EventBroadcast {
         headers: { 'Retry-After': '5' },
       });
     const { clock } = request.state.get(services);
-    this.#flush(); // waiting events are written now, because the new client must not get them
+    this.#flush(); // writes waiting events now, because the new client must not get them
     const listener: Listener = new Listener(
       this.#options.prelude + earlier,
       this.#maxBufferedBytes,
@@ -468,7 +465,7 @@ const BEAT = new SharedChunk(COMMENT);
 /** The event stream of one client. */
 class Listener extends EndlessChunks {
   readonly #maxBufferedBytes: number;
-  /** Writes the events that wait for the next tick to the streams of all clients. */
+  /** Writes waiting events to the streams of all clients at once, without waiting for the next tick. */
   readonly #catchUp: () => void;
   readonly #onEnd: () => void;
   #sink: ChunkSink | undefined;
@@ -500,7 +497,7 @@ class Listener extends EndlessChunks {
     if (sink === undefined) return this.#keep(chunk.text);
     if (sink.writeShared(chunk) || sink.writableLength <= this.#maxBufferedBytes) return;
     this.#end();
-    // the client reads too slowly, so the waiting events would be outdated when it gets them
+    // the client reads too slowly: it would get the waiting events too late
     sink.destroy();
   }
 
@@ -537,8 +534,8 @@ class Listener extends EndlessChunks {
   }
 
   /**
-   * Stores text for middleware that reads the stream, such as compression. If it reads too slowly, the stream
-   * ends, and the client reconnects.
+   * Passes text to middleware that reads the stream, such as compression, or stores it. If the middleware
+   * reads too slowly, the stream ends, and the client reconnects.
    */
   #keep(text: string): void {
     if (this.#waiting !== undefined) {

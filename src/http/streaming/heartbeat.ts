@@ -10,12 +10,12 @@ export interface Beating {
 }
 
 /**
- * All heartbeats, by clock and interval. When the last stream of a heartbeat is removed, the heartbeat is
- * deleted.
+ * All heartbeats, by clock and interval in milliseconds. A heartbeat is deleted when its last stream is
+ * removed.
  */
 const hearts = new WeakMap<Clock, Map<number, Heartbeat>>();
 
-/** A timer that calls beat() of its streams. */
+/** A timer that calls beat() of all its streams in each interval. */
 export class Heartbeat {
   readonly #clock: Clock;
   readonly #intervalMs: number;

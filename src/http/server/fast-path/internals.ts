@@ -2,8 +2,8 @@
  * Undocumented parts of Node that the server uses. They are only in this folder, each next to the documented
  * alternative.
  *
- * Each row has the undocumented part, the documented way that is used on other versions of Node than 24 and 26
- * (and with SVC_NODE_INTERNALS=off), and the gain with the benchmark that shows it:
+ * Each row has an undocumented part, the documented alternative, and the gain with its benchmark. The
+ * alternative is used with SVC_NODE_INTERNALS=off, and on versions of Node other than 24 and 26.
  *   request `headers`, an accessor      node:http builds an object of all fields   6 % (http-inject --headers=browser)
  *   request `push`, `_read`, `_destroy` events `data`, `end` and `close`           10 % (http-inject --steps=post)
  *   response `finished`, `_finish`      `writeHead(status, fields)`, `end(text)`   15 % (http-inject --steps=json)
@@ -12,8 +12,7 @@
  *   server `httpAllowHalfOpen`          no response to a client that closes its    no time, but clients such
  *                                       side after its request                     as nc get a response
  *
- * When this file is loaded, it decides once whether the server uses the undocumented parts. Even if it uses
- * them, the documented way is used while a tool may inspect requests and responses. Such a tool has
+ * The documented alternative is also used while a tool may inspect requests and responses. Such a tool has
  * subscribed to diagnostics channels of node:http, or has replaced methods of node:http.
  */
 import { channel } from 'node:diagnostics_channel';
@@ -78,10 +77,7 @@ function isPatched(): boolean {
   );
 }
 
-/**
- * A request that only uses documented parts of node:http. The server reads `rawHeaders`, and itself checks
- * the Host field.
- */
+/** A request that only uses documented parts of node:http. */
 export class ReceivedMessage extends http.IncomingMessage {
   /**
    * Whether the body was discarded, because the response was sent before the body was read. The server sets
@@ -124,8 +120,8 @@ const hasEnded = Object.getOwnPropertyDescriptor(Readable.prototype, 'readableEn
 };
 
 /**
- * The two objects that node:http gets as `headers`. It only reads them to find out whether a body follows,
- * for example with `'content-length' in headers`.
+ * Values of `headers` for node:http, which reads them only to find out whether a body follows, for example
+ * with `'content-length' in headers`.
  */
 const WITHOUT_BODY: IncomingHttpHeaders = Object.freeze(Object.create(null) as IncomingHttpHeaders);
 const WITH_BODY: IncomingHttpHeaders = Object.freeze(
@@ -141,7 +137,7 @@ function bodyFieldsOf(rawHeaders: readonly string[]): IncomingHttpHeaders | unde
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index]!;
     switch (
-      name.length // by their length alone, most field names need no comparison
+      name.length // most field names are excluded by their length, without a comparison
     ) {
       case 6:
         if (isNamed(name, 'expect')) return undefined;
@@ -158,12 +154,12 @@ function bodyFieldsOf(rawHeaders: readonly string[]): IncomingHttpHeaders | unde
 }
 
 /**
- * A request that builds the object `headers` only if a tool inspects it. node:http itself only needs three
+ * A request that builds the object `headers` only if a tool inspects it. node:http itself reads only three
  * fields.
  *
- * If the whole body is read, the parser passes its chunks directly to a `BodyTaker`, and the stream is not
- * used. The end is reported in the next tick, as by a stream, so that all received bytes are parsed first. If
- * reading begins after the first bytes of the body have arrived, the stream is used.
+ * When the handler reads the whole body, the parser passes the chunks directly to a `BodyTaker`, a receiver
+ * of chunks, instead of the stream. It ends the `BodyTaker` in the next tick, after all received bytes are
+ * parsed. If the first bytes of the body have already arrived, the stream is used.
  */
 class FastReceived extends ReceivedMessage {
   /**
@@ -233,7 +229,7 @@ function endOf(taker: BodyTaker): void {
   taker.end();
 }
 
-/** The members of a request that its response uses. */
+/** The part of a request that its response needs. */
 export interface AnsweredRequest {
   readonly id: string;
   /** Whether the response is decided and may no longer be replaced. */
@@ -257,7 +253,7 @@ export class SentMessage extends http.ServerResponse {
   declare isTaken: boolean;
 
   static {
-    // set on the prototype, because most responses keep these defaults, except for `request`
+    // set on the prototype, because most responses keep these defaults
     this.prototype.request = undefined;
     this.prototype.isStream = false;
     this.prototype.endsWithConnection = false;
@@ -283,8 +279,8 @@ export class SentMessage extends http.ServerResponse {
   }
 
   /**
-   * Ends the response at once. If the body ends with the connection, the connection is reset. Otherwise an
-   * HTTP/1.0 client or a cache would take the body for complete (RFC 9112 §8).
+   * Ends the response at once. If the body ends with the connection, the connection is reset. Without the
+   * reset, an HTTP/1.0 client or a cache would take the incomplete body for complete (RFC 9112 §8).
    */
   override destroy(error?: Error): this {
     if (this.endsWithConnection && !this.writableFinished && this.socket?.destroyed === false)
@@ -313,10 +309,9 @@ const hasHead = Object.getOwnPropertyDescriptor(http.OutgoingMessage.prototype, 
 };
 
 /**
- * A response that writes head and body as one text to its connection. For node:http, it then counts as sent,
- * so node:http still controls the order of responses and the time limits. The documented alternative is used
- * if an earlier response is not sent yet, the connection ends with this response, or a tool inspects
- * responses.
+ * A response that writes head and body as one text to its socket. node:http then treats it as sent, and still
+ * controls the order of responses and the time limits. The documented methods are used if an earlier response
+ * is not sent yet, the connection ends with this response, or a tool inspects responses.
  */
 class FastSent extends SentMessage {
   /**
@@ -412,13 +407,13 @@ export const MESSAGES: {
   ? { IncomingMessage: FastReceived, ServerResponse: FastSent }
   : { IncomingMessage: ReceivedMessage, ServerResponse: SentMessage };
 
-/* Connections: the undocumented parts in the last two rows of the table at the start of this file. */
+/* Connections: the idle time between two requests, and clients that close their side early. */
 
 /** Callbacks for the beginning and end of the idle time between two requests. */
 interface SilenceWatch {
   /** Called when the connection becomes idle. */
   begin(socket: Socket): void;
-  /** Called when the idle time ends. Returns whether it had begun before. */
+  /** Called when the idle time ends. Returns whether the connection was idle. */
   end(socket: Socket): boolean;
 }
 
@@ -426,9 +421,9 @@ interface SilenceWatch {
 export type NoteTimeout = (this: Socket, ms: number, onTimeout?: () => void) => Socket;
 
 /**
- * Returns a replacement for setTimeout() of sockets, which node:http calls after each response and before
- * each request. The replacement only reports the beginning and end of the idle time. Returns undefined if
- * undocumented parts may not be used: then each connection has a timer of its own.
+ * Returns a replacement for setTimeout() of sockets, which only reports the beginning and end of the idle
+ * time. node:http calls it after each response and before each request. Returns undefined if undocumented
+ * parts must not be used; then each connection has its own timer.
  */
 export function noteTimeouts(limitMs: number, watch: SilenceWatch): NoteTimeout | undefined {
   if (!USES_INTERNALS) return undefined;
@@ -459,7 +454,7 @@ export function allowHalfOpen(server: Server): void {
  * Order of the parts:
  *   status line · fields of the response · X-Request-Id · Content-Length · Date · Connection · Keep-Alive
  *
- * node:http itself formats heads with a field that it reads or formats specially.
+ * If a head contains a field that node:http reads or formats specially, node:http formats the head itself.
  */
 
 /**
@@ -489,8 +484,8 @@ export class HeadTexts {
   #end: string | undefined;
 
   /**
-   * `identity` has the name of the field for the request id. An idle connection stays open for
-   * `keepAliveTimeoutMs`.
+   * `identity` has the name of the header field for the request id. `keepAliveTimeoutMs` is announced in the
+   * field `Keep-Alive`.
    */
   constructor(identity: Pick<RequestIdentity, 'field' | 'name'>, keepAliveTimeoutMs: number) {
     this.#identity = identity;
@@ -543,8 +538,8 @@ function startOf(status: number, fields: readonly string[], idName: string): str
 }
 
 /**
- * Last valid value of each field. Most values are the same in every response, so they need no further check
- * (test/bench/http.ts --only=stack).
+ * Last valid value of each field. Most fields have one value in all responses, so that it is checked only
+ * once (test/bench/http.ts --only=stack).
  */
 const passed = new Map<string, string>();
 const MOST_PASSED = 100;
