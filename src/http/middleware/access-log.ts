@@ -49,8 +49,8 @@ const WORDS: ReadonlyMap<string, number> = new Map([
 const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 const SERVER_ERROR = 500;
 /**
- * A sample value of a path parameter, as long as a secret. If safeField() masks it, the parameter has the
- * name of a secret, for example `token`.
+ * safeField() masks this value only if its name is that of a secret, for example `token`. So the access log
+ * finds path parameters that are secret.
  */
 const LIKE_A_SECRET = 'x'.repeat(64);
 

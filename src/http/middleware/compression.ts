@@ -231,7 +231,7 @@ export class CompressionMiddleware implements Middleware {
         this.#underWay--;
       },
     });
-    // frees the source of the body if middleware sends another response instead
+    // ends the source of the body if middleware sends another response instead
     if (req instanceof TransportRequest) req.afterwards(() => chunks.drop());
     return coded(response, chunks, coding);
   }
@@ -408,7 +408,7 @@ export class CompressedChunks extends EndlessChunks {
   async #flushBefore(step: PromiseLike<ChunkStep>, encoder: Encoder): Promise<Buffer | undefined> {
     if (!this.#isDirty) return undefined;
     this.#asked = step;
-    step.then(undefined, ignore); // no unhandled rejection: the next call of next() reports an error
+    step.then(undefined, ignore); // avoids an unhandled rejection; the next call of next() reports the error
     if (!this.#isEager && (await isReady(step))) return undefined;
     this.#isDirty = false;
     const coded = await encoder.flush();

@@ -4,7 +4,7 @@
  *
  * While the mean delay of the event loop exceeds maxEventLoopDelayMs, every request gets 503. At all other
  * times, up to `max` requests run at once, and up to `queue` further requests wait for at most maxQueueMs.
- * All further requests get 503 with Retry-After.
+ * All other requests get 503 with Retry-After.
  *
  * A request counts as running until its handler has returned, even if its time limit has passed or its client
  * has disconnected. It no longer counts while its response body is being sent.
@@ -160,7 +160,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
     });
   }
 
-  /** Counts one running request less, and starts the request that has waited longest. */
+  /** Decrements the number of running requests, and starts the request that has waited longest. */
   #leave(): void {
     this.#running--;
     const [first] = this.#waiting;

@@ -87,7 +87,8 @@ const IPV6_BITS = 64;
 type Fate = 'executed' | 'replayed' | 'in_progress' | 'mismatch' | 'answer_lost';
 
 /**
- * A claim of this process: the key and the text of its record, and the fingerprint of the request (`print`).
+ * Claim of an idempotency key by this process: the key and text of the record, and the fingerprint of the
+ * request (`print`).
  */
 interface Claim {
   readonly key: string;
@@ -376,6 +377,7 @@ export class IdempotencyMiddleware implements Middleware {
   async #settle({ key, print, text }: Claim, lease: Disposable, response: HttpResponse): Promise<void> {
     lease[Symbol.dispose]();
     try {
+      // if the status is not final, a lifetime of 0 deletes the claim, unless another process has replaced it
       const isKept = isFinal(response.status)
         ? await this.#store!.replace(
             key,
@@ -383,8 +385,7 @@ export class IdempotencyMiddleware implements Middleware {
             encodeRecord(recordOf(response, print, this.#limits.maxAnswerBytes)),
             this.#limits.ttlMs,
           )
-        : // a lifetime of 0 deletes the claim, unless another process has replaced it
-          await this.#store!.replace(key, text, text, 0);
+        : await this.#store!.replace(key, text, text, 0);
       if (!isKept) this.#services.log.warn('idempotency_lease_lost', { status: response.status });
     } catch (error) {
       this.#services.log.error('idempotency_store_failed', error, { status: response.status });

@@ -96,7 +96,7 @@ export class RateLimitMiddleware implements Middleware {
   readonly name: string;
   readonly #gate: Gate;
   readonly #isShared: boolean;
-  /** The functions of the option `key`, of the middleware and of its rules. @internal */
+  /** All functions in the option `key`, both of the middleware and of its rules. @internal */
   readonly keys: readonly RateLimitKey[];
   readonly #limit: Limit;
   readonly #epochMs: (() => number) | undefined;

@@ -393,10 +393,7 @@ interface GateDeps {
   readonly reported: MemoryRateLimitStore;
 }
 
-/**
- * One detector of proxies for each application, which has one `Metrics`. All limits of the application share
- * it.
- */
+/** The detector of proxies of each application, by its metrics. All limits of the application share it. */
 const watches = new WeakMap<Metrics, ProxyWatch>();
 
 function watchOf({ metrics, log }: Services): ProxyWatch {
@@ -406,8 +403,8 @@ function watchOf({ metrics, log }: Services): ProxyWatch {
 }
 
 /**
- * Key in `reported`, so that a failing store is logged at most once a minute. It differs from all keys of
- * clients, because it begins with a line feed.
+ * Key under which `reported` counts failures of the store, so that they are logged at most once a minute. It
+ * differs from all keys of clients, because it begins with a line feed.
  */
 const STORE_FAILED = '\nstore';
 

@@ -114,7 +114,7 @@ class Collector implements BodyTaker {
    * bytes of memory. With one object for each byte, a body would take a hundred times its size.
    */
   #add(chunk: Buffer): void {
-    const parts = (this.#parts ??= [this.#first!]); // defined: take() sets `#first` earlier
+    const parts = (this.#parts ??= [this.#first!]); // `#first` is defined: take() has set it
     if (chunk.length >= SMALL_BYTES || parts.length < FEW_PARTS) {
       this.#closeGathered(parts);
       parts.push(chunk);

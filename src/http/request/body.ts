@@ -182,8 +182,7 @@ export class RequestBody implements BodyReader {
   }
 
   /**
-   * Reads a form. With `keeper`, a file is stored only if `keeper` returns a number of bytes for its form
-   * field.
+   * Reads a form. `keeper` decides for each form field whether its files are stored, and up to which size.
    */
   form(options: FormOptions, keeper?: FileKeeper): Promise<FormFields> {
     if (this.#form !== undefined) return this.#form;

@@ -8,7 +8,7 @@
  *   tracing:svc:handler:...          the handler of the route is called
  *   tracing:svc:request:end          the synchronous part of the request has returned
  *   tracing:svc:request:error        an error was not handled, or occurred after the head was sent
- *   tracing:svc:request:asyncStart   the response is decided: `status`, `durationMs`
+ *   tracing:svc:request:asyncStart   the response is known: `status`, `durationMs`
  *   tracing:svc:request:asyncEnd     the response was sent, or the client has disconnected: `isDelivered`
  *
  * A subscriber can call bindStore() of the channel `start` to set a value of an AsyncLocalStorage.
@@ -49,8 +49,7 @@ export class RequestEvent implements Failable {
   /** Status of the response; 0 before the message `asyncStart`. */
   status = 0;
   /**
-   * Time in milliseconds from the arrival of the request to the choice of the response; 0 before
-   * `asyncStart`.
+   * Time in milliseconds from the arrival of the request until the response is known; 0 before `asyncStart`.
    */
   durationMs = 0;
   /**
@@ -240,10 +239,11 @@ export class CountedChunks extends EndlessChunks {
   }
 
   #count(step: ChunkStep): ChunkStep {
+    // an invalid chunk counts as 0 bytes, because it is not sent
     if (step.done !== true)
       this.#onBytes(
         typeof step.value === 'string' ? Buffer.byteLength(step.value) : (step.value?.byteLength ?? 0),
-      ); // an invalid chunk counts as 0 bytes, because it is not sent
+      );
     return step;
   }
 }

@@ -54,8 +54,7 @@ export function readFormOptions(
 
 /**
  * Reads the Content-Type of a form. Returns no boundary for an urlencoded form.
- * @throws HTTPException 415 for the Content-Type of another body, 400 for a multipart type without a valid
- *   boundary
+ * @throws HTTPException 415 for any other Content-Type, 400 for a multipart form without a valid boundary
  */
 export function formTypeOf(contentType: string | undefined): { readonly boundary: string | undefined } {
   const { value } = parseParameters(contentType ?? '');

@@ -104,8 +104,6 @@ class CollectedParts implements MultipartSink {
   }
 }
 
-// -- reading part by part --
-
 type PartEvent =
   | { readonly kind: 'part'; readonly head: PartHead }
   | { readonly kind: 'data'; readonly bytes: Buffer }
@@ -228,8 +226,6 @@ class StreamedPart implements FormPart {
   }
 }
 
-// -- fields before the first file --
-
 /** Only this many bytes at the start of a body are searched for fields. */
 const LEADING_BYTES = 65_536;
 /** Only the head of a part is limited here, because {@link LEADING_BYTES} limits everything else. */
@@ -289,8 +285,6 @@ export class LeadingFields implements MultipartSink {
     this.#values.push(this.#text.take() ?? '');
   }
 }
-
-// -- text of fields --
 
 /** @throws HTTPException for `problem`, unless it is undefined */
 function assertSound(problem: MultipartIssue | undefined): void {

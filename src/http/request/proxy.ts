@@ -423,7 +423,7 @@ export class ProxyWatch {
     this.#log = log.child('svc_security');
   }
 
-  /** Whether all checks are done. */
+  /** Whether enough requests were checked. */
   get isOver(): boolean {
     return this.#left === 0;
   }

@@ -120,7 +120,7 @@ export class TransportRequest implements HttpRequest {
   failure: unknown;
   /** Whether a response was chosen and may no longer be replaced. The transport sets it. @internal */
   isAnswered = false;
-  /** Error that the time limit has caused; undefined before that. @internal */
+  /** Error that is set when the time limit has passed. @internal */
   expiry: HTTPException | undefined;
   /** The response that the handler returns after its time limit. It is not sent to the client. @internal */
   late: Promise<HttpResponse> | undefined;
@@ -256,9 +256,10 @@ export class TransportRequest implements HttpRequest {
   }
 
   get query(): MultiMap {
+    // not undefined: without a maximum number of pairs, parsePairs() always returns pairs
     return (this.#query ??= parsePairs(
       this.#queryStart === -1 ? '' : this.target.slice(this.#queryStart + 1),
-    )!); // defined: without a maximum number of pairs, parsePairs() always returns pairs
+    )!);
   }
 
   get state(): StateMap {
@@ -361,8 +362,7 @@ export class TransportRequest implements HttpRequest {
   }
 
   /**
-   * Reads a form. With `keeper`, a file is stored only if `keeper` returns a number of bytes for its form
-   * field.
+   * Reads a form. `keeper` decides for each form field whether its files are stored, and up to which size.
    * @internal
    */
   readForm(options: FormOptions, keeper?: FileKeeper): Promise<FormFields> {

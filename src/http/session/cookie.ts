@@ -293,6 +293,7 @@ export class ProtectedValues {
     const parts =
       text.length > this.#maxCharacters ? null : (this.#protection === 'signed' ? SIGNED : SEALED).exec(text);
     if (parts === null) return refused('malformed');
+    // the cast is safe: both regular expressions have these groups
     const [, id, issued, expires, body, given] = parts as unknown as [
       string,
       string,
@@ -300,7 +301,7 @@ export class ProtectedValues {
       string,
       string,
       string | undefined,
-    ]; // the cast is safe: both regular expressions have these groups
+    ];
     const found = this.#ring.find(id);
     if (found === undefined) return refused('unknown_key');
     const payload =

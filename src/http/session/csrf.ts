@@ -323,7 +323,7 @@ class RequestProtection {
     return `${random}.${mac(this.#deps.ring.current, subject, random)}`;
   }
 
-  /** Returns a reason if a token is invalid; undefined if it is valid. */
+  /** Returns the reason for refusing a token; undefined if the token is valid. */
   issueOf(token: string): Reason | undefined {
     if (token.length !== TOKEN_CHARACTERS || !TOKEN.test(token)) return 'token_malformed';
     const { session } = this.#req;
@@ -390,7 +390,7 @@ async function tokenOf(req: HttpRequest): Promise<FoundToken> {
   const { value: type } = parseParameters(req.headers['content-type'] ?? '');
   let fields: readonly string[] = [];
   if (type === 'application/x-www-form-urlencoded')
-    fields = (await req.form()).getAll(TOKEN_FIELD); // the handler can also call form()
+    fields = (await req.form()).getAll(TOKEN_FIELD); // the handler can call form() again
   else if (type === 'multipart/form-data' && header === undefined)
     fields = (await req.leadingFields()).getAll(TOKEN_FIELD);
   const tokens = header === undefined ? fields : [header, ...fields];

@@ -48,7 +48,9 @@ export interface SessionDeps {
  */
 const MAX_COOKIE_BYTES = 4_096;
 const MAX_RECORD_BYTES = 1_000_000;
-/** Maximum length of an encrypted record, in characters: MAX_RECORD_BYTES in base64url, and other fields. */
+/**
+ * Maximum length of an encrypted record in characters: MAX_RECORD_BYTES in base64url, and the other parts.
+ */
 const MAX_RECORD_CHARACTERS = 1_500_000;
 /**
  * Maximum number of attempts to update the record of a session. An attempt fails if another request has
@@ -126,7 +128,7 @@ class SessionCookie {
     };
   }
 
-  /** Returns the value of the session cookie. The result's `bytes` is the size of name and value. */
+  /** Returns the value of the session cookie, and the size of name and value in bytes. */
   written(on: HostCookie, payload: string, times: ValueTimes): Written {
     const text = this.#values.write(this.#deps.cookie.boundName(on), payload, times);
     return { text, bytes: on.name.length + text.length };

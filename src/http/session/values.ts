@@ -175,8 +175,6 @@ export class RequestSession implements Session {
     return this.#base.flashes;
   }
 
-  // -- methods that only the storage of sessions uses --
-
   /** Whether the request has used the session, so that the response may depend on it. @internal */
   get isRead(): boolean {
     return this.#isRead;

@@ -1,6 +1,6 @@
 /**
- * The end of one WebSocket: its close code, its progress, and the close code for an error. A WebSocket has
- * ended when its onClose handler has settled and its stream has closed.
+ * Records how a WebSocket closes, and chooses the close code for an error. A WebSocket has ended when its
+ * onClose handler has settled and its stream has closed.
  */
 import { ClientDisconnected, HTTPException } from '../../base/errors.ts';
 import { CLOSE } from './codes.ts';

@@ -288,13 +288,14 @@ export class FrameReader {
     if ((first & RSV1) !== 0 && (this.#inflate === undefined || opcode === OPCODE.continuation))
       // RSV1 is allowed only on the first frame of a message (RFC 7692 §6)
       return this.#fail(CLOSE.protocolError, 'a reserved bit is set');
+    // before a message has ended, no other message may begin (RFC 6455 §5.4)
     if ((opcode === OPCODE.continuation) !== (this.#messageOpcode !== 0)) {
       return this.#fail(
         CLOSE.protocolError,
         opcode === OPCODE.continuation
           ? 'there is no message to continue'
           : 'the previous message has not ended',
-      ); // before a message has ended, no other may begin (RFC 6455 §5.4)
+      );
     }
     return true;
   }

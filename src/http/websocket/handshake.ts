@@ -302,8 +302,9 @@ function accept(parameters: Parameters, options: ResolvedCompressionOptions): De
     ...(serverBits < MOST_BITS || seen.has('server_max_window_bits')
       ? [`server_max_window_bits=${serverBits}`]
       : []),
+    // allowed only if the client has offered it (RFC 7692 §7.1.2.2); if not, `clientBits` is MOST_BITS
     ...(clientBits < MOST_BITS ? [`client_max_window_bits=${clientBits}`] : []),
-  ].join('; '); // `client_max_window_bits` is allowed only if the client has offered it (RFC 7692 §7.1.2.2)
+  ].join('; ');
   return { serverBits, serverTakesOver, clientBits, clientTakesOver, field };
 }
 

@@ -1,8 +1,8 @@
 /**
- * One open WebSocket: reads messages, calls its handlers in order, closes, and limits the waiting data.
+ * One open WebSocket: reads messages, calls handlers in order, limits the waiting data, and closes.
  *
- * Data flow: stream -> FrameReader -> inbox -> handler, and handler -> FrameSender -> stream.
- * States of a socket:
+ * Data flow: stream -> FrameReader -> inbox -> handler, and handler -> FrameSender -> stream. States of a
+ * socket:
  *   - the server closes: open -> closing (close frame sent) -> closed (close frame received)
  *   - the client closes: open -> answering (close frame received, may reply) -> closed (close frame sent)
  *
@@ -533,7 +533,7 @@ export class WebSocketConnection
   /** Sends a close frame with the code and reason of the client's close frame (RFC 6455 §5.5.1). */
   #answerClose(): void {
     if (this.#state === 'closed') return;
-    const { code, reason } = this.#ending.close!; // defined: onClose() has set it
+    const { code, reason } = this.#ending.close!; // `close` is defined: onClose() has set it
     const payload = code === CLOSE.noStatus ? EMPTY : closePayload(code, reason);
     this.#sender.sendControl(OPCODE.close, payload);
     this.#agree();
