@@ -2,14 +2,14 @@
  * The access log: one line for each request, written after its response was sent or its client has
  * disconnected.
  *
- * An example line:
+ * Example of a log line:
  *   {"time":...,"level":"info","logger":"svc_access","event":"request","method":"GET","route":"/notes/{id}","path":"/notes/7",
  *    "status":200,"duration_ms":1.42,"bytes":31,"request_id":...,"ip":"203.0.113.7","user_agent":"curl/8.5.0"}
  *
- * A line never contains the query, header fields other than `User-Agent`, or a body. If the name of a path
- * parameter looks like that of a secret, for example `token`, the line shows the route's template and not the
- * path. Requests to `/healthz`, `/readyz` and `/metrics` get no line. `aborted` is set when the response was
- * not sent completely.
+ * A log line never contains the query, header fields other than `User-Agent`, or a body. If a path parameter
+ * has the name of a secret, for example `token`, the line shows the route's template instead of the path.
+ * Requests to `/healthz`, `/readyz` and `/metrics` are not logged. `"aborted":true` means that the response
+ * was not sent completely.
  */
 import { safeField } from '../../observability/redact.ts';
 import { MAX_AGENT_CHARACTERS } from '../request/event.ts';
@@ -18,13 +18,13 @@ import type { Logger } from '../../observability/log.ts';
 import type { CompiledRoute } from '../contracts.ts';
 import type { TransportRequest } from '../request/request.ts';
 
-/** Accepted values of the setting `accessLog`, for error messages. */
+/** Text for error messages: the accepted values of the setting `accessLog`. */
 export const ACCESS_LOG_NEEDS =
   'true, false, or a number 0 … 1: the fraction of the requests that get a log line';
 
 /**
- * Converts a value of the setting `accessLog` to the fraction of the requests that get a line, 0 ... 1. The
- * value may be text. Returns undefined for an invalid value.
+ * Converts the setting `accessLog` to the fraction of requests that are logged, 0 ... 1. Also accepts text,
+ * for example `on` or `0.1`. Returns undefined for an invalid value.
  */
 export function readShare(value: unknown): number | undefined {
   if (typeof value === 'boolean') return value ? 1 : 0;
@@ -45,21 +45,18 @@ const WORDS: ReadonlyMap<string, number> = new Map([
   ['off', 0],
 ]);
 
-/**
- * Paths whose requests get no line, because load balancers and monitoring send them every few seconds. The
- * metrics count these requests.
- */
+/** Paths that are not logged, because load balancers and monitoring request them every few seconds. */
 const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 const SERVER_ERROR = 500;
 /**
- * A text that is long enough to be a secret. If safeField() masks this text under the name of a path
- * parameter, the access log treats the parameter as a secret.
+ * safeField() masks this value only if its name is that of a secret, for example `token`. So the access log
+ * finds path parameters that are secret.
  */
 const LIKE_A_SECRET = 'x'.repeat(64);
 
 /**
- * How a log line shows the path of a request: as the whole path, or as the template of the route. Requests of
- * a route with `none` get no line.
+ * The path in a log line: as the client sent it (`whole`), or as the template of the route. `none`: no line
+ * is written.
  */
 type View = 'whole' | 'template' | 'none';
 
@@ -68,19 +65,22 @@ export class AccessLog {
   readonly #log: Logger;
   readonly #share: number;
   readonly #views = new Map<CompiledRoute, View>();
-  /** Each request adds the fraction `#share` to this sum. When the sum reaches 1, the request gets a line. */
+  /**
+   * Each request adds `#share` to this sum. When the sum reaches 1, the request is logged, and 1 is
+   * subtracted.
+   */
   #due = 0;
 
   /**
-   * `share`: fraction of the responses with a status below 500 that get a line, 0 ... 1. Responses with
-   * status 500 or above always get one.
+   * `share`: fraction of requests that are logged, 0 ... 1. Responses with status 500 or above are always
+   * logged.
    */
   constructor(log: Logger, share: number) {
     this.#log = log.child('svc_access');
     this.#share = share;
   }
 
-  /** Writes the line of a request that has ended. */
+  /** Logs a request whose response was sent, or whose client has disconnected. */
   write(req: TransportRequest, event: RequestEvent): void {
     const { route } = req;
     const view = route === undefined ? 'whole' : (this.#views.get(route) ?? this.#look(route));

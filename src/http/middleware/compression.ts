@@ -2,14 +2,14 @@
  * Compresses responses with zstd, br or gzip, as the client's `Accept-Encoding` allows (RFC 9110 §12.5.3). A
  * short body is compressed synchronously, a longer one in another thread, and a stream while it is sent.
  *
- * Some responses are sent uncompressed, because compression would save nothing or change their meaning:
- * bodies below `thresholdBytes`, media types that are compressed already, the statuses 204, 206 and 304, and
+ * Responses are sent uncompressed if compression would save nothing or change their meaning: bodies shorter
+ * than `thresholdBytes`, media types that are compressed already, the statuses 204, 206 and 304, and
  * responses with `Content-Encoding`, `Cache-Control: no-transform` or a digest of their content.
  *
  * Responses that set a cookie are sent uncompressed, too. They are likely to contain a secret, for example
- * after a login. If an attacker can place text in such a page, its compressed size reveals the secret (the
- * BREACH attack). A route with `meta: { compress: true }` declares that its cookies are not secret;
- * `compress: false` switches compression off.
+ * after a login. If an attacker can place text in such a page, the compressed size of the page reveals the
+ * secret (the BREACH attack). A route with `meta: { compress: true }` compresses its responses even if they
+ * set cookies. With `compress: false`, a route never compresses.
  */
 import { ignore } from '../../base/promises.ts';
 import { given, int, oneOf, readOptions } from '../../base/options.ts';
@@ -27,7 +27,7 @@ import type { Finding } from '../../base/findings.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
 import type { Transform } from 'node:stream';
 
-/** Options of compression. An option that is `undefined` has its default. */
+/** Options of {@link CompressionMiddleware}. An option that is `undefined` has its default. */
 export interface CompressionOptions {
   /**
    * Minimum size of a response in bytes, 0 ... 1_073_741_824. Default 1_024; shorter responses are not
@@ -56,15 +56,15 @@ const CODINGS: readonly ContentCoding[] = ['zstd', 'br', 'gzip'];
 const COMPRESSIBLE =
   /^(?:text\/[^;]+|application\/(?:[^;]+\+)?(?:json|xml|yaml)|application\/(?:x-ndjson|jsonl|javascript|x-javascript|graphql|wasm|sql|rtf|x-tar|x-sh|vnd\.ms-fontobject)|[^;/]+\/[^;]+\+(?:json|xml|text)|image\/(?:bmp|x-icon|vnd\.microsoft\.icon)|font\/(?:ttf|otf|collection))[ \t]*(?:;|$)/i;
 /**
- * Media types of streams of messages. Each chunk is flushed at once, because the client waits for the
- * message.
+ * Media types of message streams, for example server-sent events. Each message is flushed at once, so that it
+ * reaches the client without delay.
  */
 const MESSAGES = /^(?:text\/event-stream|application\/(?:x-ndjson|jsonl))\b/i;
-/** Maximum length in bytes of a stream that is read whole, and compressed in one call. */
+/** A stream of at most this many bytes is read completely, and then compressed in one call. */
 const WHOLE_BYTES = 65_536;
 /**
- * Kinds of middleware that must be registered after CompressionMiddleware. Some set cookies: responses with
- * cookies must not be compressed. Others store responses, which must be uncompressed.
+ * Kinds of middleware that must be registered after CompressionMiddleware. It must see the cookies that they
+ * set, and they must see uncompressed responses.
  */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'session',
@@ -82,7 +82,7 @@ export class CompressionMiddleware implements Middleware {
   readonly #maxConcurrent: number;
   #underWay = 0;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an unknown option, or a value out of range */
+  /** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value */
   constructor(options: CompressionOptions = {}) {
     const { thresholdBytes, encodings, zstdLevel, brotliQuality, gzipLevel, maxConcurrent } = readOptions(
       'CompressionMiddleware',
@@ -129,15 +129,15 @@ export class CompressionMiddleware implements Middleware {
     const { body, status } = response;
     if (hasNoContent(status) || req.route?.meta['compress'] === false) return response;
     if (status === 206) return partOf(response);
-    // a response without a body stays unchanged, unless it answers HEAD and has the length of the GET
-    // response
+    // without a body there is nothing to compress. But a HEAD response with a length must get the header
+    // fields of the compressed GET response
     if (body === null && (req.method !== 'HEAD' || response.contentLength === -1)) return response;
     if (!this.#isLongEnough(response) || !isFit(response.headers.flat, req.route?.meta['compress'] === true))
       return response;
     response.headers.vary('Accept-Encoding');
     const coding = negotiateEncoding(req.headers['accept-encoding'], this.#encodings);
     if (coding === undefined) return response;
-    // for HEAD, coded() removes Content-Length, which counts the uncompressed bytes (RFC 9110 §8.6)
+    // coded() also removes Content-Length, which counts the uncompressed bytes (RFC 9110 §8.6)
     if (body === null) return coded(response, [], coding);
     if (isChunks(body)) {
       const isSmall =
@@ -187,7 +187,7 @@ export class CompressionMiddleware implements Middleware {
     if (req.method !== 'HEAD' && bytes.length <= coder.syncBytes)
       return withContent(response, bytes, coder.now(bytes), coding);
     if (req.method === 'HEAD' || this.#underWay >= this.#maxConcurrent)
-      // the response to HEAD has no Content-Length: the compressed length is known only after compression
+      // a HEAD response gets no Content-Length, because the compressed length is not known
       return req.method === 'HEAD' ? coded(response, [], coding) : response;
     this.#underWay++;
     return new Promise((resolve) => {
@@ -200,8 +200,8 @@ export class CompressionMiddleware implements Middleware {
   }
 
   /**
-   * Reads a short stream, for example a small file, and compresses it in one call: creating an encoder stream
-   * would take longer than the compression.
+   * Reads a short stream completely, for example a small file, and compresses it in one call. Creating an
+   * encoder stream would take longer than that.
    */
   async #compressWhole(
     req: HttpRequest,
@@ -231,14 +231,14 @@ export class CompressionMiddleware implements Middleware {
         this.#underWay--;
       },
     });
-    // if the response is never sent, drop() ends the source of its body
+    // ends the source of the body if middleware sends another response instead
     if (req instanceof TransportRequest) req.afterwards(() => chunks.drop());
     return coded(response, chunks, coding);
   }
 }
 
 /**
- * Returns what `svc check` reports about middleware that runs before CompressionMiddleware, but must run
+ * Returns the finding of `svc check` about middleware that runs before CompressionMiddleware, but must run
  * after it.
  */
 function misplaced({ kind, constructor }: Middleware, severity: Finding['severity']): Omit<Finding, 'place'> {
@@ -248,7 +248,7 @@ function misplaced({ kind, constructor }: Middleware, severity: Finding['severit
       : kind === 'idempotency'
         ? 'the middleware "idempotency" runs before this one, so it stores compressed responses, and repeats them to clients that may not accept their coding'
         : kind === 'etag'
-          ? 'the middleware "etag" is outside of this one and sees compressed responses: it makes an entity tag for each coding, and responses with status 304 are compressed in vain'
+          ? 'the middleware "etag" runs before this one and sees compressed responses, so each coding gets its own entity tag, and responses that become 304 are compressed in vain'
           : `the middleware "${kind}" runs before this one, so its cookies are set after the compression, which must not compress responses with cookies`;
   const remedy =
     kind === 'compression'
@@ -284,7 +284,7 @@ function isFit(flat: readonly string[], mayHaveCookies: boolean): boolean {
   return isCompressible;
 }
 
-/** Sets the compressed content, unless it is longer than the uncompressed one. */
+/** Replaces the body by its compressed content if that is shorter. */
 function withContent(
   response: HttpResponse,
   bytes: Uint8Array,
@@ -299,7 +299,7 @@ function coded(response: HttpResponse, body: Uint8Array | Chunks, coding: Conten
   response.body = body;
   response.contentLength = -1;
   headers.set('Content-Encoding', coding);
-  headers.delete('Accept-Ranges'); // removed: ranges would refer to the uncompressed bytes
+  headers.delete('Accept-Ranges'); // ranges would count uncompressed bytes
   weaken(headers);
   return response;
 }
@@ -325,8 +325,8 @@ function partOf(response: HttpResponse): HttpResponse {
 
 /**
  * Adds `Vary` to a 304 response that a handler has made, because the 200 response that it replaces may be
- * compressed. If the client has sent the weak form of the `ETag`, its stored response is compressed, so the
- * `ETag` becomes weak.
+ * compressed. If `If-None-Match` contains the weak form of the `ETag`, the client has stored a compressed
+ * response. Then the `ETag` becomes weak.
  */
 function revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
   response.headers.vary('Accept-Encoding');
@@ -338,9 +338,8 @@ function revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
 const DONE: ChunkStep = Object.freeze({ done: true, value: undefined });
 
 /**
- * A body that compresses the chunks of another body while they are sent. The encoder collects the chunks that
- * the source yields without waiting. Before each wait for the source, the encoder is flushed, so that the
- * client gets all earlier chunks.
+ * A body that compresses another body while it is sent. Whenever the other body has no chunk ready, the
+ * encoder is flushed, so that the client gets all earlier chunks.
  */
 export class CompressedChunks extends EndlessChunks {
   readonly #chunks: Chunks;
@@ -349,12 +348,9 @@ export class CompressedChunks extends EndlessChunks {
   readonly #onEnd: () => void;
   #source: ChunkIterator | undefined;
   #encoder: Encoder | undefined;
-  /**
-   * Result of source.next() that was still pending when next() returned earlier output. The following call of
-   * next() awaits it.
-   */
+  /** The promise of a chunk that the source has not yielded yet. The following call of next() awaits it. */
   #asked: PromiseLike<ChunkStep> | undefined;
-  /** Whether the encoder may hold output that was not flushed. */
+  /** Whether the encoder may contain output that was not flushed. */
   #isDirty = false;
   #isOver = false;
 
@@ -406,13 +402,13 @@ export class CompressedChunks extends EndlessChunks {
   }
 
   /**
-   * Gives the source one turn of the event loop to yield its next chunk. If it does not, flushes the encoder,
-   * and returns the flushed output.
+   * Flushes the encoder and returns its output, unless the next chunk arrives within one turn of the event
+   * loop. With `#isEager`, flushes without that wait.
    */
   async #flushBefore(step: PromiseLike<ChunkStep>, encoder: Encoder): Promise<Buffer | undefined> {
     if (!this.#isDirty) return undefined;
     this.#asked = step;
-    step.then(undefined, ignore); // ignored here: the next call of next() reports an error of `step`
+    step.then(undefined, ignore); // avoids an unhandled rejection; the next call of next() reports the error
     if (!this.#isEager && (await isReady(step))) return undefined;
     this.#isDirty = false;
     const coded = await encoder.flush();
@@ -454,7 +450,7 @@ class Encoder {
   constructor({ stream, flush }: Coder) {
     this.#stream = stream();
     this.#flush = flush;
-    // an error is ignored here, because the pending call of write(), flush() or finish() reports it
+    // an error is ignored here, because the promise of write(), flush() or finish() rejects with it
     this.#stream.on('data', (chunk: Buffer) => this.#chunks.push(chunk)).on('error', ignore);
   }
 
@@ -462,7 +458,7 @@ class Encoder {
     return this.#ask((done) => this.#stream.write(chunk, done));
   }
 
-  /** Returns all output that the encoder has held back so far. */
+  /** Returns all output that the encoder has not returned yet. */
   flush(): Promise<Buffer> {
     return this.#ask((done) => this.#stream.flush!(this.#flush, done));
   }
@@ -479,10 +475,10 @@ class Encoder {
   }
 
   #ask(how: (done: (error?: Error | null) => void) => void): Promise<Buffer> {
-    // the stream is destroyed if close() was called while the body waited for a chunk; this is not an error
+    // close() may have destroyed the stream while the body waited for a chunk; this is not an error
     if (this.#stream.destroyed) return Promise.resolve(EMPTY);
     return new Promise((resolve, reject) => {
-      // if the stream closes, it does not call `done`, so the event "close" resolves the promise
+      // a stream that closes early never calls `done`; without this listener, the promise would stay pending
       const lose = (): void => resolve(EMPTY);
       this.#stream.once('close', lose);
       how((error) => {
@@ -494,7 +490,7 @@ class Encoder {
   }
 
   #take(): Buffer {
-    while (this.#stream.read() !== null); // read() emits the remaining output as "data" events
+    while (this.#stream.read() !== null); // each read() emits output as a "data" event
     const chunks = this.#chunks;
     this.#chunks = [];
     return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);

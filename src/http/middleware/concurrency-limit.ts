@@ -1,14 +1,13 @@
 /**
  * Load shedding: refuses requests that exceed the capacity of the process, so that it can respond to the
- * others in time.
+ * other requests in time.
  *
- * While the delay of the event loop exceeds maxEventLoopDelayMs, every request gets 503. Otherwise up to
- * `max` requests run, and up to `queue` more wait for at most maxQueueMs. All others get 503 with
- * Retry-After.
+ * While the mean delay of the event loop exceeds maxEventLoopDelayMs, every request gets 503. At all other
+ * times, up to `max` requests run at once, and up to `queue` further requests wait for at most maxQueueMs.
+ * All other requests get 503 with Retry-After.
  *
  * A request counts as running until its handler has returned, even if its time limit has passed or its client
- * has disconnected. It no longer counts while its response body is being sent. A refusal is returned as a
- * response and not thrown, because that costs less.
+ * has disconnected. It no longer counts while its response body is being sent.
  */
 import { EventLoopDelay } from '../../observability/event-loop.ts';
 import { given, int, readOptions } from '../../base/options.ts';
@@ -21,7 +20,7 @@ import type { Logger } from '../../observability/log.ts';
 import type { Counter, Metrics } from '../../observability/metrics.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
 
-/** Options of the concurrency limit. An option that is `undefined` has its default. */
+/** Options of {@link ConcurrencyLimitMiddleware}. An option that is `undefined` has its default. */
 export interface ConcurrencyLimitOptions {
   /** Maximum number of requests that run at once, 1 ... 1_000_000. Default 100. */
   readonly max?: number | undefined;
@@ -31,7 +30,7 @@ export interface ConcurrencyLimitOptions {
   readonly maxQueueMs?: number | undefined;
   /**
    * Mean delay of the event loop in milliseconds above which all requests are refused, 1 ... 60_000; false:
-   * no limit. Default 200. Measured while the application listens.
+   * no limit. Default 200. The delay is measured while the application listens.
    */
   readonly maxEventLoopDelayMs?: number | false | undefined;
   /** Value of `Retry-After` in seconds, 1 ... 3_600. Default 1. */
@@ -41,8 +40,8 @@ export interface ConcurrencyLimitOptions {
 type Reason = 'concurrency' | 'queue_timeout' | 'event_loop_delay';
 
 /**
- * Kinds of middleware that must be registered after this one: they access a store, and for a refused request
- * that work would be wasted.
+ * Kinds of middleware that must be registered after this one. They access a store, which would be wasted work
+ * for a refused request.
  */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['session', 'csrf', 'idempotency']);
 const MINUTE_MS = 60_000;
@@ -82,10 +81,10 @@ export class ConcurrencyLimitMiddleware implements Middleware {
   readonly #limits: { readonly max: number; readonly queue: number; readonly maxQueueMs: number };
   readonly #maxDelayMs: number;
   readonly #retryAfter: string;
-  /** Functions that start a waiting request, the oldest first. */
+  /** For each waiting request, the function that starts it. The oldest request comes first. */
   readonly #waiting = new Set<() => void>();
   #running = 0;
-  /** Number of requests refused since the last log line. At most one line a minute is written. */
+  /** Number of requests refused since the last log line. A line is written at most once a minute. */
   #unsaid = 0;
   #saidMs = -Infinity;
   #clock!: Clock;
@@ -93,7 +92,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
   #load!: Load;
   #delay!: EventLoopDelay;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an unknown option, or a value out of range */
+  /** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value */
   constructor(options: ConcurrencyLimitOptions = {}) {
     const {
       maxEventLoopDelayMs = 200,
@@ -155,13 +154,13 @@ export class ConcurrencyLimitMiddleware implements Middleware {
     return answer.then((response) => {
       const late = req instanceof TransportRequest ? req.late : undefined;
       if (late === undefined) this.#leave();
-      // the client got a 503 because of the time limit, but the handler still runs: wait until it returns
+      // the time limit has passed, so the client got 503. The handler still runs, so its request still counts
       else void late.then(() => this.#leave());
       return response;
     });
   }
 
-  /** Removes a request from the running ones, and starts the one that has waited longest. */
+  /** Decrements the number of running requests, and starts the request that has waited longest. */
   #leave(): void {
     this.#running--;
     const [first] = this.#waiting;

@@ -1,16 +1,16 @@
 /**
- * Cross-origin resource sharing (Fetch Standard §3.3): which other sites may call the application by script,
- * and read its responses.
+ * Cross-origin resource sharing (Fetch Standard §3.3): decides which other sites may call the application by
+ * script and read its responses.
  *
- * An OPTIONS request with `Origin` and `Access-Control-Request-Method` is a preflight: this middleware
- * responds to it, and no handler runs. The response to any other request gets the header fields for its
- * `Origin`.
+ * An OPTIONS request with `Origin` and `Access-Control-Request-Method` is a preflight. This middleware
+ * responds to it, and no handler runs. Responses to all other requests get the `Access-Control-*` fields for
+ * their `Origin`.
  *
  * If the option `use` of a route contains this middleware, it applies only to that route and its preflights.
  * Preflights match no route, so src/routing/compile-unmatched.ts passes them to this middleware.
  *
- * The header fields for each listed origin are built once, so a request only looks them up. They replace
- * `Access-Control-*` fields that a handler has set.
+ * The header fields for each listed origin are built once. They replace `Access-Control-*` fields that a
+ * handler has set.
  */
 import { SvcError } from '../../base/errors.ts';
 import { bool, given, int, readOptions } from '../../base/options.ts';
@@ -40,7 +40,7 @@ export interface CORSOptions {
    */
   readonly headers?: '*' | readonly string[] | undefined;
   /**
-   * Response fields that scripts may read, in addition to those that browsers always let them read. Default:
+   * Response fields that scripts may read, in addition to the fields that browsers always allow. Default:
    * none.
    */
   readonly exposeHeaders?: readonly string[] | undefined;
@@ -56,8 +56,8 @@ const LOOPBACK = /^http:\/\/(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$/;
 const METHODS: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 const HEADERS: readonly string[] = ['Authorization', 'Content-Type', 'X-CSRF-Token', 'X-Request-Id'];
 /**
- * Kinds of middleware that send responses themselves. They must be registered after this one: scripts can
- * read only responses with the fields that it adds.
+ * Kinds of middleware that send responses themselves. They must be registered after this one, so that their
+ * responses get the `Access-Control-*` fields.
  */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'rate-limit',
@@ -71,7 +71,7 @@ const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
 /** Responds to preflights, and adds the `Access-Control-*` fields to all other responses. */
 export class CORSMiddleware implements Middleware {
   readonly kind = 'cors';
-  /** The allowed origins. The check of WebSocket handshakes uses them, too. */
+  /** The allowed origins. They apply to WebSocket handshakes, too. */
   readonly allowed: AllowedOrigins;
   /** Whether the option `credentials` is true. */
   get allowsCredentials(): boolean {
@@ -80,7 +80,7 @@ export class CORSMiddleware implements Middleware {
   readonly #options: { readonly credentials: boolean; readonly privateNetwork: boolean };
   /** Header fields of responses to requests without an allowed origin. */
   readonly #anonymous: readonly string[];
-  /** Header fields that follow `Access-Control-Allow-Origin` in every response to an allowed origin. */
+  /** Header fields that follow `Access-Control-Allow-Origin` in each response to an allowed origin. */
   readonly #rest: readonly string[];
   readonly #byOrigin = new Map<string, readonly string[]>();
   readonly #methods: ReadonlySet<string> | undefined;
@@ -168,7 +168,7 @@ export class CORSMiddleware implements Middleware {
   }
 
   *compile({ middleware, env }: CompiledView): Iterable<Omit<Finding, 'place'>> {
-    yield* this.#strangers(env);
+    yield* this.#unsafeOrigins(env);
     const mine = { rule: 'SVC121', severity: 'error', subject: 'middleware cors' } as const;
     const outer = middleware.slice(0, middleware.indexOf(this));
     const misplaced = outer.find((layer) => INSIDE.has(layer.kind));
@@ -197,10 +197,10 @@ export class CORSMiddleware implements Middleware {
   }
 
   /**
-   * Returns what `svc check` reports about allowed origins that an attacker on the network, or any site, can
-   * use.
+   * Yields a finding of `svc check` for each allowed origin without TLS, and for a function that allows every
+   * origin.
    */
-  *#strangers(env: Env): Generator<Omit<Finding, 'place'>> {
+  *#unsafeOrigins(env: Env): Generator<Omit<Finding, 'place'>> {
     const mine = {
       rule: 'SVC206',
       severity: 'error',
@@ -228,9 +228,9 @@ export class CORSMiddleware implements Middleware {
   }
 
   /**
-   * Calls the function of the option `origins` with an origin that no site has, because its name is reserved
-   * (RFC 2606). If the function allows this origin, it allows any site. A function that uses the request
-   * throws here, and is not reported.
+   * Calls the function of the option `origins` with an origin that no site can have (RFC 2606). A function
+   * that allows it allows every site. There is no request here, so a function that reads the request throws,
+   * and the result is false.
    */
   #allowsAnyOrigin(): boolean {
     try {
@@ -305,8 +305,8 @@ function pass(fields: readonly string[], next: Next): Awaitable<HttpResponse> {
 }
 
 /**
- * Names of header fields that a handler may have set, too. If a response has one of them, add() replaces or
- * merges it instead of appending a second one.
+ * Names of header fields that a handler may have set, too. They are replaced or merged, so that the response
+ * has no field twice.
  */
 const TAKEN = /^(?:vary|access-control-(?:allow-origin|allow-credentials|expose-headers))$/i;
 

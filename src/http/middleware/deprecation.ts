@@ -1,7 +1,7 @@
 /**
- * Adds header fields to the responses of a deprecated route, and to responses to requests that use a
- * deprecated field. The fields contain the date of the deprecation (`Deprecation`, RFC 9745), the date of
- * removal (`Sunset`, RFC 8594), and the address of an explanation (`Link`).
+ * Announces deprecations in the header of responses: `Deprecation` contains the date of the deprecation (RFC
+ * 9745), `Sunset` the date of the removal (RFC 8594), and `Link` the address of an explanation. All responses
+ * of a deprecated route get these fields, and responses to requests that use a deprecated input.
  *
  * Example:
  *   Deprecation: @1767225600
@@ -20,7 +20,7 @@ import type { HttpResponse } from '../response.ts';
 /** A deprecation with its dates in milliseconds since the epoch. */
 interface Mark {
   readonly sinceMs: number;
-  /** Date of the removal. Infinity if the deprecation has none. */
+  /** Date of the removal; Infinity if no date is set. */
   readonly sunsetMs: number;
   readonly link: string | undefined;
 }
@@ -33,7 +33,10 @@ function markOf({ since, sunset, link }: Deprecation): Mark {
   };
 }
 
-/** Adds the header fields of several deprecations: the earliest dates, and every link. */
+/**
+ * Adds `Deprecation` and `Sunset` with the earliest dates of several deprecations, and `Link` with every
+ * link.
+ */
 function mark(response: HttpResponse, marks: Iterable<Mark>): HttpResponse {
   const all = [...marks];
   if (all.length === 0) return response;
@@ -48,7 +51,7 @@ function mark(response: HttpResponse, marks: Iterable<Mark>): HttpResponse {
   return response;
 }
 
-/** Adds the header fields of a deprecation to every response of its route. @internal */
+/** Adds `Deprecation`, `Sunset` and `Link` to every response of a deprecated route. @internal */
 export class DeprecationMiddleware implements Middleware {
   readonly #marks: readonly Mark[];
 
@@ -76,7 +79,7 @@ interface DeprecatedInputs {
 }
 
 /**
- * Returns middleware that adds the header fields to a response if its request has used a deprecated field.
+ * Returns middleware that adds `Deprecation`, `Sunset` and `Link` if a request uses a deprecated field.
  * Returns undefined if no field has a deprecation with dates.
  */
 export function fieldDeprecations({ texts, body, form }: DeprecatedInputs): Middleware | undefined {
@@ -132,8 +135,8 @@ class FieldDeprecationMiddleware implements Middleware {
   }
 
   /**
-   * Finds deprecated fields in a validated body. In an untagged union it finds none, because the variant that
-   * the value belongs to is unknown.
+   * Finds deprecated fields in a validated body. Finds none in an untagged union, because nothing shows which
+   * variant the value belongs to.
    */
   #addValue(node: TypeNode, value: unknown, found: Set<Mark>): void {
     if (typeof value !== 'object' || value === null) return;

@@ -2,8 +2,8 @@
  * Conditional GET for responses that handlers make (RFC 9110 §8.8.3, §13.1). Adds an `ETag` of the content.
  * Responds with 304 if the client already has the content, and with 412 if another precondition fails.
  *
- * The handler always runs; only the transfer of the body is saved. Register ETagMiddleware after
- * CompressionMiddleware: the tag is then that of the uncompressed content, and the same for every coding.
+ * The handler always runs, so only the transfer of the body is saved. Register ETagMiddleware after
+ * CompressionMiddleware, so that it computes the tag from the uncompressed content.
  */
 import { hash } from 'node:crypto';
 import { int, readOptions } from '../../base/options.ts';
@@ -16,8 +16,8 @@ import type { HttpResponse } from '../response.ts';
 /** Options of {@link ETagMiddleware}. */
 export interface ETagOptions {
   /**
-   * Maximum size in bytes of a body that gets an `ETag`, 0 ... 67_108_864. Default 1_048_576: hashing that
-   * much takes about half a millisecond.
+   * Maximum size in bytes of a body that gets an `ETag`, 0 ... 67_108_864. Default 1_048_576, which takes
+   * about half a millisecond to hash.
    */
   readonly maxBytes?: number | undefined;
 }
@@ -25,8 +25,8 @@ export interface ETagOptions {
 /**
  * Adds a weak `ETag` of the content to 200 responses to GET and HEAD. Sends 304 if `If-None-Match` or
  * `If-Modified-Since` shows that the client has the content. Sends 412 if `If-Match` or `If-Unmodified-Since`
- * fails. Handlers that change something call {@link checkPreconditions} instead. Register it by `app.use(new
- * ETagMiddleware())`, or in the option `use` of a route.
+ * fails. Handlers that change data call {@link checkPreconditions} instead. Register the middleware by
+ * `app.use(new ETagMiddleware())`, or in the option `use` of a route.
  *
  * An `ETag` or `Last-Modified` that the handler sets is kept, and compared with the request. The middleware
  * adds no `ETag` to streams, bodies larger than `maxBytes`, responses that set a cookie, and responses with
@@ -36,7 +36,7 @@ export class ETagMiddleware implements Middleware {
   readonly kind = 'etag';
   readonly #maxBytes: number;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an unknown option, or a value out of range */
+  /** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value */
   constructor(options: ETagOptions = {}) {
     this.#maxBytes = readOptions('ETagMiddleware', options, {
       maxBytes: int(1_048_576, 0, 67_108_864),
@@ -70,10 +70,7 @@ export class ETagMiddleware implements Middleware {
   }
 }
 
-/**
- * Entity tag of a body: 132 bits of a SHA-256 hash, so that an attacker cannot construct two bodies with the
- * same tag.
- */
+/** Returns 132 bits of a SHA-256 hash, so that an attacker cannot construct two bodies with the same tag. */
 function tagOf(body: string | Uint8Array): string {
   return `W/"${hash('sha256', body, 'base64url').slice(0, 22)}"`;
 }

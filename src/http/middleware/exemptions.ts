@@ -15,16 +15,16 @@ import { RoutingTable } from '../router.ts';
 import type { CompiledRoute, CompiledView, HttpRequest } from '../contracts.ts';
 import type { ParsedTemplate } from '../path.ts';
 
-/**
- * Method under which the routing table stores all templates, because exemptions do not depend on the method.
- */
+/** Stands for every method, because exemptions do not depend on the method. */
 const ANY = '*';
 
-/** Path templates of requests that are exempt from a check, resolved against the routes of an application. */
+/**
+ * Decides which requests are exempt from the CSRF check, by path templates and the routes of an application.
+ */
 export class Exemptions {
   readonly #templates: readonly ParsedTemplate[];
   readonly #all: RoutingTable<true>;
-  /** Exemptions of each route: `true` if all its requests are exempt, else a table of the exempt paths. */
+  /** For each route, `true` if all its requests are exempt, else a table of its exempt paths. */
   readonly #ofRoutes = new WeakMap<CompiledRoute, true | RoutingTable<true>>();
 
   /** @throws SvcError `E_PATH_TEMPLATE` for a template with wrong syntax */
@@ -33,10 +33,7 @@ export class Exemptions {
     this.#all = tableOf(this.#templates);
   }
 
-  /**
-   * Determines which routes of a compiled application the templates exempt. Returns the templates that match
-   * no route.
-   */
+  /** Determines which of these routes the templates exempt. Returns the templates that match no route. */
   enter(routes: readonly CompiledRoute[]): string[] {
     const unused = new Set(this.#templates);
     for (const route of unused.size === 0 ? [] : routes) {
@@ -74,7 +71,9 @@ function tableOf(templates: readonly ParsedTemplate[]): RoutingTable<true> {
   return table;
 }
 
-/** Returns the segments of a template: literal text as `=text`, a parameter as `:converter`. */
+/**
+ * Returns the segments of a template. For example, `/users/{id:int}` has the segments `=users` and `:int`.
+ */
 export function segmentsOf({ template, parameters }: ParsedTemplate): string[] {
   let next = 0;
   return template
@@ -95,7 +94,7 @@ function fitOf(exempt: readonly string[], route: readonly string[]): 'whole' | '
   for (const [index, ours] of exempt.entries()) {
     const theirs = route[index];
     if (theirs === undefined) return 'none';
-    // the last segment of the route is empty, and a parameter `{p:path}` does not match empty text
+    // the last segment of the route is empty, and `{p:path}` does not match empty text
     if (ours === PATH && theirs === '=' && route.length === exempt.length) return 'none';
     if (ours === PATH) return isWhole ? 'whole' : 'part';
     if (theirs === ours) continue;

@@ -1,17 +1,17 @@
 /**
- * Idempotency keys (draft-ietf-httpapi-idempotency-key-header-07): a client that does not know whether its
+ * Idempotency keys (draft-ietf-httpapi-idempotency-key-header-07). A client that does not know whether its
  * request arrived sends it again with the same key. The request is executed once, in one of the processes
  * that share the store.
  *
- * For a request with a new key, the middleware stores a claim of the key, executes the request, and stores
- * the response for ttlSeconds. A repeated request gets 409 with Retry-After while the first one runs. After
- * that, it gets the stored response with `Idempotency-Replayed: true`. A different request with the same key
- * gets 422. After a response with 5xx, 401, 408, 421, 424, 425, 428 or 429 the claim is deleted, and the next
- * attempt is executed.
+ * For a request with a new key, the middleware stores a claim: a record that this key is in use. It executes
+ * the request, and then stores the response for ttlSeconds. While the first request runs, a repeated request
+ * gets 409 with Retry-After. After that, it gets the stored response with `Idempotency-Replayed: true`. A
+ * different request with the same key gets 422. After a response with 5xx, 401, 408, 421, 424, 425, 428 or
+ * 429, the claim is deleted, so the next attempt is executed.
  *
- * A claim is a lease that is renewed while the handler runs. If the process dies, the claim expires after
- * leaseSeconds, and the next attempt executes the request again. So a request may be executed twice if the
- * process dies just before it stores the response.
+ * A claim expires after leaseSeconds, and is renewed while the handler runs. If the process dies, the claim
+ * expires, and the next attempt executes the request again. So a request may be executed twice if the process
+ * dies just before it stores the response.
  */
 import { sharedCounter } from '../../observability/metrics.ts';
 import { createHash, randomUUID } from 'node:crypto';
@@ -77,29 +77,28 @@ export interface IdempotencyOptions {
 }
 
 const MEMORY_RECORDS = 10_000;
-/**
- * Number of times that the claim of a key is renewed before it expires. One failed renewal then does no harm.
- */
+/** A claim is renewed whenever a third of its lifetime has passed, so one failed renewal does no harm. */
 const RENEWALS = 3;
 /**
- * Number of address bits that identify an IPv6 client, because each client usually has a /64 network (RFC
- * 6177 §2).
+ * Number of address bits that identify an IPv6 client: each client usually has a /64 network (RFC 6177 §2).
  */
 const IPV6_BITS = 64;
 
 type Fate = 'executed' | 'replayed' | 'in_progress' | 'mismatch' | 'answer_lost';
 
-/** A request that this process is executing. */
+/**
+ * Claim of an idempotency key by this process: the key and text of the record, and the fingerprint of the
+ * request (`print`).
+ */
 interface Claim {
   readonly key: string;
   readonly print: string;
-  /** The text of the claim in the store. */
   readonly text: string;
 }
 
 /**
  * Executes requests with the same idempotency key only once. Routes with `meta: { idempotency: false }`
- * ignore the key, for example those with large bodies.
+ * ignore the key. This is useful for routes with large bodies.
  */
 export class IdempotencyMiddleware implements Middleware {
   readonly kind = 'idempotency';
@@ -124,7 +123,7 @@ export class IdempotencyMiddleware implements Middleware {
   #services!: Services;
   #counter!: Counter;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an unknown option, or a value out of range */
+  /** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value */
   constructor(options: IdempotencyOptions = {}) {
     const owner = 'IdempotencyMiddleware';
     const read = readOptions(owner, options, {
@@ -247,7 +246,7 @@ export class IdempotencyMiddleware implements Middleware {
     const text = encodeRecord({ kind: 'claimed', print, owner: randomUUID() });
     const store = this.#store!; // `#store` is defined: compile() has set it
     for (let attempt = 0; attempt < 2; attempt++) {
-      // if the record of another request expires between add() and get(), the loop tries again
+      // a second attempt is needed if the record of another request expires between add() and get()
       if (await store.add(key, text, this.#limits.leaseMs))
         return this.#execute(req, { key, print, text }, next);
       const known = await store.get(key);
@@ -257,8 +256,8 @@ export class IdempotencyMiddleware implements Middleware {
   }
 
   /**
-   * Returns texts that identify the client. They are part of the record's key, so two clients with the same
-   * idempotency key have two records.
+   * Returns texts that identify the client. They become part of the record's key, so two clients that send
+   * the same idempotency key have two records.
    */
   async #senderOf(req: HttpRequest, { security }: CompiledRoute): Promise<readonly string[]> {
     const principal: unknown = await this.#principal?.(req);
@@ -333,7 +332,7 @@ export class IdempotencyMiddleware implements Middleware {
     const late = req instanceof TransportRequest ? req.late : undefined;
     if (late === undefined) await this.#settle(claim, lease, response);
     else {
-      // the client got a 503 because of the time limit, but the handler still runs: its response is stored
+      // the time limit has passed, so the client got 503. The handler still runs, and its response is stored
       void late.then((answer) =>
         (req as TransportRequest).afterwards(() => this.#settle(claim, lease, answer)),
       );
@@ -342,8 +341,8 @@ export class IdempotencyMiddleware implements Middleware {
   }
 
   /**
-   * Renews the claim of a request in the store regularly, until the returned object is disposed of, or
-   * another process has taken the claim.
+   * Renews the claim regularly, until the returned object is disposed of, or another process takes the claim
+   * over.
    */
   #keep({ key, text }: Claim): Disposable {
     const { clock, log } = this.#services;
@@ -352,8 +351,7 @@ export class IdempotencyMiddleware implements Middleware {
     let timer: Disposable;
     const renew = async (): Promise<void> => {
       try {
-        // replace() returns false if another process has taken the claim: then renewals stop, and #settle()
-        // logs this
+        // replace() returns false if another process has taken the claim over; then #settle() logs this
         if (await this.#store!.replace(key, text, text, leaseMs)) schedule();
       } catch (error) {
         log.error('idempotency_store_failed', error);
@@ -373,12 +371,13 @@ export class IdempotencyMiddleware implements Middleware {
   }
 
   /**
-   * Stores the response, or deletes the claim. If the store fails, the response is still sent, and the claim
-   * expires.
+   * Stores the response if its status is final, else deletes the claim. If the store fails, the response is
+   * still sent, and the claim expires later.
    */
   async #settle({ key, print, text }: Claim, lease: Disposable, response: HttpResponse): Promise<void> {
     lease[Symbol.dispose]();
     try {
+      // if the status is not final, a lifetime of 0 deletes the claim, unless another process has replaced it
       const isKept = isFinal(response.status)
         ? await this.#store!.replace(
             key,
@@ -386,8 +385,7 @@ export class IdempotencyMiddleware implements Middleware {
             encodeRecord(recordOf(response, print, this.#limits.maxAnswerBytes)),
             this.#limits.ttlMs,
           )
-        : // a lifetime of 0 deletes the claim, unless another process has replaced it
-          await this.#store!.replace(key, text, text, 0);
+        : await this.#store!.replace(key, text, text, 0);
       if (!isKept) this.#services.log.warn('idempotency_lease_lost', { status: response.status });
     } catch (error) {
       this.#services.log.error('idempotency_store_failed', error, { status: response.status });
@@ -404,14 +402,14 @@ function isMethods(value: unknown): boolean {
 }
 
 /*
- * The store has one record for each request with a key. The key of the record is a hash of the method, the
- * route, the client and the client's key, so two clients never share a record.
+ * The store has one record for each request with a key. The record is stored under a hash of the method, the
+ * route, the client and the sent key. So two clients never share a record.
  *
  * A record is `claimed` while a process executes the request. After that it is `answered` and contains the
  * response. If the response is a stream or too large, the record is `done` and contains only the status.
  */
 
-/** The record of an earlier request with the same key. `print` is the fingerprint of that request. */
+/** The stored record of a request. `print` is the fingerprint of the request. */
 export type IdempotencyRecord =
   | { readonly kind: 'claimed'; readonly print: string; readonly owner: string }
   | {
@@ -423,19 +421,19 @@ export type IdempotencyRecord =
     }
   | { readonly kind: 'done'; readonly print: string; readonly status: number };
 
-/** Maximum length of the header field, in characters. A longer field is invalid. */
+/** Maximum length of the header field in characters. A longer field is invalid. */
 const MAX_FIELD = 1_024;
 const MAX_KEY = 255;
 /** A quoted string of a structured field. Parameters that follow the string are ignored (RFC 9651 §3.3.3). */
 const QUOTED =
   /^"((?:[ !#-[\]-~]|\\["\\])*)"(?: *; *[a-z*][a-z0-9_.*-]*(?:=(?:"(?:[ !#-[\]-~]|\\["\\])*"|[^";, ]+))?)*$/;
-/** A key without quotation marks. Many clients send it, although the draft requires quotation marks. */
+/** A key without quotation marks. The draft requires them, but many clients omit them. */
 const BARE = /^[A-Za-z0-9._~:+=@/-]+$/;
 
 /**
  * Parses an `Idempotency-Key` field (draft-ietf-httpapi-idempotency-key-header-07 §2.1): a quoted string of 1
- * ... 255 characters. The same text without quotation marks is the same key. Returns undefined for anything
- * else, including two fields.
+ * ... 255 characters. The same text without quotation marks is the same key. Returns undefined for all other
+ * text, for example two keys.
  */
 export function readIdempotencyKey(field: string): string | undefined {
   if (field.length > MAX_FIELD) return undefined;
@@ -479,7 +477,8 @@ export function isFinal(status: number): boolean {
 }
 
 /**
- * Creates the record that is stored for a response. Fields and body are omitted if they exceed `maxBytes`.
+ * Creates the record that is stored for a response. It omits the header fields and the body if they exceed
+ * `maxBytes`, or if the body is a stream.
  */
 export function recordOf(response: HttpResponse, print: string, maxBytes: number): IdempotencyRecord {
   const { status, body } = response;
@@ -510,15 +509,15 @@ export function replay({
   return response;
 }
 
-/** Encodes a record as text for the store. Equal records have equal text. */
+/** Encodes a record as text for the store. */
 export function encodeRecord(record: IdempotencyRecord): string {
   if (record.kind !== 'answered' || !(record.body instanceof Uint8Array)) return JSON.stringify(record);
   return JSON.stringify({ ...record, body: undefined, bytes: Buffer.from(record.body).toString('base64') });
 }
 
 /**
- * Decodes the text of {@link encodeRecord}. Returns undefined for other text, for example that of another
- * version of the framework.
+ * Decodes the text of {@link encodeRecord}. Returns undefined for other text, for example a record that
+ * another version of the framework has stored.
  */
 export function decodeRecord(text: string): IdempotencyRecord | undefined {
   const { kind, print, owner, status, fields, body, bytes } = recordMembers(text);

@@ -42,7 +42,10 @@ export interface RateLimitPathRule {
   readonly perMinute?: number | undefined;
   readonly burst?: number | undefined;
   readonly key?: RateLimitKey | undefined;
-  /** Name of the limit in response fields, metrics and logs. Default: the rule's methods and path. */
+  /**
+   * Name of the limit in response fields, metrics and logs. Default: methods and path, for example `POST
+   * /login`.
+   */
   readonly name?: string | undefined;
 }
 
@@ -82,7 +85,7 @@ interface Rule {
   readonly limit: Limit;
 }
 
-/** Stands for every method that no rule lists. The table of rules uses it for rules without `methods`. */
+/** In the table of rules, stands for every method that no rule lists. */
 const OTHER = '*';
 
 /** Refuses requests with 429 if the client sends more than its limit allows. */
@@ -93,7 +96,7 @@ export class RateLimitMiddleware implements Middleware {
   readonly name: string;
   readonly #gate: Gate;
   readonly #isShared: boolean;
-  /** The functions of the option `key`, of the middleware and of its rules. @internal */
+  /** All functions in the option `key`, both of the middleware and of its rules. @internal */
   readonly keys: readonly RateLimitKey[];
   readonly #limit: Limit;
   readonly #epochMs: (() => number) | undefined;
@@ -127,9 +130,9 @@ export class RateLimitMiddleware implements Middleware {
     this.keys = [key, ...(rules ?? []).map((rule) => rule.key)].filter((each) => typeof each === 'function');
     this.#gate = new Gate(store);
     this.#epochMs = legacyHeaders ? () => this.#nowMs() : undefined;
-    // Without `name` and `key`, the prefix of the keys in the store is empty, so no string is built for each
-    // request. Such a key is an address, which contains no space. All other keys contain a space, so they
-    // never equal an address.
+    // Without `name` and `key`, the prefix of the keys in the store is empty, which saves one string for each
+    // request. The keys of this limit are then addresses. Keys of other limits contain a space, so they never
+    // equal an address.
     this.#limit = new Limit({
       name: this.name,
       perMinute,
@@ -215,8 +218,8 @@ export class RateLimitMiddleware implements Middleware {
   }
 
   /**
-   * Returns what `svc check` reports about middleware that runs even for refused requests, and about keys
-   * that clients can forge.
+   * Yields findings of `svc check` about middleware that does work for refused requests, and about keys that
+   * clients can forge.
    */
   *#misplaced(subject: string, { middleware }: CompiledView): Generator<Omit<Finding, 'place'>> {
     const outer = middleware
@@ -343,8 +346,8 @@ function label(limit: Limit, result: RateLimitResult, response: HttpResponse): H
 }
 
 /**
- * Name and key prefix of a limit without the option `name`. The prefix contains a colon, which is not allowed
- * in `name`, so it differs from the prefix of every named limit.
+ * Returns the name and the key prefix of a limit without the option `name`. The prefix contains a colon,
+ * which is not allowed in `name`. So it differs from the prefix of every named limit.
  */
 function namedBy(
   methods: readonly string[],
@@ -357,9 +360,7 @@ function namedBy(
   return { name, prefix: `${methods.join(',')}:${encodeURIComponent(template)} ` };
 }
 
-/**
- * Whether a path can match both the route and the rule. Compares the segments; a parameter matches any text.
- */
+/** Whether some path matches both templates. Compares their segments; a parameter matches any text. */
 function mayMatch(rule: string, route: string): boolean {
   const theirs = route.split('/');
   const ours = rule.split('/');
@@ -374,8 +375,8 @@ function mayMatch(rule: string, route: string): boolean {
 }
 
 /**
- * Whether the source code of a key function contains the name of a field in which proxies write addresses.
- * Clients can forge such a field.
+ * Whether the source code of a key function contains the name of a header field such as `X-Forwarded-For`.
+ * Proxies write addresses into these fields, but clients can forge them.
  */
 export function namesForwarded(key: RateLimitKey): boolean {
   return /x-forwarded-for|x-real-ip|true-client-ip|x-client-ip|['"`]forwarded['"`]/i.test(

@@ -24,17 +24,20 @@ import type { OptionKind } from '../../base/options.ts';
 import type { RateLimitResult, RateLimitRule, RateLimitStore } from '../../cache/stores.ts';
 import type { Awaitable, HttpRequest, RateLimitKey, RouteRateLimit, Services } from '../contracts.ts';
 
-/** Options of every rate limit. An option that is `undefined` has its default. */
+/**
+ * Options of {@link RateLimiter} and of RateLimitMiddleware. An option that is `undefined` has its
+ * default.
+ */
 export interface RateLimitStoreOptions {
   /** Store of the counters. Default: the memory of this process. */
   readonly store?: RateLimitStore | undefined;
   /**
-   * Maximum number of clients that a limit in memory counts, 1 ... 10_000_000. Default 10_000, about 1 MB. At
-   * the maximum, the least active client is evicted.
+   * Maximum number of clients that are counted in memory for each limit, 1 ... 10_000_000. Default 10_000,
+   * about 1 MB. Beyond the maximum, the least active client is evicted.
    */
   readonly maxBuckets?: number | undefined;
   /**
-   * Treatment of requests while the store fails: `allow` (the default) lets them pass, `refuse` sends 503.
+   * Treatment of requests while the store fails: `allow` accepts them, `refuse` sends 503. Default `allow`.
    */
   readonly onStoreError?: 'allow' | 'refuse' | undefined;
   /**
@@ -59,8 +62,8 @@ export interface RateLimiterOptions extends RateLimitStoreOptions {
 
 const MINUTE_MS = 60_000;
 /**
- * Maximum length of a key in characters. The store gets a digest instead of a longer key, so that every key
- * takes little memory.
+ * Maximum length of a key in characters. A longer key is replaced by its hash, so that every key takes little
+ * memory.
  */
 const MAX_KEY_LENGTH = 128;
 
@@ -92,7 +95,7 @@ export class RateLimiter {
   readonly #limit: Limit;
   readonly #gate: Gate;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an unknown option, or a value out of range */
+  /** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value */
   constructor(options: RateLimiterOptions) {
     const { name, perMinute, burst, ...store } = readOptions('RateLimiter', options, {
       name: text(),
@@ -106,8 +109,9 @@ export class RateLimiter {
 
   /**
    * Counts a call against `key`, by default the address of the client. `cost` is the number of calls that it
-   * counts as, default 1; 0 only reads. Returns the remaining quota; undefined while the store fails. A
-   * refused call is not counted, so it does not extend the time that the client must wait.
+   * counts as, default 1. With a cost of 0, the quota is only read. Returns the remaining quota; undefined
+   * while the store fails. A refused call is not counted, so it does not extend the time that the client must
+   * wait.
    *
    * @throws TooManyRequests if the quota is used up; HTTPException 503 if the store fails and `onStoreError`
    *   is `refuse`
@@ -144,8 +148,8 @@ export class Limit {
   readonly #epochMs: (() => number) | undefined;
 
   /**
-   * `epochMs`: the clock for the older fields `X-RateLimit-…`; without it, they are not sent. With an empty
-   * `prefix`, the limit stores its keys unchanged; only one limit of a store may do that.
+   * `epochMs` returns the time for the older fields `X-RateLimit-…`; without it, they are not sent. An empty
+   * `prefix` leaves the keys unchanged; only one limit of a store may have it.
    */
   constructor(given: {
     readonly name: string;
@@ -186,7 +190,7 @@ export class Limit {
     return typeof key === 'string' ? key : undefined;
   }
 
-  /** Returns the key in the store: `key` with the prefix of this limit. */
+  /** Returns the key in the store: `key`, or the hash of a long key, with the prefix of this limit. */
   bucket(key: string): string {
     return (
       this.prefix + (key.length > MAX_KEY_LENGTH ? createHash('sha256').update(key).digest('base64url') : key)
@@ -196,8 +200,8 @@ export class Limit {
   /** Adds the `RateLimit` fields of a counted request to a flat list of names and values. */
   addFields(fields: string[], result: RateLimitResult): void {
     const { remaining, resetMs } = result;
-    // If quota remains, the time until the whole quota is available. Otherwise, the time until the next
-    // request is allowed.
+    // with quota left, the time until the whole quota is available; else, the time until the next request is
+    // allowed
     const waitMs = !result.isAllowed
       ? result.retryAfterMs
       : remaining > 0
@@ -313,8 +317,8 @@ export class Gate {
   }
 
   /**
-   * Returns the store in memory of a limit. Each limit has its own store, so that many invented keys of one
-   * limit do not evict the keys of another.
+   * Returns the in-memory store of a limit. Each limit has its own store, so that a client with many invented
+   * keys cannot evict the keys of other limits.
    */
   #memoryOf({ prefix }: Limit): RateLimitStore {
     const { memories, clock } = this.#deps!; // `#deps` is defined: attach() has set it
@@ -378,18 +382,18 @@ interface GateOptions {
 
 interface GateDeps {
   readonly clock: Clock;
-  /** The stores in memory, by the prefix of their limit. Unused if the option `store` is set. */
+  /** The in-memory stores, by the prefix of their limit. Unused if the option `store` is set. */
   readonly memories: Map<string, RateLimitStore>;
   readonly log: Logger;
   readonly refusals: Counter;
   /**
-   * Keys of refused clients that were logged recently. A key is logged at most once a minute, or once in the
-   * period of its limit if that is longer.
+   * Keys of refused clients that were logged recently. Each key is logged at most once a minute, or once in
+   * the period of its limit if that is longer.
    */
   readonly reported: MemoryRateLimitStore;
 }
 
-/** The detection of proxies, one for each application. All limits of an application share it. */
+/** The detector of proxies of each application, by its metrics. All limits of the application share it. */
 const watches = new WeakMap<Metrics, ProxyWatch>();
 
 function watchOf({ metrics, log }: Services): ProxyWatch {
@@ -399,13 +403,13 @@ function watchOf({ metrics, log }: Services): ProxyWatch {
 }
 
 /**
- * Key in `reported` that limits the log lines about a failing store to one a minute. It differs from all keys
- * of clients, because they do not begin with a line feed.
+ * Key under which `reported` counts failures of the store, so that they are logged at most once a minute. It
+ * differs from all keys of clients, because it begins with a line feed.
  */
 const STORE_FAILED = '\nstore';
 
 /**
- * Returns `name` if it is a valid name of a limit. `owner`: the subject of the error message.
+ * Returns `name` if it is a valid name of a limit. `owner` is the subject of the error message.
  * @throws SvcError `E_OPTION_RANGE` unless `name` consists of 1 to 64 letters, digits, `_`, `-` or `.`
  */
 export function checkedName(owner: string, name: string): string {
@@ -421,7 +425,7 @@ export function checkedName(owner: string, name: string): string {
 
 /**
  * Returns the checked option `rateLimit` of a route. `subject` is the name of the route in error messages.
- * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an unknown option, or a value out of range
+ * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value
  */
 export function readRouteRateLimit(subject: string, given: RouteRateLimit): RouteRateLimit {
   return Object.freeze(

@@ -8,7 +8,7 @@ import type { Awaitable, CompiledView, HttpRequest, Middleware, Next, Services }
 import type { RequestIDOptions } from '../request-id.ts';
 import type { HttpResponse } from '../response.ts';
 
-/** Header fields with another meaning, which therefore cannot contain the request id. */
+/** Header fields that cannot contain the request id, because they have another meaning in HTTP. */
 const TAKEN: ReadonlySet<string> = new Set([
   'authorization',
   'connection',
@@ -62,7 +62,7 @@ export class RequestIDMiddleware implements Middleware {
     this.identity = new RequestIdentity(read);
   }
 
-  /** Does nothing, because the server has set the id already. */
+  /** Passes the request on unchanged: the server has set its id already. */
   handle(_req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     return next();
   }

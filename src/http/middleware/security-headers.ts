@@ -1,8 +1,9 @@
 /**
- * Security headers, on every response, including errors: they make browsers restrict what a page can do.
+ * Adds security headers to every response, including errors. They make browsers restrict the abilities of a
+ * page.
  *
- * The header fields are built once. A response gets those that it does not have yet. Fields that concern only
- * documents are added only to documents.
+ * A response gets only the fields that it does not have yet. Some fields are added only to documents, that
+ * is, HTML pages.
  */
 import { randomBytes } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
@@ -24,8 +25,9 @@ export interface StrictTransportSecurity {
   /** Whether browsers require TLS for all subdomains, too. Default true. */
   readonly includeSubDomains?: boolean | undefined;
   /**
-   * Allows browsers to include the domain in their built-in list. It requires `includeSubDomains`, and
-   * `maxAgeSeconds` of at least a year. Default false, because removal from that list takes months.
+   * Allows browsers to include the domain in their built-in list of domains that require TLS. Needs
+   * `includeSubDomains`, and `maxAgeSeconds` of at least a year. Default false, because removal from that
+   * list takes months.
    */
   readonly preload?: boolean | undefined;
 }
@@ -109,8 +111,8 @@ const nonces = new WeakMap<HttpRequest, string>();
 
 /**
  * Returns the nonce of this request: 128 random bits in base64. The call also adds the nonce to `script-src`
- * and `style-src` of the response's policy. So browsers run scripts and apply styles that have it: `<script
- * nonce="...">`.
+ * and `style-src` of the response's policy. Browsers then run scripts and apply styles with this nonce:
+ * `<script nonce="...">`.
  */
 export function cspNonce(req: HttpRequest): string {
   let nonce = nonces.get(req);
@@ -241,8 +243,8 @@ export class SecurityHeadersMiddleware implements Middleware {
     const misplaced = around.find((layer) => layer.kind !== 'trusted-host') ?? around[0];
     if (misplaced === undefined) return;
     yield {
-      // TrustedHostMiddleware before this middleware leads only to a warning: TrustedHostMiddleware responds
-      // only to requests for other hosts, so no browser shows its responses as pages of this application
+      // only a warning for TrustedHostMiddleware: it responds only to requests for other hosts, so no browser
+      // shows its responses as pages of this application
       rule: 'SVC121',
       severity: misplaced.kind === 'trusted-host' ? 'warning' : 'error',
       subject: 'middleware security-headers',
@@ -308,7 +310,7 @@ function transportSecurity(options: StrictTransportSecurity): string {
   return `max-age=${maxAgeSeconds}${includeSubDomains ? '; includeSubDomains' : ''}${preload ? '; preload' : ''}`;
 }
 
-/** Returns the definition of an option that is false or one of `words`. */
+/** Defines an option whose value is `false` or one of `words`. */
 function choice<const T extends string>(
   words: readonly T[],
   fallback: T | false = words[0]!,
@@ -331,11 +333,11 @@ function fieldsOf(pairs: readonly (readonly [name: string, value: string | false
  * Example:
  *   { scriptSrc: ["'self'", 'https://cdn.example'] } -> default-src 'self'; ...; script-src 'self' https://cdn.example
  *
- * Browsers ignore unknown directives and keywords, so a misspelt directive would have no effect. Therefore it
- * is an error here.
+ * Browsers ignore unknown directives and keywords. A misspelt directive would have no effect, so it is an
+ * error here.
  */
 
-/** The sources of a directive: a text or a list of texts. `false` omits the directive. */
+/** The sources of a directive: text, or a list of texts. `false` omits the directive. */
 export type Sources = string | readonly string[] | false | undefined;
 
 /** The directives of a policy, by camelCase name. Missing directives have their default values. */
@@ -344,7 +346,7 @@ export type Directives = {
     Sources | (N extends 'upgradeInsecureRequests' | 'sandbox' ? boolean : never);
 };
 
-/** A directive's name in camelCase. */
+/** Name of a directive in camelCase, for example `scriptSrc`. */
 export type DirectiveName = (typeof DIRECTIVE_NAMES)[number];
 
 const DIRECTIVE_NAMES = [
@@ -416,11 +418,11 @@ const DEFAULT_DIRECTIVES: Directives = Object.freeze({
   objectSrc: "'none'",
 });
 
-/** A content security policy without errors. */
+/** A valid content security policy. */
 export class ContentSecurityPolicy {
   /** The policy as the value of the header field, without a nonce. */
   readonly text: string;
-  /** Parts of the text of the policy, between the places for the nonce. */
+  /** The policy, split at each place where the nonce is inserted. */
   readonly #parts: readonly string[];
 
   /** @throws SvcError `E_CSP` for a policy that browsers would misread */
@@ -428,8 +430,8 @@ export class ContentSecurityPolicy {
     const directives = typeof given === 'string' ? parse(given) : read(given);
     this.text = write(directives);
     // The nonce is added only to directives that already apply, because a new directive would forbid all
-    // other sources. For elements, browsers use `scriptSrcElem` and `styleSrcElem` instead of `scriptSrc` and
-    // `styleSrc`, so these two also need the nonce.
+    // other sources. For `<script>` and `<style>`, browsers use `scriptSrcElem` and `styleSrcElem` if they
+    // exist, so these get the nonce, too.
     for (const name of ['scriptSrc', 'styleSrc', 'scriptSrcElem', 'styleSrcElem'] as const) {
       const sources =
         directives.get(name) ?? (name.endsWith('Src') ? directives.get('defaultSrc') : undefined);
@@ -445,7 +447,7 @@ export class ContentSecurityPolicy {
   }
 }
 
-/** Placeholder of the nonce. No source can contain this character. */
+/** Placeholder for the nonce. No source can contain this character. */
 const NONCE = '\0';
 
 function read(given: Readonly<Record<string, unknown>>): Map<DirectiveName, readonly string[]> {

@@ -1,9 +1,9 @@
 /**
- * Time limits of requests: a client does not wait for a handler that takes too long.
+ * Time limits of requests, so that a client does not wait for a handler that takes too long.
  *
  * After the time limit the client gets 503 with Retry-After, and `req.signal` aborts with a RequestTimeout.
  * If the handler returns a response later, that response is discarded, and its background tasks do not run.
- * Dependencies that are generators get the RequestTimeout thrown at their `yield`.
+ * Generator functions that provide dependencies get the RequestTimeout thrown at their `yield`.
  *
  * The status is 503, because 504 is for a gateway whose upstream server is late (RFC 9110 §15.6). The time
  * limit ends when the handler has returned a response, so a stream that is being sent is not interrupted.
@@ -72,9 +72,8 @@ export class TimeLimit implements Middleware {
   }
 
   /**
-   * Ends a request whose time limit has passed. Creates two errors with the same content: `req.signal` aborts
-   * with the first, and the second becomes the response. They are separate objects, so that the first is
-   * recognized, and ignored, if the handler throws it.
+   * Aborts `req.signal` with one error, and returns another one with the same content for the response. If
+   * the handler throws the first error, it is recognized and ignored.
    */
   #expire(req: HttpRequest, answer: Promise<HttpResponse>): RequestTimeout {
     this.#counter.add(1, req.route?.template ?? '');
@@ -88,7 +87,7 @@ export class TimeLimit implements Middleware {
     return made();
   }
 
-  /** Discards a response that comes too late. If its body is a stream, ends the source of the stream. */
+  /** Discards a response that comes too late. If its body is a stream, closes the stream. */
   async #drop(req: HttpRequest, response: HttpResponse): Promise<HttpResponse> {
     try {
       if (isChunks(response.body)) await discard(response.body);
@@ -108,12 +107,12 @@ export class TimeoutMiddleware implements Middleware {
   readonly kind = 'timeout';
   readonly #application = new OneApplication();
   readonly #ms: number;
-  /** Time limit of each route with the option `timeoutMs`; null: the route has no time limit. */
+  /** Time limit of each route with the option `timeoutMs`; null means no time limit. */
   readonly #ofRoutes = new WeakMap<CompiledRoute, TimeLimit | null>();
-  /** The time limit of all other routes. */
+  /** The time limit of routes without the option `timeoutMs`. */
   #usual!: TimeLimit;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an unknown option, or a value out of range */
+  /** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value */
   constructor(options: TimeoutOptions = {}) {
     const { seconds } = readOptions('TimeoutMiddleware', options, {
       seconds: number(DEFAULT_SECONDS, 0.001, MAX_SECONDS),

@@ -1,6 +1,6 @@
 /**
  * Trusted hosts: accepts only requests whose `Host` field names a host of the application. After this check,
- * code may use `req.host` in mails, redirects and cache keys.
+ * it is safe to use `req.host` in mails, redirects and cache keys.
  *
  * The port in `Host` is ignored. A request for another host gets 421 (RFC 9110 §15.5.20); a missing or
  * malformed `Host` gets 400 (RFC 9112 §3.2).
@@ -121,8 +121,8 @@ export class TrustedHostMiddleware implements Middleware {
 
 /**
  * Returns the canonical host name of a `Host` field: lower case, without port and final dot; IPv6 addresses
- * in brackets. Returns undefined for invalid text, for example with a user name, percent escapes, empty
- * labels or letters beyond ASCII.
+ * in brackets. Returns undefined for an invalid field, for example with a user name, percent escapes or
+ * letters beyond ASCII.
  */
 export function hostnameOf(authority: string): string | undefined {
   if (authority.length > MAX_AUTHORITY) return undefined;

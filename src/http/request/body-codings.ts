@@ -2,8 +2,8 @@
  * Content codings of request bodies (RFC 9110 §8.4). If the application enables them, bodies are decoded
  * while they are read.
  *
- * Few bytes can decode to very many (a decompression bomb). So the decoded size is limited twice: by the
- * limit of the body, and in proportion to the size of the coded body. A body with several codings is refused.
+ * A small body can decode to a huge one (a decompression bomb). So the decoded size must exceed neither the
+ * limit for bodies, nor a multiple of the received size. A body with several codings is refused.
  */
 // A namespace import, because node:zlib of Node.js 20 lacks some members. Named imports would fail before the
 // program can report that this version of Node.js is too old.
@@ -62,20 +62,20 @@ const FREE_BYTES = 1_048_576;
 /** Maximum decoded size in bytes if the caller sets no limit. */
 const MAX_WHOLE_BYTES = 10_000_000;
 /**
- * Returns options that refuse bytes after the coded body. For gzip, such bytes are allowed, because several
- * members may follow each other (RFC 1952 §2.2), and Node decodes all members. Node ignores bytes after the
- * last member if they begin with a zero. decodeWhole() detects ignored bytes by the number of consumed bytes.
- * Several zstd frames (RFC 8878 §3.1) are refused, because Node 24 decodes only the first.
+ * Returns options that refuse bytes after the coded body. They do not apply to gzip, because several gzip
+ * members may follow each other (RFC 1952 §2.2). After the last member, Node ignores bytes that begin with a
+ * zero; the callers detect this by the number of consumed bytes. Several zstd frames (RFC 8878 §3.1) are
+ * refused, because Node 24 decodes only the first.
  */
 function strictness(coding: BodyCoding): DecoderOptions {
   return { rejectGarbageAfterEnd: coding !== 'gzip' };
 }
 
 /**
- * Returns the coding that a Content-Encoding field names; undefined if the body has no coding. `isWanted`:
- * whether the application decodes request bodies.
- * @throws HTTPException 415 when the coding is not decoded; its `Accept-Encoding` names the supported codings
- * (RFC 9110 §15.5.16)
+ * Returns the coding in a Content-Encoding field; undefined for `identity`. `isWanted`: whether the
+ * application decodes request bodies.
+ * @throws HTTPException 415 for any other coding; its `Accept-Encoding` names the supported codings (RFC 9110
+ *   §15.5.16)
  */
 export function bodyCodingOf(field: string, isWanted: boolean): BodyCoding | undefined {
   const name = field.trim().toLowerCase();
@@ -92,8 +92,8 @@ export function bodyCodingOf(field: string, isWanted: boolean): BodyCoding | und
 }
 
 /**
- * Decodes a whole body, and passes at most `maxBytes` to `reader`. The reader gets PayloadTooLarge for a
- * larger body, or BadRequest for malformed data.
+ * Decodes a complete body, and passes the result to `reader`. If the result is larger than `maxBytes`, the
+ * reader gets PayloadTooLarge; for malformed data it gets BadRequest.
  */
 export function decodeWhole(
   bytes: Uint8Array,
@@ -126,8 +126,8 @@ export function decodeWhole(
 }
 
 /**
- * Yields the decoded chunks of a body while it arrives. Throws the errors that {@link decodeWhole} passes to
- * its reader, and the errors of `coded`.
+ * Yields the decoded chunks of a body while it arrives. Throws PayloadTooLarge for a body that is too large,
+ * BadRequest for malformed data, or ClientDisconnected.
  */
 export async function* decodedChunks(
   coded: AsyncIterable<Uint8Array>,
@@ -154,7 +154,7 @@ export async function* decodedChunks(
 
 /**
  * Writes all chunks to the decoder, and waits whenever its buffer is full. Never rejects: an error destroys
- * the decoder, which passes the error to its reader.
+ * the decoder, so reading from the decoder fails with it.
  */
 async function feed(coded: AsyncIterable<Uint8Array>, decoder: Transform, received: Received): Promise<void> {
   try {

@@ -4,17 +4,12 @@ import { ClientDisconnected, PayloadTooLarge, SvcError, withoutStack } from '../
 import type { Readable } from 'node:stream';
 
 const EMPTY: Uint8Array = Buffer.alloc(0);
-/**
- * If a body has more chunks than this, its small chunks are copied together into chunks of `GATHER_BYTES`.
- */
+/** If a body has more chunks than this, small chunks are copied together into buffers of `GATHER_BYTES`. */
 const FEW_PARTS = 8;
 const SMALL_BYTES = 4_096;
 const GATHER_BYTES = 16_384;
 
-/**
- * Property of the stream of a body, in which collect() stores the Collector, so that the shared listeners
- * find it.
- */
+/** Property of a body stream that contains its Collector. The shared listeners find it there. */
 const COLLECTOR: unique symbol = Symbol('collector');
 
 /** Returns a 413 error that names the limit. */
@@ -23,8 +18,8 @@ export function tooLarge(maxBytes: number): PayloadTooLarge {
 }
 
 /**
- * Returns why a body can no longer be read: its client has disconnected, or the body was discarded after the
- * response. Returns undefined if it can be read.
+ * Returns an error if a body can no longer be read: its client has disconnected, or the body was discarded
+ * after the response.
  */
 function lossOf(source: BodySource): Error | undefined {
   const { destroyed, complete } = source;
@@ -33,19 +28,19 @@ function lossOf(source: BodySource): Error | undefined {
   return destroyed && !source.readableEnded ? new ClientDisconnected() : undefined;
 }
 
-/** Gets a whole body, or the error because of which it could not be read. */
+/** Receives a complete body, or the error that prevented its reading. */
 export interface BodyReader {
   onBody(bytes: Uint8Array | undefined, error: unknown): void;
 }
 
 /**
- * Reads a whole body. `declared` is its Content-Length, or -1. The result goes to `reader` instead of a
- * promise. So the caller needs no second promise for the value that it derives from the body.
+ * Reads a complete body. `declared` is its Content-Length, or -1. The result goes to `reader` and not to a
+ * promise: for the parsed value, the caller would need a second promise.
  *
- * A body over `maxBytes` leads to PayloadTooLarge: at once if `declared` exceeds the limit, otherwise at the
- * first byte beyond it. If the client disconnects before the end of the body, the error is
+ * A body over `maxBytes` leads to PayloadTooLarge: at once if `declared` exceeds the limit, else at the first
+ * byte beyond the limit. If the client disconnects before the end of the body, the error is
  * ClientDisconnected. If the response was sent before the body was read, the error is E_BODY_DISCARDED.
- * Memory is only reserved for received bytes, whatever `declared` is.
+ * Memory is reserved only for received bytes, even if `declared` is large.
  */
 export function collect(source: BodySource, declared: number, maxBytes: number, reader: BodyReader): void {
   if (declared > maxBytes) return reader.onBody(undefined, tooLarge(maxBytes));
@@ -63,7 +58,7 @@ export function collect(source: BodySource, declared: number, maxBytes: number, 
 }
 
 /*
- * All bodies share these three listeners. That way, with read(0), a small POST takes 5 % less time than with
+ * All bodies share these three listeners. With them and read(0), a small POST takes 5 % less time than with
  * three closures per body (http-inject --steps=post with SVC_NODE_INTERNALS=off).
  */
 
@@ -86,7 +81,10 @@ class Collector implements BodyTaker {
   /** Reader of the body; undefined after it was called. */
   #reader: BodyReader | undefined;
   #first: Buffer | undefined;
-  /** All chunks and filled buffers. Undefined for a single chunk, because most bodies have only one. */
+  /**
+   * All chunks in order, with small ones copied together. Undefined while there is only the chunk in
+   * `#first`.
+   */
   #parts: Buffer[] | undefined;
   #length = 0;
   /** Buffer into which small chunks are copied. */
@@ -113,10 +111,10 @@ class Collector implements BodyTaker {
 
   /**
    * Adds a chunk. Small chunks are copied into one buffer, because each Buffer object takes about a hundred
-   * bytes. Otherwise a body in chunks of one byte would take a hundred times its size.
+   * bytes of memory. With one object for each byte, a body would take a hundred times its size.
    */
   #add(chunk: Buffer): void {
-    const parts = (this.#parts ??= [this.#first!]); // defined: take() sets `#first` earlier
+    const parts = (this.#parts ??= [this.#first!]); // `#first` is defined: take() has set it
     if (chunk.length >= SMALL_BYTES || parts.length < FEW_PARTS) {
       this.#closeGathered(parts);
       parts.push(chunk);
@@ -161,9 +159,9 @@ class Collector implements BodyTaker {
 }
 
 /**
- * Yields the chunks of a body: first those in `ahead`, which were already read, then others as they arrive.
- * Throws the errors that {@link collect} passes to its reader. If the caller stops early, the remaining body
- * stays unread.
+ * Yields the chunks of a body: first the chunks in `ahead`, which were read before, then further chunks as
+ * they arrive. Throws the errors that {@link collect} passes to its reader. If the caller stops early, the
+ * remaining body stays unread.
  */
 export async function* chunksOf(
   source: BodySource,
@@ -194,9 +192,8 @@ export async function* chunksOf(
 }
 
 /**
- * Reads the start of a body, and returns its chunks. Calls `isEnough` with each chunk until it returns true
- * or throws, or the body ends, and then pauses the source. To read the whole body later, pass the chunks to
- * {@link chunksOf}.
+ * Reads chunks until `isEnough` returns true for one of them, or the body ends. Then pauses the body and
+ * returns the chunks. To read the whole body later, pass them to {@link chunksOf}.
  */
 export function readAhead(
   source: BodySource,
@@ -239,14 +236,14 @@ function chunksIn(queue: ByteQueue): readonly Uint8Array[] {
   return chunks;
 }
 
-/** Joins all chunks to one. Small chunks are copied together as they arrive. */
+/** Joins all chunks to one. */
 export async function joined(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   const all = new ByteQueue();
   for await (const chunk of chunks) all.push(chunk);
   return all.take(all.length)!; // defined: take() returns undefined only if the queue contains fewer bytes
 }
 
-/** Stream of a request body: the IncomingMessage of node:http, or that of http/server/memory.ts. */
+/** Stream of a request body: an IncomingMessage of node:http, or its substitute in http/server/memory.ts. */
 export interface BodySource extends Readable {
   readonly rawHeaders: readonly string[];
   [COLLECTOR]?: Collector;
@@ -261,11 +258,11 @@ export interface BodySource extends Readable {
    * stream.
    */
   handTo?(taker: BodyTaker): boolean;
-  /** Ends the effect of {@link handTo}: bytes that arrive later go to the stream again. */
+  /** Reverses {@link handTo}: bytes that arrive later go to the stream again. */
   takeBack?(): void;
 }
 
-/** Gets the chunks of a body directly from the connection. */
+/** Receives the chunks of a body directly from the connection. */
 export interface BodyTaker {
   take(chunk: Buffer): void;
   /** Called when the body is complete. */

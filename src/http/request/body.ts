@@ -1,6 +1,6 @@
 /**
  * The body of a request. It is received once, and can be read as bytes, text, JSON, form or stream. The
- * object is created when the body is first used, because most requests have none.
+ * object is created when the body is first used, because most requests have no body.
  */
 // imported, because reading the global `Buffer` calls a getter, which takes longer
 import { Buffer, isUtf8 } from 'node:buffer';
@@ -21,19 +21,21 @@ import type { MultiMap } from './query.ts';
 /** Settings of the application for the bodies of requests. */
 export interface BodyDefaults {
   /**
-   * Maximum size of a body in bytes, if its route sets none. The option `maxBytes` of a reading method cannot
-   * raise it.
+   * Maximum size of a body in bytes, unless the route sets another one. The option `maxBytes` of a reading
+   * method cannot raise it.
    */
   readonly maxBodyBytes: number;
   /** Whether bodies with a Content-Encoding are decoded. If false, they are refused with 415. */
   readonly decompressBodies?: boolean | undefined;
-  /** Folder for the temporary files of forms. Default: the system's folder. */
+  /** Folder for the temporary files of forms. Default: the system's temporary folder. */
   readonly uploadDirectory?: string | undefined;
 }
 
-/** The members of a request that its body calls. */
+/** Members of the request that its body uses. */
 interface BodyOwner {
-  /** Maximum size of a body in bytes that the route sets; undefined for the limit of the application. */
+  /**
+   * Maximum size of a body in bytes that the route sets; undefined if the limit of the application applies.
+   */
   readonly maxBodyBytes: number | undefined;
   field(name: string): string | undefined;
   /** Calls `fn` after the response was sent, or the request ended without one. */
@@ -46,7 +48,7 @@ export interface JsonBodyOptions extends BodyOptions {
   readonly needsType?: boolean | undefined;
 }
 
-/** Gets the value of a JSON body, or an error. The methods must not throw. */
+/** Receives the value of a JSON body, or an error. Its methods must not throw. */
 export interface JsonTaker {
   /**
    * `isPlainJson` is true if the JSON text has no escape `\u`. Then no string has a lone surrogate, and the
@@ -57,14 +59,14 @@ export interface JsonTaker {
 }
 
 /**
- * Maximum nesting of a JSON body that has no schema. Real data is nested far less, and functions such as
- * JSON.stringify overflow the stack only at far more.
+ * Maximum nesting of a JSON body that has no schema. Real data has far fewer levels, and JSON.stringify can
+ * process far more.
  */
 const MAX_DEPTH = 1_000;
 const DEFAULT_MAX_BYTES = 10_000_000;
 /** Default maximum size of a form in bytes. */
 const DEFAULT_FORM_BYTES = 10_000_000;
-/** The character into which decoders convert bytes that are not UTF-8. */
+/** Decoders replace bytes that are not UTF-8 by this character. */
 const REPLACEMENT = '\ufffd';
 
 /** The body of one request. */
@@ -74,7 +76,7 @@ export class RequestBody implements BodyReader {
   /** Header fields of the request that describe the body. */
   readonly #fields: BodyHead;
   readonly #defaults: BodyDefaults;
-  /** Callers that wait until the body was received: the first one, then the others in order. */
+  /** The first caller that waits for the body; `#others` are the later callers, in order. */
   #first: LimitedReader | undefined;
   #others: LimitedReader[] | undefined;
   /** Whether the body was received or has failed. The result is in `#bytes` or `#error`. */
@@ -150,7 +152,7 @@ export class RequestBody implements BodyReader {
     });
   }
 
-  /** Parses the body as JSON, and resolves with the result of `use`, which gets the value. */
+  /** Parses the body as JSON, calls `use` with the value, and resolves with the result of that call. */
   json<T>(
     options: JsonBodyOptions,
     use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>,
@@ -180,8 +182,7 @@ export class RequestBody implements BodyReader {
   }
 
   /**
-   * Reads a form. With `keeper`, a file is stored only if `keeper` returns a number of bytes for its form
-   * field.
+   * Reads a form. `keeper` decides for each form field whether its files are stored, and up to which size.
    */
   form(options: FormOptions, keeper?: FileKeeper): Promise<FormFields> {
     if (this.#form !== undefined) return this.#form;
@@ -247,9 +248,9 @@ export class RequestBody implements BodyReader {
   }
 
   /**
-   * Returns the limit in bytes for a reading method: its option `maxBytes`, or else the limit of the route,
-   * or else `fallback`. The result never exceeds the limit of the route, or, if the route has none, of the
-   * application.
+   * Returns the limit in bytes for a reading method: its option `maxBytes`, else the limit of the route, else
+   * `fallback`. The result never exceeds the limit of the route. Without such a limit, it never exceeds the
+   * limit of the application.
    */
   #limit(options: BodyOptions, fallback: number): number {
     const { maxBodyBytes: ofRoute } = this.#owner;
@@ -264,7 +265,7 @@ export class RequestBody implements BodyReader {
     return Math.min(maxBytes, ofRoute ?? this.#defaults.maxBodyBytes);
   }
 
-  /** Reads the body, and resolves with the result of `use`, which gets the bytes. */
+  /** Reads the body, calls `use` with the bytes, and resolves with the result of that call. */
   #read<T>(what: string, options: BodyOptions, fallback: number, use: (bytes: Uint8Array) => T): Promise<T> {
     return handled(
       new Promise((resolve, reject) =>
@@ -287,8 +288,8 @@ export class RequestBody implements BodyReader {
   }
 
   /**
-   * Begins to receive the body for the first of its readers.
-   * @throws HTTPException 415 when the coding of the body is not decoded
+   * Starts to receive the body for its first reader.
+   * @throws HTTPException 415 when the coding of the body is not supported
    */
   #start(first: LimitedReader, maxBytes: number): void {
     const coding = this.#fields.coding === undefined ? undefined : this.#coding();
@@ -333,7 +334,7 @@ function bodyHeadOf(rawHeaders: readonly string[]): BodyHead {
     const name = rawHeaders[index]!;
     const value = rawHeaders[index + 1]!;
     switch (
-      name.length // by their length alone, most field names need no comparison
+      name.length // most names have another length, and need no comparison
     ) {
       case 12:
         // nearly all clients write `Content-Type`, so this spelling is compared first
@@ -353,7 +354,7 @@ function bodyHeadOf(rawHeaders: readonly string[]): BodyHead {
 /** Caller that waits for a body, and has its own limit for the size. */
 abstract class LimitedReader implements BodyReader {
   /**
-   * Maximum size in bytes; set before onBody() is called. The body may be larger, because a reader with a
+   * Maximum size in bytes, set before onBody() is called. The body may be larger: another reader with a
    * higher limit may have started to receive it.
    */
   declare maxBytes: number;
@@ -476,8 +477,8 @@ function decodeUtf8(bytes: Uint8Array): string {
     ? bytes
     : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const text = buffer.toString('utf8', hasMark ? 3 : 0);
-  // toString() decodes invalid bytes to U+FFFD. V8 stores most strings with one byte per character. These
-  // cannot contain U+FFFD, so V8 need not search them.
+  // toString() decodes invalid bytes to U+FFFD. The search is fast: V8 stores most strings with one byte per
+  // character, and such strings cannot contain U+FFFD.
   if (text.includes(REPLACEMENT) && !isUtf8(bytes))
     throw new BadRequest('The request body is not valid UTF-8', { code: 'utf8' });
   return text;

@@ -8,7 +8,7 @@
  *   tracing:svc:handler:...          the handler of the route is called
  *   tracing:svc:request:end          the synchronous part of the request has returned
  *   tracing:svc:request:error        an error was not handled, or occurred after the head was sent
- *   tracing:svc:request:asyncStart   the response is decided: `status`, `durationMs`
+ *   tracing:svc:request:asyncStart   the response is known: `status`, `durationMs`
  *   tracing:svc:request:asyncEnd     the response was sent, or the client has disconnected: `isDelivered`
  *
  * A subscriber can call bindStore() of the channel `start` to set a value of an AsyncLocalStorage.
@@ -29,11 +29,11 @@ import type { HttpResponse } from '../response.ts';
 import type { TraceContext } from '../request-id.ts';
 import type { ChunkIterator, ChunkStep, Chunks } from '../chunks.ts';
 
-/** Diagnostics channels whose events are requests. @internal */
+/** Channels `tracing:svc:request:*`. Each event is a request. @internal */
 export const requests: TracingChannel<unknown, object> = tracingChannel('svc:request');
-/** Diagnostics channels whose events are calls of handlers. @internal */
+/** Channels `tracing:svc:handler:*`. Each event is a call of a handler. @internal */
 export const handlers: TracingChannel<unknown, object> = tracingChannel('svc:handler');
-/** Diagnostics channels whose events are resolved dependencies. @internal */
+/** Channels `tracing:svc:dependency:*`. Each event is a dependency that is resolved. @internal */
 export const dependencies: TracingChannel<unknown, object> = tracingChannel('svc:dependency');
 
 /** Maximum number of characters of a user agent in events and logs. @internal */
@@ -49,8 +49,7 @@ export class RequestEvent implements Failable {
   /** Status of the response; 0 before the message `asyncStart`. */
   status = 0;
   /**
-   * Time in milliseconds from the head of the request to the decision about the response; 0 before
-   * `asyncStart`.
+   * Time in milliseconds from the arrival of the request until the response is known; 0 before `asyncStart`.
    */
   durationMs = 0;
   /**
@@ -133,7 +132,7 @@ export interface DependencyEvent extends Failable {
 }
 
 /**
- * Calls `answer`, and publishes `start` before and `end` after its synchronous part. `answer` never throws.
+ * Publishes `start`, calls `answer`, and publishes `end` when the call returns. `answer` never throws.
  * @internal
  */
 export function beginRequest<R extends HttpRequest & { event: RequestEvent | undefined }, T>(
@@ -149,7 +148,7 @@ export function beginRequest<R extends HttpRequest & { event: RequestEvent | und
   });
 }
 
-/** Publishes `asyncStart`, because the response is decided and about to be sent. @internal */
+/** Publishes `asyncStart` when the response is about to be sent. @internal */
 export function answerRequest(event: RequestEvent, response: HttpResponse, durationMs: number): void {
   event.status = response.status;
   event.durationMs = durationMs;
@@ -171,8 +170,7 @@ function countBytes(event: RequestEvent, response: HttpResponse): number {
 }
 
 /**
- * Publishes `asyncEnd`. `outcome` is undefined if the response was sent completely; otherwise it is the
- * error.
+ * Publishes `asyncEnd`. `outcome` is undefined if the response was sent completely, else it is the error.
  * @internal
  */
 export function endRequest(event: RequestEvent, outcome: unknown): void {
@@ -181,7 +179,10 @@ export function endRequest(event: RequestEvent, outcome: unknown): void {
   if (event.hasBegun) requests.asyncEnd.publish(event);
 }
 
-/** Publishes `error`, because an error that no exception handler handled has ended the request. @internal */
+/**
+ * Publishes `error` if no exception handler handled an error, or if the error interrupted the response.
+ * @internal
+ */
 export function failRequest(event: RequestEvent, error: unknown): void {
   if (event.hasBegun) fail(requests, event, error);
 }
@@ -206,8 +207,8 @@ export function observeDependency<T>(
 }
 
 /**
- * Yields the chunks of another source, and passes the size of each to `onBytes`. It can be read only once.
- * When the server stops, it ends an endless source.
+ * Yields the chunks of another source, and passes the size of each chunk to `onBytes`. It can be read only
+ * once.
  */
 export class CountedChunks extends EndlessChunks {
   readonly #chunks: Chunks;
@@ -238,10 +239,11 @@ export class CountedChunks extends EndlessChunks {
   }
 
   #count(step: ChunkStep): ChunkStep {
+    // an invalid chunk counts as 0 bytes, because it is not sent
     if (step.done !== true)
       this.#onBytes(
         typeof step.value === 'string' ? Buffer.byteLength(step.value) : (step.value?.byteLength ?? 0),
-      ); // an invalid chunk counts as 0 bytes, because it is not sent
+      );
     return step;
   }
 }

@@ -10,15 +10,15 @@ import type { UploadFile } from '../../schema/types.ts';
 import type { FormFields, FormOptions } from '../contracts.ts';
 import type { MultipartLimits } from './multipart.ts';
 
-/** Options of a form, in which missing options have their defaults. */
+/** Options of a form, with defaults for missing options. */
 export interface ResolvedFormOptions extends MultipartLimits {
   readonly memoryBytes: number;
   readonly directory: string | undefined;
 }
 
 /**
- * Returns how many bytes of a file in this form field are stored. Returns undefined if the schema declares no
- * such file; then the file is skipped.
+ * Returns the maximum size in bytes of a file in this form field. Returns undefined if the schema declares no
+ * such file; the file is then skipped.
  */
 export type FileKeeper = (field: string) => number | undefined;
 
@@ -54,8 +54,7 @@ export function readFormOptions(
 
 /**
  * Reads the Content-Type of a form. Returns no boundary for an urlencoded form.
- * @throws HTTPException 415 when the type is not that of a form, 400 when a multipart type has no valid
- * boundary
+ * @throws HTTPException 415 for any other Content-Type, 400 for a multipart form without a valid boundary
  */
 export function formTypeOf(contentType: string | undefined): { readonly boundary: string | undefined } {
   const { value } = parseParameters(contentType ?? '');
@@ -141,8 +140,7 @@ export function parseUrlencoded(body: string, { maxFields, maxFieldBytes }: Reso
       code: 'max_fields',
     });
   if (3 * body.length > maxFieldBytes) {
-    // the bytes of a value are counted only if it can exceed the limit: a character of the body has at most
-    // three bytes
+    // each character of the body becomes at most three bytes, so in a shorter body no value exceeds the limit
     for (const [, value] of pairs) {
       if (Buffer.byteLength(value) <= maxFieldBytes) continue;
       throw new PayloadTooLarge(`The form is too large: a field is larger than ${maxFieldBytes} bytes`, {

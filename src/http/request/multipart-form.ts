@@ -2,8 +2,8 @@
  * Reads multipart forms: completely, part by part, or only the fields before the first file. multipart.ts
  * parses the bytes; uploads.ts stores the files.
  *
- * The limits for fields and files also limit the memory of a form, because the body is never in memory as a
- * whole. If the user chooses no file, browsers send an empty file without a name; such a file is skipped.
+ * The body is parsed chunk by chunk, so the limits for fields and files also limit the memory of a form. If
+ * the user chooses no file, browsers send an empty file without a name. Such a file is skipped.
  */
 import { isUtf8 } from 'node:buffer';
 import { ByteQueue, asBuffer } from '../../base/bytes.ts';
@@ -20,9 +20,7 @@ import type { MultipartLimits, MultipartIssue, MultipartSink } from './multipart
 import type { PartHead } from './part-head.ts';
 import type { ReceivedFile } from './uploads.ts';
 
-/**
- * When this number of bytes waits to be written to disk, reading of the body pauses until they are written.
- */
+/** When this many bytes wait to be written to disk, the body is not read further until they are written. */
 const PENDING_BYTES = 262_144;
 const KEEP_ALL: FileKeeper = () => Infinity;
 
@@ -106,8 +104,6 @@ class CollectedParts implements MultipartSink {
   }
 }
 
-// -- reading part by part --
-
 type PartEvent =
   | { readonly kind: 'part'; readonly head: PartHead }
   | { readonly kind: 'data'; readonly bytes: Buffer }
@@ -135,8 +131,8 @@ export async function* partsOf(
 }
 
 /**
- * Turns the calls of the parser into events, which are taken one by one. It stores at most the events of one
- * chunk.
+ * Collects the calls of the parser as events, which next() returns one by one. It stores only the events of
+ * one chunk.
  */
 class PartEvents implements MultipartSink {
   readonly #chunks: AsyncIterator<Uint8Array>;
@@ -165,8 +161,8 @@ class PartEvents implements MultipartSink {
   }
 
   /**
-   * Returns the next event; undefined after the last one. If the body is malformed, it throws after the
-   * events that precede the mistake.
+   * Returns the next event; undefined after the last one. If the body is malformed, throws after the last
+   * event before the error.
    */
   async next(): Promise<PartEvent | undefined> {
     while (this.#taken === this.#waiting.length) {
@@ -230,14 +226,9 @@ class StreamedPart implements FormPart {
   }
 }
 
-// -- fields before the first file --
-
-/**
- * Maximum number of bytes from the start of a body in which fields are searched. It does not depend on how
- * the body is divided into chunks.
- */
+/** Only this many bytes at the start of a body are searched for fields. */
 const LEADING_BYTES = 65_536;
-/** No limits apart from the head of a part, because {@link LEADING_BYTES} already limits everything. */
+/** Only the head of a part is limited here, because {@link LEADING_BYTES} limits everything else. */
 const LEADING_LIMITS: MultipartLimits = {
   maxHeaderBytes: 16_384,
   maxFields: Infinity,
@@ -294,8 +285,6 @@ export class LeadingFields implements MultipartSink {
     this.#values.push(this.#text.take() ?? '');
   }
 }
-
-// -- text of fields --
 
 /** @throws HTTPException for `problem`, unless it is undefined */
 function assertSound(problem: MultipartIssue | undefined): void {

@@ -8,17 +8,16 @@
  *
  * The parser searches each chunk for the delimiter, and passes content on as slices of the chunk. If a chunk
  * ends with the first bytes of the delimiter, the parser remembers only their number. If the next chunk does
- * not continue the delimiter, these bytes are content. CR occurs only at the start of the delimiter, so no
- * other match can begin within these bytes. That makes the time linear in the number of bytes.
+ * not continue the delimiter, these bytes are content. They need not be searched again, because CR occurs
+ * only at the start of the delimiter.
  *
  * Preamble, epilogue and padding are accepted, because RFC 2046 allows them. Any other deviation from this
  * grammar is refused.
  *
  * The class DelimiterSearch implements Horspool's algorithm. If a byte does not occur in the delimiter, the
- * search moves on by the length of the delimiter. Four bytes at this distance are tested at once. In pictures
- * and archives this is faster than Buffer.indexOf(): 6 ms instead of 19 for 50 MiB (test/bench/parts.mjs
- * --only=multipart). In text, most bytes occur in the delimiter, so the search can skip little, and falls
- * back to indexOf().
+ * search moves on by the length of the delimiter. In pictures and archives, this is faster than
+ * Buffer.indexOf(): 6 ms instead of 19 for 50 MiB (test/bench/parts.mjs --only=multipart). In text, most
+ * bytes occur in the delimiter, so the search can skip little, and falls back to indexOf().
  */
 import { isUtf8 } from 'node:buffer';
 import { asBuffer } from '../../base/bytes.ts';
@@ -26,8 +25,8 @@ import { parsePartHead } from './part-head.ts';
 import type { PartHead } from './part-head.ts';
 
 /**
- * Receives the parts of a form during parsing. The content of a part is passed to onData(): the bytes from
- * `start` (inclusive) to `end` (exclusive).
+ * Receives the parts of a form while they are parsed. onData() gets content: the bytes from `start` up to,
+ * but not including, `end`.
  */
 export interface MultipartSink {
   onPart(head: PartHead): void;
@@ -39,21 +38,18 @@ export interface MultipartSink {
 export interface MultipartLimits {
   /** Maximum size of the head of one part in bytes. */
   readonly maxHeaderBytes: number;
-  /** Maximum numbers of parts: fields, which have no file name, and files. */
+  /** Maximum numbers of fields (parts without a file name) and of files. */
   readonly maxFields: number;
   readonly maxFiles: number;
-  /**
-   * Maximum sizes in bytes: of one field, of all fields together with the heads of all parts, and of one
-   * file.
-   */
+  /** Maximum sizes in bytes: of one field, of all fields and all heads together, and of one file. */
   readonly maxFieldBytes: number;
   readonly maxTextBytes: number;
   readonly maxFileBytes: number;
 }
 
 /**
- * Why a form is refused: 400 if it is malformed, 413 if it exceeds a limit. No text contains a part of the
- * body, which may be secret.
+ * Reason for refusing a form: status 400 if it is malformed, 413 if it exceeds a limit. The texts contain
+ * nothing from the body, which may be secret.
  */
 export interface MultipartIssue {
   readonly status: 400 | 413;
@@ -82,15 +78,15 @@ export class MultipartParser {
   #chunk: Buffer = EMPTY_LINE;
   #at = 0;
   /**
-   * Number of bytes of the delimiter that have matched so far. If a later byte does not match, these bytes
-   * are content, except for the first `#implied` bytes. Those are the CRLF of the delimiter: it may be absent
-   * at the start of the body, and after the head of a part it belongs to the head.
+   * Number of bytes of the delimiter that have matched so far. If the next byte does not match, they are
+   * content. The first `#implied` bytes never are: they are a CRLF that is missing at the start of the body,
+   * or ends the head of a part.
    */
   #matched = 2;
   #implied = 2;
   /**
    * Buffer for the head of a part that spans several chunks. `#headLength` is the number of bytes in it, or
-   * -1 if no such head is being read.
+   * -1 if the buffer is not in use.
    */
   #head: Buffer | undefined;
   #headLength = -1;
@@ -99,7 +95,7 @@ export class MultipartParser {
   #fields = 0;
   #files = 0;
   #textBytes = 0;
-  /** Number of bytes that the current part may still contain, and whether the part is a file. */
+  /** Number of bytes that the current part may still contain. */
   #room = 0;
   #isFile = false;
   #problem: MultipartIssue | undefined;
@@ -128,7 +124,7 @@ export class MultipartParser {
     return this.#problem;
   }
 
-  /** State in the content of a part, or in the preamble. */
+  /** State in which the content of a part, or the preamble, is read. */
   #content(): boolean {
     const chunk = this.#chunk,
       delimiter = this.#delimiter,
@@ -157,8 +153,8 @@ export class MultipartParser {
   }
 
   /**
-   * Returns the index in the chunk at which the delimiter may begin and continue in the next chunk. Without
-   * such an index, returns the length of the chunk.
+   * Returns the index of a delimiter that begins in this chunk, and may continue in the next one. Returns the
+   * length of the chunk if there is none.
    */
   #beginning(from: number): number {
     const chunk = this.#chunk,
@@ -246,7 +242,9 @@ export class MultipartParser {
     return this.#onHead(chunk, start, end);
   }
 
-  /** State in the head of a part that spans several chunks. Collects the head, up to its limit. */
+  /**
+   * State in which the head of a part is read that spans several chunks. Collects the head, up to its limit.
+   */
   #longHead(): boolean {
     const head = this.#head!,
       before = this.#headLength;
@@ -282,7 +280,7 @@ export class MultipartParser {
     this.#room = this.#isFile ? maxFileBytes : maxFieldBytes;
     this.#isInPart = true;
     // The CRLF of the empty line after a head also counts as the start of a delimiter. So a part is empty if
-    // its boundary follows at once.
+    // a boundary follows its head at once.
     this.#matched = this.#implied = 2;
     this.#state = this.#content;
     this.#sink.onPart(head);
@@ -347,9 +345,8 @@ export class DelimiterSearch {
 }
 
 /**
- * Returns a table for Horspool's algorithm. It contains, for each byte value, how far the search may move on
- * when it finds this byte where the delimiter would end. 0 stands for the length of the delimiter: the byte
- * does not occur in it.
+ * Returns the table of Horspool's algorithm: for each byte value, the number of bytes that the search may
+ * skip at such a byte. 0 means the length of the delimiter, because the byte does not occur in it.
  */
 function skipsOf(delimiter: Buffer): Uint8Array {
   const skips = new Uint8Array(256);

@@ -1,16 +1,15 @@
 /**
- * Parses the head of one part of a multipart form (RFC 7578 §4): from its header fields to the names of field
- * and file, and the media type.
+ * Parses the head of one part of a multipart form (RFC 7578 §4), which contains the names of field and file,
+ * and the media type.
  *
- * An example:
+ * Example:
  *   Content-Disposition: form-data; name="avatar"; filename="me.png"
  *   Content-Type: image/png
  *
  * Names are UTF-8 (RFC 7578 §5.1). In quotes, `\"` and `\\` are escapes; any other backslash is literal.
  * Browsers and curl instead write `%22`, `%0D` and `%0A` (HTML, "multipart form data"), so only these three
- * percent-escapes are decoded. Clients must not send `filename*` (RFC 8187; RFC 7578 §4.2). Without
- * `filename`, it is accepted nevertheless, if it is UTF-8. If a part has both, `filename` is used, as other
- * parsers do.
+ * percent-escapes are decoded. Clients must not send `filename*` (RFC 8187; RFC 7578 §4.2). It is accepted
+ * nevertheless, if it is UTF-8. If a part has both, `filename` is used, as in other parsers.
  */
 import { isToken } from '../headers.ts';
 
@@ -33,8 +32,8 @@ const NAME = 'Content-Disposition: form-data; name="';
 const FILENAME = '"; filename="';
 const TYPE = '"\r\nContent-Type: ';
 /**
- * A head with one of these characters is parsed by anyHead(): backslash, slash and "%", and all characters
- * outside printable ASCII.
+ * Heads with these characters are left to anyHead(): backslash, slash and "%", and all characters that are
+ * not printable ASCII.
  */
 const UNUSUAL = /[^ -~]|[\\%/]/;
 const PLAIN_TYPE = /^[\w.+-]+\/[\w.+-]+$/;

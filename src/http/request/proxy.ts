@@ -7,10 +7,10 @@
  * The addresses are read from right to left, up to the first one that is not trusted. So the client is
  * 198.51.100.7. The address 203.0.113.9 is ignored, because the client may have sent it.
  *
- * Each proxy appends the address of its peer. So an entry is reliable only if a trusted proxy wrote it: the
- * entry to its right, or the peer of the connection, is the address of that proxy. `Forwarded` (RFC 7239) is
- * read in the same way if the setting `forwardedHeader` names it. Only one of the two fields is read. A proxy
- * usually writes one of them, and passes the other on from the client.
+ * Each proxy appends the address of its peer. So an entry is reliable only if a trusted proxy wrote it. The
+ * address of this proxy is the entry to the right, or the peer of the connection. `Forwarded` (RFC 7239) is
+ * read in the same way if the setting `forwardedHeader` names it. Only one of the two fields is read, because
+ * a proxy usually writes one, and forwards the other unchanged from the client.
  *
  * Addresses are stored as eight groups of 16 bits, IPv4 as IPv4-mapped IPv6 (RFC 4291 §2.5.5.2). So all
  * notations of one address are equal: 1.2.3.4, ::ffff:1.2.3.4, ::ffff:102:304. IPv6 addresses are written as
@@ -25,7 +25,7 @@ import type { HttpRequest } from '../contracts.ts';
 /** An IP address as eight groups of 16 bits, the most significant first. */
 type Address = readonly number[];
 
-/** A network: all addresses whose first `bits` bits are those of `address`. */
+/** A network: all addresses that have the first `bits` bits in common with `address`. */
 interface Network {
   readonly address: Address;
   /** Prefix length 0 ... 128. For an IPv4 network it is the written length plus 96: 104 for `10.0.0.0/8`. */
@@ -107,7 +107,9 @@ export function contains({ address, bits }: Network, candidate: Address): boolea
   return rest === 16 || address[whole]! >> rest === candidate[whole]! >> rest;
 }
 
-/** Returns the remote address of a socket in canonical form: `1.2.3.4` also for `::ffff:1.2.3.4`. */
+/**
+ * Returns the remote address of a socket in canonical form. For example, `::ffff:1.2.3.4` becomes `1.2.3.4`.
+ */
 export function peerAddress(text: string): string {
   return text.startsWith('::ffff:') && text.includes('.') ? text.slice(7) : text;
 }
@@ -122,9 +124,9 @@ export function withoutZone(text: string): string {
 }
 
 /**
- * Returns the key under which a limit counts a client. It is the IPv4 address, or the first `ipv6Bits` bits
- * of an IPv6 address, because IPv6 clients have whole networks (RFC 6177 §2). Text that is not an address is
- * returned unchanged.
+ * Returns the key under which a rate limit counts a client. It is the IPv4 address, or the first `ipv6Bits`
+ * bits of an IPv6 address, because IPv6 clients have whole networks (RFC 6177 §2). Text that is not an
+ * address is returned unchanged.
  */
 export function clientOf(text: string, ipv6Bits: number): string {
   if (!text.includes(':')) return text;
@@ -139,8 +141,8 @@ export function clientOf(text: string, ipv6Bits: number): string {
 }
 
 /**
- * Client, scheme and host that trusted proxies report. If scheme or host is undefined, the one of the request
- * itself applies.
+ * Client, scheme and host that trusted proxies report. If scheme or host is undefined, the connection and the
+ * `Host` field determine it.
  */
 export interface Forwarding {
   readonly ip: string;
@@ -293,8 +295,8 @@ export class ProxyTrust {
   }
 
   /**
-   * Reads a list of addresses from right to left, which means from the peer towards the client. Stops at the
-   * first address that is not trusted, and before an entry that cannot be parsed.
+   * Reads a list of addresses from right to left, that is, from the peer towards the client. Stops at the
+   * first address that is not trusted, or before an entry that cannot be parsed.
    */
   #walk(peer: string, list: string, read: (entry: string) => Address | undefined): Chain {
     let ip = peer;
@@ -333,8 +335,8 @@ function readNode(text: string): Address | undefined {
 }
 
 /**
- * Scheme and host that the `Forwarded` elements so far contain. An element nearer to the client overwrites
- * the values of others.
+ * Scheme and host of the `Forwarded` elements that were read so far. Elements nearer to the client overwrite
+ * the values of earlier ones.
  */
 interface ForwardedValues {
   scheme: 'http' | 'https' | undefined;
@@ -362,9 +364,9 @@ function readElement(element: string, values: ForwardedValues): Address | undefi
 }
 
 /**
- * Returns entry `count` of X-Forwarded-Proto or X-Forwarded-Host, counted from the right: the entry of the
- * proxy that wrote entry `count` of X-Forwarded-For. From a shorter list, returns the first entry, because
- * some proxies write only one.
+ * Returns entry `count` of X-Forwarded-Proto or X-Forwarded-Host, counted from the right. This entry comes
+ * from the proxy that wrote entry `count` of X-Forwarded-For. From a shorter list, returns the first entry,
+ * because some proxies write only one.
  */
 function nthFromRight(list: string | undefined, count: number): string | undefined {
   if (list === undefined) return undefined;
@@ -421,7 +423,7 @@ export class ProxyWatch {
     this.#log = log.child('svc_security');
   }
 
-  /** Whether no further request need be checked. */
+  /** Whether enough requests were checked. */
   get isOver(): boolean {
     return this.#left === 0;
   }
@@ -458,11 +460,11 @@ export type ForwardedHeader = (typeof FORWARDED_HEADERS)[number];
 /** All values of {@link ForwardedHeader}; the default is first. @internal */
 export const FORWARDED_HEADERS = ['x-forwarded', 'forwarded'] as const;
 
-/** Which header fields of trusted proxies are read. @internal */
+/** Selects the header fields of trusted proxies that are read. @internal */
 export interface ForwardedFields {
   readonly header: ForwardedHeader;
   /**
-   * Whether the host is read too. That is safe only if the proxy overwrites `X-Forwarded-Host`; many proxies
+   * Whether the host is read, too. That is safe only if the proxy overwrites `X-Forwarded-Host`; many proxies
    * pass the value of the client on.
    */
   readonly saysHost: boolean;

@@ -25,7 +25,7 @@ export interface MultiMap {
 const NONE: readonly string[] = Object.freeze([]);
 
 /**
- * Names and values in their original order. Up to 16 pairs, get() and has() search them one by one, which is
+ * Names and values in their original order. In up to 16 pairs, get() and has() search one by one, which is
  * faster than a Map.
  */
 export class Pairs implements MultiMap {
@@ -84,7 +84,7 @@ export class Pairs implements MultiMap {
 export function parsePairs(text: string, maxPairs: number = Infinity, isStrict = false): Pairs | undefined {
   const names: string[] = [];
   const values: string[] = [];
-  // the position of the next "=" is kept between pairs, so that a text with many "&" and no "=" is searched
+  // `equals` keeps its value for the next pairs, so that a text with many "&" and no "=" is searched for "="
   // only once
   let equals = -1;
   for (let start = 0; start < text.length;) {

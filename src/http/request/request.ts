@@ -1,5 +1,5 @@
 /**
- * A request that is read from a transport: the IncomingMessage of node:http, or that of
+ * A request that is read from a transport: an IncomingMessage of node:http, or its substitute in
  * http/server/memory.ts. Each member is parsed once, when it is first read. body.ts reads the body.
  */
 import { ClientDisconnected, SvcError } from '../../base/errors.ts';
@@ -35,7 +35,7 @@ import type { RequestEvent } from './event.ts';
 import type { RequestIdentity, TraceContext } from '../request-id.ts';
 import type { Match } from '../router.ts';
 
-/** The receiving side of a transport: what a request reads of an IncomingMessage. */
+/** Members of an IncomingMessage that a request reads. */
 export interface Incoming extends BodySource {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
@@ -47,11 +47,11 @@ export interface Incoming extends BodySource {
   };
 }
 
-/** The members of the response object of a transport that a request uses. */
+/** Members of a ServerResponse that a request uses. */
 export interface Outgoing {
   readonly writableFinished: boolean;
   /**
-   * Whether the operating system has accepted the whole response. Only set if that is known before the event
+   * Whether the operating system has accepted the whole response. Set only if this is known before the event
    * "finish".
    */
   readonly isTaken?: boolean;
@@ -77,12 +77,12 @@ export interface Tally {
   count(status: number, durationMs: number): void;
 }
 
-/** A route, as the router finds it for a request. */
+/** A route with the functions that process its requests. */
 export interface Endpoint {
   readonly route: CompiledRoute;
   /** Converts the matched segments of the path into the values of the parameters. */
   readParams(captures: readonly string[]): Readonly<Record<string, unknown>>;
-  /** Maximum size of a request body in bytes; undefined for the limit of the application. */
+  /** Maximum size of a request body in bytes; undefined if the limit of the application applies. */
   readonly maxBodyBytes: number | undefined;
   /** Counter of the responses; created for the first request to this endpoint. */
   tally?: Tally | undefined;
@@ -90,7 +90,7 @@ export interface Endpoint {
   run(req: TransportRequest): Answer;
 }
 
-/** How a request ended: undefined if the response was sent completely, otherwise the error. */
+/** Outcome of a request: undefined if the response was sent completely, else the error. */
 export type Outcome = unknown;
 
 /** Runs clean-ups that are added after their request has ended. */
@@ -113,22 +113,22 @@ export class TransportRequest implements HttpRequest {
   /** Result of the router. The application sets it before middleware runs. @internal */
   match: Match<Endpoint> = UNMATCHED;
   /**
-   * Error of the server that interrupted the response; undefined if instead the client disconnected. The
-   * transport sets it.
+   * Error of the server that interrupted the response. Undefined if the client interrupted it by
+   * disconnecting. The transport sets the error.
    * @internal
    */
   failure: unknown;
-  /** Whether the response is decided and may no longer be replaced. The transport sets it. @internal */
+  /** Whether a response was chosen and may no longer be replaced. The transport sets it. @internal */
   isAnswered = false;
-  /** Error of the time limit; undefined until the time is over. @internal */
+  /** Error that is set when the time limit has passed. @internal */
   expiry: HTTPException | undefined;
   /** The response that the handler returns after its time limit. It is not sent to the client. @internal */
   late: Promise<HttpResponse> | undefined;
   /** The server's record of the connection; undefined if the transport has no connections. @internal */
   connection: Connection | undefined;
   /**
-   * Whether a server of another framework has called the application. Then the AsyncLocalStorage contexts of
-   * that server must be preserved.
+   * Whether a server of another framework has called the application. If so, the AsyncLocalStorage contexts
+   * of that server must be preserved.
    * @internal
    */
   keepsContext = false;
@@ -140,7 +140,7 @@ export class TransportRequest implements HttpRequest {
    * @internal
    */
   event: RequestEvent | undefined;
-  /** Whether the client has closed its side of the connection, and so has probably disconnected. @internal */
+  /** Whether the client has closed its side of the connection. It has probably disconnected. @internal */
   hasLeft = false;
   readonly #incoming: Incoming;
   readonly #outgoing: Outgoing;
@@ -160,7 +160,7 @@ export class TransportRequest implements HttpRequest {
   #body: RequestBody | undefined;
   #afterwards: ((outcome: Outcome) => Awaitable<void>)[] | undefined;
   /**
-   * Runs clean-ups that are added after the request has ended, with `#outcomeReported` as the outcome.
+   * Runs clean-ups that are added after the end of the request, and passes `#outcomeReported` to them.
    * Undefined before the end.
    */
   #late: LateRunner | undefined;
@@ -234,8 +234,8 @@ export class TransportRequest implements HttpRequest {
   }
 
   /**
-   * Returns the value of a header field by its lower-case name. Repeated values are joined by commas. It is
-   * faster than `headers` for a few fields, because `headers` parses all fields.
+   * Returns the value of a header field by its lower-case name. Repeated values are joined by commas. For a
+   * few fields it is faster than `headers`, which parses all fields.
    * @internal
    */
   field(name: string): string | undefined {
@@ -256,9 +256,10 @@ export class TransportRequest implements HttpRequest {
   }
 
   get query(): MultiMap {
+    // not undefined: without a maximum number of pairs, parsePairs() always returns pairs
     return (this.#query ??= parsePairs(
       this.#queryStart === -1 ? '' : this.target.slice(this.#queryStart + 1),
-    )!); // defined: without a maximum number of pairs, parsePairs() always returns pairs
+    )!);
   }
 
   get state(): StateMap {
@@ -340,7 +341,10 @@ export class TransportRequest implements HttpRequest {
     return this.#content.value(options);
   }
 
-  /** Parses the body as JSON, and resolves with the result of `use`, which gets the value. @internal */
+  /**
+   * Parses the body as JSON, calls `use` with the value, and resolves with the result of that call.
+   * @internal
+   */
   readJson<T>(
     options: JsonBodyOptions,
     use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>,
@@ -358,8 +362,7 @@ export class TransportRequest implements HttpRequest {
   }
 
   /**
-   * Reads a form. With `keeper`, a file is stored only if `keeper` returns a number of bytes for its form
-   * field.
+   * Reads a form. `keeper` decides for each form field whether its files are stored, and up to which size.
    * @internal
    */
   readForm(options: FormOptions, keeper?: FileKeeper): Promise<FormFields> {
@@ -375,7 +378,7 @@ export class TransportRequest implements HttpRequest {
   }
 
   /**
-   * Maximum size of a body in bytes that the route sets; undefined for the limit of the application.
+   * Maximum size of a body in bytes that the route sets; undefined if the limit of the application applies.
    * @internal
    */
   get maxBodyBytes(): number | undefined {
@@ -387,7 +390,7 @@ export class TransportRequest implements HttpRequest {
     return (this.#body ??= new RequestBody(this, this.#incoming, this.#defaults));
   }
 
-  /** Returns the request for a log, without query, header fields and body. */
+  /** Returns the members of the request that may be logged: no query, header fields or body. */
   toJSON(): Readonly<Record<string, unknown>> {
     const { method, path, route, id, ip } = this;
     return { method, path: mask(path), route: route?.template, id, ip };

@@ -1,7 +1,7 @@
 /**
- * Stores the files of one form until its request has ended. The files share a limit for memory. Files beyond
- * the limit are stored one after another in a single temporary file, so that a form needs only one file
- * descriptor.
+ * Stores the files of one form until its request has ended. All files together may use a limited amount of
+ * memory. Further files are stored one after another in a single temporary file, so that a form needs only
+ * one file descriptor.
  *
  * For each file, the parser calls begin(), add() for each chunk, and end(). When many bytes are pending,
  * flush() writes them to the temporary file; until then, the body is not read further.
@@ -36,7 +36,7 @@ export class UploadStore {
   #flushing: Promise<void> | undefined;
   #isClosed = false;
 
-  /** `directory` is the folder of the temporary file. Default: the system's folder. */
+  /** `directory` is the folder of the temporary file. Default: the system's temporary folder. */
   constructor(directory: string | undefined, memoryBytes: number) {
     this.#directory = directory ?? tmpdir();
     this.#memoryLeft = memoryBytes;
@@ -96,8 +96,7 @@ export class UploadStore {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    // Waits for flush(), because it may still open the file, which must then be closed. The caller of flush()
-    // gets its error.
+    // flush() may still open the file, which must then be closed. The caller of flush() gets its error.
     await this.#flushing?.catch(() => undefined);
     await this.#spool?.close();
   }
@@ -111,10 +110,7 @@ export class ReceivedFile implements UploadFile {
   size = 0;
   /** @internal */
   readonly keepBytes: number;
-  /**
-   * Content that was received so far, while the file may still fit into memory.
-   * @internal
-   */
+  /** Content received so far, while the file may still fit into memory. @internal */
   readonly queue: ByteQueue = new ByteQueue();
   /** Offset of the content in the temporary file; undefined if the file is in memory. @internal */
   place: number | undefined;
@@ -160,7 +156,7 @@ export class ReceivedFile implements UploadFile {
     this.queue.take(this.queue.length);
   }
 
-  /** Returns the file for a log, without its content. */
+  /** Returns the members of the file that may be logged, without its content. */
   toJSON(): Readonly<Record<string, unknown>> {
     const { name, filename, contentType, size } = this;
     return { name, filename, contentType, size };
@@ -187,7 +183,7 @@ async function saveTo(path: string, chunks: AsyncIterable<Uint8Array>, overwrite
   try {
     try {
       await handle.writeFile(chunks);
-      await handle.datasync(); // otherwise, after a crash of the machine, the renamed file could be empty
+      await handle.datasync(); // without this call, the file could be empty after a crash of the machine
     } finally {
       await handle.close();
     }
@@ -300,8 +296,8 @@ class Spool {
     const path = join(this.#directory, `svc-upload-${randomBytes(16).toString('hex')}`);
     const handle = await open(path, 'wx+', 0o600);
     try {
-      // Synchronous, so that no byte is written before the file is unlinked. If the process is killed before,
-      // only an empty file remains.
+      // Synchronous, so that no byte is written before the file is unlinked. If the process is killed
+      // earlier, only an empty file remains.
       unlinkSync(path);
     } catch {
       this.#path = path;
@@ -329,7 +325,7 @@ class Spool {
   }
 }
 
-/** Returns the chunks without their first `written` bytes, which are already written. */
+/** Removes the first `written` bytes, which are already written, from a list of chunks. */
 function behind(chunks: readonly Uint8Array[], written: number): Uint8Array[] {
   let left = written;
   return chunks.flatMap((chunk) => {

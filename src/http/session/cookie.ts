@@ -52,7 +52,8 @@ export interface SessionCookieOptions {
   /** Path below which browsers send the cookie. Default `/`. */
   readonly path?: string | undefined;
   /**
-   * Domain to whose hosts browsers send the cookie, with all subdomains. Default: only the host that sets it.
+   * Domain to which browsers send the cookie, and to all its subdomains. Default: only the host that sets the
+   * cookie.
    */
   readonly domain?: string | undefined;
 }
@@ -116,8 +117,8 @@ export class KeptCookie {
 
   /**
    * Returns the cookie name that the MAC or tag of a value covers, so that the value is valid only in this
-   * cookie. It includes path and domain, because cookies with equal names may differ in them. No name
-   * contains `;`, so the text is unambiguous.
+   * cookie. The result also contains path and domain, because two cookies with equal names may differ in
+   * them.
    */
   boundName({ name }: HostCookie): string {
     const { path, domain } = this.#attributes;
@@ -129,7 +130,7 @@ export class KeptCookie {
     response.setCookie(name, value, { ...this.#attributes, secure, maxAgeSeconds });
   }
 
-  /** Returns what `svc check` reports about options that switch a protection off. */
+  /** Yields findings of `svc check` about options that switch a protection off. */
   *findings(subject: string, env: Env): Generator<Omit<Finding, 'place'>> {
     if (env !== 'production') return;
     if (this.#secure === false) {
@@ -189,9 +190,8 @@ export class MissingTls {
 }
 
 /**
- * Prevents shared caches from storing a response. Without `Cache-Control`, the field becomes `fallback`.
- * Otherwise `public` and `s-maxage` are removed, and `private` is added unless the field has `private` or
- * `no-store`.
+ * Prevents shared caches from storing a response. Sets a missing `Cache-Control` to `fallback`. From an
+ * existing one, removes `public` and `s-maxage`, and adds `private` unless it has `private` or `no-store`.
  */
 export function keepPrivate(headers: HeaderList, fallback: 'private' | 'no-store'): void {
   const field = headers.get('cache-control');
@@ -293,6 +293,7 @@ export class ProtectedValues {
     const parts =
       text.length > this.#maxCharacters ? null : (this.#protection === 'signed' ? SIGNED : SEALED).exec(text);
     if (parts === null) return refused('malformed');
+    // the cast is safe: both regular expressions have these groups
     const [, id, issued, expires, body, given] = parts as unknown as [
       string,
       string,
@@ -300,7 +301,7 @@ export class ProtectedValues {
       string,
       string,
       string | undefined,
-    ]; // the cast is safe: both regular expressions have these groups
+    ];
     const found = this.#ring.find(id);
     if (found === undefined) return refused('unknown_key');
     const payload =
@@ -319,8 +320,8 @@ function refused(reason: ValueIssue): ReadValue {
 }
 
 /**
- * Returns the text that the MAC or tag covers. It starts with the length of `name`, so that no other name and
- * text have the same result.
+ * Returns the text that the MAC or tag covers. It starts with the length of `name`, so that two different
+ * pairs of name and text never have equal results.
  */
 function bound(name: string, text: string): string {
   return `${name.length}:${name}.${text}`;
@@ -345,8 +346,8 @@ function seal(key: KeyObject, aad: string, payload: string): string {
 
 function unseal(key: KeyObject, aad: string, body: string): string | undefined {
   const box = Buffer.from(body, 'base64url');
-  // several texts decode to the same bytes, because some bits of the last character are ignored; only the
-  // text that encoding returns is accepted
+  // decoding ignores some bits of the last character, so several texts decode to the same bytes; only the
+  // regular one is accepted
   if (box.toString('base64url') !== body) return undefined;
   const decipher = createDecipheriv('aes-256-gcm', key, box.subarray(0, IV_BYTES), {
     authTagLength: TAG_BYTES,

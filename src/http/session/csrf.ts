@@ -11,9 +11,9 @@
  * Syntax of a token, 87 characters:
  *   base64url(32 random bytes) "." base64url(HMAC-SHA-256(key, kind ":" length(id) ":" id "." random part))
  *
- * The kind is `session`, with the session id, or `visitor`. A visitor without a session gets a random id in
- * a cookie when a token is first requested, so login forms are protected, too. Each token has a new random
- * part, so an attacker cannot derive the token from the size of compressed pages.
+ * The kind is `session` or `visitor`, and the id is that of the session or the visitor. A visitor without a
+ * session gets a random id in a cookie when a token is first requested, so login forms are protected, too.
+ * Each token has a new random part, so an attacker cannot derive the token from the size of compressed pages.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { Forbidden, SvcError } from '../../base/errors.ts';
@@ -49,10 +49,10 @@ import type { SessionCookieOptions } from './cookie.ts';
 /** Options of {@link CSRFMiddleware}. An option that is `undefined` has its default. */
 export interface CSRFOptions {
   /**
-   * Path templates of requests that need no token, because the handler verifies in another way who has sent
-   * them. A template exempts the route with the same template, and a request with exactly this path. A
-   * template with `{p:path}` at its end exempts every route below that path. `/{tenant}/hook` does not exempt
-   * the route `/account/hook`. `meta: { csrf: false }` of a route also exempts it.
+   * Path templates of requests that need no token, because the handler verifies the sender in another way. A
+   * template exempts the route with the same template, and a request with exactly this path. A template with
+   * `{p:path}` at its end exempts every route below that path. `/{tenant}/hook` does not exempt the route
+   * `/account/hook`. `meta: { csrf: false }` of a route also exempts it.
    */
   readonly exempt?: readonly string[] | undefined;
   /**
@@ -77,7 +77,10 @@ export interface CSRFOptions {
   readonly cookie?: SessionCookieOptions | undefined;
 }
 
-/** Name of the request header field that contains the token. It may be in a form field instead. */
+/**
+ * Name of the request header field that contains the token. The form field `_csrf_token` may contain it
+ * instead.
+ */
 const TOKEN_HEADER = 'x-csrf-token';
 const TOKEN_FIELD = '_csrf_token';
 
@@ -139,8 +142,8 @@ export class CSRFMiddleware implements Middleware {
   }
 
   /**
-   * Names of the settings that must contain a secret for this middleware: `authSecret` if sessions come from
-   * another middleware. Undefined if SessionMiddleware provides the keys, or the application has no sessions.
+   * Names of the settings that must contain a secret for this middleware: `authSecret` if a middleware other
+   * than SessionMiddleware provides the sessions. Undefined in all other cases.
    */
   get secrets(): readonly string[] | undefined {
     return this.#secrets;
@@ -320,7 +323,7 @@ class RequestProtection {
     return `${random}.${mac(this.#deps.ring.current, subject, random)}`;
   }
 
-  /** Returns the reason why a token is invalid; undefined if it is valid. */
+  /** Returns the reason for refusing a token; undefined if the token is valid. */
   issueOf(token: string): Reason | undefined {
     if (token.length !== TOKEN_CHARACTERS || !TOKEN.test(token)) return 'token_malformed';
     const { session } = this.#req;
@@ -357,8 +360,8 @@ class RequestProtection {
 }
 
 /**
- * Text that identifies the session in a token. The prefixes of sessions and visitors differ: a visitor may
- * choose any visitor id, and its token must not be valid for a session with that id.
+ * Returns the text that identifies the session in a token. The prefixes of sessions and visitors differ: a
+ * visitor may choose any visitor id, and its token must not be valid for a session with that id.
  */
 function ofSession(id: string): string {
   return `session:${id.length}:${id}`;
@@ -387,7 +390,7 @@ async function tokenOf(req: HttpRequest): Promise<FoundToken> {
   const { value: type } = parseParameters(req.headers['content-type'] ?? '');
   let fields: readonly string[] = [];
   if (type === 'application/x-www-form-urlencoded')
-    fields = (await req.form()).getAll(TOKEN_FIELD); // the handler can also call form()
+    fields = (await req.form()).getAll(TOKEN_FIELD); // the handler can call form() again
   else if (type === 'multipart/form-data' && header === undefined)
     fields = (await req.leadingFields()).getAll(TOKEN_FIELD);
   const tokens = header === undefined ? fields : [header, ...fields];

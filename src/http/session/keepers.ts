@@ -1,6 +1,6 @@
 /**
- * Storage of sessions: in a signed or encrypted cookie; or in a store, with the session id in a signed
- * cookie.
+ * Keeps sessions in a signed or encrypted cookie, or in a store. With a store, a signed cookie contains only
+ * the session id.
  *
  * Without a store:
  *   the cookie contains { i: id, b: start of lifetime, v: values, f: flash messages }, signed or encrypted
@@ -9,7 +9,7 @@
  *   the store contains { b, v, f } under the key session:SHA-256(id), encrypted with the option `encrypt`
  *
  * Both kinds of cookies contain the times of issue and expiry. The store contains only hashes of session ids,
- * so a person who can read the store cannot create the cookie of a session.
+ * so a person who can read the store cannot create a session cookie.
  */
 import { createHash } from 'node:crypto';
 import { HTTPException, PayloadTooLarge, SvcError } from '../../base/errors.ts';
@@ -32,7 +32,7 @@ export interface SessionKeeper {
   keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Awaitable<void>;
 }
 
-/** Dependencies and options of the storage of sessions. */
+/** Dependencies and options of a {@link SessionKeeper}. */
 export interface SessionDeps {
   readonly services: Services;
   readonly ring: Keyring;
@@ -43,25 +43,28 @@ export interface SessionDeps {
 }
 
 /**
- * Maximum size of a cookie, name and value: browsers ignore larger ones without an error (RFC 6265bis §5.6).
+ * Maximum size of a cookie (name and value) in bytes. Browsers ignore larger cookies without an error (RFC
+ * 6265bis §5.6).
  */
 const MAX_COOKIE_BYTES = 4_096;
 const MAX_RECORD_BYTES = 1_000_000;
-/** Maximum length of an encrypted record, in characters: MAX_RECORD_BYTES in base64url, and other fields. */
+/**
+ * Maximum length of an encrypted record in characters: MAX_RECORD_BYTES in base64url, and the other parts.
+ */
 const MAX_RECORD_CHARACTERS = 1_500_000;
 /**
  * Maximum number of attempts to update the record of a session. An attempt fails if another request has
- * changed the record since it was read. Browsers send fewer requests at once, so they do not reach this
- * limit.
+ * changed the record in the meantime. The limit is higher than the number of requests that a browser sends at
+ * once.
  */
 const MAX_ATTEMPTS = 100;
 /**
- * The idle time of a session is renewed when 1 / RENEWED_AFTER of it has passed. So a session in use does not
- * expire, and most responses need no new cookie.
+ * A session is renewed when a tenth of its idle time has passed. So a session in use does not expire, and
+ * most responses need no new cookie.
  */
 const RENEWED_AFTER = 10;
 
-/** Reads and writes the session cookie, for both kinds of storage. */
+/** Reads and writes the session cookie. It contains the session itself, or its id in the store. */
 class SessionCookie {
   readonly #deps: SessionDeps;
   readonly #values: ProtectedValues;
@@ -84,7 +87,7 @@ class SessionCookie {
   }
 
   /**
-   * Returns the verified value of the request's session cookie. Undefined without a cookie, or if it is
+   * Returns the verified value of the request's session cookie. Undefined if the cookie is missing or
    * invalid.
    */
   read(req: HttpRequest): Extract<ReadValue, { kind: 'valid' }> | undefined {
@@ -98,8 +101,8 @@ class SessionCookie {
   }
 
   /**
-   * Returns the session in `record`, or undefined if it has expired. Idle time and absolute lifetime are
-   * checked with the current options, which may be shorter than when the session was saved.
+   * Returns the session in `record`, or undefined if it has expired. The lifetimes in the options apply, even
+   * if they were longer when the session was saved.
    */
   opened(value: Extract<ReadValue, { kind: 'valid' }>, record: StoredSession): OpenedSession | undefined {
     const { maxAgeSeconds } = this.#deps;
@@ -125,7 +128,7 @@ class SessionCookie {
     };
   }
 
-  /** Returns the value of the session cookie. The result's `bytes` is the size of name and value. */
+  /** Returns the value of the session cookie, and the size of name and value in bytes. */
   written(on: HostCookie, payload: string, times: ValueTimes): Written {
     const text = this.#values.write(this.#deps.cookie.boundName(on), payload, times);
     return { text, bytes: on.name.length + text.length };
@@ -152,8 +155,8 @@ class SessionCookie {
   }
 
   /**
-   * Logs that a session could not be saved. The cause may be input of the client, so this is a security
-   * event.
+   * Logs that a session could not be saved. This is a security event, because input of the client may be the
+   * cause.
    */
   unkept(req: HttpRequest, mistake: SvcError): void {
     this.#audit.refused('session_not_kept', req, { error: mistake });
@@ -195,7 +198,7 @@ export class CookieKeeper implements SessionKeeper {
     );
   }
 
-  /** Returns the session. Its cookie is not parsed before the session is used. */
+  /** Returns the session. Its cookie is parsed only when the session is first used. */
   open(req: HttpRequest): RequestSession {
     return new RequestSession(
       () => {
@@ -266,13 +269,11 @@ export class StoreKeeper implements SessionKeeper {
 
   async keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Promise<void> {
     const { endedId, opened } = session;
-    // deletes the old record before adding the new one, so that the two records are never valid at the same
-    // time
+    // the old record is deleted before the new one is added, so that they are never valid at the same time
     const wasAlive = endedId === undefined || (await this.#store.delete(keyOf(endedId)));
     if (!session.isKept) return session.isDestroyed ? this.#cookie.clear(req, response) : undefined;
     if (opened === undefined || endedId !== undefined) {
-      // if another request has ended the session, only the values that this request has set are stored, not
-      // the old values
+      // if another request has ended the session, its old values are not stored again
       const data = session.over(wasAlive ? session.base : NO_DATA);
       if (!wasAlive && data.values.size === 0 && data.flashes.length === 0) return;
       const times = this.#cookie.timesOf(this.#cookie.nowSeconds);
@@ -363,8 +364,8 @@ function bornOf({ opened, endedId }: RequestSession): number | undefined {
 }
 
 /**
- * Whether the browser opens a page with this request. Browsers say so in Sec-Fetch-Mode; without this field
- * the result is true.
+ * Whether the browser requests a page. Browsers show this in `Sec-Fetch-Mode`; without this field, the result
+ * is true.
  */
 function isPage(req: HttpRequest): boolean {
   const mode = req.headers['sec-fetch-mode'];
@@ -372,8 +373,8 @@ function isPage(req: HttpRequest): boolean {
 }
 
 /**
- * Returns the text of a session. Pass `id` if the text is for the cookie. In a store, the key of the record
- * identifies the session.
+ * Encodes a session as text. Pass `id` only for a cookie; in a store, the key of the record identifies the
+ * session.
  */
 function encoded({ values, flashes }: SessionData, bornSeconds: number, id?: string): string {
   return JSON.stringify({
@@ -385,8 +386,8 @@ function encoded({ values, flashes }: SessionData, bornSeconds: number, id?: str
 }
 
 /**
- * Decodes the text of {@link encoded}. Returns undefined for other text, for example that of another version
- * of the framework.
+ * Decodes the text of {@link encoded}. Returns undefined for other text, for example a session that another
+ * version of the framework has saved.
  */
 function decoded(text: string): StoredSession | undefined {
   const { i: id = '', b: bornSeconds, v: values, f: flashes = [] } = recordMembers(text);
@@ -410,16 +411,15 @@ function decoded(text: string): StoredSession | undefined {
   };
 }
 
-/** Text of a session, for the cookie or the store, and its size. */
+/** Encoded session, and its size. */
 interface Written {
   readonly text: string;
   readonly bytes: number;
 }
 
 /**
- * Returns the result of `write` for the session with as many of its newest flash messages as fit in
- * `mostBytes`. Values are never omitted, because they are more important. If they alone do not fit, the
- * result is larger.
+ * Encodes the session with as many of its newest flash messages as fit in `mostBytes`. Values are never
+ * omitted. If they alone do not fit, the result is too large.
  */
 function fitted(data: SessionData, mostBytes: number, write: (data: SessionData) => Written): Written {
   let written = write(data);

@@ -2,8 +2,8 @@
  * Session middleware: provides `req.session`, kept in a signed cookie or in a store (keepers.ts). The methods
  * of the session are in values.ts.
  *
- * A session is saved before the header of the response is sent, even for an error. After that, it refuses
- * changes. If sessions are in cookies, the cookie of a session is parsed only if a handler uses the session.
+ * A session is saved before the header of the response is sent, even for an error. After that, changes throw
+ * an error. A session in a cookie is parsed only if a handler uses it.
  *
  * A response that depends on the session has `Vary: Cookie`. A response that sets a cookie is not stored in
  * shared caches.
@@ -35,8 +35,8 @@ export type { SessionCookieOptions } from './cookie.ts';
 /** Options of {@link SessionMiddleware}. An option that is `undefined` has its default. */
 export interface SessionOptions {
   /**
-   * Secret of at least 32 bytes that protects the sessions, or a list of secrets. New sessions use the first;
-   * sessions of the others stay valid. Default: the application's `authSecret`.
+   * Secret of at least 32 bytes that protects the sessions, or a list of secrets. The first protects new
+   * sessions. Sessions that another one protects stay valid. Default: the application's `authSecret`.
    */
   readonly secrets?: Secrets | undefined;
   /**

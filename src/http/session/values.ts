@@ -1,9 +1,9 @@
 /**
- * The session of one request. It is opened when the handler first uses it. Its changes are recorded, and
- * saved when the handler has returned.
+ * The session of one request. It is read when the handler first uses it. Its changes are collected, and saved
+ * when the handler has returned.
  *
  * The changes of a request can be applied to newer {@link SessionData} than the request has read. So if
- * concurrent requests change different values of a session, all changes are kept.
+ * concurrent requests change different values of a session, no change is lost.
  */
 import { randomBytes } from 'node:crypto';
 import { BadRequest, SvcError } from '../../base/errors.ts';
@@ -23,8 +23,8 @@ export interface OpenedSession {
   readonly bornSeconds: number;
   readonly data: SessionData;
   /**
-   * Text of the record from which the session was read. The store replaces the record only if it still has
-   * this text, so no change of another request is lost.
+   * Text of the record from which the session was read. When the session is saved, the store replaces the
+   * record only if it still has this text. So no change of another request is lost.
    */
   readonly text: string;
   /**
@@ -80,8 +80,8 @@ export class RequestSession implements Session {
   /** Names of the values that this request has set or deleted. */
   readonly #changed = new Set<string>();
   /**
-   * JSON text of each object that get() has returned. close() compares it, to find objects that the handler
-   * has changed.
+   * JSON text of each object that get() has returned. close() compares it with the object, to find changes by
+   * the handler.
    */
   readonly #handedOut = new Map<string, string>();
   #hasTaken = false;
@@ -175,8 +175,6 @@ export class RequestSession implements Session {
     return this.#base.flashes;
   }
 
-  // -- methods that only the storage of sessions uses --
-
   /** Whether the request has used the session, so that the response may depend on it. @internal */
   get isRead(): boolean {
     return this.#isRead;
@@ -248,7 +246,7 @@ export class RequestSession implements Session {
     if (this.#hasTaken) {
       for (const { kind, text } of this.#base.flashes) {
         const at = flashes.findIndex((flash) => flash.kind === kind && flash.text === text);
-        // if a concurrent request has also taken this message, the list no longer contains the message
+        // a concurrent request may have taken this message, too; then the list no longer contains it
         if (at !== -1) flashes.splice(at, 1);
       }
     }
@@ -318,14 +316,14 @@ interface ContentIssue {
   readonly text: string;
   /**
    * Whether JSON in a request body can cause this issue, for example `1e999` or a thousand nested lists. If
-   * so, the error is the client's.
+   * so, the request is refused with 400.
    */
   readonly isOfInput: boolean;
 }
 
 /**
- * Returns the reason why a value cannot be stored; undefined if it can. `around`: the values that contain it,
- * to find cycles.
+ * Returns an issue if a value cannot be stored. `around` contains the objects that contain the value, to find
+ * cycles.
  */
 function issueOf(value: unknown, around: object[]): ContentIssue | undefined {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return undefined;

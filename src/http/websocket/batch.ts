@@ -19,8 +19,8 @@ let end = 0;
 let owner: Batch | undefined;
 
 /**
- * Frames that one socket has written, but not sent. A socket that does not write has no batch, which saves
- * memory (test/bench/websocket.ts: idle).
+ * Encoded frames of one socket that are not sent yet. An idle socket has no batch, which saves memory
+ * (test/bench/websocket.ts: idle).
  */
 export class Batch {
   /** Chunks of the batch. All batches without chunks share the same empty list. */
@@ -77,7 +77,7 @@ export class Batch {
     return chunks;
   }
 
-  /** If the batch is a single chunk in the slab, removes and returns it; otherwise returns undefined. */
+  /** Removes and returns the only chunk, if it is in the slab. Returns undefined for all other batches. */
   takeOne(): Buffer | undefined {
     if (owner !== this || this.#chunks.length > 0) return undefined;
     owner = undefined;

@@ -1,6 +1,6 @@
 /**
- * The end of one WebSocket: its close code, its progress, and the close code for an error. A WebSocket has
- * ended when its onClose handler has settled and its stream has closed.
+ * Records how a WebSocket closes, and chooses the close code for an error. A WebSocket has ended when its
+ * onClose handler has settled and its stream has closed.
  */
 import { ClientDisconnected, HTTPException } from '../../base/errors.ts';
 import { CLOSE } from './codes.ts';
@@ -31,8 +31,8 @@ export class Ending {
   #isOver = false;
 
   /**
-   * Returns true at its first call after the onClose handler has settled and the stream has closed; otherwise
-   * false.
+   * Returns true only once: at the first call after the onClose handler has settled and the stream has
+   * closed.
    */
   takeOver(): boolean {
     if (!this.isHandled || !this.isGone || this.#isOver) return false;
@@ -44,7 +44,7 @@ export class Ending {
     this.timer?.[Symbol.dispose]();
   }
 
-  /** Returns the error because of which the WebSocket ended. Undefined after a clean close. */
+  /** The error that ended the WebSocket. Undefined after a clean close. */
   get cause(): unknown {
     // `close` is defined, because the WebSocket has closed
     return this.failure ?? (this.close!.wasClean ? undefined : new ClientDisconnected());

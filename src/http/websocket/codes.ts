@@ -38,8 +38,8 @@ export const LENGTH_64 = 127;
 export const MOST_CONTROL_BYTES = 125;
 
 /**
- * Whether a close frame may contain this code (RFC 6455 §7.4): a registered code, one of a library (3000 ...
- * 3999) or of an application (4000 ... 4999).
+ * Whether a close frame may contain this code (RFC 6455 §7.4): a registered code, a code of a library (3000
+ * ... 3999) or of an application (4000 ... 4999).
  */
 export function isCloseCode(code: number): boolean {
   if (code >= 3000) return code <= 4999;

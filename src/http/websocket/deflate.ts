@@ -69,14 +69,14 @@ export function inflatingReader(
     const inflated = inflater.inflateInTurn(bytes, maxBytes);
     if (!isThenable(inflated)) return inflated;
     sink.onInflating(true);
-    // the reader registers its own callback later, so this one runs before the reader continues parsing
+    // registered before the callback of the reader, so it runs before the reader continues parsing
     void inflated.then(() => sink.onInflating(false));
     return inflated;
   };
   return new FrameReader({ isMasked: true, maxMessageBytes, ownsChunks, inflate }, sink);
 }
 
-/** Returns the object that deflates the messages to a client. */
+/** Creates the object that deflates the messages to a client. */
 export function deflaterOf(
   { serverBits, serverTakesOver }: DeflateAgreement,
   { level }: ResolvedCompressionOptions,
@@ -122,8 +122,7 @@ export class MessageDeflater {
   }
 
   /**
-   * Deflates a long message in a thread. It refers to no earlier message, and no later message refers to
-   * it.
+   * Deflates a long message in a thread. It refers to no earlier message, and no later message refers to it.
    */
   deflateLong(bytes: Uint8Array): Promise<Buffer | undefined> {
     this.forget();
@@ -188,7 +187,7 @@ export class SharedFrames {
     this.#payload = payload;
   }
 
-  /** The frame. */
+  /** The uncompressed frame. */
   get plain(): Buffer {
     return (this.#plain ??= encodeFrame(this.#opcode, this.#payload));
   }
@@ -286,8 +285,8 @@ export class MessageInflater {
   }
 
   /**
-   * Inflates a message in the event loop. A few bytes can inflate to many: if the result is longer than a
-   * short message, a thread inflates the message again.
+   * Inflates a message in the event loop. If the result is longer than `SHORT_BYTES`, a thread inflates the
+   * message again.
    */
   #inflateShort(bytes: Uint8Array, maxBytes: number): Awaitable<Inflated> {
     const most = Math.min(maxBytes, SHORT_BYTES);

@@ -31,7 +31,7 @@ import { applyMask, readMask, rotateMask } from './encode.ts';
 import { Utf8Check } from './text.ts';
 import type { Awaitable } from '../contracts.ts';
 
-/** Gets the messages and control frames that the reader has parsed. */
+/** Receives the messages and control frames that the reader has parsed. */
 export interface FrameSink {
   /** Called with a complete text message. */
   onText(text: string): void;
@@ -41,8 +41,8 @@ export interface FrameSink {
   onPing(payload: Buffer): void;
   onPong(payload: Buffer): void;
   /**
-   * Called when the peer has sent a close frame. `code` is {@link CLOSE.noStatus} if the frame has none. No
-   * other method is called afterwards.
+   * Called when the peer has sent a close frame. `code` is {@link CLOSE.noStatus} if the frame has no code.
+   * No other method is called afterwards.
    */
   onClose(code: number, reason: string): void;
   /**
@@ -84,15 +84,15 @@ const KNOWN_OPCODES =
   (1 << OPCODE.ping) |
   (1 << OPCODE.pong);
 /**
- * Number of bytes that a shorter fragment of a message counts as. The sum for a message is limited to the
- * larger of maxMessageBytes and LEAST_BUDGET.
+ * Each fragment of a message counts as at least this many bytes. The sum for a message must not exceed
+ * maxMessageBytes, or LEAST_BUDGET if that is larger.
  */
 const FRAGMENT_COST = 64;
 const LEAST_BUDGET = 16_384;
 /**
- * Minimum size in bytes of a chunk whose memory is freed immediately after parsing. Otherwise V8 would mark
- * the whole heap after every dozen megabytes of chunks (test/bench/websocket.ts: text4KiB). The value is a
- * guess: shorter chunks were not measured.
+ * Minimum size in bytes of a chunk whose memory is freed immediately after parsing. If the garbage collector
+ * freed such chunks, it would search the whole heap after every dozen megabytes (test/bench/websocket.ts:
+ * text4KiB). The value is a guess: shorter chunks were not measured.
  */
 const RELEASED_BYTES = 2_048;
 const NOTHING: Buffer = Buffer.alloc(0);
@@ -115,7 +115,7 @@ export class FrameReader {
   #isOver = false;
   /** Whether a message, or the received part of a message, shares the memory of the chunk. */
   #hasEscapedSlices = false;
-  /** Buffer for a frame head, or the payload of a control frame, that is divided between chunks. */
+  /** Buffer for the head of a frame, or the payload of a control frame, if it arrives in several chunks. */
   #gathered: Buffer | undefined;
   #gatheredBytes = 0;
   #opcode = 0; // the members from #opcode to #mask describe the current frame
@@ -250,7 +250,7 @@ export class FrameReader {
     return this.#begin(chunk, at);
   }
 
-  /** Parses a frame head that is divided between chunks. Collects its bytes in a buffer. */
+  /** Parses the head of a frame that arrives in several chunks. Collects its bytes in a buffer. */
   #gatherHeader(): boolean {
     // not allocated from Node's pool, because this buffer would keep the whole pool in memory
     const head = (this.#gathered ??= Buffer.allocUnsafeSlow(MOST_CONTROL_BYTES));
@@ -288,13 +288,14 @@ export class FrameReader {
     if ((first & RSV1) !== 0 && (this.#inflate === undefined || opcode === OPCODE.continuation))
       // RSV1 is allowed only on the first frame of a message (RFC 7692 §6)
       return this.#fail(CLOSE.protocolError, 'a reserved bit is set');
+    // before a message has ended, no other message may begin (RFC 6455 §5.4)
     if ((opcode === OPCODE.continuation) !== (this.#messageOpcode !== 0)) {
       return this.#fail(
         CLOSE.protocolError,
         opcode === OPCODE.continuation
           ? 'there is no message to continue'
           : 'the previous message has not ended',
-      ); // before a message has ended, no other may begin (RFC 6455 §5.4)
+      );
     }
     return true;
   }

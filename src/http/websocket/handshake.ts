@@ -175,7 +175,7 @@ export class OriginGuard {
   }
 
   /**
-   * Checks the origin of a handshake. Returns a promise unless the origin is the application's own.
+   * Checks the origin of a handshake. Returns undefined if it is allowed at once, else a promise.
    * @throws Forbidden for an origin that is not allowed, and for a handshake without `Origin` unless
    *   `allowsAbsent` is set. Only clients that are not browsers omit this field
    */
@@ -222,14 +222,14 @@ export interface WebSocketCompression {
   readonly windowBits?: number | undefined;
 }
 
-/** The options of the compression, with the defaults of missing ones. */
+/** Options of the compression, with defaults for missing ones. */
 export type ResolvedCompressionOptions = {
   readonly [K in keyof Required<WebSocketCompression>]: NonNullable<WebSocketCompression[K]>;
 };
 
 /**
  * Returns the checked options with their defaults.
- * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an unknown option, or a value out of range
+ * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value
  */
 export function readCompression(owner: string, options: WebSocketCompression): ResolvedCompressionOptions {
   return readOptions(owner, options, {
@@ -242,9 +242,7 @@ export function readCompression(owner: string, options: WebSocketCompression): R
 
 /** Parameters of permessage-deflate on which client and server have agreed. */
 export interface DeflateAgreement {
-  /**
-   * Window sizes of both sides as powers of two, and whether messages of each side may refer to earlier ones.
-   */
+  /** For each side, the window size as a power of two, and whether a message may refer to earlier ones. */
   readonly serverBits: number;
   readonly serverTakesOver: boolean;
   readonly clientBits: number;
@@ -304,8 +302,9 @@ function accept(parameters: Parameters, options: ResolvedCompressionOptions): De
     ...(serverBits < MOST_BITS || seen.has('server_max_window_bits')
       ? [`server_max_window_bits=${serverBits}`]
       : []),
+    // allowed only if the client has offered it (RFC 7692 §7.1.2.2); if not, `clientBits` is MOST_BITS
     ...(clientBits < MOST_BITS ? [`client_max_window_bits=${clientBits}`] : []),
-  ].join('; '); // `client_max_window_bits` is allowed only if the client has offered it (RFC 7692 §7.1.2.2)
+  ].join('; ');
   return { serverBits, serverTakesOver, clientBits, clientTakesOver, field };
 }
 

@@ -8,7 +8,9 @@
 import { SvcError } from '../../base/errors.ts';
 import { copyOf } from './frames.ts';
 
-/** Maximum size in bytes of all waiting messages. Beyond it, the server stops reading from the client. */
+/**
+ * Maximum size in bytes of all waiting messages. Beyond this limit, the server stops reading from the client.
+ */
 const MAX_BYTES = 65_536;
 /** Memory that each message takes in addition to its content, in bytes. */
 const MESSAGE_COST = 128;

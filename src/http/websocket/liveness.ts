@@ -105,7 +105,7 @@ export class RoundTrip {
 
   /**
    * Resolves with the time until the pong, in milliseconds. Resolves with undefined if the socket closes
-   * before.
+   * earlier.
    */
   get durationMs(): Promise<number | undefined> {
     return this.#answer.promise;

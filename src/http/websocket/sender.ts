@@ -7,7 +7,7 @@
  *   - stream: up to 64 KiB that the kernel has not accepted yet
  *   - queue: further frames, up to maxBufferedBytes; beyond that, the policy for slow clients applies
  *
- * A long message is deflated in a thread. Until then, a placeholder for its frame is in the queue, and later
+ * A long message is deflated in a thread. Meanwhile, a placeholder for its frame is in the queue, and later
  * messages wait behind it.
  *
  * Policies for clients that read too slowly:
@@ -42,9 +42,9 @@ export interface SenderOptions {
   readonly meter: WebSocketMeter | undefined;
 }
 
-/** Callbacks to the socket that uses the sender. */
+/** The socket that uses the sender. */
 export interface SenderOwner {
-  /** Called under the policy `disconnect` when more than maxBufferedBytes would wait. */
+  /** Called if the policy is `disconnect`, and more than maxBufferedBytes would wait. */
   onTooSlow(): void;
   /**
    * Called with true when many bytes wait: at least 64 KiB, and at least half of maxBufferedBytes. Called
@@ -96,7 +96,7 @@ class PendingFrame {
  * are idle.
  */
 class Backlog {
-  /** Frames in the order of sending; those before index `first` were sent. Undefined if no frame waits. */
+  /** Frames in sending order; frames before index `first` were sent. Undefined if no frame waits. */
   queue: (Buffer | PendingFrame)[] | undefined;
   first = 0;
   /** Size of all waiting frames in bytes. */
@@ -194,10 +194,7 @@ export class FrameSender {
     else backlog.onEmpty = then;
   }
 
-  /**
-   * Stops sending, and drops the waiting frames except the close frame. The client has closed, so it would
-   * ignore the others.
-   */
+  /** Stops sending, and drops all waiting frames except the close frame. */
   end(): void {
     this.flush();
     const backlog = this.#backlog;
@@ -287,8 +284,8 @@ export class FrameSender {
   }
 
   /**
-   * Writes the frames of the batch to the stream. If earlier bytes wait in the stream, copies the frames,
-   * because otherwise a few waiting bytes would keep the whole slab in memory.
+   * Writes the frames of the batch to the stream. If earlier bytes wait in the stream, copies the frames: a
+   * few waiting bytes would keep the whole slab, the shared buffer of all sockets, in memory.
    */
   flush(): void {
     this.#isHeld = false;
@@ -352,7 +349,7 @@ export class FrameSender {
           encodeFrame(opcode, deflated ?? bytes, deflated !== undefined),
         ),
       );
-    // true if the message will wait in the queue, where it may be dropped
+    // true if the message must wait in the queue, from which it may be dropped
     const mayBeLost = this.#options.slowConsumer !== 'disconnect' && this.#isBlocked();
     // `#deflater` is defined: the caller has checked it
     const deflated = this.#deflater!.deflate(bytes, mayBeLost);
@@ -383,7 +380,7 @@ export class FrameSender {
     backlog.pendingBytes += length;
     this.#feel();
     void making.then((frame) => {
-      // the placeholder or the whole queue was dropped meanwhile
+      // the placeholder or the whole queue was dropped in the meantime
       if (pending.isDropped || this.#backlog?.queue !== queue) return;
       this.#settle(this.#backlog, pending, frame);
     });

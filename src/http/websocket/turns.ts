@@ -1,6 +1,7 @@
 /**
- * Limits the time that zlib takes in the event loop. Short messages are compressed at once if the budget of
- * this turn of the event loop allows it, otherwise in a later turn. Long messages are compressed in threads.
+ * Limits the time that zlib takes in the event loop. A short message is inflated at once if the budget of
+ * this turn of the event loop allows it, else in a later turn. Deflating a short message also uses the
+ * budget, but never waits. Long messages are processed in threads.
  *
  * The budget of a turn is the number of bytes that all sockets of the process may inflate and deflate in it.
  * Inflating 512 KiB takes one to two milliseconds. Inflating 128 short messages takes as long, so each call
@@ -12,7 +13,7 @@
 
 /** Number of bytes that may be inflated and deflated in one turn of the event loop. */
 const TURN_BYTES = 524_288;
-/** Number of bytes that a call of zlib counts as, in addition to those of its message. */
+/** Number of bytes that a call of zlib counts as, in addition to the bytes of its message. */
 const CALL_COST = 4_096;
 /** Maximum number of jobs in threads: half of the default number of threads in libuv. */
 const MAX_JOBS = 2;

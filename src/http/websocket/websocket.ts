@@ -1,8 +1,8 @@
 /**
- * One open WebSocket: reads messages, calls its handlers in order, closes, and limits the waiting data.
+ * One open WebSocket: reads messages, calls handlers in order, limits the waiting data, and closes.
  *
- * Data flow: stream -> FrameReader -> inbox -> handler, and handler -> FrameSender -> stream.
- * States of a socket:
+ * Data flow: stream -> FrameReader -> inbox -> handler, and handler -> FrameSender -> stream. States of a
+ * socket:
  *   - the server closes: open -> closing (close frame sent) -> closed (close frame received)
  *   - the client closes: open -> answering (close frame received, may reply) -> closed (close frame sent)
  *
@@ -104,7 +104,7 @@ export class WebSocketConnection
   #state: State = 'open';
   #end: Ending | undefined;
   #holds = 0;
-  /** The handler that is running: that of a message, another one such as onOpen, or none. */
+  /** Kind of the running handler: onMessage, another one such as onOpen, or none. */
   #running: 'nothing' | 'message' | 'other' = 'other';
   #inbox: Inbox | undefined;
   #heart: Heartbeat | undefined;
@@ -276,7 +276,7 @@ export class WebSocketConnection
     if (this.#state === 'open') this.#sender.sendControl(OPCODE.pong, payload);
   }
 
-  /** Ignores a pong unless its payload is that of the waiting ping (RFC 6455 §5.5.3). @internal */
+  /** Ignores a pong whose payload differs from that of the pending ping (RFC 6455 §5.5.3). @internal */
   onPong(payload: Buffer): void {
     const ping = this.#ping;
     if (ping === undefined || !ping.payload.equals(payload)) return;
@@ -533,7 +533,7 @@ export class WebSocketConnection
   /** Sends a close frame with the code and reason of the client's close frame (RFC 6455 §5.5.1). */
   #answerClose(): void {
     if (this.#state === 'closed') return;
-    const { code, reason } = this.#ending.close!; // from the client's close frame
+    const { code, reason } = this.#ending.close!; // `close` is defined: onClose() has set it
     const payload = code === CLOSE.noStatus ? EMPTY : closePayload(code, reason);
     this.#sender.sendControl(OPCODE.close, payload);
     this.#agree();
