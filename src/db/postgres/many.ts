@@ -1,6 +1,6 @@
 /**
- * Runs one statement for many rows. Each row has its own Bind and Execute. One Sync at the end makes the
- * statement atomic for all rows. Messages are sent while later messages are still being built.
+ * Runs one statement for many rows. Each row has its own Bind and Execute. One Sync at the end makes all rows
+ * succeed or fail together. Messages are sent while later messages are still being built.
  */
 import { Exchange, STEP } from './exchange.ts';
 import { checkCount, writeParams } from './values.ts';

@@ -3,7 +3,7 @@
  * replaced when the server does not answer.
  *
  * SUBSCRIBE is sent for the first subscriber of each channel. After a lost connection, the next connection
- * sends SUBSCRIBE for all channels. Then it calls `onReconnect` of each subscription, because messages may
+ * sends SUBSCRIBE for all channels. Then `onReconnect` of each subscription is called, because messages may
  * have been lost.
  */
 import { ConnectionLost } from '../errors.ts';
