@@ -104,8 +104,8 @@ export class Migrator {
   }
 
   /**
-   * Returns the migrations of all sources in the order in which they are applied. After them come applied
-   * migrations that are missing from all sources. Changes nothing.
+   * Returns all migrations of files and plugins in the order in which they are applied. After them come
+   * applied migrations that no file or plugin has. Changes nothing.
    *
    * @throws SvcError `E_MIGRATION_FILES` for invalid files, `E_MIGRATION_CONTRIBUTED` for an invalid
    *   migration of a plugin
@@ -310,8 +310,8 @@ export class Migrator {
           this.#clock.monotonicMs() + POLL_MS > limit.deadlineMs
         )
           throw error;
-        // no process runs the migration now: read the table once more, because it may have ended since the
-        // last read
+        // no process runs the migration now: read the table once more, because the migration may have ended
+        // meanwhile
         isDead = !(await isRunning(connection, dialect));
         if (!isDead) await this.#clock.sleep(POLL_MS, limit.signal);
       }
@@ -437,8 +437,6 @@ export class Migrator {
       );
   }
 }
-
-// -- functions that use a connection --
 
 /**
  * Returns the setting that tells the server where to look up names without a schema. It is the search path of

@@ -54,8 +54,8 @@ export interface Migration {
   /** `0001` for a migration from a file, `plugin/id` for a migration of a plugin. */
   readonly id: string;
   /**
-   * `create_users` for the file `0001_create_users.up.sql`. For a migration of a plugin, its id without the
-   * plugin.
+   * `create_users` for the file `0001_create_users.up.sql`. For a migration of a plugin, its id without
+   * `plugin/`.
    */
   readonly name: string;
   /**
@@ -84,7 +84,7 @@ const BLOCK_DIRECTIVE = /^\/\*\s*svc:\s*(\S*)(.*)\*\/$/is;
 const DIRECTIVES: readonly string[] = ['no-transaction', 'no-foreign-keys'];
 
 /**
- * Returns the migrations of all sources in the order in which they are applied.
+ * Returns the migrations of plugins and files in the order in which they are applied.
  *
  * @throws SvcError `E_MIGRATION_FILES` for an invalid folder or file, `E_MIGRATION_CONTRIBUTED` for an
  *   invalid migration of a plugin
@@ -131,8 +131,6 @@ export function nextNumber(directory: string): string {
   return String(next).padStart(4, '0');
 }
 
-// -- migrations of plugins --
-
 function readContributed(contributed: readonly ContributedMigration[], dialect: Dialect): Migration[] {
   const seen = new Set<string>();
   return contributed.map(({ plugin, id, sql }) => {
@@ -167,8 +165,6 @@ function readContributed(contributed: readonly ContributedMigration[], dialect: 
     };
   });
 }
-
-// -- migration files --
 
 interface FileName {
   readonly file: string;
@@ -398,8 +394,8 @@ function read(text: string, dialect: Dialect, refuse: (problem: string) => SvcEr
 }
 
 /**
- * Returns the command of a client program that starts a statement, or undefined. Examples are `\restrict`,
- * which pg_dump writes for psql, and `delimiter` of mysql.
+ * Returns the client command with which a statement begins, or undefined. Examples are `\restrict`, which
+ * pg_dump writes for psql, and `delimiter` of mysql.
  */
 function clientCommandOf({ text, words: [first] }: Statement, dialect: Dialect): string | undefined {
   if (dialect === 'postgres') return /^\\\w+/.exec(text)?.[0];

@@ -11,8 +11,8 @@ export interface MigrationState {
   readonly id: string;
   readonly name: string;
   /**
-   * `changed` means that the text of an applied migration has changed. `unfinished` means that it has begun
-   * and not ended. `unknown` means that it is applied, but neither a file nor a plugin has it.
+   * `changed` means that the text of an applied migration has changed. `unfinished` means that the migration
+   * has begun and not ended. `unknown` means that it is applied, but neither a file nor a plugin has it.
    */
   readonly state: 'applied' | 'pending' | 'changed' | 'unfinished' | 'unknown';
   /**

@@ -201,7 +201,7 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
 
   /**
    * Runs `work`, which writes many rows. If it fails, adds details to the error, such as the columns of a
-   * key.
+   * violated key.
    */
   async #many<T>(sql: string, work: () => Promise<T>, limit: Limit | undefined): Promise<T> {
     try {

@@ -100,8 +100,8 @@ export function mysqlError(
 }
 
 /**
- * Returns whether a prepared statement may succeed after it is prepared again. MySQL also reports 3988 after
- * the character set of a column has changed.
+ * Returns whether a prepared statement may succeed after it is prepared again. MySQL also reports error 3988
+ * after the character set of a column has changed.
  */
 export function isStaleStatement({ errno, sql }: DatabaseError): boolean {
   return errno === 1615 || errno === 1243 || (errno === 3988 && CHANGES_AT_ONCE.test(sql ?? ''));

@@ -34,7 +34,7 @@ export interface Dialogue {
   readonly values: MySqlValueOptions;
 }
 
-/** Options of an {@link Exchange}. */
+/** Options of an {@link Exchange}, the handler of a request's replies. */
 export interface ExchangeDeps {
   /** SQL text as it was sent. Errors contain it. */
   readonly sql: string;

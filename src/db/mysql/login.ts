@@ -5,7 +5,7 @@
  * The client uses only authentication methods that the address allows. It sends a clear-text password only
  * over TLS with a verified certificate, or to this machine.
  *
- * It sends an RSA-encrypted password only if the server's key is configured, if the server is on this
+ * The client sends an RSA-encrypted password only if the server's key is configured, if the server is on this
  * machine, or with allow_public_key_retrieval=1.
  *
  * A server with a self-signed certificate must prove in the login that the certificate is its own (MariaDB

@@ -44,7 +44,6 @@ interface Many {
   readonly limit: Limit | undefined;
   /** Prepared statements, one for each combination of value types, or a single one that accepts all types. */
   readonly statements: KnownStatement[];
-  /** Number of placeholders in the statement. */
   readonly placeholders: number;
   /**
    * Number of values in each row of the caller. Less than `placeholders` if one statement inserts several

@@ -234,8 +234,8 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   }
 
   /**
-   * Removes prepared statements of a text from the cache, because they may be outdated. Removes the first
-   * one, and the one for the types of `params`.
+   * Removes prepared statements of a text from the cache, because they may be outdated. Removes the statement
+   * that was prepared first, and the one for the types of `params`.
    */
   forget(text: string, params: Params): void {
     this.statements.delete(text);

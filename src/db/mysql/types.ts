@@ -460,8 +460,8 @@ function instantFromText(text: string, { zeroDates, timestamps }: MySqlValueOpti
  * later values to them. For example, `select ?` with 5 and then 'abc' gives 5 and 0. MariaDB and older MySQL
  * versions do not convert values.
  *
- * So a prepared statement is used only for values of the kinds of its first execution. For other kinds, the
- * text is prepared again. NULL fits every kind, and an integer also fits a floating-point number.
+ * A prepared statement is used only for values of the kinds of its first execution. For other kinds, the text
+ * is prepared again. NULL fits every kind, and an integer also fits a floating-point number.
  */
 
 const KIND = { any: 0, integer: 1, wide: 2, float: 3, text: 4, bytes: 5, instant: 6, decimal: 7 } as const;

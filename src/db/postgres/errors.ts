@@ -86,7 +86,7 @@ const STALE: ReadonlySet<string> = new Set([CHANGED, '26000', '42P05']);
 
 /**
  * C function of the server that reports changed result columns. The server sends its name with the error. The
- * SQLSTATE is not enough, because unsupported features have the same one.
+ * SQLSTATE is not enough, because errors about unsupported features have the same SQLSTATE.
  */
 const FINDS_STALE = 'RevalidateCachedQuery';
 /**

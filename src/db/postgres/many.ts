@@ -16,8 +16,7 @@ export interface Many {
   readonly name: string;
   readonly placeholders: number;
   /**
-   * Oids of the types of the values. Undefined when the statement was not described, so that all values are
-   * sent as text.
+   * Oids of the types of the values. Undefined if the types are not known. Then all values are sent as text.
    */
   readonly oids: readonly number[] | undefined;
   readonly first: Params;

@@ -49,7 +49,7 @@ interface Request {
   readonly params: Params;
   readonly wanted: RowsWanted;
   readonly limit: Limit | undefined;
-  /** Name of the portal, for a stream. Otherwise empty. */
+  /** Name of the portal, a cursor, from which a stream reads. Otherwise empty. */
   readonly portal: string;
   readonly maxRows: number;
 }

@@ -153,7 +153,7 @@ export class PostgresTypes {
   readonly #shared: PostgresTypes | undefined;
   #changes = 0;
 
-  /** `session` is set for the instance of one connection. */
+  /** `session` is set only if this instance belongs to one connection. */
   constructor(
     int8: Int8,
     timestamps: Timestamps = 'date',

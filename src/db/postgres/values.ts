@@ -23,7 +23,7 @@ import { Json, bytesOf, type Params } from '../values.ts';
 import type { MessageWriter } from './writer.ts';
 
 const TWO_32 = 2 ** 32;
-/** Oid of a parameter whose type is not known, because the statement was not described. */
+/** Stands for the oid of a parameter whose type is not known. */
 const UNDESCRIBED = 0;
 /** First oid of types that are not built in, including domains. */
 const FIRST_OWN_OID = 16_384;

@@ -1,5 +1,6 @@
 /**
- * Connects to Redis: socket, TLS and login. If the address has several servers, it uses the first primary.
+ * Connects to Redis: socket, TLS and login. If the address has several servers, the client uses the first
+ * primary.
  *
  * The login sends `HELLO 3`, which selects the protocol RESP3. A server that does not know HELLO gets AUTH
  * and ROLE instead, and uses RESP2. Then SELECT chooses the database, unless it is database 0.
@@ -179,7 +180,7 @@ function partOf(role: unknown): 'primary' | 'replica' | undefined {
   return role === 'master' ? 'primary' : role === 'replica' || role === 'slave' ? 'replica' : undefined;
 }
 
-/** Ignores an error reply, for example if the user may not run ROLE. Throws any other error. */
+/** Ignores an error reply, for example if the user has no permission to run ROLE. Throws any other error. */
 function onlyRefused(error: unknown): undefined {
   if (!(error instanceof RedisError)) throw error;
 }

@@ -81,8 +81,8 @@ export class RedisConnection {
   /** Called once when the connection ends without a call of close() or destroy(). */
   onLost: ((error: Error) => void) | undefined;
   /**
-   * Called for each message of the server. If it returns true, the message is not a reply to a command. If it
-   * is not set, push messages of RESP3 are dropped.
+   * Called for each message of the server. Returns true if the message is not a reply to a command. Without a
+   * handler, push messages of RESP3 are dropped.
    */
   onPush: ((value: RespValue, isPush: boolean) => boolean) | undefined;
 
@@ -145,7 +145,7 @@ export class RedisConnection {
     } catch (error) {
       if (!(error instanceof RedisError && error.reply === 'EXECABORT' && refused instanceof Error))
         throw error;
-      // ReadOnly and ConnectionLost explain the failure better than EXECABORT does
+      // throw an error such as ReadOnly, because it explains the failure better than EXECABORT
       if (!(refused instanceof RedisError)) throw refused;
       error.message += ` (${refused.message})`;
       throw error;
@@ -291,7 +291,7 @@ export class RedisConnection {
     this.#first = waiter.next;
     if (this.#first === undefined) this.#last = undefined;
     this.#pending--;
-    // a finished command may stay referenced, and would then keep all later commands in memory
+    // unlink the command: if something still refers to it, it would keep all later commands in memory
     waiter.next = undefined;
     if (value instanceof RespError) waiter.reject(redisError(value, waiter.name));
     else waiter.resolve(plain(value, waiter));

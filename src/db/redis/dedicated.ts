@@ -17,8 +17,8 @@ import type { RedisConnection, RedisValue } from './connection.ts';
 import type { RespArgument } from './resp.ts';
 
 /**
- * Commands after which replies no longer match commands. Instead, call Redis.subscribe(), or use parameters
- * of the address.
+ * Commands that break the order of commands and replies, or change the connection. Instead, call
+ * Redis.subscribe(), or use parameters of the address.
  * @internal
  */
 export const REFUSED: readonly string[] =

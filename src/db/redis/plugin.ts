@@ -104,8 +104,8 @@ export class RedisPlugin implements Plugin {
   }
 
   /**
-   * Warns if the server's setting `maxmemory-policy` lets it evict records. Does nothing if the user may not
-   * read the setting.
+   * Warns if the server's setting `maxmemory-policy` lets it evict records. Does nothing if the user has no
+   * permission to read the setting.
    */
   async #lookAtEviction(): Promise<void> {
     try {
@@ -169,7 +169,7 @@ class RedisMetrics {
 
   /**
    * Returns the Redis metrics of an application. The first call declares them.
-   * @throws SvcError `E_METRIC` if another metric has one of their names
+   * @throws SvcError `E_METRIC` if another metric already has one of these names
    */
   static of(metrics: Metrics): RedisMetrics {
     let own = known.get(metrics);

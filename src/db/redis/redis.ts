@@ -194,7 +194,7 @@ export class Redis implements AsyncDisposable {
       (connection, limit) => connection.sendAll([['MULTI'], ...commands, ['EXEC']], limit, options?.asBytes),
       options,
     );
-    return result as readonly RedisValue[]; // null only after WATCH, which checkCommand() refuses
+    return result as readonly RedisValue[]; // EXEC returns null only after WATCH, which is refused
   }
 
   /** Runs a script by its SHA-1 digest. Sends the script's text if the server does not know the digest. */
@@ -362,7 +362,7 @@ export class Redis implements AsyncDisposable {
     }
   }
 
-  /** Waits for a connection. Throws at once if `offlineQueue` commands already wait. */
+  /** Waits for a connection. Throws at once if as many commands as `offlineQueue` allows already wait. */
   async #waited(limit: Limit | undefined): Promise<RedisConnection> {
     const link = this.#link;
     if (link === undefined) throw new SvcError('E_REDIS_CLOSED', []);

@@ -6,8 +6,8 @@
  *
  * RedisRecordStore requires a server that evicts nothing (maxmemory-policy noeviction).
  *
- * RedisRateLimitStore uses the algorithm GCRA, as the store in memory does. A script on the server runs it
- * with the server's time, so limits are exact over all processes.
+ * RedisRateLimitStore uses the algorithm GCRA, as the store in memory does. A script on the server computes
+ * it with the server's time, so limits are exact over all processes.
  */
 import { createHash } from 'node:crypto';
 import { fromBytes, toBytes } from '../../cache/cache.ts';
@@ -269,7 +269,7 @@ function kindsOf(
 
 /**
  * Returns the key, or its beginning and its SHA-256 digest if it is too long or not well-formed text. A key
- * that contains MARK is also hashed, so that keys never collide.
+ * that contains MARK, the separator, is also hashed, so that keys never collide.
  */
 function shortened(key: string, maxBytes: number): string {
   if (

@@ -92,7 +92,7 @@ export class RedisSubscriber {
     this.#channels.set(channel, new Set([subscription]));
     try {
       const connection = await this.#linked().connected(this.#within(this.#deps.timeoutMs));
-      // the connection may be older than the channel; a second SUBSCRIBE does no harm
+      // send SUBSCRIBE even if a new connection has just sent it: a second one does no harm
       await connection.send(['SUBSCRIBE', channel], this.#within(ANSWER_MS));
     } catch (error) {
       if (mayWait) return;
