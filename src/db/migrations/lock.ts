@@ -1,14 +1,15 @@
 /**
  * Locks that keep several processes from migrating one database at the same time.
  *
- * In SQLite, a transaction that begins with BEGIN IMMEDIATE is itself the lock; a migration without a
- * transaction locks a file beside the database (sqlite/file.ts). In PostgreSQL, the lock is an advisory lock
- * of the transaction, or of the session for a migration without a transaction. In MySQL and MariaDB, it is
- * GET_LOCK of the connection.
+ * In SQLite, a transaction that begins with BEGIN IMMEDIATE is itself the lock. In PostgreSQL, each
+ * transaction takes an advisory lock. In MySQL and MariaDB, the connection calls GET_LOCK.
+ *
+ * A migration without a transaction needs a lock that lasts longer. In SQLite, it locks a file beside the
+ * database (sqlite/file.ts). In PostgreSQL, it takes an advisory lock of the session.
  *
  * In MySQL and MariaDB, statements that change tables commit implicitly. A script with such statements is
- * recorded as begun before it runs. If the script fails after its first statement, its migration stays
- * unfinished.
+ * recorded as begun before it runs. If any statement but the first fails, the migration stays recorded as
+ * begun.
  */
 import { LockTimeout } from '../errors.ts';
 import { createTable, readApplied, type Applied } from './state.ts';
@@ -17,13 +18,16 @@ import type { Connection, Dialect, Limit } from '../driver.ts';
 import type { Script } from './source.ts';
 
 /**
- * Takes an advisory lock for the whole database until the transaction ends. The lock does not depend on the
- * schema. The number is `svc_migr` in ASCII.
+ * Advisory lock of the whole database. It lasts until the transaction ends. The number is the text `svc_migr`
+ * in ASCII.
  */
 const POSTGRES_LOCK = 'select pg_advisory_xact_lock(8319946623122237298)';
-/** SQL for the name of the lock. Lock names apply to the whole server and have at most 64 characters. */
+/**
+ * SQL expression for the lock name. All databases of a server share the lock names. A name has at most 64
+ * characters.
+ */
 const MYSQL_NAME = "concat('svc_migrations_', left(sha2(database(), 256), 32))";
-/** First words of statements that change only rows, so a rollback undoes all of them. */
+/** First words of statements that a rollback can undo. Statements that change tables commit implicitly. */
 const CHANGES_ROWS: ReadonlySet<string> = new Set([
   'insert',
   'update',
@@ -35,26 +39,23 @@ const CHANGES_ROWS: ReadonlySet<string> = new Set([
   'do',
 ]);
 
-/**
- * Number of the advisory lock that a session holds while it runs a migration without a transaction. It is one
- * more than the number of {@link POSTGRES_LOCK}.
- */
+/** Number of the advisory lock that a session holds while it runs a migration without a transaction. */
 const POSTGRES_RUNNER = '8319946623122237299';
 const POSTGRES_RUNS =
   "select count(*) from pg_locks where locktype = 'advisory' and granted and database = (select oid from pg_database where datname = current_database()) and (classid::bigint << 32) + objid::bigint = ";
 
 /**
- * Number of attempts to lock a SQLite file. One attempt may fail because another process checks whether the
- * file is locked, and holds the lock itself for that moment.
+ * Maximum number of attempts to lock the file beside a SQLite database. An attempt may fail because a process
+ * that checks the lock holds it for a moment.
  */
 const RUNNER_TRIES = 50;
 
 /**
- * Takes the lock that {@link isRunning} checks, for a migration without a transaction. The process holds it
- * until it disposes of the result or ends. On MySQL and MariaDB, it takes no lock, because the lock that
- * locked() takes already lasts that long.
+ * Takes a lock for a migration without a transaction. {@link isRunning} checks this lock. It lasts until the
+ * result is disposed of or the process ends. Takes no lock in MySQL and MariaDB, because there locked()
+ * already holds one.
  *
- * @throws LockTimeout when another process holds the lock
+ * @throws LockTimeout when another process holds the lock of a SQLite file
  */
 export async function beginRunning(
   connection: Connection,
@@ -66,7 +67,8 @@ export async function beginRunning(
     return { [Symbol.asyncDispose]: () => releasePostgresRunner(connection) };
   }
   const path = dialect === 'sqlite' ? await fileOf(connection) : '';
-  if (path === '') return undefined; // a database in memory belongs to one process, so it needs no lock
+  // MySQL and MariaDB already hold a lock; a SQLite database in memory has only one process
+  if (path === '') return undefined;
   const { takeRunnerLock } = await import('../sqlite/file.ts');
   for (let tries = 0; tries < RUNNER_TRIES; tries++) {
     const lock = await takeRunnerLock(path);
@@ -76,7 +78,9 @@ export async function beginRunning(
   throw new LockTimeout('Another process is migrating this database file', { sqlstate: '55P03' });
 }
 
-/** Releases the lock explicitly, because a connection pooler may keep the session open. */
+/**
+ * Releases the lock explicitly, because a connection pooler may keep the session open, and the lock with it.
+ */
 async function releasePostgresRunner(connection: Connection): Promise<void> {
   try {
     await connection.scalar(`select pg_advisory_unlock(${POSTGRES_RUNNER})`, [], undefined);
@@ -104,12 +108,12 @@ async function fileOf(connection: Connection): Promise<string> {
   return String(file ?? '');
 }
 
-/** Returns whether statements that change tables commit the transaction around them. */
+/** Returns whether statements such as `create table` commit the transaction implicitly. */
 export function commitsByItself(dialect: Dialect): boolean {
   return dialect === 'mysql' || dialect === 'mariadb';
 }
 
-/** Returns whether a rollback undoes the whole script when one of its statements fails. */
+/** Returns whether a rollback undoes the whole script if one of its statements fails. */
 export function isUndoneTogether(dialect: Dialect, { hasTransaction, statements }: Script): boolean {
   return (
     hasTransaction &&
@@ -118,9 +122,9 @@ export function isUndoneTogether(dialect: Dialect, { hasTransaction, statements 
 }
 
 /**
- * Runs `work` while it holds the migration lock, in a transaction if `hasTransaction` is true. It first reads
- * the applied migrations under the lock, and passes them to `isStill`. If `isStill` returns false, `work`
- * does not run. Returns whether `work` ran.
+ * Takes the migration lock, reads the applied migrations, and passes them to `isStill`. If `isStill` returns
+ * true, runs `work`. Returns whether `work` ran. In MySQL and MariaDB, `work` runs in a transaction only if
+ * `hasTransaction` is true. In other databases, it always does.
  */
 export async function locked(
   connection: Connection,
@@ -170,13 +174,14 @@ async function inTransaction<T>(connection: Connection, limit: Limit, work: () =
 }
 
 /**
- * Begins a transaction. After the database's lock timeout, it tries again until `limit` is reached, because a
- * migration of another process may take longer.
+ * Begins a transaction. After a lock timeout, it tries again until `limit` is reached, because another
+ * process may need a long time for its migration.
  */
 async function begin(connection: Connection, limit: Limit): Promise<void> {
   for (;;) {
     try {
-      // "read committed", so that the transaction also sees rows that were committed while it waited
+      // "read committed", so that the transaction also sees rows that were committed while it waited for the
+      // lock
       return await connection.begin({ isolation: 'read committed', isReadOnly: false }, limit);
     } catch (error) {
       // try again after a lock timeout; when the limit is reached, the next attempt throws

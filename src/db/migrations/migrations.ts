@@ -3,16 +3,17 @@
  * only one of them.
  *
  * The table `svc_migrations` has a row with id, name, checksum and time for each applied migration. Each
- * transaction reads this table, runs the next migration, adds the row of that migration, and commits.
+ * transaction reads this table, runs the next migration, adds its row, and commits.
  *
- * In SQLite, the transaction is also the lock. On servers, the advisory lock of lock.ts is taken inside the
- * transaction. When several processes migrate at once, one of them runs a migration, and the others see that
- * it is applied.
+ * In SQLite, the transaction is also the lock. In PostgreSQL, the transaction takes an advisory lock
+ * (lock.ts). In MySQL and MariaDB, the connection takes a lock before the transaction.
  *
- * An interrupted migration is rolled back, except in MySQL and MariaDB, where DDL commits implicitly. A
- * migration without a transaction (`-- svc: no-transaction`) is recorded before it starts, without a time,
- * and gets its time at the end. If a row has no time, the migration is still running or was interrupted.
- * Another process waits for such a migration, and throws `E_MIGRATION_UNFINISHED` if it does not end.
+ * An interrupted migration is rolled back. There are two exceptions: a migration without a transaction
+ * (`-- svc: no-transaction`), and statements that commit implicitly in MySQL and MariaDB. Such a migration is
+ * recorded without a time before it starts, and gets its time at the end.
+ *
+ * A row without a time belongs to a migration that is still running or was interrupted. Other processes wait
+ * for its end. If it does not end, they throw `E_MIGRATION_UNFINISHED`.
  */
 import { systemClock, type Clock } from '../../base/clock.ts';
 import { SvcError } from '../../base/errors.ts';
@@ -41,8 +42,7 @@ import type { Statement } from '../script.ts';
 /** Options of a migrator. */
 export interface MigratorOptions {
   /**
-   * Maximum time in seconds to wait for another process that migrates the same database, 1 ... 3_600. Default
-   * 60.
+   * Maximum time in seconds to wait for another process that migrates the database, 1 ... 3_600. Default 60.
    */
   readonly lockSeconds?: number | undefined;
   /** Called after each migration that was applied or undone. */
@@ -62,19 +62,20 @@ export interface MigrationDone {
 export interface UnfinishedMigration {
   readonly id: string;
   readonly name: string;
-  /** Whether a process still runs the migration, and so holds the migration lock. */
+  /** Whether a process still runs the migration. */
   readonly isRunning: boolean;
   /**
-   * Statements of its up script, with their lines. Empty if neither a file nor a plugin has the migration.
+   * Statements of the up script, with their line numbers. Empty if neither a file nor a plugin has the
+   * migration.
    */
   readonly statements: readonly Pick<Statement, 'text' | 'line'>[];
 }
 
-/** Parts of messages that state which changes of a failed migration are left in the database. */
+/** Endings of error messages. They state which changes of a failed migration remain in the database. */
 const UNDONE = 'none of its changes remain in the database';
 const UNFINISHED = 'the changes of earlier statements remain, and the migration is unfinished';
 
-/** Milliseconds between checks whether another process has ended an unfinished migration. */
+/** Milliseconds between two checks whether an unfinished migration has ended. */
 const POLL_MS = 200;
 
 /** Applies and undoes the migrations of one database. */
@@ -103,8 +104,8 @@ export class Migrator {
   }
 
   /**
-   * Returns the migrations of all sources in the order in which they are applied. After them come applied
-   * migrations that no source has. Writes nothing.
+   * Returns all migrations of files and plugins in the order in which they are applied. After them come
+   * applied migrations that no file or plugin has. Changes nothing.
    *
    * @throws SvcError `E_MIGRATION_FILES` for invalid files, `E_MIGRATION_CONTRIBUTED` for an invalid
    *   migration of a plugin
@@ -119,18 +120,19 @@ export class Migrator {
     return statesOf(migrations, rows);
   }
 
-  /** Returns the migrations that are not yet applied, in order. Writes nothing. */
+  /** Returns the migrations that are not yet applied, in order. Changes nothing. */
   async pending(): Promise<MigrationState[]> {
     return (await this.status()).filter(({ state }) => state === 'pending');
   }
 
   /**
-   * Applies pending migrations, up to and including the id `to`, each in its own transaction. Skips
-   * migrations that another process applies meanwhile. Returns the migrations that this call applied.
+   * Applies pending migrations in order, each in its own transaction, up to and including the id `to`.
+   * Returns the migrations that this call applied, without those that another process applied meanwhile.
    *
    * @throws SvcError `E_MIGRATION_FAILED` when a statement fails, with its file, line and text;
    *   `E_MIGRATION_CHANGED`, `E_MIGRATION_ORDER`, `E_MIGRATION_UNFINISHED` when applied migrations do not
-   *   match the sources; `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED` when the sources are invalid
+   *   match the files and plugins; `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED` when a file or a migration
+   *   of a plugin is invalid
    */
   async up({
     to,
@@ -160,10 +162,9 @@ export class Migrator {
    * Undoes the last `steps` applied migrations that come from files, the latest first. Default 1. Does not
    * undo migrations of plugins.
    *
-   * @throws SvcError `E_MIGRATION_DOWN` if a migration has no down file, or if a later applied migration is
-   *   missing from all sources; `E_MIGRATION_FAILED` if a statement fails; `E_MIGRATION_UNFINISHED` if a
-   *   migration has begun and not ended; `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED` if the sources are
-   *   invalid
+   * @throws SvcError `E_MIGRATION_DOWN` if an applied migration has no file or no down file;
+   *   `E_MIGRATION_FAILED` if a statement fails; `E_MIGRATION_UNFINISHED` if a migration has begun and not
+   *   ended; `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED` if a file or a migration of a plugin is invalid
    */
   async down({
     steps = 1,
@@ -185,10 +186,7 @@ export class Migrator {
     );
   }
 
-  /**
-   * Returns the unfinished migration, if there is one: it runs without a transaction, and has begun and not
-   * ended. Writes nothing.
-   */
+  /** Returns the migration that has begun and not ended, or undefined. Changes nothing. */
   async unfinished(): Promise<UnfinishedMigration | undefined> {
     const migrations = this.#migrations();
     const { dialect } = this.#database;
@@ -210,11 +208,11 @@ export class Migrator {
   }
 
   /**
-   * Records an unfinished migration as applied or pending, after an operator has completed or undone its
-   * statements by hand. Returns that migration, or undefined when no migration is unfinished.
+   * Records an unfinished migration as applied or pending. Before that, an operator must complete or undo its
+   * statements by hand. Returns the migration, or undefined if no migration is unfinished.
    *
    * @throws SvcError `E_MIGRATION_UNFINISHED` while a process still runs the migration; `E_MIGRATION_FILES`,
-   *   `E_MIGRATION_CONTRIBUTED` when the sources of migrations are invalid
+   *   `E_MIGRATION_CONTRIBUTED` if a file or a migration of a plugin is invalid
    */
   async repair(
     as: 'applied' | 'pending',
@@ -235,7 +233,7 @@ export class Migrator {
     signal: AbortSignal | undefined,
   ): Promise<MigrationState | undefined> {
     const { dialect } = this.#database;
-    // not undefined, because limitOf() always returns a limit when it gets a timeout
+    // limitOf() always returns a limit when it gets a timeout
     const limit = limitOf({ signal, timeoutMs: this.#lockMs }, 0, this.#clock)!;
     if (await isRunning(connection, dialect)) refuseUnfinished(await readApplied(connection, dialect));
     let found: Applied | undefined;
@@ -255,8 +253,8 @@ export class Migrator {
   }
 
   /**
-   * Calls `step` repeatedly until it returns undefined. Each step gets a clean session, so the settings of
-   * one migration do not affect the next.
+   * Calls `step` until it returns undefined. Each call gets a clean session, because a migration may change
+   * settings.
    */
   async #repeat(
     signal: AbortSignal | undefined,
@@ -277,8 +275,8 @@ export class Migrator {
   }
 
   /**
-   * Runs the next migration, if there is one. If another process was faster or still runs a migration,
-   * chooses the next migration again.
+   * Runs the next migration, if there is one. Chooses again if another process runs or has run that
+   * migration.
    */
   async #step(
     connection: Connection,
@@ -297,8 +295,8 @@ export class Migrator {
   }
 
   /**
-   * Chooses the next migration without a lock. After it has taken the lock, the caller checks that this
-   * migration is still the next one. Waits while another process still runs an unfinished migration.
+   * Chooses the next migration, and waits while another process runs an unfinished one. It holds no lock, so
+   * the caller must check the choice again under the lock.
    */
   async #chosen(connection: Connection, limit: Limit, choose: Choose): Promise<Task | undefined> {
     const { dialect } = this.#database;
@@ -313,14 +311,14 @@ export class Migrator {
         )
           throw error;
         // no process runs the migration now: read the table once more, because the migration may have ended
-        // successfully after the last read
+        // meanwhile
         isDead = !(await isRunning(connection, dialect));
         if (!isDead) await this.#clock.sleep(POLL_MS, limit.signal);
       }
     }
   }
 
-  /** Runs a migration. Returns false when another process ran it first. */
+  /** Runs a migration. Returns false if it is no longer the next one, because another process was faster. */
   async #run(
     connection: Connection,
     limit: Limit,
@@ -333,7 +331,7 @@ export class Migrator {
     const note = (isFinished: boolean): Awaitable<unknown> =>
       this.#note(connection, migration, direction, isFinished);
     const isStill = (rows: readonly Applied[]): boolean =>
-      // false while a migration is unfinished, so that #step() waits for its end
+      // do not run while a migration is unfinished: #step() then waits for its end
       !rows.some((row) => row.applied_at === null) && choose(rows)?.migration === migration;
     let home: string | null = null;
     const begin = async (): Promise<void> => {
@@ -354,8 +352,7 @@ export class Migrator {
             await begin();
             for (const statement of script.statements)
               await runStatement(connection, script, statement, UNDONE);
-            // the commit checks deferred constraints, so its errors are reported as errors at the end of the
-            // script
+            // the commit checks deferred constraints, so its errors count as errors at the end of the script
             isAtEnd = true;
             await end();
           }),
@@ -397,7 +394,7 @@ export class Migrator {
 
   /**
    * Runs a script without a transaction. If its first statement fails, nothing has changed. If a later
-   * statement fails, the migration is unfinished.
+   * statement fails, the migration stays unfinished.
    */
   async #runBare(
     connection: Connection,
@@ -415,8 +412,8 @@ export class Migrator {
   }
 
   /**
-   * Records that a migration was applied, undone or begun. A single statement changes the row, so another
-   * process sees either the old row or the new row, even without a transaction.
+   * Records that a migration has been applied, undone or begun. One statement changes the row, so other
+   * processes see the old row or the new row, even without a transaction.
    */
   async #note(
     connection: Connection,
@@ -441,11 +438,9 @@ export class Migrator {
   }
 }
 
-// -- functions that use a connection --
-
 /**
- * Returns the setting that determines where the connection looks up names without a schema: PostgreSQL's
- * search path, or MySQL's current database.
+ * Returns the setting that tells the server where to look up names without a schema. It is the search path of
+ * PostgreSQL, or the current database of MySQL.
  */
 async function homeOf(connection: Connection, dialect: Dialect): Promise<string | null> {
   if (dialect === 'sqlite') return null;
@@ -453,15 +448,15 @@ async function homeOf(connection: Connection, dialect: Dialect): Promise<string 
     dialect === 'postgres' ? "select pg_catalog.current_setting('search_path')" : 'select database()',
     [],
     undefined,
-  )) as string | null; // the value is null if no database is selected
+  )) as string | null; // null if no database is selected
 }
 
 /**
  * Restores the search path or database after a script. A dump of pg_dump empties the search path, and a dump
- * of mysqldump switches databases. Then `svc_migrations` would not be found.
+ * of mysqldump switches databases. Without the restore, the server would not find `svc_migrations`.
  */
 async function goHome(connection: Connection, dialect: Dialect, home: string | null): Promise<void> {
-  // change the setting only if it differs, because a connection pooler shares its sessions with other clients
+  // change the setting only if it differs, because clients of a connection pooler share its sessions
   if (home === null || home === (await homeOf(connection, dialect))) return;
   if (dialect === 'postgres')
     await connection.execute("select pg_catalog.set_config('search_path', ?, false)", [home], undefined);
@@ -469,8 +464,8 @@ async function goHome(connection: Connection, dialect: Dialect, home: string | n
 }
 
 /**
- * Switches SQLite's foreign keys off before the transaction begins, because the setting has no effect inside
- * one. Restores the earlier setting, even if the script changed it.
+ * Turns SQLite's foreign keys off before the transaction begins if the script asks for it. The setting has no
+ * effect inside a transaction. Restores it at the end, even if the script changed it.
  */
 async function withoutForeignKeys(
   connection: Connection,
@@ -500,8 +495,8 @@ async function checkForeignKeys(connection: Connection, { origin }: Script, outc
 }
 
 /**
- * Converts a database error after the last statement into `E_MIGRATION_FAILED`. Returns a ConnectionLost
- * error unchanged, because then the outcome is unknown.
+ * Converts a database error after the last statement into `E_MIGRATION_FAILED`. Returns the error of a lost
+ * connection unchanged, because then the outcome is unknown.
  */
 function endFault({ origin }: Script, error: unknown, outcome: string): unknown {
   if (
@@ -529,7 +524,7 @@ async function runStatement(
   { text, line }: Statement,
   outcome: string,
 ): Promise<void> {
-  // do not lend the connection again: a dump changes settings such as row_security, and may fail before it
+  // never reuse this connection: a dump changes settings such as row_security, and may fail before it
   // restores them
   connection.retire?.();
   try {

@@ -5,7 +5,7 @@
  *
  *   seeds/10_users.sql
  *   seeds/20_notes.sql               each file runs in its own transaction
- *   seeds/20_notes.postgres.sql      replaces 20_notes.sql on PostgreSQL, as for migrations
+ *   seeds/20_notes.postgres.sql      replaces 20_notes.sql on PostgreSQL
  */
 import { SvcError } from '../../base/errors.ts';
 import { systemClock, type Clock } from '../../base/clock.ts';
@@ -77,15 +77,15 @@ export function refuseInProduction(env: Env, isWanted: boolean): void {
 }
 
 /**
- * Returns the seed files for an engine, in the order of their names.
- * @throws SvcError `E_SEED` for a folder or file that cannot be read, or an invalid file
+ * Returns the seed files for a database engine, in the order of their names.
+ * @throws SvcError `E_SEED` if the folder or a file cannot be read, or a file is invalid
  */
 function readSeeds(directory: string, dialect: Dialect): readonly { file: string; script: Script }[] {
   const names = Map.groupBy(listSeeds(directory), ({ name }) => name);
   return [...names.values()].flatMap((group) => {
     const engine = preferredFiles(dialect).find((each) => group.some((seed) => seed.dialect === each));
     const seed = group.find((each) => each.dialect === engine);
-    if (seed === undefined) return []; // the files with this seed's name are all for other engines
+    if (seed === undefined) return []; // all files with this name are for other engines
     const script = readScript(
       directory,
       seed.file,

@@ -6,13 +6,14 @@
  *   migrations/0002_search.postgres.up.sql   replaces 0002_search.up.sql on PostgreSQL; the others are sqlite, mysql, mariadb
  *   host.migration('0001', { sqlite: [...] })   in a plugin "oauth": the id of the migration is "oauth/0001"
  *
- * A file for an engine takes precedence over the file without an engine. MariaDB prefers a file for mariadb,
- * then a file for mysql, then the file without an engine. A migration that has only files for other engines
- * is skipped, but its number counts as used.
+ * A file name may contain a database engine. For that engine, the file takes precedence over the file without
+ * an engine. MariaDB prefers a file for mariadb, then a file for mysql, then the file without an engine. A
+ * migration that has only files for other engines is skipped, but its number counts as used.
  *
- * Migrations of plugins come first, in the order of registration. So files of an application may refer to
- * tables of plugins, but plugins cannot refer to tables of those files. Directives are comments before the
- * first statement:
+ * Migrations of plugins run first, in the order in which the plugins are registered. So a migration file may
+ * use the tables of a plugin, but a plugin cannot use the tables of a file.
+ *
+ * A comment before the first statement may contain a directive:
  *
  *   -- svc: no-transaction      for statements such as `vacuum` that cannot run in a transaction
  *   -- svc: no-foreign-keys     SQLite: foreign keys are off during the migration, and checked before the commit
@@ -24,7 +25,7 @@ import { SvcError } from '../../base/errors.ts';
 import { ScriptIssue, splitScript, type SplitScript, type Statement } from '../script.ts';
 import type { Dialect } from '../driver.ts';
 
-/** Statements of a migration that a plugin contributes, by engine. */
+/** A migration of a plugin, with its statements for each database engine. */
 export interface ContributedMigration {
   readonly plugin: string;
   readonly id: string;
@@ -39,24 +40,27 @@ export interface MigrationSources {
   readonly contributed?: readonly ContributedMigration[] | undefined;
 }
 
-/** Statements of a migration, and how they run. */
+/** Statements of a migration or seed file, with its directives. */
 export interface Script {
-  /** File name, or plugin and id of the migration, for messages. */
+  /** Source of the script in error messages: a file path, or the id of a plugin's migration. */
   readonly origin: string;
   readonly statements: readonly Statement[];
   readonly hasTransaction: boolean;
   readonly hasForeignKeys: boolean;
 }
 
-/** A migration of a file or of a plugin. */
+/** A migration from a file or a plugin. */
 export interface Migration {
   /** `0001` for a migration from a file, `plugin/id` for a migration of a plugin. */
   readonly id: string;
-  /** Part of the file name between the number and the ending. For a migration of a plugin, its id. */
+  /**
+   * `create_users` for the file `0001_create_users.up.sql`. For a migration of a plugin, its id without
+   * `plugin/`.
+   */
   readonly name: string;
   /**
-   * SHA-256 of the text in hexadecimal. Line ends count as line feeds, so that a checkout on Windows changes
-   * nothing.
+   * SHA-256 of the script in hexadecimal. CRLF counts as LF, so a Git checkout on Windows has the same
+   * checksum.
    */
   readonly checksum: string;
   readonly isContributed: boolean;
@@ -80,10 +84,10 @@ const BLOCK_DIRECTIVE = /^\/\*\s*svc:\s*(\S*)(.*)\*\/$/is;
 const DIRECTIVES: readonly string[] = ['no-transaction', 'no-foreign-keys'];
 
 /**
- * Returns the migrations of all sources in the order in which they are applied.
+ * Returns the migrations of plugins and files in the order in which they are applied.
  *
- * @throws SvcError `E_MIGRATION_FILES` with the folder or file and the problem; `E_MIGRATION_CONTRIBUTED` for
- *   an invalid migration of a plugin
+ * @throws SvcError `E_MIGRATION_FILES` for an invalid folder or file, `E_MIGRATION_CONTRIBUTED` for an
+ *   invalid migration of a plugin
  */
 export function readMigrations({ directory, contributed }: MigrationSources, dialect: Dialect): Migration[] {
   return [
@@ -93,27 +97,28 @@ export function readMigrations({ directory, contributed }: MigrationSources, dia
 }
 
 /**
- * Returns the engines whose files are used for a database of this dialect, the preferred engine first.
- * Undefined stands for files without an engine in their names.
+ * Returns the engines to look for in file names, the preferred one first. For MariaDB, the result is
+ * `['mariadb', 'mysql', undefined]`. Undefined means a name without an engine.
  */
 export function preferredFiles(dialect: Dialect): readonly (Dialect | undefined)[] {
   return dialect === 'mariadb' ? ['mariadb', 'mysql', undefined] : [dialect, undefined];
 }
 
 /**
- * Returns the file of the migration with this name in a folder, or undefined.
+ * Returns the up file of the migration with this name, or undefined.
  *
- * @throws SvcError `E_MIGRATION_FILES` for a folder that cannot be read or has other files
+ * @throws SvcError `E_MIGRATION_FILES` if the folder cannot be read or has a file that is not a migration
  */
 export function fileNamed(directory: string, name: string): string | undefined {
   return listFiles(directory, true).find((file) => file.name === name && file.direction === 'up')?.file;
 }
 
 /**
- * Returns the next free number in a folder, as four digits. It is `0001` when the folder does not exist.
+ * Returns the next free migration number in a folder, as four digits. It is `0001` if the folder does not
+ * exist.
  *
- * @throws SvcError `E_MIGRATION_FILES` for a folder that cannot be read, has other files, or already has the
- *   number 9999
+ * @throws SvcError `E_MIGRATION_FILES` if the folder cannot be read, has a file that is not a migration, or
+ *   already has the number 9999
  */
 export function nextNumber(directory: string): string {
   const numbers = listFiles(directory, true).map(({ number }) => Number(number));
@@ -125,8 +130,6 @@ export function nextNumber(directory: string): string {
     ]);
   return String(next).padStart(4, '0');
 }
-
-// -- migrations of plugins --
 
 function readContributed(contributed: readonly ContributedMigration[], dialect: Dialect): Migration[] {
   const seen = new Set<string>();
@@ -163,13 +166,11 @@ function readContributed(contributed: readonly ContributedMigration[], dialect: 
   });
 }
 
-// -- migration files --
-
 interface FileName {
   readonly file: string;
   readonly number: string;
   readonly name: string;
-  /** Engine in the name of the file. Undefined if the file is for all engines. */
+  /** Engine in the file name, such as `postgres`. Undefined if the file is for all engines. */
   readonly dialect: Dialect | undefined;
   readonly direction: 'up' | 'down';
 }
@@ -180,7 +181,7 @@ function readDirectory(directory: string, dialect: Dialect): Migration[] {
   checkNumbers(directory, files, numbers);
   return [...numbers.values()].flatMap((group) => {
     const up = fileFor(group, 'up', dialect);
-    if (up === undefined) return []; // the files with this migration's number are all for other engines
+    if (up === undefined) return []; // all files with this number are for other engines
     const text = readText(directory, up.file);
     const down = fileFor(group, 'down', dialect);
     return {
@@ -197,7 +198,7 @@ function readDirectory(directory: string, dialect: Dialect): Migration[] {
   });
 }
 
-/** Throws unless the numbers have no gaps, each number has one name, and each down file has an up file. */
+/** Throws if a number is missing, two migrations share a number, or a down file has no up file. */
 function checkNumbers(
   directory: string,
   files: readonly FileName[],
@@ -232,7 +233,7 @@ function checkNumbers(
   });
 }
 
-/** Returns the most specific file for an engine among the files with one number, or undefined. */
+/** Returns the file for an engine, or else the file for all engines, or undefined. */
 function fileFor(
   group: readonly FileName[],
   direction: FileName['direction'],
@@ -246,8 +247,8 @@ function fileFor(
 }
 
 /**
- * Returns the files in the order of their names. Skips hidden files. Throws for any other file without a
- * migration name, because otherwise a migration whose name is misspelt would be skipped silently.
+ * Returns the files in the order of their names, without hidden files. Throws for a file with an invalid
+ * name, because ignoring it would skip a misspelt migration silently.
  */
 function listFiles(directory: string, mayBeAbsent: boolean): FileName[] {
   const entries = namesIn(
@@ -273,7 +274,7 @@ function listFiles(directory: string, mayBeAbsent: boolean): FileName[] {
   });
 }
 
-/** Returns the names of files in a folder in order. Leaves out hidden files. */
+/** Returns the names of the files in a folder, sorted and without hidden files. */
 export function namesIn(
   directory: string,
   refusal: (problem: string, cause: unknown) => SvcError,
@@ -315,7 +316,7 @@ function readText(directory: string, file: string, refusal: Refusal = ofMigratio
   }
 }
 
-/** Parses the statements of a file and its directives. */
+/** Reads a SQL file, and parses its statements and directives. */
 export function readScript(directory: string, file: string, dialect: Dialect, refusal: Refusal): Script {
   return scriptOf(directory, file, readText(directory, file, refusal), dialect, refusal);
 }
@@ -352,8 +353,8 @@ function scriptOf(
 }
 
 /**
- * Returns the directives in the comments before the first statement. Reads comments of every syntax: if
- * "no-foreign-keys" were missed, `drop table` could delete rows of other tables.
+ * Returns the directives in the comments before the first statement, whether they start with `--`, `#` or a
+ * slash. If `no-foreign-keys` were missed, `drop table` could delete rows of other tables.
  */
 function directivesOf(head: readonly string[], refuse: (problem: string) => SvcError): string[] {
   return head.flatMap((comment) => {
@@ -393,8 +394,8 @@ function read(text: string, dialect: Dialect, refuse: (problem: string) => SvcEr
 }
 
 /**
- * If a statement starts with a command of a client program, returns that command: `\restrict`, which pg_dump
- * writes for psql, or `delimiter` for mysql. Otherwise returns undefined.
+ * Returns the client command with which a statement begins, or undefined. Examples are `\restrict`, which
+ * pg_dump writes for psql, and `delimiter` of mysql.
  */
 function clientCommandOf({ text, words: [first] }: Statement, dialect: Dialect): string | undefined {
   if (dialect === 'postgres') return /^\\\w+/.exec(text)?.[0];

@@ -2,9 +2,9 @@
  * Applies or checks migrations when an application starts. Also defines the interface of plugins with
  * migrations.
  *
- * The policy `check` refuses to start while migrations are pending; it is the default in production. The
- * policy `apply` applies pending migrations; it is the default in other environments, and for a database in
- * memory. The policy `ignore` does not check migrations.
+ * The policy `check` refuses to start while migrations are pending. It is the default in production. The
+ * policy `apply` applies them. It is the default in other environments, and for a database in memory. The
+ * policy `ignore` does nothing.
  */
 import { SvcError } from '../../base/errors.ts';
 import { Migrator, type MigrationDone } from './migrations.ts';
@@ -15,16 +15,18 @@ import type { MigrationSources } from './source.ts';
 import type { Seeder } from './seeds.ts';
 import type { MigrationState } from './state.ts';
 
-/** Action for pending migrations when an application starts. */
+/**
+ * Decides whether an application applies pending migrations at its start, refuses to start, or ignores them.
+ */
 export type MigrationPolicy = 'check' | 'apply' | 'ignore';
 
 /** A plugin whose database has migrations. `svc migrate` and `svc check --live` use this interface. */
 export interface Migratable {
   readonly name: string;
   /**
-   * Opens the database without starting the application. Disposing of the result closes the database. With
-   * `onlyReads`, a missing database is not created, and an existing one is not changed. Rejects when the
-   * database cannot be reached. `onDone` is called after each migration that was applied or undone.
+   * Opens the database without starting the application. With `onlyReads`, creates and changes no database.
+   * Calls `onDone` after each migration that was applied or undone. Rejects if the database cannot be
+   * reached.
    */
   openMigrator(options?: {
     readonly onlyReads?: boolean;
@@ -55,8 +57,8 @@ interface MigrationStartDeps {
 /**
  * Applies or checks migrations, depending on the policy.
  *
- * @throws SvcError `E_MIGRATION_PENDING` when migrations are pending and the policy is `check`; the errors of
- *   `Migrator.up()` when it is `apply`; `E_MIGRATION_FILES` for invalid files
+ * @throws SvcError `E_MIGRATION_PENDING` when migrations are pending and the policy is `check`; errors of
+ *   `Migrator.up()` when the policy is `apply`; `E_MIGRATION_FILES` for invalid files
  */
 export async function migrateAtStart(
   database: Database,
@@ -81,13 +83,12 @@ export async function migrateAtStart(
   if (missing.length > 0) throw new SvcError('E_MIGRATION_PENDING', [name, missing.map(labelOf)]);
   for (const each of states) {
     if (each.state !== 'applied')
-      // a warning and not an error: after the migrations of a newer version, an older version must still be
-      // able to start
+      // only a warning: an older version of the application must still start after a newer one has migrated
       log.warn(`migration_${each.state}`, { database: name, id: each.id, name: each.name });
   }
 }
 
-/** Returns the name of a migration for messages: `0001_create_users`, `oauth/0001`. */
+/** Returns the name of a migration in messages, such as `0001_create_users` or `oauth/0001`. */
 export function labelOf({ id, name }: Pick<MigrationState, 'id' | 'name'>): string {
   return id.includes('/') ? id : `${id}_${name}`;
 }

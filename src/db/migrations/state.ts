@@ -1,6 +1,6 @@
 /**
- * Compares the migrations that a database has applied with the migrations of the sources. Finds the next
- * migration, the last one, and the ones that do not match.
+ * Compares the applied migrations of a database with the migrations of files and plugins. Finds the next
+ * migration to apply, the last one to undo, and migrations that do not match.
  */
 import { SvcError } from '../../base/errors.ts';
 import type { Connection, Dialect } from '../driver.ts';
@@ -11,11 +11,14 @@ export interface MigrationState {
   readonly id: string;
   readonly name: string;
   /**
-   * State of the migration. `applied`; `pending`; `changed`: applied, but its text has changed since then;
-   * `unfinished`: begun without a transaction and not ended; `unknown`: applied, but no source has it.
+   * `changed` means that the text of an applied migration has changed. `unfinished` means that the migration
+   * has begun and not ended. `unknown` means that it is applied, but neither a file nor a plugin has it.
    */
   readonly state: 'applied' | 'pending' | 'changed' | 'unfinished' | 'unknown';
-  /** Time of application in ISO 8601 and UTC. Undefined for a pending or unfinished migration. */
+  /**
+   * Time at which the migration was applied, in ISO 8601 and UTC. Undefined for a pending or unfinished
+   * migration.
+   */
   readonly appliedAt: string | undefined;
 }
 
@@ -34,15 +37,14 @@ export interface Task {
 }
 
 /**
- * Chooses the next migration to run, depending on the rows of `svc_migrations`. Throws when the rows do not
- * match the sources.
+ * Chooses the next migration to apply or undo from the rows of `svc_migrations`. Throws if the rows do not
+ * match the files and plugins.
  */
 export type Choose = (rows: readonly Applied[]) => Task | undefined;
 
 /**
- * Returns the statement that creates the table `svc_migrations`. All columns are text, because every engine
- * has that type. In MySQL the key is a varchar, because text cannot be a key there. The time is ISO 8601 in
- * UTC.
+ * Returns the statement that creates the table `svc_migrations`. In MySQL, the key is a varchar, because text
+ * cannot be a key there.
  */
 export function createTable(dialect: Dialect): string {
   const key =
@@ -52,7 +54,7 @@ export function createTable(dialect: Dialect): string {
   return `create table if not exists svc_migrations (id ${key} not null primary key, name text not null, checksum text not null, applied_at text)`;
 }
 
-/** Returns the rows of `svc_migrations` by id, or an empty list when the table does not exist. */
+/** Returns the rows of `svc_migrations`, sorted by id. Returns an empty list if the table does not exist. */
 export async function readApplied(connection: Connection, dialect: Dialect): Promise<readonly Applied[]> {
   if ((await connection.scalar(tableExists(dialect), [], undefined)) === undefined) return [];
   return (await connection.fetchAll(
@@ -73,7 +75,10 @@ function tableExists(dialect: Dialect): string {
   }
 }
 
-/** Returns the state of each migration in order. After them come applied migrations that no source has. */
+/**
+ * Returns the states of the given migrations in order, then the states of applied migrations that are not
+ * among them.
+ */
 export function statesOf(migrations: readonly Migration[], rows: readonly Applied[]): MigrationState[] {
   const byId = new Map(rows.map((row) => [row.id, row]));
   const known = migrations.map(({ id, name, checksum }): MigrationState => {
@@ -99,11 +104,10 @@ export function statesOf(migrations: readonly Migration[], rows: readonly Applie
 }
 
 /**
- * Returns the next migration to apply.
+ * Returns the next migration to apply, or undefined.
  *
- * @throws SvcError `E_MIGRATION_CHANGED` when the text of an applied migration has changed,
- *   `E_MIGRATION_ORDER` when a later migration is already applied, `E_MIGRATION_UNFINISHED` when one has
- *   begun and not ended
+ * @throws SvcError `E_MIGRATION_CHANGED` if the text of an applied migration has changed, `E_MIGRATION_ORDER`
+ *   if a later migration is already applied, `E_MIGRATION_UNFINISHED` if a migration has begun and not ended
  */
 export function nextOf(migrations: readonly Migration[], rows: readonly Applied[]): Migration | undefined {
   refuseUnfinished(rows);
@@ -126,9 +130,9 @@ export function nextOf(migrations: readonly Migration[], rows: readonly Applied[
 }
 
 /**
- * Returns the last applied migration and its down script.
- * @throws SvcError `E_MIGRATION_DOWN` when no source has the migration or its down script,
- *   `E_MIGRATION_UNFINISHED` when a migration has begun and not ended
+ * Returns the last applied migration from a file, with its down script, or undefined.
+ * @throws SvcError `E_MIGRATION_DOWN` if the migration or its down script is missing,
+ *   `E_MIGRATION_UNFINISHED` if a migration has begun and not ended
  */
 export function lastOf(migrations: readonly Migration[], rows: readonly Applied[]): Task | undefined {
   refuseUnfinished(rows);
@@ -148,7 +152,7 @@ export function lastOf(migrations: readonly Migration[], rows: readonly Applied[
   return { migration, script: migration.down() };
 }
 
-/** @throws SvcError `E_MIGRATION_UNFINISHED` when a migration is unfinished */
+/** @throws SvcError `E_MIGRATION_UNFINISHED` if a migration has begun and not ended */
 export function refuseUnfinished(rows: readonly Applied[]): void {
   const unfinished = rows.find(isUnfinished);
   if (unfinished !== undefined)
@@ -162,7 +166,7 @@ export function isUnfinished({ applied_at }: Applied): boolean {
   return applied_at === null;
 }
 
-/** Whether the migration comes from a file: ids of plugins have a slash. */
+/** Ids of plugin migrations have a slash, as in `oauth/0001`. */
 function isOfFile(id: string): boolean {
   return !id.includes('/');
 }

@@ -1,13 +1,13 @@
 /**
- * Authentication methods of MySQL and MariaDB as pure functions, named after the servers' plugins. The
- * formulas use pw for the password, ⊕ for XOR and || for concatenation:
+ * Authentication methods of MySQL and MariaDB. In the formulas, pw is the password, ⊕ is XOR, and || joins
+ * bytes:
  *   mysql_native_password   SHA1(pw) ⊕ SHA1(nonce || SHA1(SHA1(pw)))
  *   caching_sha2_password   SHA256(pw) ⊕ SHA256(SHA256(SHA256(pw)) || nonce)
- *                           or the password itself, see encryptedPassword()
+ *                           or the password itself, over TLS or encrypted with RSA
  *   parsec                  Ed25519 signature with a key that PBKDF2 derives from the password
  *
- * An eavesdropper cannot learn the password from mysql_native_password or caching_sha2_password. But an
- * eavesdropper who also has the server's password hashes can compute a valid reply and log in.
+ * The replies of mysql_native_password and caching_sha2_password do not reveal the password. But an attacker
+ * who has such a reply and the server's password hash can log in.
  */
 import {
   constants,
@@ -23,20 +23,18 @@ import { ProtocolViolation } from '../errors.ts';
 
 const derive = promisify(pbkdf2);
 
-/**
- * Beginnings of DER-encoded Ed25519 keys. PKCS8_PREFIX comes before the 32-byte seed of a private key in PKCS
- * #8 (RFC 8410 §7). The first SPKI_BYTES bytes of a public key come before the key itself (RFC 8410 §4).
- */
+/** DER bytes before the 32-byte seed of an Ed25519 private key in PKCS #8 (RFC 8410 §7). */
 const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex');
+/** Number of DER bytes before an Ed25519 public key (RFC 8410 §4). */
 const SPKI_BYTES = 12;
 const SEED_BYTES = 32;
 /**
- * Maximum factor n of the parsec method. PBKDF2 runs 1024 · 2^n rounds, and MariaDB uses n = 0. The maximum
- * limits the CPU time that a server can cause.
+ * Maximum factor n of the method parsec, which runs 1024 · 2^n rounds of PBKDF2. It limits the CPU time that
+ * a server can cause.
  */
 const MAX_PARSEC_FACTOR = 10;
 const PARSEC_ROUNDS = 1024;
-/** Number of bytes by which a text must be shorter than the RSA key, because of OAEP padding with SHA-1. */
+/** Bytes of an RSA block that OAEP padding with SHA-1 takes. */
 const OAEP_BYTES = 42;
 
 function sha1(...parts: readonly (Uint8Array | string)[]): Buffer {
@@ -53,11 +51,11 @@ function digest(algorithm: string, parts: readonly (Uint8Array | string)[]): Buf
 }
 
 function xor(left: Uint8Array, right: Uint8Array): Buffer {
-  // the byte of `right` exists, because hashes and nonces are not empty
+  // `right` is a hash or a nonce, so it is not empty
   return Buffer.from(left.map((byte, index) => byte ^ right[index % right.length]!));
 }
 
-/** Returns the client's reply for mysql_native_password. The reply is empty when the password is empty. */
+/** Returns the client's reply for mysql_native_password. It is empty for an empty password. */
 export function nativePassword(password: string, nonce: Uint8Array): Buffer {
   if (password === '') return Buffer.alloc(0);
   const once = sha1(password);
@@ -69,10 +67,7 @@ export function nativeHash(password: string): Buffer {
   return sha1(sha1(password));
 }
 
-/**
- * Returns the client's first reply for caching_sha2_password. The server may then request the password
- * itself. The reply is empty when the password is empty.
- */
+/** Returns the client's first reply for caching_sha2_password. It is empty for an empty password. */
 export function cachingSha2Password(password: string, nonce: Uint8Array): Buffer {
   if (password === '') return Buffer.alloc(0);
   const once = sha256(password);
@@ -80,8 +75,8 @@ export function cachingSha2Password(password: string, nonce: Uint8Array): Buffer
 }
 
 /**
- * Encrypts a password with the server's public key. RSA-OAEP with SHA-1 encrypts the password and a NUL,
- * combined with the nonce by XOR.
+ * Encrypts the password with the server's RSA key. The plain text is the password and a NUL, XORed with the
+ * nonce.
  *
  * @throws ProtocolViolation for a key that is invalid or not an RSA key; RangeError for a password that is
  *   too long for the key
@@ -106,8 +101,8 @@ export function encryptedPassword(password: string, nonce: Uint8Array, publicKey
 }
 
 /**
- * Parses the parameters that the server sends for parsec: the salt, and the factor of the PBKDF2 rounds.
- * @throws ProtocolViolation for an unknown value or for too many rounds
+ * Parses the salt and the number of PBKDF2 rounds that the server sends for parsec.
+ * @throws ProtocolViolation for an invalid salt or too many rounds
  */
 export function readParsecSalt(data: Uint8Array): { readonly salt: Uint8Array; readonly rounds: number } {
   const [kind, factor = MAX_PARSEC_FACTOR + 1] = data;
@@ -121,8 +116,8 @@ export function readParsecSalt(data: Uint8Array): { readonly salt: Uint8Array; r
 }
 
 /**
- * Returns the client's reply for parsec: the client's nonce and the signature of both nonces. Also returns
- * the public key with which the server verifies the signature.
+ * Returns the client's reply for parsec: its nonce, and a signature of both nonces. Also returns the public
+ * key that verifies the signature.
  */
 export async function parsecAnswer(
   password: string,
@@ -140,9 +135,8 @@ export async function parsecAnswer(
 }
 
 /**
- * Returns the proof that MariaDB 11.4 sends for its self-signed certificate (zero-configuration TLS). The
- * proof depends on the stored hash of the password, which an attacker on the network does not know. The
- * result is hexadecimal text, as in the OK packet of the login.
+ * Returns the proof that MariaDB 11.4 sends for its self-signed certificate, in hexadecimal. The proof
+ * depends on the stored password hash, which an attacker on the network does not know.
  */
 export function certificateProof(
   passwordHash: Uint8Array,

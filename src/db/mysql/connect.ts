@@ -1,15 +1,16 @@
 /**
  * Connects to one MySQL or MariaDB server: socket, greeting, TLS and login. Cancels a statement over a second
- * connection. There is no TLS over a Unix socket, or with sslmode=disable. Otherwise, the client sends an
- * SSLRequest after the greeting, and TLS 1.2 or newer begins.
+ * connection.
  *
- * If the server does not offer TLS, the connection is not encrypted with sslmode=prefer, and fails with any
- * other sslmode.
+ * There is no TLS over a Unix socket, or with sslmode=disable. Otherwise, the client sends an SSLRequest
+ * after the greeting, and TLS begins. If the server does not offer TLS, sslmode=prefer continues without
+ * encryption, and any other sslmode fails.
  *
+ * When TLS begins, only the greeting may have arrived, because an attacker may have injected any further
+ * bytes.
  *
- * Only the greeting may have arrived when TLS begins, because an attacker may have injected any further
- * bytes. MariaDB 11.4 and newer creates its own certificate if none is configured. Such a certificate is
- * accepted if the server proves in the login that it knows the password's hash.
+ * MariaDB 11.4 and newer creates its own certificate if none is configured. The client accepts such a
+ * certificate if the server proves in the login that it knows the password's hash.
  */
 import { limitIn } from '../limits.ts';
 import { converse } from '../wire/conversation.ts';
@@ -36,8 +37,8 @@ import type { MySqlConnectionOptions } from './url.ts';
 const CANCEL_MS = 4_000;
 const SELF_SIGNED = 'DEPTH_ZERO_SELF_SIGNED_CERT';
 /**
- * Matches names of proxies in the version that the server reports. These proxies cannot handle a request that
- * arrives before their reply to the previous request.
+ * Names of proxies in the version that the server reports. They cannot handle a request that arrives before
+ * they have replied to the previous one.
  */
 const PROXY = /proxysql|maxscale|aurora|rds.?proxy|vitess|planetscale/i;
 
@@ -129,7 +130,7 @@ async function logIn(
 interface Link {
   readonly link: ServerSocket;
   /**
-   * Whether the certificate is self-signed, so that the server must prove during the login that the
+   * Whether the certificate is self-signed. If so, the server must prove during the login that the
    * certificate is its own.
    */
   readonly isUnproved: boolean;
@@ -207,8 +208,8 @@ async function cancel(
 }
 
 /**
- * Returns whether a statement must be prepared separately for each combination of value types. This is
- * necessary in MySQL 8.0.22 and newer. It is also done in earlier 8.0 versions, where it is not necessary.
+ * Returns whether a statement must be prepared separately for each combination of value types, as in MySQL
+ * 8.0.22 and newer. Earlier 8.0 versions do not need it, but are treated alike.
  */
 function pinsTypes({ version, isMariaDb }: Greeting): boolean {
   return !isMariaDb && Number.parseInt(version, 10) >= 8;

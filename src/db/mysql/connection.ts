@@ -1,7 +1,4 @@
-/**
- * One connection to MySQL or MariaDB, which a pool lends to one caller at a time: queries, transactions, and
- * the state that the pool needs.
- */
+/** One connection to MySQL or MariaDB. A pool lends it to one caller at a time. */
 import { TransactionAborted, type DatabaseError } from '../errors.ts';
 import { ServerConnection } from '../wire/server-connection.ts';
 import { beginTexts } from '../dialects.ts';
@@ -20,17 +17,17 @@ import type { MySqlConnectionOptions } from './url.ts';
 import type { Params } from '../values.ts';
 
 const BATCH_ROWS = 256;
-/** Message of the error for statements after the server has ended the transaction. */
+/** Error message for a statement after the server has ended its transaction. */
 const OVER =
   'The server has ended the transaction, because of an error, or because a statement such as CREATE TABLE commits by itself';
 
-/** MySQL's and MariaDB's implementation of {@link ServerConnection}. */
+/** A connection to MySQL or MariaDB. */
 export class MySqlConnection extends ServerConnection<Exchange, MySqlConversation, MySqlRunner> {
   readonly #options: MySqlConnectionOptions;
 
   /**
-   * `pinsTypes` is true when a prepared statement accepts only values with the types of its first execution:
-   * see types.ts.
+   * `pinsTypes` is true if a prepared statement accepts only the value types of its first execution
+   * (types.ts).
    */
   constructor(conversation: MySqlConversation, options: MySqlConnectionOptions, pinsTypes: boolean) {
     super(new MySqlRunner(conversation, options, pinsTypes));
@@ -38,7 +35,7 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
     conversation.onRefusal = (error) => this.#onRefusal(error);
   }
 
-  /** Sets up the session, and reads the server's packet limit. */
+  /** Sets the session variables, and reads `max_allowed_packet`. */
   async setUp(limit: Limit | undefined): Promise<void> {
     await this.runner.flight(sessionTexts(this.#options), limit);
     const { rows } = await this.runner.query('select @@max_allowed_packet', limit, 'firstList');
@@ -121,7 +118,7 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
     try {
       await this.runner.flight(beginTexts(this.#options.dialect, options), limit);
     } catch (error) {
-      // the server may have set the isolation level before the error: the next transaction would get it
+      // the server may already have set the isolation level, and would apply it to the next transaction
       if (options.isolation !== undefined) this.destroy();
       throw error;
     }
@@ -203,8 +200,8 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
   }
 
   /**
-   * Runs `work`, which writes many rows. Throws its error with the details that {@link MySqlRunner.explained}
-   * adds.
+   * Runs `work`, which writes many rows. If it fails, adds details to the error, such as the columns of a
+   * violated key.
    */
   async #many<T>(sql: string, work: () => Promise<T>, limit: Limit | undefined): Promise<T> {
     try {
@@ -215,8 +212,8 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
   }
 
   /**
-   * Throws if an error has ended the transaction. Otherwise the server would commit each further statement
-   * separately.
+   * Throws if the server has ended the transaction. Without this check, the server would commit each further
+   * statement separately.
    */
   #checkTransaction(sql: string): void {
     if (this.hasEnded) throw this.endedError(sql);
@@ -232,17 +229,16 @@ function hasMore({ status }: Exchange): boolean {
 }
 
 /**
- * SQL modes in which a value that does not fit its column causes an error. Newer servers have most of them by
- * default. Without them, MySQL 5.6 truncates long values and stores 0 for invalid numbers. With
- * NO_AUTO_VALUE_ON_ZERO, a key of 0 is stored as 0.
+ * SQL modes in which a value that does not fit its column causes an error. Without them, MySQL 5.6 truncates
+ * long values and stores 0 for invalid numbers. NO_AUTO_VALUE_ON_ZERO stores the key 0 as 0.
  */
 const STRICT =
   'NO_AUTO_VALUE_ON_ZERO,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION';
 
 /**
- * Returns the statements that set up the session. The login has requested UTF-8, but settings of the server
- * may override this: `init_connect = 'set names ...'` or skip_character_set_client_handshake. Then the server
- * would store UTF-8 text in another encoding without an error.
+ * Returns the statements that set up the session. They request UTF-8 again, because settings of the server
+ * such as `init_connect` may override the login. Then the server would store UTF-8 text in another encoding
+ * without an error.
  */
 function sessionTexts({ isStrict, isReadOnly, parameters }: MySqlConnectionOptions): readonly string[] {
   const settings = [

@@ -1,7 +1,6 @@
 /**
- * A conversation with MySQL or MariaDB over an authenticated socket. Each request joins a queue when its
- * bytes are written. Each reply belongs to the first request in the queue. An unexpected packet ends the
- * conversation.
+ * Requests and replies of one MySQL or MariaDB connection after the login. Each reply belongs to the oldest
+ * request without a reply. An unexpected packet ends the connection.
  */
 import { ConnectionLost, ProtocolViolation } from '../errors.ts';
 import { Conversation, type ConversationDeps } from '../wire/conversation.ts';
@@ -24,8 +23,8 @@ interface MySqlConversationDeps extends Omit<ConversationDeps<PacketWriter>, 'wr
  */
 const MAY_BEGIN = /^[\s(]*(?:call|execute|begin|xa)\b/i;
 /**
- * Matches statements that only read. After a cancellation, their result is refused even if the server reports
- * no error, because the result may be incomplete: a canceled SLEEP() returns 1.
+ * Matches statements that only read. If one was canceled, its result is refused even without an error,
+ * because it may be incomplete. For example, a canceled SLEEP() returns 1.
  */
 const READS = /^[\s(]*(?:select|with|values|table)\b/i;
 const INTERRUPTED = 1317;
@@ -46,7 +45,7 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     this.#status = status;
   }
 
-  /** Whether a transaction is open, according to the last reply that had a session status. */
+  /** Whether a transaction is open, according to the last status that the server has sent. */
   get isInTransaction(): boolean {
     return (this.#status & STATUS.inTransaction) !== 0;
   }
@@ -57,7 +56,7 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
   get hasPlainBackslashes(): boolean {
     return (this.#status & STATUS.noBackslashEscapes) !== 0;
   }
-  /** Resolves when all requests that were in the queue at the time of the call have ended. */
+  /** Resolves when all requests that are now in the queue have ended. */
   async settledAll(): Promise<void> {
     await this.last?.done.catch(() => undefined);
   }
@@ -67,7 +66,9 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     return new Exchange(options, this.dialogue);
   }
 
-  /** Marks an exchange as complete, so that no further requests can be added to it. */
+  /**
+   * Marks an exchange, which may have several requests, as complete. No further requests can be added to it.
+   */
   close(exchange: Exchange): void {
     exchange.close();
     if (exchange === this.first && exchange.isOver) this.#finish(exchange);
@@ -93,7 +94,7 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     return exchange;
   }
 
-  /** Waits after an error until the status of the transaction is known. finish() does this, too. */
+  /** After an error, waits until the status of the transaction is known. */
   async settled(exchange: Exchange): Promise<void> {
     if (this.#isUncertain(exchange)) await this.#settle();
   }
@@ -135,8 +136,8 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
   }
 
   /**
-   * Sends a harmless request whose reply has the status of the transaction. If a cancellation arrives late,
-   * it affects this request and not the next statement.
+   * Sends `do 0`, whose reply has the status of the transaction. If a cancellation arrives late, it affects
+   * `do 0` and not the next statement.
    */
   async #settle(): Promise<void> {
     if (this.isEnded) return;
@@ -145,7 +146,7 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     const exchange = this.add(
       this.exchange({ sql: 'do 0', kind: 'query', wanted: 'none', sequence: this.writer.end() }),
     );
-    // ignore the error: it means that the connection has ended, which the caller's next request reports
+    // ignore the error: the connection has ended, and the caller's next request will fail
     await exchange.done.catch(() => undefined);
     if (exchange.error?.errno === INTERRUPTED) await this.#settle();
     else if (exchange.error !== undefined)

@@ -1,7 +1,4 @@
-/**
- * Maps error numbers of MySQL and MariaDB to error classes. Messages contain no values: quoted input is
- * removed.
- */
+/** Maps error numbers of MySQL and MariaDB to error classes. Removes values from their messages. */
 import { writtenTable } from '../dialects.ts';
 import {
   CheckViolation,
@@ -29,8 +26,8 @@ import type { ErrorFields } from './messages.ts';
 type ErrorClass = new (message: string, details: DatabaseErrorDetails) => DatabaseError;
 
 /**
- * Error classes by MySQL error number. An entry has PostgreSQL's SQLSTATE for the same error if MySQL's is
- * only `23000` or `HY000`.
+ * Error class of each MySQL error number. The second element is PostgreSQL's SQLSTATE, where MySQL's is too
+ * general, such as `HY000`.
  */
 const BY_NUMBER: ReadonlyMap<number, readonly [ErrorClass, sqlstate?: string]> = new Map([
   ...numbers([1022, 1062, 1169, 1586, 1859], UniqueViolation, '23505'),
@@ -71,7 +68,7 @@ function numbers(
   return list.map((errno) => [errno, sqlstate === undefined ? [Class] : [Class, sqlstate]]);
 }
 
-/** Error classes by the first two characters of the SQLSTATE, for numbers that BY_NUMBER does not have. */
+/** Error classes by the first two characters of the SQLSTATE, for errors that are not in BY_NUMBER. */
 const BY_CLASS: Readonly<Record<string, ErrorClass>> = {
   '08': ConnectionLost,
   '0A': StatementError,
@@ -103,9 +100,8 @@ export function mysqlError(
 }
 
 /**
- * Returns whether a prepared statement may succeed after it is prepared again: errors 1615, 1243, and for
- * some statements 3988. MySQL reports 3988 when a text does not fit the column's character set at the time of
- * the preparation, which may have changed since.
+ * Returns whether a prepared statement may succeed after it is prepared again. MySQL also reports error 3988
+ * after the character set of a column has changed.
  */
 export function isStaleStatement({ errno, sql }: DatabaseError): boolean {
   return errno === 1615 || errno === 1243 || (errno === 3988 && CHANGES_AT_ONCE.test(sql ?? ''));
@@ -115,19 +111,19 @@ export function isStaleStatement({ errno, sql }: DatabaseError): boolean {
  * of their statements may have run.
  */
 const CHANGES_AT_ONCE = /^\s*(?:insert|replace|update|delete|select|with)\b/i;
-/** Returns whether the server cannot prepare this kind of statement (1295). */
+/** Returns whether the server cannot prepare this kind of statement (error 1295). */
 export function isUnpreparable({ errno }: DatabaseError): boolean {
   return errno === 1295;
 }
-/** Returns whether the server's limit of prepared statements is reached (1461). */
+/** Returns whether the server's limit of prepared statements is reached (error 1461). */
 export function isOutOfStatements({ errno }: DatabaseError): boolean {
   return errno === 1461;
 }
-/** Returns whether the whole server is read-only, and not just the transaction (1290, 1836). */
+/** Returns whether the whole server is read-only, and not just the transaction (errors 1290, 1836). */
 export function isOfReadingServer({ errno }: DatabaseError): boolean {
   return errno === 1290 || errno === 1836;
 }
-/** Returns whether the server ends the connection with this error (1927, 4031, ...). */
+/** Returns whether the server ends the connection with this error, such as 1927 or 4031. */
 export function isFatal({ errno }: DatabaseError): boolean {
   return errno !== undefined && FATAL.has(errno);
 }
@@ -137,10 +133,8 @@ const FATAL: ReadonlySet<number> = new Set([
 ]);
 
 /**
- * Numbers of errors whose messages may quote a value. MariaDB may quote an expression in which the values
- * replace the `?`. Other messages quote the name of a time zone, lock, locale, collation, character set or
- * engine, an XML path, or text that cannot be encoded. A quoted part of the statement itself is not removed
- * from the message.
+ * Numbers of errors whose messages may quote a value, such as the name of a time zone. Quoted text is removed
+ * from the message, unless it is part of the statement.
  */
 const QUOTES_VALUES: ReadonlySet<number> = new Set([
   1059, 1105, 1115, 1273, 1286, 1298, 1300, 1649, 1690, 3854, 4163,
@@ -207,8 +201,8 @@ function namesIn(errno: number, message: string, sql: string | undefined): Names
 }
 
 /**
- * Returns the table and the key that a message contains. MySQL writes `table.key`; MariaDB and older servers
- * write only `key`.
+ * Returns the table and the key that a message names. MySQL writes `table.key`. MariaDB and older MySQL
+ * versions write only `key`.
  */
 function keyIn(message: string, sql: string | undefined): Names {
   const key = /for key '((?:[^']|'')*)'$/.exec(message)?.[1];

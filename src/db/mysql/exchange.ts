@@ -1,13 +1,15 @@
 /**
- * One request to MySQL or MariaDB and its expected replies, packet by packet. The reply to a command is an OK
- * packet, an error, or a result: the number of columns, the column descriptions, the rows, and an end packet,
- * which may announce another result. The reply to the preparation of a statement has the statement's id, the
- * descriptions of its parameters, and the descriptions of its columns. Servers before MySQL 5.7 also send an
- * end packet after each list of descriptions.
+ * Handles the replies to one request to MySQL or MariaDB, packet by packet.
  *
- * An unexpected packet is a protocol violation. It ends the connection, because later replies could be
- * matched to the wrong request. The client also ends the connection if the server requests a local file of
- * the client (LOCAL INFILE).
+ * The reply to a command is an OK packet, an error packet or a result. A result consists of the number of
+ * columns, the column descriptions, the rows, and an end packet, which may announce another result.
+ *
+ * The reply to COM_STMT_PREPARE consists of the statement's id, the descriptions of its parameters, and the
+ * descriptions of its columns. Servers before MySQL 5.7 also send an end packet after each list of
+ * descriptions.
+ *
+ * An unexpected packet ends the connection, because later replies could be matched to the wrong request. A
+ * request for a local file of the client (LOCAL INFILE) also ends it.
  */
 import { mysqlError } from './errors.ts';
 import { Fields, readColumn, readEof, readError, readOk, readPrepared, type WireColumn } from './messages.ts';
@@ -19,8 +21,8 @@ import type { Row } from '../driver.ts';
 import type { MySqlValueOptions } from './url.ts';
 
 /**
- * Kinds of requests. `command` is answered with OK, and `query` sends SQL text. `prepare` prepares a
- * statement, and `execute` runs a prepared one. `fetch` fetches rows of a cursor.
+ * Kind of a request. `command` has no result, and `query` sends SQL text. `prepare` prepares a statement, and
+ * `execute` runs a prepared one. `fetch` fetches rows of a cursor.
  */
 type Kind = 'command' | 'query' | 'prepare' | 'execute' | 'fetch';
 
@@ -32,7 +34,7 @@ export interface Dialogue {
   readonly values: MySqlValueOptions;
 }
 
-/** Properties of a request that its {@link Exchange} needs. */
+/** Options of an {@link Exchange}, the handler of a request's replies. */
 export interface ExchangeDeps {
   /** SQL text as it was sent. Errors contain it. */
   readonly sql: string;
@@ -43,12 +45,11 @@ export interface ExchangeDeps {
   /** Whether further requests may be added to this exchange until close() is called. */
   readonly isOpen?: boolean | undefined;
   /**
-   * Decoders of the statement's rows, from its last reply. They are reused if a reply has the same column
-   * descriptions or none. They are read only when a reply arrives, because the reply to an earlier request
-   * may replace them.
+   * Cached row decoders of the statement. A reply with equal column descriptions, or with none, reuses them.
+   * They are read when the reply arrives, because an earlier reply may replace them.
    */
   readonly memory?: { plan: RowPlan | undefined } | undefined;
-  /** Decoders for the rows of a reply that has no column descriptions. */
+  /** Row decoders for a reply that has no column descriptions. */
   readonly plan?: RowPlan | undefined;
 }
 
@@ -59,7 +60,7 @@ interface Definitions {
 
 type Step = 'head' | 'definitions' | 'definitions-end' | 'rows';
 
-/** Maximum length in bytes of the packet that ends columns or rows in servers before MySQL 5.7. */
+/** Maximum length in bytes of an EOF packet, which servers before MySQL 5.7 send after columns and rows. */
 const EOF_BYTES = 5;
 /** Maximum number of columns in a result. MySQL and MariaDB allow 4,096 in a table. */
 const MAX_COLUMNS = 65_535;
@@ -71,8 +72,8 @@ export class Exchange extends ServerExchange<RowPlan> {
   #step: Step = 'head';
   #isAtHead = true;
   /**
-   * Sequence number of the first packet of each reply, by the index of the reply. The number 1, which is the
-   * usual one, is not stored.
+   * Sequence number of the first packet of each reply, by the index of the reply. The usual number, 1, is not
+   * stored.
    */
   #sequences: Map<number, number> | undefined;
   #written = 1;
@@ -82,10 +83,10 @@ export class Exchange extends ServerExchange<RowPlan> {
   #lacking = 0;
   #columnsLater = 0;
   #areParameters = false;
-  /** Whether all column descriptions so far are equal to those in `plan`. */
+  /** Whether all column descriptions so far are equal to the ones in `plan`, the cached row decoders. */
   #isSame = true;
   #same = 0;
-  /** New column descriptions. Undefined while all are equal to those in `plan`. */
+  /** New column descriptions. Undefined while all are equal to the ones in `plan`. */
   #definitions: Definitions | undefined;
   /** Rows of each result, if `wanted` is `sets`. */
   readonly sets: Row[][] = [];
@@ -124,8 +125,8 @@ export class Exchange extends ServerExchange<RowPlan> {
   }
 
   /**
-   * Returns the sequence number that the next packet must have if it begins a reply. Returns undefined inside
-   * a reply, where the numbers continue.
+   * Expected sequence number of a packet that begins a reply. Undefined inside a reply, where the numbers
+   * continue.
    */
   get sequence(): number | undefined {
     return this.#isAtHead ? (this.#sequences?.get(this.#answered) ?? 1) : undefined;
@@ -322,7 +323,8 @@ export class Exchange extends ServerExchange<RowPlan> {
   }
 
   /**
-   * Whether the rows of the current result are returned to the caller. Usually this is only the first result.
+   * Whether the caller gets the rows of the current result: only of the first result, or of all results for
+   * `sets`.
    */
   get #isWanted(): boolean {
     return this.#isFirstResult || this.wanted === 'sets';

@@ -1,11 +1,14 @@
 /**
- * The start of a conversation with MySQL or MariaDB: greeting, capabilities and login. Order of the packets:
+ * Logs in to MySQL or MariaDB. Order of the packets:
  *   greeting -> [SSLRequest -> TLS] -> response -> AuthSwitchRequest, at most twice -> AuthMoreData -> OK
  *
- * Only methods that the address allows are used, whatever the server requests. A clear-text password is sent
- * only over TLS with a verified certificate, or to this machine. An RSA-encrypted password is sent only if
- * the server's key is configured, or if no attacker can be on the connection. If the certificate is
- * self-signed, the server must prove before the first statement that the certificate is its own (MariaDB
+ * The client uses only authentication methods that the address allows. It sends a clear-text password only
+ * over TLS with a verified certificate, or to this machine.
+ *
+ * The client sends an RSA-encrypted password only if the server's key is configured, if the server is on this
+ * machine, or with allow_public_key_retrieval=1.
+ *
+ * A server with a self-signed certificate must prove in the login that the certificate is its own (MariaDB
  * 11.4).
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
@@ -38,10 +41,7 @@ interface LoggedIn {
   readonly status: number;
 }
 
-/**
- * Number of utf8mb4_general_ci, the collation for utf8mb4 that all servers know, including MySQL 5.6 and
- * MariaDB.
- */
+/** Number of the collation utf8mb4_general_ci, which all servers know. */
 const UTF8MB4 = 45;
 const OUR_MAX_PACKET = 0xff_ffff;
 /**
@@ -96,14 +96,14 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   #isUnproved = false;
   #plugin: AuthPlugin = 'mysql_native_password';
   #nonce: Buffer = Buffer.alloc(0);
-  /** Error to throw if the login fails after the server has requested the method {@link UNSPOKEN}. */
+  /** Error to throw if the login fails after the server has requested client_ed25519. */
   #unspoken: SvcError<'E_DB_CONNECT'> | undefined;
   /** Hash of the password as the server stores it, if the authentication method has such a hash. */
   #hash: Buffer | undefined;
 
   /**
-   * `host` is the host as written in the address. From `host`, the login determines whether the server is on
-   * this machine. `shown` is the name of the server in messages.
+   * `host` is the host of the address. It shows whether the server is on this machine. `shown` is the name of
+   * the server in error messages.
    */
   constructor(host: ServerHost, shown: string, options: MySqlConnectionOptions) {
     super(MAX_PACKETS);
@@ -153,7 +153,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     }
   }
 
-  /** Returns the SSLRequest, which is the only packet that is sent unencrypted before TLS. */
+  /** Returns the SSLRequest, the only packet that is sent unencrypted before TLS. */
   sslRequest(): Buffer {
     this.#writer.begin(this.#sequence);
     this.#capabilities(this.#agreed() | CAPABILITY.ssl);
@@ -161,7 +161,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     return this.#writer.take();
   }
 
-  /** Passes all packets after the login to `onPacket`, including those that have already arrived. */
+  /** Passes all packets after the login to `onPacket`, including packets that have already arrived. */
   handOver(onPacket: OnPacket): void {
     this.reader.onPacket = onPacket;
     // the sequence number is 0, because these packets belong to no request
@@ -197,7 +197,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     return this.#greeting!.extended & WANTED_OF_MARIADB;
   }
 
-  /** Writes the first fields of a packet, which are equal in SSLRequest and in the login response. */
+  /** Writes the fields with which both SSLRequest and the login response begin. */
   #capabilities(flags: number): void {
     const hasExtended = this.#greeting!.extended !== 0;
     this.#writer.uint32((flags | (hasExtended ? 0 : CAPABILITY.longPassword)) >>> 0);
@@ -366,7 +366,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     this.#answer(answer);
   }
 
-  /** Whether no other machine can read a clear-text password, because of TLS or a Unix socket. */
+  /** Whether the connection uses TLS or a Unix socket, so that no other machine can read it. */
   #isPrivate(): boolean {
     return this.#link!.tls !== undefined || isUnixHost(this.#host.host);
   }

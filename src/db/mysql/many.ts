@@ -1,8 +1,9 @@
 /**
- * Runs one statement for many rows of values. Requests are sent while rows are produced, without waiting for
- * replies. An insert that ends with one group of placeholders becomes a longer text, which repeats the group
- * for hundreds of rows. For other statements, MariaDB gets COM_STMT_BULK_EXECUTE, with as many rows of equal
- * types as fit in a request. MySQL gets COM_STMT_EXECUTE for each row.
+ * Runs one statement for many rows of values. Sends requests without waiting for replies.
+ *
+ * An insert such as `insert into t values (?, ?)` becomes an insert of several hundred rows. For other
+ * statements, MariaDB gets COM_STMT_BULK_EXECUTE with many rows per request. MySQL gets COM_STMT_EXECUTE for
+ * each row.
  *
  * Compared with one row per insert, 10,000 rows take a fifth of the time. All rows are in one open
  * transaction, so either all of them are written or none.
@@ -19,10 +20,7 @@ import type { MySqlConversation } from './conversation.ts';
 import type { Exchange } from './exchange.ts';
 import type { KnownStatement, MySqlRunner } from './runner.ts';
 
-/**
- * Statements that MariaDB can run in bulk: they use one table and return no rows. MariaDB refuses other
- * statements with error 1295.
- */
+/** Matches statements that MariaDB can run in bulk. They use one table and return no rows. */
 const BULK =
   /^\s*(?:(?:insert|replace)\b[^?]*\bvalues?\s*\(|update\s+[\w.`]+\s+set\b|delete\s+from\s+[\w.`]+\s+where\b)/i;
 const NOT_BULK = /\breturning\b|\bselect\b/i;
@@ -33,23 +31,19 @@ const IS_NULL = 1;
 /** Maximum numbers of values and rows in one multi-row insert. Larger inserts are not faster. */
 const MAX_VALUES = 16_000;
 const MAX_ROWS = 500;
-/** Minimum number of rows for which it is worth preparing an uncached multi-row statement. */
+/** Minimum number of remaining rows for which a multi-row insert is prepared. */
 const FEW_ROWS = 16;
 /** Maximum number of prepared statements that one call has open, one for each combination of value types. */
 const MAX_KINDS = 8;
-/** Matches an insert that ends with a group of placeholders. */
+/** Matches an insert that ends with a group of placeholders, such as `values (?, ?)`. */
 const ROW_INSERT = /^(\s*(?:insert|replace)\b.*\bvalues?\s*)(\((?:\s*\?\s*,)*\s*\?\s*\))\s*;?\s*$/is;
 
 interface Many {
   readonly runner: MySqlRunner;
   readonly sql: string;
   readonly limit: Limit | undefined;
-  /**
-   * Prepared statements, one for each combination of value types. Only one if a prepared statement accepts
-   * all types.
-   */
+  /** Prepared statements, one for each combination of value types, or a single one that accepts all types. */
   readonly statements: KnownStatement[];
-  /** Number of placeholders in the statement. */
   readonly placeholders: number;
   /**
    * Number of values in each row of the caller. Less than `placeholders` if one statement inserts several
@@ -83,6 +77,7 @@ export async function runMany(
   limit: Limit | undefined,
 ): Promise<number> {
   const placeholders = runner.placeholdersOf(sql);
+  // without strict mode, a multi-row insert stores 0 for NULL in a NOT NULL column and reports no error
   const insert = runner.isStrict ? rowInsertOf(sql, placeholders) : undefined;
   return insert === undefined
     ? runEach(runner, sql, rows, limit)
@@ -104,17 +99,13 @@ export async function insertRows(
     : runEach(runner, head + group, rows, limit);
 }
 
-/**
- * Parses an insert whose rows can be combined. Returns undefined in an SQL mode that is not strict: there,
- * NULL for a NOT NULL column is an error in a single-row insert, but becomes 0 in a multi-row insert.
- */
+/** Parses an insert whose rows can be combined. Returns undefined for any other statement. */
 function rowInsertOf(sql: string, placeholders: number): RowInsert | undefined {
   const match = ROW_INSERT.exec(sql);
   if (match === null || placeholders === 0) return undefined;
   // the cast is safe: both groups of the pattern are captured in every match
   const [, head, group] = match as unknown as readonly [string, string, string];
-  // if the group has as many question marks as the statement has placeholders, none of these marks is inside
-  // a text or comment
+  // if the numbers are equal, the group has all placeholders of the statement, and no other question marks
   return group.split('?').length - 1 === placeholders ? { head, group, perRow: placeholders } : undefined;
 }
 
@@ -274,7 +265,7 @@ async function runAll(
     statements.forEach((statement, index) => {
       // `firsts` has one element for each statement
       runner.release(sql, firsts[index]!, statement);
-      // no retry in this call, because the rows cannot be read twice: the next call prepares anew
+      // no retry, because the rows cannot be read twice: the next call prepares the statement again
       if (isStale) runner.forget(sql, firsts[index]!);
     });
   }
@@ -305,7 +296,7 @@ class Batch {
   #finished: Promise<Exchange> | undefined;
 
   /**
-   * `statement` is the prepared statement of the first request. Its cached decoders are used for all replies.
+   * `statement` is the prepared statement of the first request. Its row decoders are used for all replies.
    */
   constructor(
     conversation: MySqlConversation,
@@ -325,8 +316,8 @@ class Batch {
   }
 
   /**
-   * Counts a written request. `sequence` is the number of the first packet of its reply. If too many requests
-   * are pending, returns a promise to wait for.
+   * Adds a written request. `sequence` is the number of the first packet of its reply. If too many requests
+   * are pending, returns a promise that the caller must wait for.
    */
   added(sequence: number): Promise<void> | undefined {
     if (this.#exchange === undefined) {

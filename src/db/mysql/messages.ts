@@ -1,6 +1,6 @@
 /**
- * The protocol of MySQL and MariaDB: decodes the server's packets. Every length is checked against the end of
- * the packet before it is used or memory is allocated.
+ * Decodes the packets of MySQL and MariaDB servers. Every length is checked against the end of the packet
+ * before it is used.
  */
 import { CAPABILITY } from './wire.ts';
 import { ProtocolViolation } from '../errors.ts';
@@ -49,10 +49,7 @@ export interface WireColumn {
   readonly charset: number;
   /** Declared length in bytes. */
   readonly length: number;
-  /**
-   * Number of decimal digits. For a time, the number of digits after the seconds. 31 and 39 mean that the
-   * number varies.
-   */
+  /** Number of digits after the decimal point, also of seconds. 31 and 39 mean that the number varies. */
   readonly decimals: number;
   /** Name of MariaDB's extended type: `uuid`, `inet6`, `json`, ... Empty for other types. */
   readonly extended: string;
@@ -90,7 +87,7 @@ export class Fields extends FieldReader {
     return value;
   }
 
-  /** Reads an integer whose first byte gives its width. */
+  /** Reads an integer of one to nine bytes. Its first byte determines the length. */
   integer(): number | bigint {
     const first = this.byte();
     if (first < 0xfb) return first;
@@ -145,7 +142,7 @@ export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   const capabilities = (low | (fields.uint16() << 16)) >>> 0;
   const nonceLength = fields.byte();
   fields.skip(6);
-  const extended = fields.uint32(); // capability flags of MariaDB, which are zeros in MySQL
+  const extended = fields.uint32(); // capability flags of MariaDB; MySQL sends zeros
   const secondPart = fields.bytes(Math.min(fields.left, Math.max(13, nonceLength - 8)));
   const plugin = (capabilities & CAPABILITY.pluginAuth) === 0 ? '' : fields.textNul();
   const isMariaDb = /mariadb/i.test(announced) || (capabilities & CAPABILITY.longPassword) === 0;
@@ -160,10 +157,7 @@ export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   };
 }
 
-/**
- * Parses an OK packet, beginning with its first byte. The packet that marks the end of rows has the same
- * form.
- */
+/** Parses an OK packet. The packet that ends the rows of a result has the same form. */
 export function readOk(bytes: Buffer, at: number, end: number): Ok {
   const fields = new Fields(bytes, at + 1, end);
   const affectedRows = fields.length();
@@ -177,7 +171,7 @@ export function readOk(bytes: Buffer, at: number, end: number): Ok {
   };
 }
 
-/** Parses the packet that marks the end of columns or rows in servers before MySQL 5.7. */
+/** Parses an EOF packet, which servers before MySQL 5.7 send after columns and rows. */
 export function readEof(
   bytes: Buffer,
   at: number,
@@ -187,7 +181,7 @@ export function readEof(
   return { warnings: fields.uint16(), status: fields.uint16() };
 }
 
-/** Parses an error packet, beginning with its first byte. */
+/** Parses an error packet. */
 export function readError(bytes: Buffer, at: number, end: number): ErrorFields {
   const fields = new Fields(bytes, at + 1, end);
   const errno = fields.uint16();
@@ -197,7 +191,7 @@ export function readError(bytes: Buffer, at: number, end: number): ErrorFields {
     : { errno, sqlstate: '', message: rest.toString() };
 }
 
-/** Parses a column description. `isExtended` is true when the server adds the name of MariaDB's type. */
+/** Parses a column description. If `isExtended` is true, it contains the name of MariaDB's extended type. */
 export function readColumn(bytes: Buffer, at: number, end: number, isExtended: boolean): WireColumn {
   const fields = new Fields(bytes, at, end);
   // skip the catalog, the schema and the alias of the table
@@ -220,10 +214,7 @@ export function readColumn(bytes: Buffer, at: number, end: number, isExtended: b
   };
 }
 
-/**
- * Returns the name of MariaDB's extended type. The metadata are pairs of a kind and a name. Kind 0 is the
- * type, and kind 1 its format.
- */
+/** Returns the name of MariaDB's extended type. The data consists of pairs of a kind byte and a name. */
 function readExtended(fields: Fields): string {
   const packed = fields.bytes(fields.length());
   const pairs = new Fields(packed, 0, packed.length);

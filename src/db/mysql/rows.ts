@@ -1,8 +1,9 @@
 /**
- * Decodes rows of MySQL and MariaDB to objects or lists. A RowPlan has the decoders of a statement's columns,
- * and is built once per statement and format. A row in binary format has a byte 0, a bitmap of NULLs that
- * starts at its third bit, and the values. A row in text format has the values, each after its length; 0xfb
- * stands for NULL.
+ * Decodes rows of MySQL and MariaDB to objects or lists. A RowPlan, the decoders of a statement's columns, is
+ * created once per statement and format.
+ *
+ * A binary row consists of a byte 0, a bitmap of NULLs, and the values. The bitmap starts at its third bit. A
+ * text row contains each value after its length, and 0xfb for NULL.
  */
 import { readerOf, typeName, type Decoder } from './types.ts';
 import { ProtocolViolation } from '../errors.ts';
@@ -17,10 +18,10 @@ const NULL_MARK = 0xfb;
 
 /** Decodes the rows of a statement, with one decoder for each column. */
 export class RowPlan implements RowReader {
-  /** Whether rows are in the text format, because their statement was not prepared. */
+  /** Whether rows have the text format. Rows of prepared statements have the binary format. */
   readonly isText: boolean;
   readonly columns: readonly WireColumn[];
-  /** Packets that described the columns. A packet that is equal to one of these is not parsed again. */
+  /** Packets that described the columns. A packet that is equal to one of them is not parsed again. */
   readonly described: readonly Buffer[];
   readonly #names: readonly string[];
   readonly #numbers: readonly number[];
@@ -72,8 +73,8 @@ export class RowPlan implements RowReader {
   }
 
   /**
-   * Sets the values of a row under `keys`: names for an object, indexes for a list. Reading a list first and
-   * converting it would take 5 % of the time of a query of 1,000 rows.
+   * Sets the values of a row under `keys`, which are names for an object and indexes for a list. Converting a
+   * list to an object would take 5 % of the time of a query of 1,000 rows.
    */
   #read(
     row: Record<string | number, unknown>,

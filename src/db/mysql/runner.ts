@@ -1,7 +1,7 @@
 /**
- * Runs statements on a conversation with MySQL or MariaDB. Statements are prepared, so values are sent
- * separately from the text, and rows are binary. The first use of a statement sends COM_STMT_PREPARE and then
- * COM_STMT_EXECUTE, which takes two round trips. Later uses send only COM_STMT_EXECUTE.
+ * Runs the statements of one MySQL or MariaDB connection. Statements are prepared, so values are sent
+ * separately from the text, and rows are binary. The first use of a statement takes two round trips:
+ * COM_STMT_PREPARE and COM_STMT_EXECUTE. Later uses take one.
  *
  * A script, or a statement that the server cannot prepare (error 1295), is sent as text by COM_QUERY.
  *
@@ -54,10 +54,11 @@ export interface KnownStatement {
    * as text.
    */
   readonly id: number | undefined;
-  /** Decoders of the statement's rows, from its last reply. */
+  /** Row decoders from the statement's last reply. */
   plan: RowPlan | undefined;
   /**
-   * Kinds of values that the statement's parameters accept: see types.ts. Undefined if they accept all kinds.
+   * Kinds of values that the parameters accept, such as integers or text (types.ts). Undefined if they accept
+   * all kinds.
    */
   readonly kinds: Kinds | undefined;
 }
@@ -68,7 +69,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   /** `max_allowed_packet` of the server in bytes. */
   maxPacketBytes: number = 16 * 1024 * 1024;
   readonly #options: MySqlConnectionOptions;
-  /** Whether a prepared statement accepts only values with the types of its first execution: see types.ts. */
+  /** Whether a prepared statement accepts only the value types of its first execution (types.ts). */
   readonly #pinsTypes: boolean;
 
   constructor(conversation: MySqlConversation, options: MySqlConnectionOptions, pinsTypes: boolean) {
@@ -109,7 +110,10 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     }
   }
 
-  /** Asks the server for further details of a statement's error, and returns the error with these details. */
+  /**
+   * Returns an error of a statement. A unique violation gets the columns of its key, if the server reports
+   * them.
+   */
   explained(error: unknown, limit: Limit | undefined): Promise<unknown> {
     return withKeyColumns(error, (text, params) =>
       this.run(text, params, limit, 'lists', ({ rows }) => rows as unknown[][]),
@@ -124,7 +128,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     return checkedStatement(text, this.#options.dialect, this.conversation.hasPlainBackslashes).placeholders;
   }
 
-  /** Sends SQL text as one statement without parameters, which is not prepared. */
+  /** Runs SQL text that has no parameters, without preparing it. */
   async query(text: string, limit: Limit | undefined, wanted: RowsWanted = 'none'): Promise<Exchange> {
     while (this.mustWait) await this.turn();
     this.check(text, limit);
@@ -230,8 +234,8 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   }
 
   /**
-   * Removes prepared statements of a text from the cache, because they may be outdated: the one that was
-   * prepared first, and the one for the types of `params`.
+   * Removes prepared statements of a text from the cache, because they may be outdated. Removes the statement
+   * that was prepared first, and the one for the types of `params`.
    */
   forget(text: string, params: Params): void {
     this.statements.delete(text);
@@ -278,8 +282,9 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   }
 
   /**
-   * Checks the size of the request that was just written.
-   * @throws DataError if it is too large; removes all that was written after the offset `before`
+   * Checks the size of the request that begins at the offset `before`. Removes it from the buffer if it is
+   * too large.
+   * @throws DataError if the request is too large
    */
   checkLength(before: number, text: string): void {
     const { writer } = this.conversation;
@@ -376,7 +381,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     try {
       await this.conversation.finish(exchange, limit);
     } catch (error) {
-      // `limit` was reached after the server had prepared the statement
+      // the server has already prepared the statement, for example when `limit` was reached
       if (exchange.statementId !== 0) this.statements.closeHandles(exchange.statementId);
       if (error instanceof DatabaseError && isUnpreparable(error))
         return { id: undefined, plan: undefined, kinds: undefined };
@@ -494,8 +499,8 @@ const COLUMNS = `select column_name from information_schema.statistics
   where table_schema = coalesce(?, database()) and table_name = ? and index_name = ? order by seq_in_index`;
 
 /**
- * Returns the error of a statement. Adds the columns of the key to a unique violation, if the server reports
- * them.
+ * Adds the columns of the key to a unique violation, if the server reports them. Returns other errors
+ * unchanged.
  */
 async function withKeyColumns(
   error: unknown,

@@ -1,5 +1,5 @@
 /**
- * The types of MySQL and MariaDB: converts the bytes of a column to a JavaScript value. Value for each type:
+ * Converts column values of MySQL and MariaDB to JavaScript values:
  *   TINYINT ... INT, YEAR, FLOAT, DOUBLE   number
  *   BIGINT, signed or unsigned             number, or bigint beyond 2^53 - 1 (option int8)
  *   DECIMAL                                string with all digits
@@ -45,8 +45,8 @@ const MAX_SCALE = 6;
 const TWO: readonly string[] = Array.from({ length: 100 }, (_, value) => String(value).padStart(2, '0'));
 
 /**
- * Returns the decoder of a column. `isText` is true when rows are in the text format, because their statement
- * was not prepared.
+ * Returns the decoder of a column. `isText` is true for rows in the text format, whose statement was not
+ * prepared.
  */
 export function readerOf(column: WireColumn, options: MySqlValueOptions, isText: boolean): ColumnReader {
   const reader = builtInReader(column, options, isText);
@@ -195,7 +195,10 @@ const NAMES: Readonly<Record<number, string>> = {
   [TYPE.geometry]: 'geometry',
   [TYPE.vector]: 'vector',
 };
-/** Maximum lengths of the text types in bytes of utf8mb4, in which a character has up to four bytes. */
+/**
+ * Maximum lengths in bytes that the server reports for the TEXT types. In utf8mb4, a character counts as four
+ * bytes.
+ */
 const SIZES: readonly (readonly [most: number, name: string])[] = [
   [4 * 0xff, 'tiny'],
   [4 * 0xffff, ''],
@@ -453,11 +456,12 @@ function instantFromText(text: string, { zeroDates, timestamps }: MySqlValueOpti
 }
 
 /*
- * Kinds of values for parameters. MySQL since 8.0.22 fixes a prepared statement's parameter types at its
- * first execution, and converts later values to them. `select ?` with 5 and then 'abc' gives 5 and 0. A TEXT
- * column gets 0000-00-00 for 0.1 if a Date came first. So each prepared statement takes only values of the
- * kinds of its first execution, and the text is prepared again for other kinds. NULL fits every kind, and an
- * integer fits every kind of number. MariaDB and older MySQL versions do not convert values.
+ * Since 8.0.22, MySQL fixes the parameter types of a prepared statement at its first execution, and converts
+ * later values to them. For example, `select ?` with 5 and then 'abc' gives 5 and 0. MariaDB and older MySQL
+ * versions do not convert values.
+ *
+ * A prepared statement is used only for values of the kinds of its first execution. For other kinds, the text
+ * is prepared again. NULL fits every kind, and an integer also fits a floating-point number.
  */
 
 const KIND = { any: 0, integer: 1, wide: 2, float: 3, text: 4, bytes: 5, instant: 6, decimal: 7 } as const;
@@ -465,7 +469,7 @@ const MAX_INT64 = 2n ** 63n - 1n;
 const MIN_INT64 = -(2n ** 63n);
 const MAX_UINT64 = 2n ** 64n - 1n;
 
-/** Kinds of a statement's parameters, as far as they are known. */
+/** Kind of value of each parameter. KIND.any means that the kind is not known yet. */
 export type Kinds = Uint8Array;
 
 /** Returns whether values may be bound to a statement whose parameters have these kinds. */
@@ -492,7 +496,7 @@ export function pin(kinds: Kinds, params: Params, perRow: number = params.length
     for (let column = 0; column < perRow; column++) widen(kinds, params, column, perRow);
 }
 
-/** Returns whether a number is sent as a floating-point number. */
+/** Returns whether the number at `index` must be sent as a floating-point number. */
 export function isFloat(kinds: Kinds | undefined, index: number): boolean {
   return kinds !== undefined && kinds[index] === KIND.float;
 }
@@ -509,7 +513,7 @@ function widen(kinds: Kinds, params: Params, column: number, perRow: number): vo
     for (let index = column; index < kinds.length; index += perRow) kinds[index] = KIND.float;
 }
 
-/** Returns a text with the kind of each value, for a cache key. */
+/** Returns the kinds of the values as text, for a cache key. */
 export function kindsKey(params: Params): string {
   return params.map(kindOf).join('');
 }

@@ -23,11 +23,11 @@ import type { TimingOptions } from '../slow-statements.ts';
 
 interface MySqlSettings {
   readonly plugins: readonly AuthPlugin[];
-  /** Path of a PEM file with the server's RSA key. If the server sends another key, the login fails. */
+  /** Path of a PEM file with the server's RSA key, which encrypts the password. */
   readonly serverPublicKey: string | undefined;
   /**
-   * Whether any RSA key that the server sends is accepted, even over a network. Then an attacker on the
-   * connection can read the password.
+   * Whether the client accepts any RSA key that the server sends, even over a network. An attacker on the
+   * connection could then read the password.
    */
   readonly allowsKeyRetrieval: boolean;
   /** The `program_name` of the connection, which the server shows to operators. */
@@ -148,7 +148,7 @@ const AUTH_PLUGINS = [
   'parsec',
   'mysql_clear_password',
 ] as const;
-/** Name of one of the {@link AUTH_PLUGINS}. */
+/** Name of a supported authentication plugin. */
 export type AuthPlugin = (typeof AUTH_PLUGINS)[number];
 
 /** Options for decoding values. */
@@ -161,7 +161,7 @@ export interface MySqlValueOptions {
   /** Whether JSON is parsed, and not returned as text. */
   readonly parsesJson: boolean;
   readonly timestamps: Timestamps;
-  /** Custom types, by the names that {@link typeName} returns. */
+  /** Custom types by type name, such as `int unsigned`. */
   readonly types?: OwnTypes | undefined;
 }
 

@@ -34,7 +34,7 @@ interface Place {
   readonly perRow: number;
 }
 
-/** A type code, with an additional flag for unsigned values. */
+/** A code of {@link TYPE}, plus 0x100 for an unsigned value. */
 type ParameterType = number;
 
 /**
@@ -155,7 +155,7 @@ function withoutZone(text: string): string {
 }
 
 /**
- * Writes a bigint. The range includes BIGINT UNSIGNED. An integer outside of the range is sent as a DECIMAL.
+ * Writes a bigint as a BIGINT, or as a DECIMAL if it is outside of the range of BIGINT and BIGINT UNSIGNED.
  */
 function writeBigInt(writer: PacketWriter, value: bigint): ParameterType | Refusal {
   if (value >= 2n ** 64n || value < -(2n ** 63n)) return writeDecimal(writer, value);

@@ -1,13 +1,15 @@
 /**
- * The protocol of MySQL and MariaDB: splits bytes into packets, and defines the protocol's constants. Sockets
- * and timers are in conversation.ts. Fields of a packet, with their lengths in bytes:
+ * Splits bytes into packets of the MySQL protocol, and defines its constants. Fields of a packet, with their
+ * lengths in bytes:
  *   length:3  sequence:1  payload
  *
  * A payload of exactly 16,777,215 bytes continues in the next packet, which may be empty.
  *
- * Integers are little-endian. The sequence number starts at 0 for each command and counts the packets of both
- * sides. The packet handler checks the number. A packet is passed on as a range of the received chunk, and
- * copied only if it spans several chunks.
+ * Integers are little-endian. The sequence number starts at 0 for each command, and counts the packets of
+ * both sides.
+ *
+ * A packet is passed to its handler as a range of the received chunk. It is copied only if it spans several
+ * chunks.
  */
 import { ProtocolViolation } from '../errors.ts';
 import { FrameReader } from '../wire/bytes.ts';

@@ -1,6 +1,6 @@
 /**
- * The protocol of MySQL and MariaDB: encodes the client's packets in one reused buffer. A new buffer for each
- * flush would cost 30-50 % of the encoding time. Example:
+ * Encodes packets for MySQL and MariaDB in one reused buffer. A new buffer for each flush would cost 30-50 %
+ * of the encoding time. Example:
  *   writer.command(COMMAND.query); writer.text(sql); const reply = writer.end(); socket.write(writer.take())
  *
  * rewind() removes a partial packet that cannot be completed.

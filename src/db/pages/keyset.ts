@@ -12,12 +12,12 @@
  * A cursor is a position in a list, written as text for clients. Its signature prevents clients from making
  * cursors of their own.
  *
- * The text has the form `payload.mac`. The payload is the base64url text of a JSON array: `next` or
- * `previous`, then the values of the sort columns. The mac is an HMAC-SHA-256 of the sort order and the
+ * A cursor has the form `payload.mac`. The payload is a JSON array in base64url. The array contains `next` or
+ * `previous`, and then the values of the sort columns. The mac is an HMAC-SHA-256 of the sort order and the
  * payload.
  *
- * A cursor is signed, not encrypted: a client can read the values of the sort columns in it. A cursor is
- * valid only for a list with the same sort order.
+ * A cursor is signed but not encrypted, so clients can read the values in it. It is valid only for lists with
+ * its sort order.
  */
 import { timingSafeEqual } from 'node:crypto';
 import { SvcError, BadRequest } from '../../base/errors.ts';
@@ -40,11 +40,11 @@ import type { OrderColumn, PageOrder, Position } from './order.ts';
 /** Options of keyset pagination. */
 export interface KeysetPagesOptions {
   /**
-   * Sort columns, the most important first. Together their values must be unique. A column must not be NULL,
-   * unless its direction has `nulls last`.
+   * Sort columns, the most important first. Together, their values must identify one row. A column that may
+   * be NULL needs a direction with `nulls last`.
    */
   readonly orderBy: PageOrder;
-  /** Number of rows per page when the client does not ask for a number, 1 ... 10_000. Default 20. */
+  /** Number of rows per page if the query of a request has no `size`, 1 ... 10_000. Default 20. */
   readonly size?: number | undefined;
   /** Maximum number of rows per page, 1 ... 10_000. Default 100. */
   readonly maxSize?: number | undefined;
@@ -69,14 +69,14 @@ interface KeysetRequest {
   readonly req?: HttpRequest | undefined;
 }
 
-/** Body of a page in a response. */
+/** Response body of a page. */
 export interface KeysetPageBody<T> {
   readonly items: readonly T[];
   readonly next: string | null;
   readonly previous: string | null;
 }
 
-/** Rows of a page, with the cursors of the next and the previous page. */
+/** A page of rows, with the cursors of the next and the previous page. */
 export class KeysetPage<T> implements KeysetPageBody<T> {
   readonly items: readonly T[];
   /** Cursor of the next page, or null on the last page. */
@@ -99,8 +99,8 @@ export class KeysetPage<T> implements KeysetPageBody<T> {
   }
 
   /**
-   * `Link` header with the relations `first`, `prev` and `next` (RFC 8288). Its URLs are relative to the URL
-   * of the request.
+   * Response header `Link` with the relations `first`, `prev` and `next` (RFC 8288). Its URLs are relative to
+   * the URL of the request.
    */
   get headers(): Readonly<Record<string, string>> {
     const to = (cursor: string | null): { cursor: string } | undefined =>
@@ -109,7 +109,10 @@ export class KeysetPage<T> implements KeysetPageBody<T> {
   }
 }
 
-/** Prefix of columns that fetch() adds, which contain the exact text of a timestamp. */
+/**
+ * Name prefix of columns that fetch() adds to a query. They contain the sort columns as text, because a Date
+ * has no microseconds.
+ */
 const EXACT = 'svc_key_';
 
 const schemaOf = pageSchemas(
@@ -122,13 +125,10 @@ const schemaOf = pageSchemas(
     } as unknown as SchemaClass,
 );
 
-/** Reads a list in pages by cursor. The opening comment of db/pages/keyset.ts has an example. */
+/** Reads a list in pages with cursors. The opening comment of db/pages/keyset.ts has an example. */
 export class KeysetPages {
   readonly #columns: readonly OrderColumn[];
-  /**
-   * Text of the sort order. The signature of a cursor includes it, so a cursor is valid only for a list with
-   * the same order.
-   */
+  /** Text of the sort order. It is signed with each cursor, so a cursor is valid only for this sort order. */
   readonly #signature: string;
   readonly #secret: Secrets | undefined;
   readonly #size: number;
@@ -170,12 +170,10 @@ export class KeysetPages {
   }
 
   /**
-   * Reads one page of the rows of a `select`. The `select` must return the sort columns, and must not have a
-   * limit.
+   * Reads one page of the rows of `query`, a `select` without a limit. It must return the sort columns.
    *
-   * @throws BadRequest for a cursor that was not made for this list; SvcError `E_DB_PAGE` for NULL in a sort
-   *   column, for sort columns that are not unique, and for a value that a cursor cannot hold;
-   *   `E_SECRET_ABSENT` without a secret
+   * @throws BadRequest for a cursor that was not made for this list; SvcError `E_DB_PAGE` for rows with equal
+   *   sort columns, and for NULL or unsupported values in them; `E_SECRET_ABSENT` without a secret
    */
   fetch(
     session: Session,
@@ -244,7 +242,7 @@ ${fromSource(query)} ${where} ${orderBy(this.#columns, isForward)} limit ${limit
 
   #positionOf(row: Row): Position {
     return this.#columns.map(({ name, mayBeNull }, index) => {
-      // use the exact text, because a Date would lose microseconds
+      // use the text of a timestamp, because a Date has no microseconds
       const value = row[name] instanceof Date ? row[`${EXACT}${index}`] : row[name];
       if (value === undefined) throw new SvcError('E_DB_PAGE', [`the rows have no column "${name}"`]);
       if (value === null && !mayBeNull)
@@ -287,7 +285,9 @@ function withoutKeys(row: Row, count: number): Row {
   return own;
 }
 
-/** Maximum length of a cursor in characters. A cursor is part of a URL, whose length servers limit. */
+/**
+ * Maximum length of a cursor in characters. A cursor is part of a URL, and servers limit the length of URLs.
+ */
 const MAX_CURSOR_CHARACTERS = 1_024;
 const LABEL = 'svc page cursor';
 
@@ -297,7 +297,7 @@ interface Cursor {
 }
 
 /**
- * Returns the signing keys: from the given secrets, or else from the application that handles the request.
+ * Returns the signing keys, derived from `secret`, or else from the `authSecret` of the application.
  *
  * @throws SvcError `E_SECRET_ABSENT` when there is neither a secret nor a request
  */
@@ -312,7 +312,9 @@ function cursorKeys(secret: Secrets | undefined, req: HttpRequest | undefined): 
 }
 
 /**
- * Returns a cursor as text. @throws SvcError `E_DB_PAGE` when the text is longer than MAX_CURSOR_CHARACTERS
+ * Converts a cursor to text.
+ *
+ * @throws SvcError `E_DB_PAGE` if the text is longer than MAX_CURSOR_CHARACTERS
  */
 function writeCursor(keys: Keyring, order: string, { isForward, position }: Cursor): string {
   const values = position.map((value) => {
@@ -330,7 +332,11 @@ function writeCursor(keys: Keyring, order: string, { isForward, position }: Curs
   return cursor;
 }
 
-/** Parses a cursor. @throws BadRequest for a text that this application has not signed */
+/**
+ * Parses and verifies a cursor.
+ *
+ * @throws BadRequest for a cursor without a valid signature
+ */
 function readCursor(keys: Keyring, order: string, text: string): Cursor {
   const [payload = '', mac = ''] = text.split('.', 2);
   const given = Buffer.from(mac);

@@ -1,7 +1,7 @@
 /**
- * Pages by number with a total count, for small tables. The server reads all rows before a page and counts
- * all rows. If rows are inserted between two requests, other rows shift to the next page. For lists that
- * grow, use keyset.ts.
+ * Numbered pages with a total count, for small tables. For each page, the database reads all earlier rows and
+ * counts all rows. A row that is inserted between two requests shifts other rows to the next page. For lists
+ * that grow, use keyset.ts.
  *
  *   const tags = new OffsetPages({ orderBy: { name: 'asc' } });
  *   app.get('/tags', { db: Depends(db), query: tags.query, response: tags.response(Tag) }, async ({ db, query, req }) => {
@@ -29,7 +29,7 @@ export interface OffsetPagesOptions {
    * overlap.
    */
   readonly orderBy: PageOrder;
-  /** Number of rows per page when the client does not ask for a number, 1 ... 10_000. Default 20. */
+  /** Number of rows per page if the query of a request has no `size`, 1 ... 10_000. Default 20. */
   readonly size?: number | undefined;
   /** Maximum number of rows per page, 1 ... 10_000. Default 100. */
   readonly maxSize?: number | undefined;
@@ -51,7 +51,7 @@ interface OffsetRequest {
   readonly req?: HttpRequest | undefined;
 }
 
-/** Body of a page in a response. */
+/** Response body of a page. */
 export interface OffsetPageBody<T> {
   readonly items: readonly T[];
   readonly page: number;
@@ -59,7 +59,7 @@ export interface OffsetPageBody<T> {
   readonly total: number;
 }
 
-/** Rows of a page, with its number and the total number of rows. */
+/** A page of rows, with its number and the total number of rows. */
 export class OffsetPage<T> implements OffsetPageBody<T> {
   readonly items: readonly T[];
   /** Page number, counted from 1. */
@@ -79,8 +79,8 @@ export class OffsetPage<T> implements OffsetPageBody<T> {
   }
 
   /**
-   * `Link` header with the relations `first`, `prev`, `next` and `last` (RFC 8288). Its URLs are relative to
-   * the URL of the request.
+   * Response header `Link` with the relations `first`, `prev`, `next` and `last` (RFC 8288). Its URLs are
+   * relative to the URL of the request.
    */
   get headers(): Readonly<Record<string, string>> {
     const last = Math.max(1, Math.ceil(this.total / this.size));
@@ -144,9 +144,9 @@ export class OffsetPages {
   }
 
   /**
-   * Reads one page of the rows of a `select`, and counts all rows. The `select` must not have a limit. A page
-   * after the last page has no items. As `session`, pass a transaction with `isolation: 'repeatable read'`
-   * when the total must match the items.
+   * Reads one page of the rows of `query`, a `select` without a limit, and counts all its rows. A page after
+   * the last page has no items. If the total must match the items, pass a transaction with
+   * `isolation: 'repeatable read'` as `session`.
    */
   fetch(
     session: Session,

@@ -1,11 +1,12 @@
 /**
- * SQL for the order of a list: the `order by` clause, and the condition for the rows after a position. For
- * example, `{ created_at: 'desc', id: 'asc' }` and the position (c, i) give the condition
+ * Builds the `order by` clause of a list, and the condition for the rows after a given row. For example, the
+ * order is `{ created_at: 'desc', id: 'asc' }`, and the given row has the values c and i. Then the condition
+ * is
  *
  *   created_at <= c and ((created_at < c) or (created_at = c and id > i))
  *
- * The first comparison lets an index on the first column start at the position. A column that may be NULL
- * must have `nulls last`. Engines disagree on where NULL sorts; here it always sorts after all values.
+ * The first comparison lets the database use an index on the first column. Databases sort NULL differently,
+ * so a column that may be NULL must have `nulls last`.
  */
 import { SvcError } from '../../base/errors.ts';
 import { shown } from '../../base/options.ts';
@@ -31,7 +32,7 @@ export interface OrderColumn {
   readonly mayBeNull: boolean;
 }
 
-/** Alias of the statement whose rows are read in pages. */
+/** Alias of the caller's `select` in the generated SQL. */
 const SOURCE = 'svc_page';
 
 /**
@@ -45,27 +46,25 @@ export function orderColumns(order: PageOrder): readonly OrderColumn[] {
       throw new SvcError('E_DB_PAGE', [
         `"${name}" has the direction ${shown(direction)}: use "asc" or "desc", or one of them with "nulls last"`,
       ]);
-    sql.identifier(name); // checks the name when the order is declared, and not only in the first query
+    sql.identifier(name); // throws for an invalid name now, and not only at the first query
     return { name, isAscending: word === 'asc', mayBeNull: nulls !== undefined };
   });
   if (columns.length === 0) throw new SvcError('E_DB_PAGE', ['"orderBy" must have at least one column']);
   return columns;
 }
 
-/**
- * Returns `from (…) as svc_page`. The line break after the statement ends a `--` comment in its last line.
- */
+/** Returns `from (…) as svc_page`. The line break ends a `--` comment in the last line of `query`. */
 export function fromSource(query: Sql): Sql {
   return sql`from (${query}
 ) as ${sql.identifier(SOURCE)}`;
 }
 
-/** Returns the name of a column of the statement whose rows are read in pages. */
+/** Returns a column name with its table alias, such as `svc_page.id`. */
 export function sourceColumn(name: string): Sql {
   return sql.identifier(SOURCE, name);
 }
 
-/** Returns `order by …`, in reverse order when a page is read backwards. */
+/** Returns `order by …`. Reverses the order if `isForward` is false. */
 export function orderBy(columns: readonly OrderColumn[], isForward: boolean): Sql {
   const terms = columns.flatMap(({ name, isAscending, mayBeNull }) => {
     const column = sourceColumn(name);
@@ -77,10 +76,7 @@ export function orderBy(columns: readonly OrderColumn[], isForward: boolean): Sq
   return sql`order by ${sql.join(terms)}`;
 }
 
-/**
- * Returns the condition for the rows after a position. When a page is read backwards, the condition is for
- * the rows before the position.
- */
+/** Returns the condition for the rows after a position, or before it if `isForward` is false. */
 export function beyond(columns: readonly OrderColumn[], position: Position, isForward: boolean): Sql {
   const ways = columns.map((column, index) => {
     const equal = columns.slice(0, index).map((earlier, at) => equals(earlier, position[at]!));

@@ -1,16 +1,14 @@
-/**
- * Schema of the response for a page, and links between pages (RFC 8288).
- */
+/** Response schema of a page, and the `Link` header between pages (RFC 8288). */
 import type { HttpRequest } from '../../http/contracts.ts';
 import type { SchemaClass } from '../../schema/schema.ts';
 
-/** Query parameters of linked pages by link relation: `next`, `prev`, `first`, `last`. */
+/** Query parameters of each linked page, by link relation: `next`, `prev`, `first`, `last`. */
 type PageLinks = Readonly<Record<string, Readonly<Record<string, string>> | undefined>>;
 
 /**
- * Returns the `Link` header of a response. Each link is a relative URL that consists of the query of the
- * request, with other values for the parameters in `links`. So links also work behind a proxy that changes
- * the path. If there is no request, returns no header.
+ * Returns the `Link` header of a page. Each link is the query of the request with the parameters in `links`.
+ * It has no path, so it also works behind a proxy that changes the path. Returns no header if there is no
+ * request.
  */
 export function linkHeaders(
   req: HttpRequest | undefined,
@@ -30,8 +28,8 @@ export function linkHeaders(
 }
 
 /**
- * Returns a function that makes the schema of a page from the schema of its items. The page schemas are
- * cached. The name of a page schema, which API documents show, begins with the name of the item schema.
+ * Returns a function that creates the schema of a page from the schema of its items, once per item schema.
+ * Its name consists of the item name and `suffix`, as in `NotePage`.
  */
 export function pageSchemas(
   suffix: string,

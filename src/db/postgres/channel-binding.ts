@@ -59,7 +59,10 @@ export function serverEndPoint(der: Uint8Array): Uint8Array | undefined {
   return hash === undefined ? undefined : createHash(hash).update(der).digest();
 }
 
-/** Returns Node's name of the hash function of a certificate's signature. Exported for tests. @internal */
+/**
+ * Returns the hash function of a certificate's signature, by its name in Node.js. Exported for tests.
+ * @internal
+ */
 export function signatureHash(der: Uint8Array): string | undefined {
   const certificate = element(der);
   const tbs = certificate?.tag === SEQUENCE ? element(certificate.body) : undefined;

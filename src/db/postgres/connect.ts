@@ -74,9 +74,8 @@ export async function connectPostgres(
 }
 
 /**
- * Sets the DateStyle ISO, which a plain start-up message does not contain. Through a pooler, dates arrive as
- * text, and in other styles the order of day and month is ambiguous. A pooler keeps the DateStyle of each
- * client.
+ * Sets the DateStyle ISO, because the start-up message for poolers does not contain it. In other styles, the
+ * order of day and month is ambiguous.
  */
 async function setUp(connection: PostgresConnection, limit: Limit): Promise<void> {
   if (/^ISO\b/.test(connection.parameters.get('DateStyle') ?? '')) return;

@@ -1,7 +1,4 @@
-/**
- * One connection to PostgreSQL, which a pool lends to one caller at a time: queries, transactions, and the
- * state that the pool needs.
- */
+/** One connection to PostgreSQL. A pool lends it to one caller at a time. */
 import { TransactionAborted, type DatabaseError } from '../errors.ts';
 import { ServerConnection } from '../wire/server-connection.ts';
 import { beginTexts } from '../dialects.ts';
@@ -19,7 +16,7 @@ import type { Params } from '../values.ts';
 const BATCH_ROWS = 256;
 const READ_WRITE: BeginOptions = { isolation: undefined, isReadOnly: false };
 
-/** PostgreSQL's implementation of {@link PostgresSession}. */
+/** A connection to PostgreSQL. */
 export class PostgresConnection
   extends ServerConnection<Exchange, PostgresConversation, PostgresRunner>
   implements PostgresSession
@@ -52,10 +49,7 @@ export class PostgresConnection
   get processId(): number {
     return this.conversation.processId;
   }
-  /**
-   * Settings that the server has reported: `server_version`, `in_hot_standby`,
-   * `default_transaction_read_only`, ...
-   */
+  /** Settings that the server has reported, such as `server_version` and `in_hot_standby`. */
   get parameters(): ReadonlyMap<string, string> {
     return this.conversation.parameters;
   }

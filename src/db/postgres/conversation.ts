@@ -1,6 +1,6 @@
 /**
- * A conversation with PostgreSQL over an authenticated socket. Each request joins a queue when its bytes are
- * written. Each reply belongs to the first request in the queue. An unexpected message ends the conversation.
+ * Requests and replies of one PostgreSQL connection after the login. Each reply belongs to the oldest request
+ * without a reply. An unexpected message ends the connection.
  */
 import { ConnectionLost, ProtocolViolation, StatementError } from '../errors.ts';
 import { Conversation, type ConversationDeps } from '../wire/conversation.ts';
@@ -90,8 +90,8 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
   }
 
   /**
-   * Ends a COPY statement that a caller ran as an ordinary statement. This is done at once, because the
-   * server would read later requests as data of the COPY.
+   * Ends a COPY statement that a caller ran as an ordinary statement. Without this, the server would read
+   * later requests as data of the COPY.
    */
   #onUnasked(exchange: Exchange): void {
     if (exchange.unasked !== 'copy-in') return;

@@ -1,7 +1,6 @@
 /**
- * Inserts rows with COPY ... FROM STDIN (PostgreSQL manual §55.2.6). The data are text with one line for each
- * row and \N for NULL. The server takes half the time of INSERT, and the client sends no separate messages
- * for each row.
+ * Inserts rows with COPY ... FROM STDIN (PostgreSQL manual §55.2.6). The data has one line of text for each
+ * row, and \N for NULL. The server needs half the time of INSERT.
  */
 import { Exchange, STEP, type Step } from './exchange.ts';
 import { checkCount, textOf, type RowPlace } from './values.ts';

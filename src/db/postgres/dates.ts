@@ -180,9 +180,8 @@ function splitMicros(high: number, low: number): readonly [days: number, inDay: 
 }
 
 /**
- * Returns year, month and day for a number of days since 2000-01-01. Year 0 is 1 BC. PostgreSQL has years
- * that a Date cannot hold. Because the calendar repeats every 400 years, the result is computed with a Date
- * in the years 2000 ... 2399.
+ * Returns year, month and day for a number of days since 2000-01-01. Year 0 is 1 BC. A Date cannot hold every
+ * year of PostgreSQL, so the days are moved to the years 2000 ... 2399. The calendar repeats every 400 years.
  */
 function civil(days: number): readonly [year: number, month: number, day: number] {
   const era = Math.floor(days / ERA_DAYS);

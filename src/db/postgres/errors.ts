@@ -1,6 +1,6 @@
 /**
- * Maps PostgreSQL's SQLSTATEs (appendix A of its manual) to error classes. Messages contain no values: the
- * DETAIL of the server's error is left out, and quoted input is removed.
+ * Maps PostgreSQL's SQLSTATEs (appendix A of its manual) to error classes. Removes values from the messages,
+ * and leaves out the DETAIL of the server's error.
  */
 import {
   CheckViolation,
@@ -85,13 +85,13 @@ const CHANGED = '0A000';
 const STALE: ReadonlySet<string> = new Set([CHANGED, '26000', '42P05']);
 
 /**
- * Name of the C function, sent with each error, that reports changed result columns. The SQLSTATE does not
- * identify this error, because unsupported features have the same SQLSTATE.
+ * C function of the server that reports changed result columns. The server sends its name with the error. The
+ * SQLSTATE is not enough, because errors about unsupported features have the same SQLSTATE.
  */
 const FINDS_STALE = 'RevalidateCachedQuery';
 /**
- * Name of the C function that runs RAISE in PL/pgSQL. RAISE can report any SQLSTATE and message, so its
- * errors never count as errors about an outdated plan.
+ * C function of the server that runs RAISE in PL/pgSQL. RAISE can report any SQLSTATE and message, so its
+ * errors never mean that a prepared statement is outdated.
  */
 const RAISES = 'exec_stmt_raise';
 /**
@@ -100,7 +100,7 @@ const RAISES = 'exec_stmt_raise';
  */
 const STATEMENT_TIMEOUT =
   /statement timeout|Zeitüberschreitung|expiration du délai|tiempo de espera|timeout|tempo limite|tidsgräns|тайм-?аут|czasu oczekiwania/i;
-/** Errors with the SQLSTATE or message of an error about an outdated plan, but with another cause. */
+/** Errors that look like errors about an outdated prepared statement, but have another cause. */
 const OTHERS = new WeakSet<DatabaseError>();
 
 /**
@@ -112,7 +112,8 @@ const DROPPED_OBJECT = /^(?:cache lookup failed for [\w ]+|could not open relati
 const DROPPED_OID = /\bOID \d+\b/;
 
 /**
- * SQLSTATEs of errors about a value that does not fit its type, or a type that fits no column or operator.
+ * SQLSTATEs of errors about a value that does not fit its type, or a type that does not fit a column or
+ * operator.
  */
 const OF_TYPES: ReadonlySet<string> = new Set(['22003', '22007', '22008', '22P02', '42804', '42883']);
 
@@ -166,8 +167,8 @@ function isOfDropped({ sqlstate, message }: DatabaseError): boolean {
 }
 
 /**
- * Returns whether the cause of an error may be a column with a new type. Then the parameter types of the
- * prepared statement are outdated.
+ * Returns whether a statement may have failed because a column got a new type. Then the parameter types of
+ * the prepared statement are outdated.
  */
 export function isOfTypes({ sqlstate }: DatabaseError): boolean {
   return sqlstate !== undefined && OF_TYPES.has(sqlstate);
@@ -209,8 +210,8 @@ const QUOTED_NAME = /["„“«「][^"“”»」]+["“”»」]/g;
 
 /**
  * Returns the columns that violate a constraint: the column that is NULL, or the columns in a DETAIL such as
- * `Key (a, b)=(1, 2) already exists.`. Returns undefined if the key contains an expression. Also returns
- * undefined if a row is still referenced, because then the DETAIL has columns of the other table.
+ * `Key (a, b)=(1, 2) already exists.`. Returns undefined if the key contains an expression, or if the DETAIL
+ * has columns of another table.
  */
 function columnsOf({ column, detail, sqlstate, message }: ErrorFields): readonly string[] | undefined {
   if (column !== undefined) return [column];

@@ -1,12 +1,12 @@
 /**
- * One request to PostgreSQL and its expected replies, message by message, up to the ReadyForQuery of its
- * Sync. The type bytes of the expected replies: `1` for Parse; `t`, then `T` or `n`, for Describe; `2` for
- * Bind; any number of `D`, then `C`, `I` or `s`, for Execute; `Z` for Sync.
+ * Handles the replies to one request to PostgreSQL, message by message, up to ReadyForQuery.
+ *
+ * The first byte of a reply is its type: `1` for Parse; `t`, then `T` or `n`, for Describe; `2` for Bind; `D`
+ * for each row, then `C`, `I` or `s`, for Execute; `Z` for Sync.
  *
  * The server may send an error instead of any reply. Then only ReadyForQuery (Z) follows.
  *
- * An unexpected message is a protocol violation. It ends the connection, because later replies could be
- * matched to the wrong request.
+ * An unexpected message ends the connection, because later replies could be matched to the wrong request.
  */
 import { SERVER } from './messages.ts';
 import * as read from './messages.ts';
@@ -40,7 +40,7 @@ interface ExchangeDeps {
   readonly steps: readonly Step[];
   readonly wanted: RowsWanted;
   readonly types: PostgresTypes;
-  /** Decoders for rows that arrive without a RowDescription, because the statement is prepared. */
+  /** Row decoders of a prepared statement, whose rows arrive without a RowDescription. */
   readonly plan?: RowPlan | undefined;
 }
 
@@ -49,16 +49,13 @@ export class Exchange extends ServerExchange<RowPlan> {
   readonly #steps: readonly Step[];
   readonly #types: PostgresTypes;
   #at = 0;
-  /**
-   * Number of rows of values for which a Bind and an Execute were written, when a statement runs for many
-   * rows.
-   */
+  /** Number of Bind and Execute pairs that were written, one for each row of values. */
   pairsWritten = 0;
   #pairsRead = 0;
   #isInPair = false;
   parameterOids: readonly number[] | undefined;
   tag = '';
-  /** Whether the portal has more rows than were requested. */
+  /** Whether the portal, a cursor, has more rows than were requested. */
   isSuspended = false;
   /** Whether the server has confirmed a Parse, so that the prepared statement exists. */
   isParsed = false;

@@ -1,8 +1,10 @@
 /**
  * LISTEN and NOTIFY on a separate connection. The connection is checked twice a minute, and replaced when the
- * server does not answer. LISTEN is sent for the first listener of each channel. A lost connection is opened
- * again after a pause, and LISTEN is sent again for all channels. Then `onReconnect` of each listener is
- * called, because notifications may be lost.
+ * server does not answer.
+ *
+ * LISTEN is sent for the first listener of each channel. After a lost connection, the next connection sends
+ * LISTEN for all channels. Then `onReconnect` of each listener is called, because notifications may have been
+ * lost.
  */
 import { Backoff } from '../wire/backoff.ts';
 import { quotedName } from '../dialects.ts';
@@ -82,9 +84,8 @@ export class PostgresListener {
   }
 
   /**
-   * Removes a listener. After the last listener of a channel, sends UNLISTEN. After the last listener of all
-   * channels, closes the connection. If the connection is lost, does nothing more, because the next
-   * connection will not listen to the channel.
+   * Removes a listener. Sends UNLISTEN after the last listener of a channel, and closes the connection after
+   * the last listener of all channels.
    */
   async #remove(subscription: Subscription): Promise<void> {
     const { channel } = subscription;
@@ -96,7 +97,7 @@ export class PostgresListener {
 
   async #unlisten(channel: string): Promise<void> {
     if (this.#channels.size === 0) return this.#end();
-    // continue to listen, because a new listener of the channel was added meanwhile
+    // a new listener of the channel was added meanwhile
     if (this.#channels.has(channel)) return;
     await guarded(
       () => this.#session?.script(`unlisten ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS)),

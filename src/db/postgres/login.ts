@@ -3,9 +3,10 @@
  *   StartupMessage -> [NegotiateProtocolVersion] -> authentication -> AuthenticationOk
  *                  -> settings, cancellation key -> ReadyForQuery
  *
- * A clear-text password is sent only over TLS with a verified certificate, or to this machine. With SCRAM,
- * the server must prove that it knows the password: if AuthenticationOk arrives before that proof, the
- * connection ends.
+ * A clear-text password is sent only over TLS with a verified certificate, or to this machine.
+ *
+ * With SCRAM, the server must prove that it knows the password. If AuthenticationOk arrives before the proof,
+ * the connection ends.
  */
 import { SvcError } from '../../base/errors.ts';
 import { serverEndPoint } from './channel-binding.ts';
@@ -84,7 +85,7 @@ export class PostgresLogin extends ServerLogin<Message> {
     );
   }
 
-  /** Passes all messages after the login to `onMessage`, including those that have already arrived. */
+  /** Passes all messages after the login to `onMessage`, including messages that have already arrived. */
   handOver(onMessage: OnMessage): void {
     this.reader.onMessage = onMessage;
     for (const { type, body } of this.inbox.splice(0)) onMessage(type, body, 0, body.length);
@@ -184,8 +185,8 @@ export class PostgresLogin extends ServerLogin<Message> {
   }
 
   /**
-   * Returns the channel binding for this login. If only the client supports channel binding, the login states
-   * this to the server (RFC 5802 §6).
+   * Returns the channel binding for this login. If the server does not offer channel binding, the login
+   * states that the client supports it (RFC 5802 §6).
    */
   #binding(mechanisms: readonly string[]): ChannelBinding {
     const { tls } = this.#link;
@@ -199,8 +200,8 @@ export class PostgresLogin extends ServerLogin<Message> {
   }
 
   /**
-   * Returns the password. Throws if the address has no password, or if it requires channel binding and the
-   * server requested another method.
+   * Returns the password. Throws if the address has no password, or if channel binding is required and the
+   * server requested a method without it.
    */
   #password(what: string, isScram: boolean = false): string {
     const { password, tls } = this.#options;
@@ -276,8 +277,8 @@ export class PostgresLogin extends ServerLogin<Message> {
   }
 
   /**
-   * Ends the login if the first bytes come from a server that is not PostgreSQL. Otherwise the pool would try
-   * to connect again until its callers time out.
+   * Ends the login if the first bytes come from a server that is not PostgreSQL. Without this check, the pool
+   * would try to connect again until its callers time out.
    */
   override onBytes(chunk: Buffer): void {
     const foreign = this.#isFirst ? foreignServer(chunk, 'PostgreSQL') : undefined;

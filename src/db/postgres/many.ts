@@ -1,6 +1,6 @@
 /**
- * Runs one statement for many rows. Each row has its own Bind and Execute. One Sync at the end makes the
- * statement atomic for all rows. Messages are sent while later messages are still being built.
+ * Runs one statement for many rows. Each row has its own Bind and Execute. One Sync at the end makes all rows
+ * succeed or fail together. Messages are sent while later messages are still being built.
  */
 import { Exchange, STEP } from './exchange.ts';
 import { checkCount, writeParams } from './values.ts';
@@ -16,8 +16,7 @@ export interface Many {
   readonly name: string;
   readonly placeholders: number;
   /**
-   * Oids of the types of the values. Undefined when the statement was not described, so that all values are
-   * sent as text.
+   * Oids of the types of the values. Undefined if the types are not known. Then all values are sent as text.
    */
   readonly oids: readonly number[] | undefined;
   readonly first: Params;

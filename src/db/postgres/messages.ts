@@ -1,9 +1,9 @@
 /**
- * PostgreSQL protocol 3: decodes the server's messages (PostgreSQL manual §55.7). Sockets and timers are in
- * conversation.ts. Fields of a message, with their lengths in bytes:
+ * Decodes the messages of a PostgreSQL server, protocol 3 (PostgreSQL manual §55.7). Fields of a message,
+ * with their lengths in bytes:
  *   type:1  length:4 (includes itself, not the type)  body
  *
- * Every count and length is checked against the end of the message before it is used or memory is allocated.
+ * Every count and length is checked against the end of the message before it is used.
  */
 import { ProtocolViolation } from '../errors.ts';
 import { FieldReader, FrameReader } from '../wire/bytes.ts';
@@ -158,8 +158,8 @@ export class BodyReader extends FieldReader {
   }
 
   /**
-   * Reads the number of items that follow. Each item has at least `leastBytes` bytes, so a number that
-   * exceeds the body is refused.
+   * Reads the number of items that follow. Throws if the rest of the message is too short for so many items
+   * of at least `leastBytes` bytes.
    */
   count(leastBytes: number): number {
     const count = this.uint16();

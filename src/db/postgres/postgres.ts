@@ -14,7 +14,7 @@ import type { PostgresConnectionOptions, PostgresSession } from './url.ts';
 const KIND =
   "select case when pg_catalog.pg_is_in_recovery() then 'standby' else 'primary' end || ' ' || pg_catalog.current_setting('transaction_read_only')";
 
-/** PostgreSQL's implementation of {@link Driver}. */
+/** Driver for PostgreSQL. */
 export class PostgresDriver extends ServerDriver<PostgresSession> {
   readonly #listener: PostgresListener;
 

@@ -1,6 +1,6 @@
 /**
- * Decodes DataRow messages to objects or lists. A RowPlan has the decoders of a statement's columns. It is
- * built once for each statement and format (text, or binary where possible).
+ * Decodes DataRow messages to objects or lists. A RowPlan, the decoders of a statement's columns, is created
+ * once for each statement and format (text, or binary where possible).
  */
 import { widthOf, type Decoder, type FoundType, type PostgresTypes } from './types.ts';
 import { utf8 } from '../wire/bytes.ts';
@@ -106,8 +106,7 @@ export function rereadRows(plan: RowPlan, types: PostgresTypes, rows: readonly (
     const key = (name: string, row: Row | unknown[]): string => (Array.isArray(row) ? String(index) : name);
     for (const row of rows as Row[]) {
       const value = row[key(plan.names[index]!, row)];
-      // a value that is not text is NULL, or was already decoded for another column with the same name; the
-      // decoder of a custom type may return any value
+      // any other value is NULL, or is already decoded because another column has the same name
       if (typeof value === 'string') row[key(plan.names[index]!, row)] = read(value) as SqlValue;
     }
   }
@@ -147,6 +146,6 @@ function lengthAt(bytes: Buffer, at: number, end: number): number {
   return length;
 }
 
-/** Query for the tables and the type names of columns. */
+/** Query for the table name and the type name of each column. */
 export const FIND_COLUMNS = `select r.relname, pg_catalog.format_type(c.type_oid, c.modifier) from unnest($1::oid[], $2::oid[], $3::int4[]) with ordinality as c (rel, type_oid, modifier, n)
   left join pg_catalog.pg_class r on r.oid = c.rel order by c.n`;

@@ -1,12 +1,13 @@
 /**
- * Runs statements on a conversation with PostgreSQL. It decides when a statement is prepared, and in which
- * format values and rows are sent. The first use of a statement sends Parse, Describe, Bind and Execute
- * without a name, and all values as text. The second use sends these messages with a name, and the parameter
- * types and columns are cached. Later uses send only Bind and Execute, with binary values where that is
- * faster.
+ * Runs the statements of one PostgreSQL connection. It decides when a statement is prepared, and whether
+ * values and rows are sent as text or in binary.
  *
- * Each use takes one round trip. The encoding of lists, objects and bytes depends on the type of the
- * parameter. For such values, one more round trip describes the statement first.
+ * The first use of a statement sends Parse, Describe, Bind and Execute without a name, and all values as
+ * text. The second use sends these messages with a name, and caches the types of parameters and columns.
+ * Later uses send only Bind and Execute, with binary values where that is faster.
+ *
+ * Each use takes one round trip. Lists, objects and bytes need one more, because their encoding depends on
+ * the type of the parameter.
  *
  * With a cache size of 0, every statement is unnamed, and all values are text, because a pooler may change
  * the session between two statements.
@@ -48,7 +49,7 @@ interface Request {
   readonly params: Params;
   readonly wanted: RowsWanted;
   readonly limit: Limit | undefined;
-  /** Name of the portal, for a stream. Otherwise empty. */
+  /** Name of the portal, a cursor, from which a stream reads. Otherwise empty. */
   readonly portal: string;
   readonly maxRows: number;
 }
@@ -83,8 +84,8 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   readonly types: PostgresTypes;
   readonly #options: PostgresConnectionOptions;
   /**
-   * Value of {@link PostgresTypes.changes} when the cached statements were prepared. If `changes` is higher
-   * now, these statements may be outdated.
+   * Number of schema changes that were known when the cached statements were prepared. If more are known now,
+   * these statements may be outdated.
    */
   #changes: number;
   /**
@@ -133,7 +134,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     return this.conversation.finish(exchange, limit);
   }
 
-  /** Fetches the next rows of a portal. */
+  /** Fetches the next rows of a portal, a cursor on the server. */
   async more(portal: string, first: Exchange, maxRows: number, limit: Limit | undefined): Promise<Exchange> {
     while (this.mustWait) await this.turn();
     this.check(first.sql, limit);
@@ -334,13 +335,12 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   }
 
   /**
-   * Handles `error`, which reports an outdated plan, and returns the error to throw. Removes all cached
-   * statements, so that a retry of the transaction prepares its statements again.
+   * Converts an error about an outdated prepared statement to StalePlan. Removes all cached statements, so
+   * that a retry of the transaction prepares its statements again.
    */
   #changed(error: DatabaseError): DatabaseError {
     const { sqlstate, sql } = error;
-    // do not count a schema change that another connection has already counted, or an error that has another
-    // cause than a schema change
+    // if several connections notice a schema change, only the first one counts it
     if (this.#changes === this.types.changes && isOfChangedSchema(error)) this.types.changes++;
     this.#changes = this.types.changes;
     this.statements.clear(); // other statements may be outdated for the same reason

@@ -1,6 +1,6 @@
 /**
- * SCRAM-SHA-256 and SCRAM-SHA-256-PLUS (RFC 5802, RFC 7677): the client's side, as functions that do no I/O.
- * Also has the md5 method for old accounts. Order of calls and messages:
+ * Client side of SCRAM-SHA-256 and SCRAM-SHA-256-PLUS (RFC 5802, RFC 7677), and of the md5 method for old
+ * accounts. Order of calls and messages:
  *   new ScramFirst() -> client-first -> server-first -> answer() -> client-final -> server-final -> verify()
  *
  * Each call returns the object for the next call. A `ScramDone` exists only after the server's signature was
@@ -115,7 +115,7 @@ class ScramFinal {
     this.#expected = expected;
   }
 
-  /** Verifies server-final. @throws ScramIssue */
+  /** Verifies the server's last message. @throws ScramIssue */
   verify(serverFinal: string): ScramDone {
     const [, kind, value = ''] = /^([ve])=([^,]*)(?:,|$)/.exec(serverFinal) ?? [];
     if (kind === 'e') throw new ScramIssue('the server ended the login with an error');

@@ -1,9 +1,11 @@
 /**
  * Opens a socket to PostgreSQL, with the requested encryption (PostgreSQL manual §55.2.10). There is no TLS
- * over a Unix socket, or with sslmode=disable. With sslnegotiation=postgres, the client sends an SSLRequest.
- * After the reply S, TLS 1.2 or newer begins. After the reply N, the connection stays unencrypted with
- * sslmode=prefer, and fails with any other sslmode. With sslnegotiation=direct, TLS begins at once, with the
- * ALPN protocol "postgresql".
+ * over a Unix socket, or with sslmode=disable.
+ *
+ * With sslnegotiation=postgres, the client sends an SSLRequest. After the reply S, TLS begins. After the
+ * reply N, the connection stays unencrypted with sslmode=prefer, and fails with any other sslmode.
+ *
+ * With sslnegotiation=direct, TLS begins at once, with the ALPN protocol "postgresql".
  *
  * The reply to SSLRequest must be exactly one byte. If more bytes arrive, the connection is refused, because
  * an attacker could have injected them before TLS (CVE-2021-23222).

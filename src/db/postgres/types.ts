@@ -1,5 +1,5 @@
 /**
- * PostgreSQL's types: converts the bytes of a column to a JavaScript value. Value for each type:
+ * Converts column values of PostgreSQL to JavaScript values:
  *   bool                              boolean
  *   int2, int4, oid, float4, float8   number
  *   int8                              number, or bigint beyond 2^53 - 1 (option int8)
@@ -140,8 +140,8 @@ const TEXTS: readonly (readonly [string, number, number])[] = [
 ];
 
 /**
- * Known types of one database. All connections share one instance for the types that the database has
- * described. Each connection has another instance for dates and times, see {@link forSession}.
+ * Types of one database. All connections share one instance. Each connection also has its own instance for
+ * dates and times, because their text depends on the DateStyle of its session.
  */
 export class PostgresTypes {
   readonly #known = new Map<number, PostgresType>();
@@ -153,10 +153,7 @@ export class PostgresTypes {
   readonly #shared: PostgresTypes | undefined;
   #changes = 0;
 
-  /**
-   * `session` is set for the instance of one connection, whose session has its own DateStyle. See {@link
-   * forSession}.
-   */
+  /** `session` is set only if this instance belongs to one connection. */
   constructor(
     int8: Int8,
     timestamps: Timestamps = 'date',
@@ -382,8 +379,8 @@ const WIDE_TEXT: Readonly<Record<Int8, (text: string) => unknown>> = {
 };
 
 /**
- * Parses bytes from text: `\x` and hexadecimal digits. If the server's `bytea_output` is `escape`, the text
- * has characters, and escapes of the forms \ooo and \\.
+ * Parses the text of a bytea, which is `\x` and hexadecimal digits. If the server's `bytea_output` is
+ * `escape`, the text has characters and octal escapes such as `\012`.
  */
 function byteaFromText(text: string): Uint8Array {
   if (text.startsWith('\\x')) return new Uint8Array(Buffer.from(text.slice(2), 'hex'));

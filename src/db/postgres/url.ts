@@ -93,7 +93,7 @@ function tlsOf({ tls, settings }: ServerUrl, refuse: Refuse): PostgresTls {
  */
 export type PostgresHost = ServerHost;
 
-/** TLS options of connections. */
+/** TLS options of a connection. */
 export interface PostgresTls extends ServerTls {
   /** How TLS begins. With `direct`, it begins with the first byte (PostgreSQL 17 and newer). */
   readonly negotiation: 'postgres' | 'direct';

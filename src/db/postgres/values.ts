@@ -1,8 +1,10 @@
 /**
  * Encodes JavaScript values as PostgreSQL parameters. If the type of a parameter is known, numbers, booleans,
  * dates and bytes that fit the type are sent in binary. Lists are sent as arrays or JSON, and objects as
- * JSON. If the type is unknown, values are sent as text, which the server converts; needsTypes() finds the
- * values for which the type must be known.
+ * JSON.
+ *
+ * If the type is unknown, values are sent as text, which the server converts. Some values cannot be sent
+ * without the type: see needsTypes().
  *
  * A value that does not fit its type is sent as text. Then the server reports the same error, whether or not
  * the client knows the type.
@@ -21,7 +23,7 @@ import { Json, bytesOf, type Params } from '../values.ts';
 import type { MessageWriter } from './writer.ts';
 
 const TWO_32 = 2 ** 32;
-/** Oid of a parameter whose type is not known, because the statement was not described. */
+/** Stands for the oid of a parameter whose type is not known. */
 const UNDESCRIBED = 0;
 /** First oid of types that are not built in, including domains. */
 const FIRST_OWN_OID = 16_384;
@@ -29,7 +31,7 @@ const FIRST_OWN_OID = 16_384;
 const MAX_LEVELS = 6;
 const NUL: Refusal = { problem: 'text with a NUL, which PostgreSQL cannot store', sqlstate: '22021' };
 
-/** Statement of a row of values, and number of the row counted from 1, for error messages. */
+/** Statement and number of a row, counted from 1, for error messages. */
 export type RowPlace = Pick<ParameterPlace, 'sql' | 'row'>;
 
 /** Returns whether one of the values can be encoded only if the type of its parameter is known. */
@@ -51,8 +53,8 @@ export function needsTypes(params: Params): boolean {
 }
 
 /**
- * Writes the values of a Bind message. `oids` has the types of the parameters. It is undefined if the
- * statement was not described.
+ * Writes the values of a Bind message. `oids` has the types of the parameters. It is undefined if the types
+ * are not known.
  *
  * @throws DataError for content that cannot be stored, SvcError `E_DB_PARAMETER` for a value of a wrong type;
  *   after such an error, the Bind message is incomplete
@@ -317,8 +319,8 @@ function listText(list: readonly unknown[], type: PostgresType | undefined): str
 }
 
 /**
- * Returns a function that encodes an element as text. Otherwise an element that is a list would become a
- * further dimension of the array. An element that cannot be encoded is refused later.
+ * Returns a function that encodes an array element as text. Without it, an element that is a list would
+ * become a further dimension of the array.
  */
 function encodedElement(encode: (value: unknown) => unknown): (value: unknown) => unknown {
   return (value) => (typeof value === 'object' && value !== null ? encoded(value, encode) : value);

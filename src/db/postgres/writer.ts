@@ -1,6 +1,6 @@
 /**
- * PostgreSQL protocol 3: encodes the client's messages in one reused buffer. A new buffer for each flush
- * would cost 30-50 % of the encoding time. Example:
+ * Encodes messages for PostgreSQL, protocol 3, in one reused buffer. A new buffer for each flush would cost
+ * 30-50 % of the encoding time. Example:
  *   writer.query('select 1'); socket.write(writer.take())
  *
  * A method throws if a count or length exceeds its field. Then rewind() removes the partial message from the
@@ -38,7 +38,7 @@ const MAX_INT32 = 2 ** 31 - 1;
 /** Initial size of the buffer in bytes. It grows for longer messages. */
 const FIRST_BYTES = 2 * 1024;
 
-/** Object of a Describe or Close message: a prepared statement or a portal. */
+/** Object of a Describe or Close message: a prepared statement, or a portal (a cursor). */
 type Target = 'statement' | 'portal';
 
 /** Encodes the client's messages. */

@@ -11,14 +11,14 @@ export interface RedisCommandOptions {
   /** Time limit in milliseconds. Default: the client's `commandTimeoutMs`. */
   readonly timeoutMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Whether strings in the reply are returned as bytes. With the default false, they are text. */
+  /** Whether strings in the reply are returned as bytes instead of text. Default false. */
   readonly asBytes?: boolean | undefined;
 }
 
 const MAX_ARGUMENTS = 1_000_000;
 
 /**
- * Returns the time limit of one command. Returns undefined when the command has no time limit.
+ * Returns the deadline and the signal of one command, or undefined if it has neither.
  * @throws QueryCanceled when the signal is already aborted
  */
 export function limitOf(
@@ -36,7 +36,7 @@ export function limitOf(
 
 /**
  * Returns the name of a command in capitals.
- * @throws SvcError `E_REDIS_ARGUMENT` for a missing name, and for invalid arguments
+ * @throws SvcError `E_REDIS_ARGUMENT` for a missing name or an invalid argument
  */
 export function commandName(parts: readonly unknown[]): string {
   checkArguments(parts);
@@ -47,8 +47,8 @@ export function commandName(parts: readonly unknown[]): string {
 }
 
 /**
- * Checks arguments. Refuses text with half a surrogate pair: UTF-8 encodes all such halves in the same way,
- * so different keys would become equal.
+ * Refuses invalid arguments, such as text with a lone surrogate. UTF-8 encodes all lone surrogates in the
+ * same way, so different keys would become equal.
  * @throws SvcError `E_REDIS_ARGUMENT` for a command without arguments or with an invalid argument
  */
 export function checkArguments(parts: readonly unknown[]): void {

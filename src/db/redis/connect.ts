@@ -1,5 +1,6 @@
 /**
- * Connects to Redis: socket, TLS and login. It uses the first primary in the list of servers in the address.
+ * Connects to Redis: socket, TLS and login. If the address has several servers, the client uses the first
+ * primary.
  *
  * The login sends `HELLO 3`, which selects the protocol RESP3. A server that does not know HELLO gets AUTH
  * and ROLE instead, and uses RESP2. Then SELECT chooses the database, unless it is database 0.
@@ -15,7 +16,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 import type { RedisUrl } from './url.ts';
 
-/** Options of connections. */
+/** Options of a connection to Redis. */
 export interface RedisConnectDeps {
   readonly address: RedisUrl;
   readonly maxReplyBytes: number;
@@ -25,7 +26,7 @@ export interface RedisConnectDeps {
   readonly clock: Clock;
 }
 
-/** The server refuses the client permanently: the user or password is wrong, or permissions are missing. */
+/** The server refused the login or the database, for example because of a wrong password. */
 export class RedisFault extends DatabaseError {}
 
 /**
@@ -33,7 +34,7 @@ export class RedisFault extends DatabaseError {}
  *
  * @throws RedisFault when the server refuses the login or the database; ConnectionLost when no server is
  *   reachable, or no server is a primary; QueryTimeout when a server does not respond in time; SvcError
- *   `E_DB_CONNECT` for TLS mistakes and for a server that is not Redis
+ *   `E_DB_CONNECT` when TLS fails, or a server is not Redis
  */
 export async function connectRedis(
   options: RedisConnectDeps,
@@ -179,7 +180,7 @@ function partOf(role: unknown): 'primary' | 'replica' | undefined {
   return role === 'master' ? 'primary' : role === 'replica' || role === 'slave' ? 'replica' : undefined;
 }
 
-/** Ignores the error of a command for which the user lacks permission. Throws any other error. */
+/** Ignores an error reply, for example if the user has no permission to run ROLE. Throws any other error. */
 function onlyRefused(error: unknown): undefined {
   if (!(error instanceof RedisError)) throw error;
 }

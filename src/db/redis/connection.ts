@@ -1,12 +1,11 @@
 /**
- * One connection to Redis, shared by many callers. A command joins the queue when its bytes are written, and
- * each reply belongs to the first command in the queue. All commands that callers send in one turn of the
- * event loop are written together.
+ * One connection to Redis, shared by many callers. Commands wait for their replies in a queue, and each reply
+ * belongs to the first command of the queue. Commands of one turn of the event loop are written together.
  *
- * A command whose caller no longer waits keeps its place in the queue, so that its reply never reaches
- * another caller (CVE-2023-28858). In this file, such a command is called abandoned.
+ * A command whose caller no longer waits stays in the queue, so that its reply never reaches another caller
+ * (CVE-2023-28858).
  *
- * An unexpected reply ends the connection: all pending commands reject, and none is sent again.
+ * An unexpected reply ends the connection. Then all pending commands reject, and none of them is sent again.
  */
 import {
   ConnectionLost,
@@ -44,18 +43,18 @@ interface RedisConnectionDeps {
   readonly maxPending: number;
 }
 
-/** Maximum size in bytes of commands that are buffered and not sent yet. */
+/** Maximum size in bytes of commands that are not sent yet. */
 const MAX_UNSENT_BYTES = 64 * 1024 * 1024;
 /**
- * When the limit of a command is reached, the connection counts as lost if the server has sent no data for
- * this many milliseconds.
+ * If a command times out and the server has sent nothing for this many milliseconds, the connection counts as
+ * lost.
  */
 const SILENT_MS = 5_000;
 /** Milliseconds that close() waits for pending commands. */
 const CLOSE_MS = 1_000;
 
 interface Waiter {
-  /** The first word of the command, for messages. */
+  /** First word of the command, for error messages. */
   readonly name: string;
   readonly isBytes: boolean;
   readonly sentMs: number;
@@ -82,9 +81,8 @@ export class RedisConnection {
   /** Called once when the connection ends without a call of close() or destroy(). */
   onLost: ((error: Error) => void) | undefined;
   /**
-   * Called for a message that may not be a reply to a command. When the function returns false, the message
-   * counts as the reply to the first pending command. If no function is set, push messages (RESP3) are
-   * dropped.
+   * Called for each message of the server. Returns true if the message is not a reply to a command. Without a
+   * handler, push messages of RESP3 are dropped.
    */
   onPush: ((value: RespValue, isPush: boolean) => boolean) | undefined;
 
@@ -116,20 +114,19 @@ export class RedisConnection {
   }
 
   /**
-   * Sends a command and waits for its reply. Its arguments are already validated.
+   * Sends a command and waits for its reply. The caller has validated the arguments.
    *
-   * @throws RedisError or a subclass for a refused command; ConnectionLost, after which the command may have
-   *   run; PoolTimeout when too many commands are pending; QueryTimeout, QueryCanceled when the limit is
-   *   reached, although the command may still run
+   * @throws RedisError, ReadOnly, LockTimeout for an error reply; ConnectionLost when the connection breaks,
+   *   although the command may have run; PoolTimeout when too many commands are pending; QueryTimeout,
+   *   QueryCanceled when the limit is reached, although the command may still run
    */
   send(parts: readonly RespArgument[], limit?: Limit, isBytes: boolean = false): Promise<RedisValue> {
     return this.#refusal(1) ?? this.#enqueue(parts, limit, isBytes);
   }
 
   /**
-   * Sends all commands in one block, with no other caller's command between them, or sends none. Returns the
-   * reply to the last command. If the last command fails because the server refused an earlier command, the
-   * thrown error includes the earlier error.
+   * Sends the commands of a transaction together, or none of them. Returns the reply to the last command,
+   * EXEC. If EXEC fails because the server refused an earlier command, the error contains that refusal.
    */
   async sendAll(
     commands: readonly (readonly RespArgument[])[],
@@ -148,8 +145,7 @@ export class RedisConnection {
     } catch (error) {
       if (!(error instanceof RedisError && error.reply === 'EXECABORT' && refused instanceof Error))
         throw error;
-      // an error of another class says why the server refuses all such commands: for example, it is a replica
-      // or is loading its data
+      // throw an error such as ReadOnly, because it explains the failure better than EXECABORT
       if (!(refused instanceof RedisError)) throw refused;
       error.message += ` (${refused.message})`;
       throw error;
@@ -223,8 +219,8 @@ export class RedisConnection {
   }
 
   /**
-   * Rejects a command when its limit is reached. Its place in the queue stays, so that its late reply is
-   * dropped.
+   * Rejects a command when its limit is reached. The command stays in the queue, because its reply may still
+   * arrive.
    */
   #watch(waiter: Waiter, limit: Limit): void {
     const { resolve, reject } = waiter;
@@ -295,7 +291,7 @@ export class RedisConnection {
     this.#first = waiter.next;
     if (this.#first === undefined) this.#last = undefined;
     this.#pending--;
-    // without this statement, a finished command that is still referenced would keep later commands in memory
+    // unlink the command: if something still refers to it, it would keep all later commands in memory
     waiter.next = undefined;
     if (value instanceof RespError) waiter.reject(redisError(value, waiter.name));
     else waiter.resolve(plain(value, waiter));
@@ -329,7 +325,7 @@ export class RedisConnection {
 
 function plain(value: RespValue, waiter: Waiter): RedisValue {
   if (typeof value !== 'object' || value === null) return value;
-  // copy the bytes, because the buffer behind them is larger and is reused
+  // copy the bytes, because they may share the memory of a larger buffer
   if (Buffer.isBuffer(value)) return waiter.isBytes ? new Uint8Array(value) : value.toString();
   if (value instanceof RespError) return redisError(value, waiter.name);
   if (Array.isArray(value)) return value.map((each) => plain(each, waiter));
@@ -337,8 +333,8 @@ function plain(value: RespValue, waiter: Waiter): RedisValue {
 }
 
 /**
- * An error reply of Redis. `reply` is the first word of the reply: `ERR`, `WRONGTYPE`, `NOPERM`, `OOM`,
- * `NOSCRIPT`, ...
+ * An error reply of Redis. `reply` is its first word, such as `ERR`, `WRONGTYPE`, `NOPERM`, `OOM` or
+ * `NOSCRIPT`.
  */
 export class RedisError extends DatabaseError {
   readonly reply: string;
@@ -352,7 +348,7 @@ export class RedisError extends DatabaseError {
 /** Error codes of a server that is temporarily unavailable, for example while it loads its data. */
 const AWAY: ReadonlySet<string> = new Set(['LOADING', 'MASTERDOWN', 'CLUSTERDOWN']);
 
-/** Prefix that servers before Redis 7 put before the error of a command in a script. */
+/** Servers before Redis 7 put this text before the error of a command in a script. */
 const IN_SCRIPT = /^ERR Error running script .*?: -([A-Z]+) /;
 
 const REPLICA =
@@ -361,8 +357,8 @@ const CLUSTER =
   'another node of a cluster has the key, and clusters are not supported: name a server that is not part of a cluster, or a proxy that speaks for the cluster';
 
 /**
- * Maps an error reply to an error class by its first word. `name` is the first word of the command, which is
- * never a value. Quoted parts of the message are removed, because they may contain values.
+ * Converts an error reply to an error. `name` is the first word of the command. Quoted parts of the message
+ * are replaced by `…`, because they may contain values.
  */
 function redisError({ kind: first, message }: RespError, name: string): DatabaseError {
   const kind = IN_SCRIPT.exec(message)?.[1] ?? first;

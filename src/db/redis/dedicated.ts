@@ -5,8 +5,8 @@
  *   await using queue = await redis.dedicated();
  *   const item = await queue.command(['BLPOP', 'jobs', 0], { signal });
  *
- * When the limit of a command is reached, the connection ends. Otherwise Redis might later remove an item
- * from the list and send it to a caller that no longer waits.
+ * When the limit of a command is reached, the connection ends. If it stayed open, Redis could later remove an
+ * item from a list and send it to a caller that no longer waits.
  */
 import { ConnectionLost, QueryCanceled, QueryTimeout, atCaller } from '../errors.ts';
 import { commandName, limitOf } from './command.ts';
@@ -17,8 +17,8 @@ import type { RedisConnection, RedisValue } from './connection.ts';
 import type { RespArgument } from './resp.ts';
 
 /**
- * Commands that would change the meaning of later replies. Instead of these, use Redis.subscribe(), or the
- * parameters of the address.
+ * Commands that break the order of commands and replies, or change the connection. Instead, call
+ * Redis.subscribe(), or use parameters of the address.
  * @internal
  */
 export const REFUSED: readonly string[] =
@@ -38,12 +38,12 @@ export class DedicatedRedis implements AsyncDisposable {
   }
 
   /**
-   * Runs a command. `parts` has its name, then its arguments. It has no time limit, unless `timeoutMs` or
-   * `signal` sets one. Reaching the limit ends the connection.
+   * Runs a command. `parts` consists of its name and its arguments. Without `timeoutMs` and `signal`, the
+   * command has no time limit. Reaching the limit ends the connection.
    *
    * @throws RedisError for a refused command; ReadOnly when the server is a replica; ConnectionLost when the
    *   connection breaks; QueryTimeout, QueryCanceled when the limit is reached; SvcError `E_REDIS_ARGUMENT`
-   *   for an invalid argument, `E_REDIS_COMMAND` for a command that would change the meaning of later replies
+   *   for an invalid argument, `E_REDIS_COMMAND` for a command such as SUBSCRIBE or HELLO
    */
   async command(parts: readonly RespArgument[], options?: RedisCommandOptions): Promise<RedisValue> {
     const name = commandName(parts);

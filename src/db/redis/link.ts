@@ -2,11 +2,11 @@
  * A connection to Redis that reconnects after it was lost. The first attempt follows at once, and later ones
  * after pauses that double, up to a second.
  *
- * Only one attempt to connect runs at a time, and all callers wait for it. After a permanent refusal, the
- * client tries again twice a minute.
+ * Only one attempt to connect runs at a time, and all callers wait for it. After a permanent refusal, such as
+ * a wrong password, the client tries again twice a minute.
  *
- * A connection that ends soon after its start counts as a failed attempt. Otherwise the client would
- * reconnect without pauses.
+ * A connection that ends within five seconds counts as a failed attempt. If it counted as a success, the
+ * client would reconnect without pauses.
  */
 import { SvcError } from '../../base/errors.ts';
 import { Backoff } from '../wire/backoff.ts';
@@ -16,7 +16,7 @@ import { RedisFault, connectRedis, type RedisConnectDeps } from './connect.ts';
 import type { Limit } from '../driver.ts';
 import type { RedisConnection } from './connection.ts';
 
-/** Events of a connection to Redis, as `svc_redis_events_total` counts them. */
+/** Events that the metric `svc_redis_events_total` counts. */
 export type RedisEventKind =
   'connected' | 'lost' | 'connect_failed' | 'evicted' | 'timeout' | 'refused' | 'frames_lost';
 
@@ -30,7 +30,7 @@ interface RedisLinkDeps {
   readonly onEvent: (kind: RedisEventKind, error?: unknown) => void;
 }
 
-/** Milliseconds that a connection must last to count as a successful attempt. */
+/** A connection that ends within this many milliseconds counts as a failed attempt. */
 const YOUNG_MS = 5_000;
 const REFUSED_PAUSE_MS = 30_000;
 
@@ -43,7 +43,7 @@ export class RedisLink {
   #connectedMs = 0;
   #running: Promise<void> | undefined;
   #ready: PromiseWithResolvers<RedisConnection> = withoutWarning();
-  /** Error of the last attempt to connect, or of the connection that was lost last. */
+  /** Error of the last failed attempt to connect, or of the last lost connection. */
   #failure: unknown;
   readonly #ending = new Set<Promise<void>>();
 
@@ -93,7 +93,7 @@ export class RedisLink {
   }
 
   /**
-   * Drops an unusable connection, for example to a server that has become a replica, and opens another one.
+   * Closes an unusable connection, for example to a server that has become a replica, and opens another one.
    */
   evict(connection: RedisConnection, error: unknown): void {
     if (this.#connection !== connection) return;
@@ -194,7 +194,7 @@ export class RedisLink {
   }
 }
 
-/** Returns whether further attempts would fail, too, until the server or a file changes. */
+/** Returns whether the next attempt would fail, too, as with a wrong password. */
 function isFinal(error: unknown): boolean {
   return error instanceof RedisFault || error instanceof SvcError;
 }

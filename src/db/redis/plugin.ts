@@ -1,6 +1,6 @@
 /**
- * Redis as a plugin. It connects before the application accepts requests, `/readyz` checks it, and it closes
- * after the other plugins.
+ * Adds Redis to an application. The plugin connects before the application accepts requests, and closes after
+ * the other plugins. `/readyz` checks the connection.
  *
  *   const redis = new RedisPlugin('rediss://app:secret@cache.example/0');
  *   app.register(redis);
@@ -22,14 +22,13 @@ export interface RedisPluginOptions extends RedisOptions {
   /** Name of the plugin, of its readiness check and of its key. Default `redis`. */
   readonly name?: string | undefined;
   /**
-   * Whether the application starts while its server is unreachable. In that case, cache look-ups find
-   * nothing, rate limits act as their option `onStoreError` says, and `/readyz` responds with 503. With the
-   * default false, the start fails.
+   * Whether the application starts if Redis is unreachable. Default false. Until Redis is reachable, caches
+   * find nothing, rate limits follow their option `onStoreError`, and `/readyz` responds with 503.
    */
   readonly startsWithout?: boolean | undefined;
 }
 
-/** Key of the client of the plugin with the default name. */
+/** State key of the Redis client whose plugin has the default name. */
 export const redis: StateKey<Redis> = stateKey('redis');
 
 /** Adds a Redis client to an application. The opening comment of db/redis/plugin.ts has examples. */
@@ -105,8 +104,8 @@ export class RedisPlugin implements Plugin {
   }
 
   /**
-   * Checks that the server's setting `maxmemory-policy` does not evict records. Skips the check when the user
-   * has no permission to read the setting.
+   * Warns if the server's setting `maxmemory-policy` lets it evict records. Does nothing if the user has no
+   * permission to read the setting.
    */
   async #lookAtEviction(): Promise<void> {
     try {
@@ -169,9 +168,8 @@ class RedisMetrics {
   }
 
   /**
-   * Returns the metrics of an application. The first call declares them, for all Redis clients of the
-   * application.
-   * @throws SvcError `E_METRIC` when the name of a metric is taken
+   * Returns the Redis metrics of an application. The first call declares them.
+   * @throws SvcError `E_METRIC` if another metric already has one of these names
    */
   static of(metrics: Metrics): RedisMetrics {
     let own = known.get(metrics);

@@ -6,8 +6,8 @@
  *   await redis.open();
  *   await redis.command(['SET', 'key', 'value', 'PX', 60_000]);
  *
- * While there is no connection, commands fail at once, unless the option `offlineQueue` lets them wait. No
- * command is sent twice: a command whose connection broke may have run.
+ * While there is no connection, commands fail at once, unless the option `offlineQueue` lets them wait. A
+ * command is never sent twice, because it may have run although its connection broke.
  */
 import { createHash } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
@@ -33,7 +33,7 @@ import type { RespArgument } from './resp.ts';
 /** An argument of a command: text, bytes or a number. */
 export type RedisArgument = RespArgument;
 
-/** Options of a client. */
+/** Options of a Redis client. */
 export interface RedisOptions {
   /**
    * Time limit of a command in milliseconds, 1 ... 2_147_483_647, or 0 for no limit. Default 1_000. When the
@@ -62,15 +62,12 @@ export interface RedisOptions {
 }
 
 interface RedisObserver {
-  /** Called when a command has received its reply, with the seconds that the command took. */
+  /** Called after each reply, with the duration of the command in seconds. */
   readonly onCommand?: (seconds: number) => void;
   readonly onEvent?: (kind: RedisEventKind) => void;
 }
 
-/**
- * Commands that affect all callers of a shared connection. They need a connection of their own, from {@link
- * Redis.dedicated}.
- */
+/** Commands that affect all callers of a shared connection, and so are refused on it. */
 const SHARED: ReadonlySet<string> = new Set([
   ...REFUSED,
   ...'BLPOP BRPOP BLMOVE BLMPOP BRPOPLPUSH BZPOPMIN BZPOPMAX BZMPOP WAIT WAITAOF'.split(' '),
@@ -146,9 +143,9 @@ export class Redis implements AsyncDisposable {
   }
 
   /**
-   * Connects. Waits at most as long as one attempt takes.
-   * @throws SvcError `E_REDIS_OPEN` when no server is reachable or the login fails, `E_DB_CONNECT` for TLS
-   *   mistakes and for a server that is not Redis
+   * Connects. Waits at most for the `connect_timeout` of the address.
+   * @throws SvcError `E_REDIS_OPEN` when no server is reachable or the login fails, `E_DB_CONNECT` when TLS
+   *   fails or the server is not Redis
    */
   async open(): Promise<this> {
     const link = this.#begun();
@@ -164,13 +161,13 @@ export class Redis implements AsyncDisposable {
     }
   }
 
-  /** Starts to connect, and retries until it succeeds. */
+  /** Starts to connect in the background, and retries until it succeeds. */
   start(): void {
     this.#begun().start();
   }
 
   /**
-   * Runs a command. `parts` has its name, then its arguments.
+   * Runs a command. `parts` consists of its name and its arguments.
    *
    * @throws RedisError for a refused command; ReadOnly when the server is a replica; ConnectionLost when
    *   there is no connection or it breaks; QueryTimeout, QueryCanceled when the limit is reached; PoolTimeout
@@ -197,7 +194,7 @@ export class Redis implements AsyncDisposable {
       (connection, limit) => connection.sendAll([['MULTI'], ...commands, ['EXEC']], limit, options?.asBytes),
       options,
     );
-    return result as readonly RedisValue[]; // not null, because checkCommand() refuses WATCH
+    return result as readonly RedisValue[]; // EXEC returns null only after WATCH, which is refused
   }
 
   /** Runs a script by its SHA-1 digest. Sends the script's text if the server does not know the digest. */
@@ -245,12 +242,12 @@ export class Redis implements AsyncDisposable {
   }
 
   /**
-   * Opens a connection for one caller: for blocking commands (BLPOP, XREAD BLOCK) and sequences (WATCH,
-   * MULTI, EXEC). Connecting to each host takes at most the `connect_timeout` of the address. close() of the
-   * client also closes this connection.
+   * Opens a connection for one caller, for blocking commands such as BLPOP and for sequences such as WATCH,
+   * MULTI, EXEC. Waits for each host up to the `connect_timeout` of the address. close() of the client also
+   * closes this connection.
    *
    * @throws ConnectionLost, QueryTimeout when no server responds; QueryCanceled when the signal aborts;
-   *   RedisError for a refused login; SvcError `E_DB_CONNECT` for TLS mistakes, `E_REDIS_CLOSED` when the
+   *   DatabaseError for a refused login; SvcError `E_DB_CONNECT` when TLS fails, `E_REDIS_CLOSED` when the
    *   client is not open
    */
   async dedicated({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<DedicatedRedis> {
@@ -365,7 +362,7 @@ export class Redis implements AsyncDisposable {
     }
   }
 
-  /** Waits for a connection, if the option `offlineQueue` allows another waiting command. */
+  /** Waits for a connection. Throws at once if as many commands as `offlineQueue` allows already wait. */
   async #waited(limit: Limit | undefined): Promise<RedisConnection> {
     const link = this.#link;
     if (link === undefined) throw new SvcError('E_REDIS_CLOSED', []);
@@ -412,18 +409,15 @@ function checkCommand(parts: readonly unknown[]): void {
 }
 
 /**
- * Whether an XREAD command waits for new entries. Its option BLOCK comes before STREAMS; the words after
- * STREAMS are names of streams.
+ * Returns whether an XREAD command has the option BLOCK. Words after STREAMS are names of streams, not
+ * options.
  */
 function isBlockingRead(parts: readonly unknown[]): boolean {
   const words = parts.map((part) => String(part).toUpperCase());
   return words.slice(0, words.indexOf('STREAMS')).includes('BLOCK');
 }
 
-/**
- * A Lua script for {@link Redis.script}. A script must use only the keys that it gets, and no random values
- * other than the server's.
- */
+/** A Lua script for {@link Redis.script}. It may use only the keys that it gets as arguments. */
 export class RedisScript {
   readonly text: string;
   /** SHA-1 in hexadecimal. */

@@ -1,18 +1,18 @@
 /**
- * RESP, the protocol of Redis and Valkey, in versions 2 and 3. Encodes commands and decodes replies. Sockets
- * and timers are in connection.ts. The first byte of a reply is its type:
+ * RESP, the protocol of Redis and Valkey, in versions 2 and 3. Encodes commands and decodes replies. The
+ * first byte of a reply is its type:
  *
  *   both versions   + simple   - error   : integer   $ bulk   * array
  *   version 3       _ null     # boolean   , double   ( big number   ! bulk error
  *                   = verbatim   % map   ~ set   > push   | attribute (ignored)
  *
- * Every length is checked before its value is buffered. Memory is allocated only for bytes that have arrived,
- * whatever length the server has announced.
+ * Every length is checked before its value is buffered. Memory is allocated only for received bytes, not for
+ * an announced length.
  */
 import { ByteQueue, asBuffer } from '../../base/bytes.ts';
 import { ProtocolViolation } from '../errors.ts';
 
-/** An error reply, also inside an array or map. */
+/** An error in a reply. It may also be an element of an array or map. */
 export class RespError {
   /** First word of the error, such as `ERR`, `WRONGTYPE` or `NOAUTH`. */
   readonly kind: string;
@@ -31,7 +31,7 @@ export class RespError {
 export type RespValue =
   string | Buffer | number | bigint | boolean | null | RespError | RespValue[] | Map<RespValue, RespValue>;
 
-/** Called with each complete message. `isPush` is true when the message is not a reply to a command. */
+/** Called for each complete message. `isPush` is true for a message that is not a reply to a command. */
 type OnReply = (value: RespValue, isPush: boolean) => void;
 
 interface RespLimits {
@@ -52,7 +52,7 @@ const MAX_BIG_DIGITS = 10_000;
 const LF = 0x0a;
 const CRLF_BYTES = 2;
 
-/** An array, map or other list whose elements have not all arrived. */
+/** A list or map whose elements have not all arrived. */
 interface Frame {
   readonly type: string;
   left: number;
@@ -66,7 +66,7 @@ export class RespReader {
   readonly #bytes = new ByteQueue();
   readonly #frames: Frame[] = [];
   #bulk: { readonly type: string; readonly length: number } | undefined;
-  /** Number of buffered bytes that were searched and contain no line feed. */
+  /** Number of buffered bytes that are known to contain no line feed. */
   #looked = 0;
   #replyBytes = 0;
   #isStopped = false;
@@ -182,8 +182,7 @@ export class RespReader {
   }
 
   /**
-   * Adds a complete value to the list that is being received. The value may be the last one of that list, so
-   * that the list is complete, too.
+   * Adds a value to the innermost list that is incomplete. If there is none, the value is a complete reply.
    */
   #value(value: RespValue): void {
     const frame = this.#frames.at(-1);

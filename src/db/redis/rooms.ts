@@ -1,11 +1,10 @@
 /**
- * Sends the WebSocket frames of rooms to all processes over one Redis channel.
+ * Sends WebSocket frames for rooms, which are groups of connections, to all processes over one Redis channel.
  *
  *   message = version:1  flags:1 (1: text)  publisher:16  length of the room's name:2  room  frame
  *
  * Members of a room in this process get a frame at once. Members in other processes get it through Redis.
- * While Redis is unavailable, frames reach only members in this process. Such frames are counted as
- * `frames_lost`, and are not sent later.
+ * While Redis is unavailable, frames for other processes are lost, and are counted as `frames_lost`.
  */
 import { randomBytes } from 'node:crypto';
 import { readOptions, text } from '../../base/options.ts';
@@ -32,7 +31,7 @@ export class RedisRoomBus implements RoomBus {
   readonly #publisher = randomBytes(PUBLISHER_BYTES);
   #count = 0;
   #listening: Promise<AsyncDisposable> | undefined;
-  /** Settles when the last change of the subscription is complete. The next change waits for it. */
+  /** Settles when the last subscribe or unsubscribe is complete. The next one waits for it. */
   #work: Promise<unknown> = Promise.resolve();
 
   /** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value */
@@ -89,8 +88,8 @@ export class RedisRoomBus implements RoomBus {
   }
 
   /**
-   * Delivers a frame from another process. Ignores frames from this process, which are delivered already, and
-   * messages in an unknown format.
+   * Delivers a frame from another process. Ignores frames from this process, because they are already
+   * delivered. Ignores messages in an unknown format.
    */
   #onMessage(bytes: Uint8Array): void {
     const message = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);

@@ -2,10 +2,12 @@
  * Stores in Redis that all processes share: a cache, a record store and rate limits. Each store adds a prefix
  * to its keys, and hashes long keys.
  *
- * RedisCache may lose values, and its clear() scans every key of the database. RedisRecordStore requires a
- * server that evicts nothing (maxmemory-policy noeviction). RedisRateLimitStore uses one script with the
- * server's time. It has the algorithm of the store in memory (GCRA), and its limits are exact over all
- * processes.
+ * RedisCache may lose values, and its clear() scans every key of the database.
+ *
+ * RedisRecordStore requires a server that evicts nothing (maxmemory-policy noeviction).
+ *
+ * RedisRateLimitStore uses the algorithm GCRA, as the store in memory does. A script on the server computes
+ * it with the server's time, so limits are exact over all processes.
  */
 import { createHash } from 'node:crypto';
 import { fromBytes, toBytes } from '../../cache/cache.ts';
@@ -24,7 +26,7 @@ import type {
 import type { RedisValue } from './connection.ts';
 import type { Redis } from './redis.ts';
 
-/** Options that every store in Redis has. */
+/** Common options of all stores in Redis. */
 export interface RedisStoreOptions {
   /** Prefix of the store's keys, 1 ... 100 characters. Two stores on one server need different prefixes. */
   readonly prefix?: string | undefined;
@@ -38,9 +40,8 @@ export interface RedisStoreOptions {
 /** Options of a {@link RedisCache}. */
 export interface RedisCacheOptions extends RedisStoreOptions {
   /**
-   * Encoding of values. `clone`, the default, stores every value that structuredClone() accepts, as
-   * MemoryCache does. Then no other program may write to the server. `json` stores JSON, which other programs
-   * can read.
+   * Encoding of values. `clone`, the default, stores every value that structuredClone() accepts. Use it only
+   * if no other program can write to the server. `json` stores JSON, which other programs can read.
    */
   readonly encoding?: 'clone' | 'json' | undefined;
   /** Maximum size of a value in bytes, 1 ... 536_870_912. Larger values are not stored. Default 1 MiB. */
@@ -48,8 +49,8 @@ export interface RedisCacheOptions extends RedisStoreOptions {
 }
 
 /**
- * Maximum length in bytes of a key that is stored unchanged; a longer key is hashed. RedisCache uses a
- * greater limit: a hashed key keeps only its first characters, so clear() cannot find it by a longer prefix.
+ * Maximum length in bytes of a key that is stored unchanged. A longer key is hashed. The limit of RedisCache
+ * is greater, because clear() cannot find hashed keys by a long prefix.
  */
 const MAX_KEY_BYTES = 200;
 const MAX_CACHE_KEY_BYTES = 2_000;
@@ -61,8 +62,8 @@ const SCAN_COUNT = 1_000;
 const KEYS_AT_ONCE = 500;
 
 /**
- * A cache that all processes share. The server may drop values at any time. If a read fails, the value counts
- * as missing.
+ * A cache that all processes share. The server may drop values at any time. A value that cannot be decoded
+ * counts as missing.
  */
 export class RedisCache implements CacheBackend {
   readonly #redis: Redis;
@@ -97,7 +98,7 @@ export class RedisCache implements CacheBackend {
     try {
       return this.#isJson ? JSON.parse(new TextDecoder().decode(bytes)) : fromBytes(bytes);
     } catch {
-      return undefined; // a value that a newer version or another program wrote counts as a miss
+      return undefined; // a value of a newer version or another program counts as missing
     }
   }
 
@@ -145,8 +146,8 @@ if tonumber(ARGV[3]) > 0 then redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return 1`);
 
 /**
- * Records that all processes share. A record lives for its whole time to live, if the server evicts nothing.
- * When the server is full, a write throws StoreFull.
+ * A record store that all processes share. Records stay until they expire, if the server evicts nothing. A
+ * write throws StoreFull when the server is full.
  */
 export class RedisRecordStore implements RecordStore {
   readonly #redis: Redis;
@@ -165,7 +166,7 @@ export class RedisRecordStore implements RecordStore {
   }
 
   async get(key: string): Promise<string | undefined> {
-    // text, because the command did not request bytes
+    // a string, because `asBytes` is not set
     return ((await this.#do(['GET', this.#keyOf(key)])) ?? undefined) as string | undefined;
   }
 
@@ -204,8 +205,8 @@ export class RedisRecordStore implements RecordStore {
 }
 
 /**
- * The algorithm of MemoryRateLimitStore in Lua, with times in milliseconds that have fractions. It stores the
- * time at which the bucket will be full again.
+ * The algorithm GCRA in Lua, as in MemoryRateLimitStore. Times are milliseconds with fractions. The key
+ * stores the time at which the full limit is available again.
  */
 const TAKE =
   new RedisScript(`local limit, period, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -267,8 +268,8 @@ function kindsOf(
 }
 
 /**
- * Returns the key itself, or its first characters and its digest if the key is long or not valid text. A key
- * that contains MARK is also replaced, so that keys never collide.
+ * Returns the key, or its beginning and its SHA-256 digest if it is too long or not well-formed text. A key
+ * that contains MARK, the separator, is also hashed, so that keys never collide.
  */
 function shortened(key: string, maxBytes: number): string {
   if (
@@ -284,9 +285,7 @@ function lifeOf(ttlMs: number): number {
   return Math.min(Math.ceil(ttlMs), MAX_TTL_MS);
 }
 
-/**
- * Waits for a write. Throws StoreFull when the server has no memory left; existing data is not removed then.
- */
+/** Waits for a write. Throws StoreFull if the server has no memory left. */
 async function unlessFull<T>(running: Promise<T>): Promise<T> {
   try {
     return await running;

@@ -4,7 +4,7 @@
  *
  * SUBSCRIBE is sent for the first subscriber of each channel. After a lost connection, the next connection
  * sends SUBSCRIBE for all channels. Then `onReconnect` of each subscription is called, because messages may
- * be lost.
+ * have been lost.
  */
 import { ConnectionLost } from '../errors.ts';
 import { limitIn } from '../limits.ts';
@@ -20,9 +20,7 @@ export type RedisSubscriberFunction = (message: Uint8Array, channel: string) => 
 
 /** Options of a subscription. */
 export interface RedisSubscribeOptions {
-  /**
-   * Called when a lost connection is open again. Messages that were published while it was lost never arrive.
-   */
+  /** Called after the client has reconnected. Messages that were published in the meantime are lost. */
   readonly onReconnect?: (() => unknown) | undefined;
 }
 
@@ -48,7 +46,7 @@ export class RedisSubscriber {
   #link: RedisLink | undefined;
   #hadConnection = false;
   #keepalive: Disposable | undefined;
-  /** Settles when the last change of a subscription is complete. The next change waits for it. */
+  /** Settles when the last subscribe or unsubscribe is complete. The next one waits for it. */
   #work: Promise<unknown> = Promise.resolve();
   #isClosed = false;
 
@@ -57,8 +55,8 @@ export class RedisSubscriber {
   }
 
   /**
-   * Subscribes to a channel. Resolves when the server has confirmed the subscription. If `mayWait` is true
-   * and the server is not reachable, resolves nevertheless: the next connection subscribes to the channel.
+   * Subscribes to a channel. Resolves when the server has confirmed the subscription. If `mayWait` is true,
+   * also resolves if the server is not reachable. Then the next connection subscribes to the channel.
    */
   async subscribe(
     channel: string,
@@ -94,8 +92,7 @@ export class RedisSubscriber {
     this.#channels.set(channel, new Set([subscription]));
     try {
       const connection = await this.#linked().connected(this.#within(this.#deps.timeoutMs));
-      // the connection may have been prepared before the channel was added; sending SUBSCRIBE twice does no
-      // harm
+      // send SUBSCRIBE even if a new connection has just sent it: a second one does no harm
       await connection.send(['SUBSCRIBE', channel], this.#within(ANSWER_MS));
     } catch (error) {
       if (mayWait) return;
@@ -111,7 +108,7 @@ export class RedisSubscriber {
     if (this.#channels.size > 0)
       return void (await this.#link?.connection
         ?.send(['UNSUBSCRIBE', channel], this.#within(ANSWER_MS))
-        .catch(() => undefined)); // if the connection is lost, its subscriptions have ended, too
+        .catch(() => undefined)); // ignore the error: a lost connection has no subscriptions
     const link = this.#link;
     this.#link = undefined;
     this.#hadConnection = false;
@@ -140,8 +137,8 @@ export class RedisSubscriber {
   }
 
   /**
-   * Handles messages and confirmations. RESP2 sends them as arrays, and RESP3 sends pushes with the same
-   * elements.
+   * Delivers messages to the subscribers of a channel. Returns false for a reply, such as the confirmation of
+   * SUBSCRIBE. RESP2 sends messages as arrays, and RESP3 as pushes with the same elements.
    */
   #onPush(value: RespValue, isPush: boolean): boolean {
     if (!Array.isArray(value)) return false;
@@ -150,7 +147,7 @@ export class RedisSubscriber {
     const channel = String(value[1]);
     const message = value[2];
     if (!Buffer.isBuffer(message)) return true;
-    // copy the bytes, because the buffer behind them is larger and is reused
+    // copy the bytes, because they may share the memory of a larger buffer
     const bytes = new Uint8Array(message);
     for (const { fn } of this.#channels.get(channel) ?? [])
       void this.#guarded(channel, () => fn(bytes, channel));

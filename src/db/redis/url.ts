@@ -23,7 +23,7 @@ import { shownUrl, textIssue } from '../url.ts';
 /** A parsed address of Redis or Valkey. */
 export interface RedisUrl {
   readonly hosts: readonly ServerHost[];
-  /** Name of the user. Empty for the server's default user. */
+  /** User name. Empty for the server's default user. */
   readonly user: string;
   readonly password: string | undefined;
   readonly database: number;
@@ -70,12 +70,15 @@ export function parseRedisUrl(url: string): RedisUrl {
   };
 }
 
-/** Returns whether attackers on the network can read the connection. */
+/** Returns whether attackers on the network can read the traffic. */
 export function isReadable({ hosts, tls }: RedisUrl): boolean {
   return tls.mode === 'disable' && hosts.some(({ host }) => !isLocalHost(host));
 }
 
-/** Returns the address of a Unix socket with its path in the place of the host. */
+/**
+ * Converts `//user@/run/redis.sock` to `//user@?host=/run/redis.sock`, the form that parseServerUrl()
+ * expects.
+ */
 function atHost(rest: string, refuse: Refuse): string {
   const [, authority = '', path = '', query = ''] =
     /^\/\/([^/?]*)(\/[^?]+)(?:\?(.*))?$/s.exec(rest) ??
@@ -92,7 +95,7 @@ function databaseOf(path: string | undefined, db: string | undefined, refuse: Re
 }
 
 /**
- * Returns the TLS settings. The scheme of the address selects TLS. Certificates are verified fully, unless
+ * Returns the TLS settings. TLS is on for `rediss://`. The certificate and its host name are verified, unless
  * `sslmode` requests less.
  */
 function tlsOf(
