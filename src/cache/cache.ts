@@ -1,12 +1,9 @@
 /**
- * In-process cache. Limits the number of entries and bytes, evicts the least recently used entry, and expires
- * entries.
+ * Cache in the memory of the process. Limits the number of entries and bytes, evicts the least recently used
+ * entry, and expires entries.
  *
- * Data structures:
- *   LruIndex   key -> slot, an array index
- *   arrays     value, expiry and size by slot
- *
- * Every operation is O(1), except clear().
+ * An LruIndex assigns a slot number to each key. Arrays contain the value, the expiry time and the size of
+ * each slot. Every operation is O(1), except clear().
  *
  * Strings, numbers, booleans and bigints are stored unchanged. Other values are stored as the bytes of a
  * structured clone. Each reader gets a new clone, so a caller cannot change the value that another caller
@@ -28,21 +25,21 @@ export interface MemoryCacheOptions {
    */
   readonly maxBytes?: number | undefined;
   /**
-   * Returns the stored object itself. This is faster, but a change of the object affects all readers. The
-   * object's size counts as the size of its structured clone, or as 1 KiB if it cannot be cloned. Default
-   * false.
+   * Whether get() returns the stored object itself. This is faster, but a change of the object affects all
+   * readers. The size of the object is the size of its structured clone, or 1 KiB if it cannot be cloned.
+   * Default false.
    */
   readonly shareReferences?: boolean | undefined;
   readonly clock?: Clock | undefined;
 }
 
-/** Estimated memory of an entry without its key and value: Map entry, slot, deadline and size. */
+/** Estimated memory of an entry in bytes, without its key and value. */
 const ENTRY_BYTES = 96;
 const FIRST_SLOTS = 64;
 const UNKNOWN_BYTES = 1_024;
 /**
- * Time in milliseconds after which the clock is read again. Until then, look-ups use the time that was read
- * last, because reading the clock takes longer than a look-up.
+ * The clock is read at most once in this number of milliseconds, because reading it takes longer than a
+ * look-up.
  */
 const CLOCK_STALE_MS = 1;
 
@@ -56,17 +53,14 @@ export class MemoryCache implements CacheBackend {
   /** Values by slot. Slot 0 is unused. */
   #values: unknown[] = [undefined];
   /**
-   * Expiry times and sizes in bytes by slot, in arrays that grow by doubling. An object is stored as an
-   * instance of Cloned or Shared, and its expiry time as a negative number. So a single comparison shows
-   * get() that a value has not expired and is not such an instance (test/bench/parts.mjs --only='memory
-   * cache').
+   * Expiry time of each slot. For an object, it is a negative number. So get() needs a single comparison for
+   * a value that has not expired and is not an object (test/bench/parts.mjs --only='memory cache').
    */
   #deadlines: Float64Array = new Float64Array(FIRST_SLOTS);
   #sizes: Float64Array = new Float64Array(FIRST_SLOTS);
   #bytes = 0;
   /**
-   * Current time if the clock was read recently. Otherwise a number greater than every expiry time, so that
-   * get() calls #read().
+   * Current time, or Infinity if it must be read from the clock again. With Infinity, get() calls #read().
    */
   #knownMs = Infinity;
 
@@ -102,8 +96,8 @@ export class MemoryCache implements CacheBackend {
   }
 
   /**
-   * Stores a value for `ttlMs`. Does not store `undefined`, a value larger than the cache, or a value whose
-   * lifetime is zero or less.
+   * Stores a value for `ttlMs` milliseconds. Does not store `undefined`, a value larger than the cache, or a
+   * value whose lifetime is zero or less.
    *
    * @throws SvcError `E_CACHE_VALUE` for a value without a structured clone, unless references are shared
    */
@@ -122,7 +116,8 @@ export class MemoryCache implements CacheBackend {
     this.#sizes[slot] = size;
     const deadlineMs = this.#now() + ttlMs;
     this.#deadlines[slot] = isPlain(kept) ? deadlineMs : -deadlineMs;
-    // the new entry is never evicted here: it is the most recently used entry, and not larger than the cache
+    // this loop never evicts the new entry, because it is the most recently used one and not larger than the
+    // cache
     while (this.#bytes > this.#maxBytes) this.#remove(this.#index.oldest);
   }
 
@@ -148,10 +143,7 @@ export class MemoryCache implements CacheBackend {
     }
   }
 
-  /**
-   * Slow path of get(), for an entry that has expired or whose value is an instance of Cloned or Shared, and
-   * for every entry while the time is unknown.
-   */
+  /** Slow path of get(): the entry has expired, its value is an object, or the time is unknown. */
   #read(slot: number): unknown {
     if (Math.abs(this.#deadlines[slot]!) <= this.#now()) {
       this.#remove(slot);
@@ -175,7 +167,7 @@ export class MemoryCache implements CacheBackend {
     // the new entry uses the slot of the oldest one
     if (this.#index.isFull) return this.#index.replaceOldest(key);
     const slot = this.#index.add(key);
-    // extended by push(), because V8 stores an array in a slower form after a write beyond its end
+    // push() extends the array, because V8 stores an array in a slower form after a write beyond its end
     if (slot === this.#values.length) this.#values.push(undefined);
     if (slot >= this.#sizes.length) {
       this.#deadlines = grown(this.#deadlines);
@@ -259,7 +251,7 @@ function sizeOf(kept: unknown): number {
  * own copy.
  *
  * node:v8 returns typed arrays and buffers as views of its input. Readers would share that memory, and
- * `.buffer` would give access to other parts of the value. Therefore these views are copied.
+ * `.buffer` would give access to other parts of the value. So these views are copied.
  */
 
 /**

@@ -7,9 +7,9 @@
  *   await getUser(7)               reads the cache, or calls the function
  *   await getUser.delete(7)        removes the result, after a change of the user
  *
- * A call joins a running call with the same key. Otherwise it returns the cached result if that is fresh. If
- * the result is stale, the call returns it, and refreshes it in the background. In all other cases, it calls
- * the function.
+ * A call joins a running call with the same key. Otherwise it returns the cached result, if there is one. A
+ * stale result is also returned, and refreshed in the background. Without a cached result, the function is
+ * called.
  *
  * Two callers never get the same object, even if they share one call: each gets a structured clone. If the
  * cache fails, the failure is logged and counted, and the function is called.
@@ -30,7 +30,7 @@ export interface CachedOptions<A extends readonly unknown[]> {
   readonly ttlSeconds?: number | undefined;
   /**
    * Time in seconds for which a result may still be returned after it is no longer fresh, 0 ... 10 years.
-   * Meanwhile the function is called in the background. Default 0: never.
+   * Such a result is refreshed in the background. Default 0: never.
    */
   readonly staleSeconds?: number | undefined;
   /**
@@ -39,15 +39,15 @@ export interface CachedOptions<A extends readonly unknown[]> {
    */
   readonly negativeTtlSeconds?: number | undefined;
   /**
-   * Returns the key of a call. Default: computed from the arguments, which must be plain data. AbortSignals
-   * among them are ignored.
+   * Returns the cache key for the arguments of a call. Default: a key computed from the arguments, which must
+   * be plain data. AbortSignals are ignored.
    */
   readonly key?: ((...args: A) => string) | undefined;
   /** Cache that stores the results. Default: a {@link MemoryCache} that only this function uses. */
   readonly backend?: CacheBackend | undefined;
   /**
    * Prefix of every key: letters, digits, `_`, `.`, `-`. Required with `backend`, so that several functions
-   * can share it. Change the prefix when the form of the results changes.
+   * can share it. Change it when the type of the results changes.
    */
   readonly name?: string | undefined;
   /** Maximum number of results in the function's own cache, 1 ... 10_000_000. Default 10_000. */
@@ -58,8 +58,8 @@ export interface CachedOptions<A extends readonly unknown[]> {
    */
   readonly shareReferences?: boolean | undefined;
   /**
-   * Maximum number of running calls that other callers can join, 1 ... 1_000_000. While this many calls run,
-   * each further caller calls the function itself. Default 1_000.
+   * Maximum number of running calls that callers can join, 1 ... 1_000_000. While this many calls run, each
+   * further caller calls the function itself. Default 1_000.
    */
   readonly maxFlights?: number | undefined;
   /** Time limit of each operation of the backend in milliseconds, 1 ... 60_000. Default 1_000. */
@@ -116,7 +116,7 @@ export function cached<A extends readonly unknown[], R>(
   fn: (...args: A) => R,
   options: CachedOptions<A> = {},
 ): Cached<A, Awaited<R>> {
-  // `R` is a promise of Awaited<R>, or Awaited<R> itself, so the cast is correct
+  // the cast is correct: `R` is Awaited<R>, or a promise of it
   const calls = new CachedCalls<A, Awaited<R>>(fn as (...args: A) => Awaitable<Awaited<R>>, options);
   return Object.assign((...args: A) => calls.call(args), {
     delete: (...args: A) => calls.delete(args),
@@ -128,9 +128,7 @@ export function cached<A extends readonly unknown[], R>(
 const TEN_YEARS_SECONDS = 315_360_000;
 const DAY_SECONDS = 86_400;
 const MAX_FAILURES_KEPT = 1_000;
-/**
- * Time in milliseconds after a failed refresh for which the stale result is returned without another attempt.
- */
+/** Milliseconds after a failed refresh in which the stale result is returned without another refresh. */
 const REFRESH_PAUSE_MS = 1_000;
 /** Minimum time in milliseconds between two log lines about one function. */
 const LOG_PAUSE_MS = 60_000;
@@ -142,7 +140,7 @@ class CachedCalls<A extends readonly unknown[], R> {
   readonly #clock: Clock;
   #log: Logger | undefined;
   #quietUntilMs = -Infinity;
-  /** Running calls for which callers wait. */
+  /** Calls of the function for which callers wait. */
   readonly #shared = new SingleFlight<R>();
   /** Running background refreshes. */
   readonly #refreshes = new SingleFlight<R>();
@@ -208,7 +206,9 @@ class CachedCalls<A extends readonly unknown[], R> {
   }
 
   /**
-   * Returns the key of a call. @throws SvcError `E_CACHED_KEY` when no key can be computed from the arguments
+   * Returns the cache key for the arguments of a call.
+   *
+   * @throws SvcError `E_CACHED_KEY` when no key can be computed from the arguments
    */
   #keyOf(args: A): string {
     if (this.#options.key !== undefined) {
@@ -225,7 +225,7 @@ class CachedCalls<A extends readonly unknown[], R> {
         keyOfArguments(args.some(isSignal) ? args.filter((value) => !isSignal(value)) : args)
       );
     } catch (error) {
-      // an error of another class was thrown by a getter in the arguments
+      // any other error comes from a getter in the arguments
       throw error instanceof NoKey ? new SvcError('E_CACHED_KEY', [error.message]) : error;
     }
   }
@@ -244,8 +244,8 @@ class CachedCalls<A extends readonly unknown[], R> {
   }
 
   /**
-   * Returns the result in a stored value. Undefined if cached() did not write the value. Refreshes a stale
-   * result in the background.
+   * Reads the result from a stored value, and refreshes a stale result in the background. Returns undefined
+   * if cached() did not write the value.
    */
   #judge(key: string, args: A, stored: unknown): { readonly value: R } | undefined {
     if (stored === undefined) return undefined;
@@ -261,7 +261,7 @@ class CachedCalls<A extends readonly unknown[], R> {
   }
 
   /**
-   * Stores a result. Returns a promise if the backend is asynchronous. Logs a failure of the backend.
+   * Stores a result. Logs a failure of the backend.
    *
    * @throws SvcError `E_CACHE_VALUE` for a result that the backend cannot store
    */
@@ -305,15 +305,15 @@ class CachedCalls<A extends readonly unknown[], R> {
   // -- shared calls --
 
   /**
-   * Starts a call that other callers can join. If the backend has not responded yet, the call waits for the
-   * stored result, and calls the function only if there is none.
+   * Starts a call that other callers can join. It first waits for `lookup`, the result stored in the backend,
+   * and calls the function if there is none.
    */
   #launch(key: string, args: A, lookup: Promise<unknown> | undefined): SharedCall<R> {
     return this.#shared.begin(key, abortFor(args), !this.#isFull(), async (call) => {
       if (lookup !== undefined) {
         const kept = this.#judge(key, args, await lookup);
         if (kept !== undefined) {
-          // later callers need not join this call, because they find the result in the cache
+          // later callers find the result in the cache, and need not join this call
           this.#shared.release(call);
           return call.waiting > 1 ? this.#giver(kept.value) : () => kept.value;
         }
@@ -337,7 +337,6 @@ class CachedCalls<A extends readonly unknown[], R> {
     return this.#shared.size + this.#refreshes.size >= this.#options.maxFlights;
   }
 
-  /** Calls the function and stores its result. */
   async #callFunction(group: SingleFlight<R>, key: string, args: A, call: SharedCall<R>): Promise<Give<R>> {
     const { abort } = call;
     this.#counts.calls++;
@@ -376,7 +375,8 @@ class CachedCalls<A extends readonly unknown[], R> {
   }
 
   /**
-   * Returns a function that returns a new copy of a result at each call.
+   * Returns a function that returns a new copy of the result at each call.
+   *
    * @throws SvcError `E_CACHE_VALUE` for a result without a structured clone
    */
   #giver(value: R): Give<R> {
@@ -443,15 +443,16 @@ function isSignal(value: unknown): value is AbortSignal {
   return value instanceof AbortSignal;
 }
 
-/** Returns a controller for the signal that the function gets. Undefined if no argument is an AbortSignal. */
+/**
+ * Returns a controller for the signal that replaces the signals in `args`, or undefined if there are none.
+ */
 function abortFor(args: readonly unknown[]): AbortController | undefined {
   return args.some(isSignal) ? new AbortController() : undefined;
 }
 
 /**
- * Puts a result into an array for the backend: the time until which the result is fresh, then the result. A
- * result that is undefined or an array is always put into such an array. So every array in the backend has
- * this form.
+ * Returns `[freshUntilMs, value]`, the form in which the backend stores a result. A result that is undefined
+ * or an array is always stored in this form, so that readEntry() can recognize it.
  */
 function entryOf(value: unknown, freshUntilMs: number): readonly unknown[] {
   return value === undefined ? [freshUntilMs] : [freshUntilMs, value];
@@ -467,10 +468,7 @@ function readEntry<R>(stored: unknown): { readonly value: R; readonly freshUntil
 
 /*
  * Converts arguments to the key of a cached call. Two lists of arguments have equal keys only if their values
- * are equal.
- *
- * Example:
- *   (7, 'a', { y: 1, x: undefined })   ->   7,"a",{"x":u,"y":1}
+ * are equal. The arguments `(7, 'a', { y: 1, x: undefined })` have the key `7,"a",{"x":u,"y":1}`.
  *
  * Arguments may be strings, numbers, booleans, null, undefined, bigints, dates, bytes, and arrays and plain
  * objects of these. The order of members is ignored. Other values, such as functions and class instances, are
@@ -485,14 +483,15 @@ const LONGEST_KEY = 256;
 /** Maximum number of nested levels in an argument. An argument that contains itself exceeds this limit. */
 const DEEPEST = 32;
 
-/** Returns the key of a list of arguments. @throws NoKey */
+/** @throws NoKey */
 function keyOfArguments(args: readonly unknown[]): string {
   if (args.length === 1 && typeof args[0] === 'number' && args[0] !== 0) return String(args[0]);
   return bounded(args.map((value, index) => textOf(value, () => `argument ${index + 1}`, 0)).join(','));
 }
 
 function bounded(key: string): string {
-  // JSON escapes lone surrogates, but UTF-8 would encode all of them as the same character
+  // without JSON, hash() would treat all lone surrogates as one character, so different keys could become
+  // equal
   return key.length <= LONGEST_KEY ? key : `#${hash('sha256', JSON.stringify(key), 'base64url')}`;
 }
 

@@ -1,10 +1,10 @@
 /**
- * An index of keys in order of use. Each key has a slot number. A store that evicts the least recently used
- * entry keeps its values by slot.
+ * An index of keys in order of use, for a cache that evicts the least recently used entry. Each key has a
+ * slot number, under which the cache stores the value.
  *
  * A Map finds the slot of a key. The slots form a ring in order of use, which begins and ends at slot 0, so
- * every operation is O(1). The links of the ring are numbers in typed arrays that grow by doubling. Objects
- * as list nodes would make each operation take twice the time (shared/bench/cookie-cache.mjs).
+ * every operation is O(1). The links of the ring are numbers in a typed array. Objects as list nodes would
+ * double the time of each operation.
  */
 
 const HEAD = 0;
@@ -15,11 +15,9 @@ export class LruIndex {
   readonly #capacity: number;
   readonly #slots = new Map<string, number>();
   readonly #keys: string[] = [''];
-  /**
-   * Next and previous slot of each slot. The two numbers are adjacent, so the processor loads both at once.
-   */
+  /** Next and previous slot of each slot. The two numbers are adjacent in memory, which is faster. */
   #links: Int32Array = new Int32Array(2 * FIRST_SLOTS);
-  /** First free slot, or 0 if there is none. The next link of a free slot is the next free slot. */
+  /** First free slot, or 0 if there is none. Each free slot links to the next free slot. */
   #free = 0;
 
   constructor(capacity: number) {
@@ -96,8 +94,8 @@ export class LruIndex {
   }
 
   /**
-   * Replaces the least recently used key by a new key, which gets the same slot. Returns the slot. The index
-   * must not be empty.
+   * Replaces the least recently used key. Returns its slot, which now belongs to the new key. The index must
+   * not be empty.
    */
   replaceOldest(key: string): number {
     const slot = this.#links[HEAD + 1]!;

@@ -1,5 +1,5 @@
 /**
- * A running call whose result several callers share.
+ * Running calls whose results several callers share.
  *
  * Each caller waits for a copy of the result, or for the error. If a caller stops waiting, the call continues
  * for the others. If the last caller stops, the call is aborted. Callers can join the call until it has ended
@@ -12,13 +12,11 @@ export type Give<R> = () => R;
 /** A running call and its callers. */
 export class SharedCall<R> {
   readonly key: string;
-  /** Controller of the signal that the function gets. The signal aborts once no caller waits any more. */
+  /** Aborts the call when no caller waits for it any more. */
   readonly abort: AbortController | undefined;
-  /**
-   * True if the result must not be stored, because its key was deleted in the meantime or no caller waits.
-   */
+  /** True if the result must not be stored, because its key was deleted or no caller waits. */
   isObsolete = false;
-  /** Resolves when the result is stored. Undefined until the write begins, or if the result is not stored. */
+  /** Resolves when the result is stored. Undefined until the write begins. */
   writing: Promise<void> | undefined;
   /** Resolves to a function that returns a copy of the result for each caller. */
   promise: Promise<Give<R>> = NEVER;
@@ -37,8 +35,8 @@ export class SharedCall<R> {
   }
 
   /**
-   * Waits for a copy of the result. If `signal` aborts, only this wait ends. The call is aborted when no
-   * caller waits for it any more.
+   * Waits for a copy of the result. If `signal` aborts, only this wait ends. If no other caller waits then,
+   * the call is aborted.
    */
   wait(signal: AbortSignal | undefined): Promise<R> {
     this.#waiting++;
@@ -76,7 +74,7 @@ export class SingleFlight<R> {
     return this.#calls.get(key);
   }
 
-  /** Starts a call. Other callers can find it by its key only if it is `joinable`. */
+  /** Starts a call. Other callers can join it only if it is `joinable`. */
   begin(
     key: string,
     abort: AbortController | undefined,
@@ -88,12 +86,12 @@ export class SingleFlight<R> {
     call.promise = run(call).finally(() => {
       if (call.writing === undefined) this.release(call);
     });
-    // without this handler, a rejection that no caller handles would end the process
+    // prevents an unhandled rejection when no caller waits
     call.promise.catch(() => undefined);
     return call;
   }
 
-  /** Removes a call, so that further callers do not join it. Keeps a newer call with the same key. */
+  /** Removes a call, so that no further caller joins it. Does not remove a newer call with the same key. */
   readonly release = (call: SharedCall<R>): void => {
     if (this.#calls.get(call.key) === call) this.#calls.delete(call.key);
   };

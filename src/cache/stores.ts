@@ -1,6 +1,6 @@
 /**
  * Four interfaces for data that outlives a request, and their implementations in memory. Their guarantees
- * differ, so one cannot replace another.
+ * differ:
  *
  *   CacheBackend     may lose values at any time          MemoryCache (cache.ts), Redis (db/redis/stores.ts)
  *   RecordStore      never loses a live record            sessions, idempotency keys, used login states
@@ -15,7 +15,10 @@ import type { Clock } from '../base/clock.ts';
 /** A value, or a promise of a value. */
 export type Awaitable<T> = T | Promise<T>;
 
-/** Store of values that may be lost at any time. If an operation fails, the value counts as missing. */
+/**
+ * Store of values that may be lost at any time. If an operation fails, the caller treats the value as
+ * missing.
+ */
 export interface CacheBackend {
   /** Returns a value, or `undefined` if there is none or it has expired. */
   get(key: string): Awaitable<unknown>;
@@ -34,19 +37,24 @@ export interface CacheBackend {
 export interface RecordStore {
   /** Returns a record, or undefined if there is none or it has expired. */
   get(key: string): Awaitable<string | undefined>;
-  /** Writes a record unconditionally. If `ttlMs` is zero or less, no record remains. */
+  /** Writes a record, and replaces an existing one. If `ttlMs` is zero or less, the record is deleted. */
   set(key: string, value: string, ttlMs: number): Awaitable<void>;
-  /** Writes a record only if there is none. If several processes try, only one gets `true`. */
+  /**
+   * Writes a record if none exists. Returns whether it was written. If several processes try at once, only
+   * one gets `true`.
+   */
   add(key: string, value: string, ttlMs: number): Awaitable<boolean>;
   /** Writes a record only if its current value equals `expected`. Returns whether it was written. */
   replace(key: string, expected: string, value: string, ttlMs: number): Awaitable<boolean>;
-  /** Deletes a record. Returns whether there was one. If several processes try, only one gets `true`. */
+  /**
+   * Deletes a record. Returns whether there was one. If several processes try at once, only one gets `true`.
+   */
   delete(key: string): Awaitable<boolean>;
 }
 
 /**
- * Limit of a token bucket: it allows `limit` attempts at once, and an empty bucket is full again after
- * `periodMs`.
+ * Limit of a token bucket: `limit` attempts at once. An empty bucket is full again after `periodMs`
+ * milliseconds.
  */
 export interface RateLimitRule {
   readonly limit: number;
@@ -64,11 +72,11 @@ export interface RateLimitResult {
   readonly resetMs: number;
 }
 
-/** Token buckets by key. A refused attempt takes nothing from its bucket. */
+/** Store of token buckets. A refused attempt takes nothing from its bucket. */
 export interface RateLimitStore {
   /**
-   * Takes `cost` (default 1) from the bucket of `key`. A cost of 0 only reads the bucket. A cost above the
-   * limit is never allowed, and its `retryAfterMs` is one period.
+   * Takes `cost` tokens (default 1) from the bucket of `key`. A cost of 0 only reads the bucket. A cost above
+   * the limit is never allowed, and its `retryAfterMs` is one period.
    */
   take(key: string, rule: RateLimitRule, cost?: number): Awaitable<RateLimitResult>;
 }
@@ -76,23 +84,23 @@ export interface RateLimitStore {
 /** Sends WebSocket frames to the members of a room, in all processes. */
 export interface RoomBus {
   /**
-   * Delivers a frame to every subscriber in every process, including this one. The caller must not change the
+   * Sends a frame to every subscriber in every process, including this one. The caller must not change the
    * frame afterwards.
    */
   publish(room: string, frame: Uint8Array, isText: boolean): void;
   /**
-   * Calls `fn` for each frame of every room until the subscription is disposed. The frames of one publisher
+   * Calls `fn` for each frame of every room until the subscription is disposed of. Frames of one publisher
    * arrive in order.
    */
   subscribe(fn: RoomSubscriber): Disposable;
   /**
-   * Resolves when all existing subscriptions are active. Also resolves if the bus is unreachable, because the
-   * subscriptions then become active later. An application awaits this promise before it serves requests.
+   * Resolves when all existing subscriptions are active. An application waits for this before it serves
+   * requests. Also resolves if the bus is unreachable: the subscriptions then become active later.
    */
   settled?(): Promise<void>;
 }
 
-/** Receives each frame of every room. */
+/** Function that receives each frame of every room. */
 export type RoomSubscriber = (room: string, frame: Uint8Array, isText: boolean) => void;
 
 /** Options of {@link MemoryRecordStore}. */
@@ -113,8 +121,8 @@ interface StoredRecord extends Timed {
 }
 
 /**
- * {@link RecordStore} in the memory of one process. It removes expired records before it reports that it is
- * full. A heap, sorted by expiry, finds them in O(log n).
+ * {@link RecordStore} in the memory of one process. Expired records are removed before the store reports that
+ * it is full.
  */
 export class MemoryRecordStore implements RecordStore {
   readonly #maxRecords: number;
@@ -180,7 +188,7 @@ export class MemoryRecordStore implements RecordStore {
 
   #insert(key: string, value: string, nowMs: number, ttlMs: number): void {
     if (!(ttlMs > 0)) return;
-    // before this call, #sweep() removes expired records if there are any, so a full store has only live ones
+    // #sweep() has already removed an expired record if there was one, so a full store has only live records
     if (this.#records.size >= this.#maxRecords) throw new StoreFull();
     this.#records.add({ key, value, timeMs: nowMs + ttlMs, place: -1 });
   }
@@ -203,28 +211,24 @@ export class MemoryRecordStore implements RecordStore {
 /** Options of {@link MemoryRateLimitStore}. */
 export interface MemoryRateLimitStoreOptions {
   /**
-   * Maximum number of buckets, 1 ... 10_000_000. A store that has this many evicts the bucket that will be
-   * full again first. Default 10_000, about 1 MB.
+   * Maximum number of buckets, 1 ... 10_000_000. A full store evicts the bucket that will be full of tokens
+   * first. Default 10_000, about 1 MB.
    */
   readonly maxBuckets?: number | undefined;
   readonly clock?: Clock | undefined;
 }
 
-/**
- * Tolerance for rounding errors in milliseconds. An attempt that comes a microsecond too early is still
- * allowed.
- */
+/** Tolerance in milliseconds for rounding errors. An attempt a microsecond too early is still allowed. */
 const DRIFT_MS = 0.001;
 
 /**
  * {@link RateLimitStore} in the memory of one process, by the generic cell rate algorithm (GCRA, ITU-T
  * I.371). A bucket is one number, the theoretical arrival time: the time at which the bucket is full again.
- * There are no fixed windows, so a client cannot use the limits of two windows in a short time.
+ * Unlike with fixed windows, a client cannot use the limits of two windows in a short time.
  *
- * When the store is full, a new bucket replaces the bucket that will be full again first. The new bucket
- * inherits how much of the old one was used, except for one attempt, like counters in "Space-Saving"
- * (Metwally, Agrawal and El Abbadi, 2005). So a new client always has one attempt. To evict its own used-up
- * bucket, an attacker must use up all buckets, and gains only one attempt.
+ * When the store is full, a new bucket replaces the bucket that will be full of tokens first. It starts with
+ * as few tokens as the old bucket had, but with at least one, as in "Space-Saving" (Metwally, Agrawal and El
+ * Abbadi, 2005). So an attacker who makes the store evict buckets gains only one attempt.
  */
 export class MemoryRateLimitStore implements RateLimitStore {
   readonly #clock: Clock;
@@ -268,8 +272,8 @@ export class MemoryRateLimitStore implements RateLimitStore {
 }
 
 /**
- * Returns the theoretical arrival time (GCRA) that a new bucket inherits from the evicted bucket. The time is
- * limited, so that one attempt is still allowed.
+ * Returns the theoretical arrival time (GCRA) of a new bucket that replaces an evicted one. It is limited, so
+ * that one attempt is allowed.
  */
 function inherited(
   earliestMs: number,
@@ -281,8 +285,8 @@ function inherited(
 }
 
 /**
- * Computes one attempt by GCRA. `usedMs`: milliseconds from now until the theoretical arrival time; 0 for a
- * new bucket.
+ * Computes one attempt by the generic cell rate algorithm (GCRA). `usedMs` is the time from now until the
+ * theoretical arrival time, or 0 for a new bucket.
  */
 function takeFrom(usedMs: number, { limit, periodMs }: RateLimitRule, cost: number): RateLimitResult {
   const intervalMs = periodMs / limit;
@@ -300,12 +304,12 @@ function takeFrom(usedMs: number, { limit, periodMs }: RateLimitRule, cost: numb
 /** {@link RoomBus} of one process. publish() calls every subscriber before it returns. */
 export class MemoryRoomBus implements RoomBus {
   /**
-   * The set is replaced, and never changed. So a subscriber that is added during a publication gets only
-   * later frames.
+   * Current subscribers. The set is replaced and never changed, so that a running publish() ignores new
+   * subscribers.
    */
   #subscribers: ReadonlySet<{ readonly fn: RoomSubscriber }> = new Set();
 
-  /** If a subscriber throws, the others are still called. The first exception is thrown after that. */
+  /** If a subscriber throws, the other subscribers are still called. Then the first exception is thrown. */
   publish(room: string, frame: Uint8Array, isText: boolean): void {
     const errors: unknown[] = [];
     for (const subscriber of this.#subscribers) {
@@ -330,7 +334,7 @@ export class MemoryRoomBus implements RoomBus {
   }
 }
 
-/** Parses a record that contains JSON. Returns an empty object unless the text is a JSON object. */
+/** Parses the text of a record as a JSON object. Returns an empty object for any other text. */
 export function recordMembers(text: string): Readonly<Record<string, unknown>> {
   try {
     const value: unknown = JSON.parse(text);
@@ -341,7 +345,8 @@ export function recordMembers(text: string): Readonly<Record<string, unknown>> {
 }
 
 /**
- * An entry of an {@link ExpiryHeap}, with its time: when a record expires, or when a bucket is full again.
+ * An entry of an {@link ExpiryHeap}. `timeMs` is the time at which a record expires, or at which a bucket is
+ * full again.
  */
 interface Timed {
   readonly key: string;
@@ -400,8 +405,8 @@ export class ExpiryHeap<T extends Timed> {
   }
 
   /**
-   * Moves an entry down in the heap, also below entries with the same time. So of several entries with equal
-   * times, an older one usually comes first.
+   * Moves an entry down in the heap, also below entries with an equal time. So older entries usually come
+   * first.
    */
   #sink(entry: T): void {
     for (;;) {
@@ -428,23 +433,23 @@ export class ExpiryHeap<T extends Timed> {
 /*
  * Rate limits in a RecordStore. All processes that share the store share the buckets.
  *
- * An attempt reads the bucket, computes one step of GCRA, and writes the bucket unless another process has
- * changed it. In that case the attempt starts again. A bucket is one number: its theoretical arrival time by
- * the given clock. A refused attempt only reads.
+ * An attempt reads the bucket, computes the new value by the generic cell rate algorithm, and writes it
+ * unless another process has changed the bucket. In that case, the attempt starts again. A bucket is one
+ * number, its theoretical arrival time. A refused attempt only reads.
  */
 
 /** Options of a {@link RecordRateLimitStore}. */
 export interface RecordRateLimitStoreOptions {
   /**
-   * Clock from which the buckets are computed. The clocks of all machines that share the store must agree.
-   * Default: the clock of the operating system.
+   * Clock for the buckets. The clocks of all machines that share the store must agree. Default: the clock of
+   * the operating system.
    */
   readonly clock?: Clock | undefined;
 }
 
 /**
- * Maximum number of times that one call tries to write a bucket. A write fails only if another process has
- * changed the bucket since it was read.
+ * Maximum number of attempts to write a bucket. A write fails only if another process has changed the bucket
+ * since it was read.
  */
 const ATTEMPTS = 100;
 
@@ -465,7 +470,8 @@ export class RecordRateLimitStore implements RateLimitStore {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const known = await this.#records.get(bucket);
       const nowMs = this.#clock.nowMs();
-      // if the clock was set back, the stored time may be far ahead: a client waits at most one period
+      // after the clock was set back, the stored time may be far ahead: a client still waits at most one
+      // period
       const fromMs = Math.min(Math.max(nowMs, Number(known ?? 0)), nowMs + rule.periodMs);
       const result = takeFrom(fromMs - nowMs, rule, cost);
       if (!result.isAllowed || cost === 0) return result;

@@ -1,37 +1,35 @@
 /**
- * Turns constraint violations into HTTP error responses.
+ * Turns constraint violations into HTTP error responses, in one handler or in all handlers:
  *
- *   await db.execute('insert into account …').catch(conflictOn({ email: 'This address is taken' }));      in a handler
- *   app.exceptionHandler(ConstraintViolation, conflictOn());                                               for all handlers
+ *   await db.execute('insert into account …').catch(conflictOn({ email: 'This address is taken' }));
+ *   app.exceptionHandler(ConstraintViolation, conflictOn());
  *
- * The response contains the text of the matching rule, or a general text. Names of tables, columns and
- * constraints, statements and values never leave the server.
+ * The client gets the text of the matching rule, or a general text. It never gets SQL, values, or names of
+ * tables, columns and constraints.
  */
 import { Conflict, UnprocessableContent, type HTTPException } from '../base/errors.ts';
 import { ConstraintViolation, type ConstraintKind } from './errors.ts';
 
-/** How a client is informed of one kind of constraint violation. */
+/** Error response for a constraint violation. */
 export interface ConflictRule {
-  /** Text for the client, sent as the problem's `detail`. */
+  /** Text for the client. It becomes the member `detail` of the error response. */
   readonly detail: string;
-  /** Status of the response. Default 409 or 422: see {@link conflictOn}. */
+  /** Status of the response. Default: 409 or 422, depending on the violation, see {@link conflictOn}. */
   readonly status?: 409 | 422 | undefined;
   /**
    * Path of the rejected value in the request body, for example `email` or `['home', 'city']`. The response
-   * lists this path in the member `errors`, like the path of a value that does not match its schema.
+   * lists the path in its member `errors`, as it does after a failed validation.
    */
   readonly field?: string | readonly (string | number)[] | undefined;
 }
 
 /**
- * Rules for violations. The key of a rule is the violated column (`email`), the columns of the violated key
- * in order (`owner, title`), or the name of the constraint (`account_email_key`). Each key may start with a
- * table and a dot (`account.email`).
+ * Rules for constraint violations. The name of a rule is a column (`email`), the columns of a key in order
+ * (`owner, title`), or a constraint (`account_email_key`). It may begin with a table (`account.email`).
  */
 export type ConflictRules = Readonly<Record<string, string | ConflictRule>>;
 
-/** General texts for clients, by the kind of the violation. conflictOn() without rules uses them. */
-const DETAILS: Readonly<Record<ConstraintKind, string>> = {
+const GENERAL_DETAILS: Readonly<Record<ConstraintKind, string>> = {
   unique: 'There is such an entry already',
   exclusion: 'The entry collides with another one',
   foreign_key: 'The entry refers to something that does not exist',
@@ -45,10 +43,12 @@ const STILL_REFERENCED = 'Other entries still refer to this one';
  * Returns an error handler that throws a constraint violation as `Conflict` or `UnprocessableContent`, and
  * any other error unchanged. Pass it to `catch()` or to `app.exceptionHandler()`.
  *
- * `unique`, `exclusion`, and a `delete` of a row that other rows refer to give 409 Conflict. All other kinds
- * give 422 Unprocessable Content. The problem's `code` is the kind of the violation. When rules are given, a
- * violation without a matching rule is thrown unchanged. Without rules, each violation gets a general
- * response.
+ * A violation of a `unique` or `exclude` constraint gives 409 Conflict. So does the `delete` of a row to
+ * which other rows refer. All other violations give 422 Unprocessable Content. The member `code` of the
+ * response is the kind of the violation, for example `unique`.
+ *
+ * Without rules, each violation gets a general text. With rules, a violation that matches no rule is thrown
+ * unchanged.
  */
 export function conflictOn(rules?: ConflictRules): (error: unknown) => never {
   return (error) => {
@@ -72,7 +72,7 @@ function ruleOf(rules: ConflictRules, error: ConstraintViolation): string | Conf
 function exceptionOf(error: ConstraintViolation, rule: ConflictRule | undefined): HTTPException {
   const isReferenced = error.kind === 'foreign_key' && /^\s*delete\b/i.test(error.sql ?? '');
   const isConflict = isReferenced || error.kind === 'unique' || error.kind === 'exclusion';
-  const detail = rule?.detail ?? (isReferenced ? STILL_REFERENCED : DETAILS[error.kind]);
+  const detail = rule?.detail ?? (isReferenced ? STILL_REFERENCED : GENERAL_DETAILS[error.kind]);
   const field = rule?.field;
   const Class = (rule?.status ?? (isConflict ? 409 : 422)) === 409 ? Conflict : UnprocessableContent;
   return new Class(detail, {

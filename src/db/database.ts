@@ -1,5 +1,5 @@
 /**
- * A database client. Runs each statement on its own pooled connection, or several statements in a transaction
+ * A database client. Runs each statement on any connection of its pool, and all statements of a transaction
  * on one connection.
  */
 import { randomInt } from 'node:crypto';
@@ -31,7 +31,10 @@ import type {
   Row,
 } from './driver.ts';
 
-/** Pause before the first retry of a transaction. Each further pause is twice as long, up to MAX_PAUSE_MS. */
+/**
+ * Pause in milliseconds before the first retry of a transaction. Each further pause is twice as long, up to
+ * MAX_PAUSE_MS.
+ */
 const FIRST_PAUSE_MS = 5;
 const MAX_PAUSE_MS = 1_000;
 
@@ -47,25 +50,22 @@ interface TransactionPlan {
 
 const PLAIN: TransactionPlan = { begin: WRITING, retries: 0, limit: undefined };
 
-/** Dependencies of a {@link Database} besides its driver. @internal */
+/** @internal */
 interface DatabaseDeps {
   readonly clock: Clock;
   /** Default `timeoutMs` of every method; 0 means no limit. */
   readonly statementTimeoutMs: number;
-  /**
-   * Custom types, and the default of the option `snakeCase`. Default: no custom types, and each column has
-   * exactly the name of its schema member.
-   */
+  /** Custom types, and the default of the option `snakeCase`. */
   readonly conversion?: Conversion | undefined;
   readonly name?: string | undefined;
   /**
-   * Called when a caller has waited for a connection, with the seconds that it waited. Not called when a
-   * connection was free.
+   * Called after a caller has waited for a connection, with the wait in seconds. Not called when a connection
+   * is free at once.
    */
   readonly onWait?: ((seconds: number) => void) | undefined;
 }
 
-/** A database client. `openDatabase` makes one; in an application, `DatabasePlugin` makes and opens it. */
+/** A database client. Create it with `openDatabase`, or with `DatabasePlugin` in an application. */
 export class Database extends Session {
   readonly dialect: Dialect;
   /** @internal */
@@ -75,10 +75,7 @@ export class Database extends Session {
   readonly #statementTimeoutMs: number;
   readonly #name: string;
   readonly #onWait: ((seconds: number) => void) | undefined;
-  /**
-   * Number of open transactions. While it is 0, no statement can be inside a transaction, so the check that
-   * throws `E_DB_NESTED` is skipped.
-   */
+  /** Number of open transactions. While it is 0, statements skip the check that throws `E_DB_NESTED`. */
   #openTransactions = 0;
 
   /** @internal */
@@ -96,19 +93,17 @@ export class Database extends Session {
     this.#onWait = onWait;
   }
 
-  /**
-   * Number of connections in use, number of idle connections, and number of callers that wait for a
-   * connection.
-   */
+  /** Numbers of connections in use, of idle connections, and of callers that wait for a connection. */
   get load(): DriverLoad {
     return this.#driver.load;
   }
 
   /**
-   * Runs `fn` in a transaction: commits when `fn` returns, rolls back when it throws, and returns its result
-   * or throws its error. All statements of the transaction must use the `tx` that `fn` receives. With
-   * `retries`, a retryable error makes `fn` run again from its start. Then `fn` must have no effect outside
-   * the database that may happen only once, such as sending mail.
+   * Runs `fn` in a transaction. Commits when `fn` returns, and rolls back when it throws. Returns the result
+   * of `fn`, or throws its error. All statements of the transaction must use the `tx` that `fn` receives.
+   *
+   * With the option `retries`, `fn` runs again after an error such as a deadlock. So `fn` must not have
+   * effects outside the database that may happen only once, such as sending mail.
    *
    * @throws SvcError `E_DB_NESTED` when it is called inside a transaction of this database: call
    *   `tx.transaction()` instead
@@ -132,9 +127,9 @@ export class Database extends Session {
 
   /**
    * Writes a consistent copy of the database to a file. The file appears under its name when the copy is
-   * complete, and replaces an existing file. Other connections can read and write while the copy is made.
+   * complete, and replaces an existing file. Meanwhile, other connections can read and write.
    *
-   * @throws SvcError `E_DB_OPTION` for all engines but SQLite, because they have their own backup tools
+   * @throws SvcError `E_DB_OPTION` for all engines but SQLite
    */
   backup(path: string, options?: QueryOptions): Promise<void> {
     return this.#guarded(options, (limit) => {
@@ -147,9 +142,9 @@ export class Database extends Session {
   }
 
   /**
-   * Subscribes to a NOTIFY channel on a separate connection, until the subscription is disposed of or the
-   * database closes. After the connection is lost, it is opened again. Notifications sent while it was lost
-   * never arrive: use `onReconnect` to read the current state.
+   * Subscribes to a NOTIFY channel of PostgreSQL on a separate connection. The subscription ends when it is
+   * disposed of or the database closes. A lost connection is opened again. Notifications sent in the meantime
+   * never arrive, so read the current state in `onReconnect`.
    *
    *   await using orders = await db.listen('orders', (payload) => { ... }, { onReconnect: () => readThemAll() });
    *
@@ -174,7 +169,7 @@ export class Database extends Session {
    */
   close(): Promise<void> {
     return this.#guarded(undefined, () => {
-      // throws if the caller is inside a transaction, because closing would wait for that transaction forever
+      // inside a transaction, close() would wait forever for the end of that transaction
       refuseInsideTransaction(this);
       return this.#driver.close();
     });
@@ -211,8 +206,8 @@ export class Database extends Session {
   }
 
   /**
-   * Runs `work` in a transaction, but without the `tx` object and async context that `transaction()` creates.
-   * Takes a third less time than `transaction()`.
+   * Runs `work` in a transaction. Creates no `tx` object and no async context, so it takes a third less time
+   * than `transaction()`.
    *
    * @internal
    */
@@ -312,8 +307,8 @@ export class Database extends Session {
   }
 
   /**
-   * Returns a connection to the driver: at once, or when `late` has settled. `late` is work that still runs
-   * although its caller no longer waits.
+   * Returns a connection to the driver. If a statement still runs on the connection after its time limit,
+   * first waits for `late`, the end of that statement.
    */
   #release(connection: Connection, late: Promise<unknown> | undefined): void {
     if (late === undefined) return this.#driver.release(connection);
@@ -327,7 +322,8 @@ export class Database extends Session {
     late: Promise<unknown> | undefined,
     error: unknown,
   ): Promise<unknown> {
-    // wait for the statement that still runs, but ignore its error: the caller gets `error`
+    // a rollback must wait for a statement that still runs; the caller gets `error`, not the error of that
+    // statement
     await late?.catch(() => undefined);
     return undo(connection, endingLimit(limit, 0, this.#clock), error);
   }
@@ -342,8 +338,8 @@ export class Database extends Session {
   }
 
   /**
-   * Returns the connection. While the diagnostics channel `svc:db:query` has subscribers, returns instead a
-   * wrapper of the connection, which publishes each statement.
+   * Wraps the connection to publish its statements, if the diagnostics channel `svc:db:query` has
+   * subscribers.
    */
   #traced(connection: Connection): Connection {
     return queries.hasSubscribers ? tracedConnection(connection, this.dialect, this.#name) : connection;
@@ -363,8 +359,7 @@ export class Database extends Session {
   }
 
   /**
-   * Sleeps for a random time between half of the pause and the whole pause. So two transactions that collided
-   * retry at different moments.
+   * Sleeps before a retry, for a random time. So two transactions that collided retry at different moments.
    */
   async #pause(attempt: number, limit: Limit | undefined): Promise<void> {
     const longestMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** attempt);
@@ -373,8 +368,8 @@ export class Database extends Session {
 }
 
 /**
- * Yields the rows of a source until the limit is reached. Then the source is closed, but its end is not
- * awaited.
+ * Yields the rows of `source` in batches. When the limit is reached, throws its error, and closes `source`
+ * without waiting for it.
  */
 async function* withinLimit(
   source: AsyncIterable<readonly Row[]>,

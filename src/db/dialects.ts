@@ -1,23 +1,19 @@
 /**
- * SQL that this library writes itself and that differs between engines: quoted names, and the statements that
- * begin a transaction.
+ * SQL that differs between database engines: quoted names, and the statements that begin a transaction.
  */
 import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
 import type { BeginOptions, Dialect } from './driver.ts';
 
-/**
- * Length in bytes of the longest name that no engine shortens: PostgreSQL allows 63 bytes, MySQL 64
- * characters.
- */
+/** Maximum length of a name. PostgreSQL truncates a name after 63 bytes; MySQL allows 64 characters. */
 const MAX_NAME_BYTES = 63;
 
 /**
- * Returns a table or column name quoted for the dialect. A dot is part of the name: use
- * `sql.identifier('main', 'users')` for a schema and a table.
+ * Quotes a table or column name. A dot is part of the name: for a table in a schema, use
+ * `sql.identifier('main', 'users')`.
  *
  * @throws SvcError `E_DB_IDENTIFIER` for a name that is empty, longer than 63 bytes, or contains NUL or half
- * a surrogate pair
+ *   a surrogate pair
  */
 export function quotedName(dialect: Dialect, name: string): string {
   if (
@@ -37,7 +33,6 @@ export function isMySql(dialect: Dialect): dialect is 'mysql' | 'mariadb' {
   return dialect === 'mysql' || dialect === 'mariadb';
 }
 
-/** Pattern of one name: plain, in backticks or in double quotes. */
 const NAME = '(?:`((?:[^`]|``)+)`|"((?:[^"]|"")+)"|(\\w+))';
 const WRITES = new RegExp(
   `^\\s*(?:insert|replace|update)\\s+(?:(?:low_priority|delayed|high_priority|ignore|into|or\\s+\\w+)\\s+)*(?:${NAME}\\s*\\.\\s*)?${NAME}`,
@@ -45,8 +40,8 @@ const WRITES = new RegExp(
 );
 
 /**
- * Returns the table, and the schema if given, into which an `insert`, `replace` or `update` writes. Returns
- * undefined for other statements.
+ * Returns the table that an `insert`, `replace` or `update` changes, and its schema if the statement names
+ * it. Returns undefined for other statements.
  */
 export function writtenTable(
   sql: string | undefined,
@@ -63,8 +58,8 @@ export function writtenTable(
 /** Returns the statements that begin a transaction, in the order in which they run. */
 export function beginTexts(dialect: Dialect, { isolation, isReadOnly }: BeginOptions): readonly string[] {
   switch (dialect) {
-    // `begin deferred` is only for transactions that read: if such a transaction wrote after another
-    // connection had written, SQLite would refuse the write at once, without waiting for the lock
+    // use `begin deferred` only for reads: a later write would fail at once if another connection has written
+    // in the meantime
     case 'sqlite':
       return [isReadOnly ? 'begin deferred' : 'begin immediate'];
     case 'postgres':

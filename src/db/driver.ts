@@ -1,46 +1,48 @@
 /**
- * Interface between the database and its engines: a driver lends connections, and a connection runs
- * statements for the caller that borrowed it.
+ * Interface of the drivers for SQLite, PostgreSQL and MySQL. A driver lends connections. A connection runs
+ * the statements of the caller that borrowed it.
  *
- * A method whose result may be available at once returns an `Awaitable`: SQLite returns the result itself,
- * and a server always returns a promise. A caller may start several statements; the connection runs them in
- * the order of the calls. All errors have classes of errors.ts. The driver checks and encodes values, because
- * only the driver knows the types of its database. It never writes a value into the text of a statement.
+ * A method that returns an `Awaitable` may return the result itself, as SQLite does, or a promise. A caller
+ * may start several statements at once: the connection runs them in the order of the calls.
+ *
+ * Errors have the classes of errors.ts. The driver encodes values, because it knows the types of its
+ * database. It never writes a value into the text of a statement.
  */
 import type { Awaitable } from '../cache/stores.ts';
 import type { Params } from './values.ts';
 
-/** SQL dialect of the engine. */
+/** SQL dialect of a database engine. */
 export type Dialect = 'sqlite' | 'postgres' | 'mysql' | 'mariadb';
 
 /**
- * Form of timestamps in rows: a `Date`, which has no microseconds, or ISO 8601 text in UTC with all digits,
+ * JavaScript type of timestamps in rows: a `Date`, which has no microseconds, or ISO 8601 text such as
  * `2024-02-29T12:00:00.123456Z`.
  */
 export type Timestamps = 'date' | 'string';
 
-/** Form of integers wider than 53 bits in rows. See DatabaseOptions.int8. */
+/** JavaScript type of 64-bit integers in rows. See DatabaseOptions.int8. */
 export type Int8 = 'auto' | 'bigint' | 'string';
 
 /**
- * A value of a row. src/db/README.md lists the form of each database type. Objects are Dates, bytes, parsed
- * JSON, arrays, and results of the option `types`.
+ * A value of a row. An object is a Date, bytes, parsed JSON, an array, or a value of a custom type (option
+ * `types`). src/db/README.md lists the JavaScript type for each database type.
  */
 export type SqlValue = null | string | number | bigint | boolean | object;
 
 /**
- * A row by column name. When two columns share a name, the row has the value of the last one; `fetchArrays`
- * returns both.
+ * Values of a row by column name. If two columns have one name, the row has only the value of the last one.
+ * Use `fetchArrays` to read both.
  */
 export type Row = Record<string, SqlValue>;
 
 /** Result of a statement that writes. */
 export interface ExecuteResult {
-  /** Rows inserted, updated or deleted; 0 for any other statement. */
+  /** Number of rows inserted, updated or deleted. */
   readonly affectedRows: number;
   /**
-   * Key of the last row that an `insert` added to a table with an integer key; undefined when no row was
-   * added. It is also undefined for an upsert in SQLite: use the clause `returning` there.
+   * Key that the engine generated for an inserted row; undefined if it generated none. For several rows,
+   * SQLite reports the key of the last row, and MySQL that of the first. For an upsert in SQLite and for
+   * PostgreSQL, use the clause `returning`.
    */
   readonly lastInsertId: number | bigint | string | undefined;
 }
@@ -50,11 +52,11 @@ export interface Column {
   readonly name: string;
   /** Table of the column; undefined for an expression. */
   readonly table: string | undefined;
-  /** Declared type of the column, as the engine spells it. */
+  /** Declared type of the column, for example `varchar`, as the engine names it. */
   readonly type: string | undefined;
 }
 
-/** Rows as arrays of values. In an array, columns that share a name, as in a join, keep separate values. */
+/** Rows as arrays of values. Two columns with one name, as in a join, keep separate values. */
 export interface Table {
   readonly columns: readonly Column[];
   readonly rows: unknown[][];
@@ -65,26 +67,23 @@ export interface Limit {
   readonly signal: AbortSignal | undefined;
   /** Deadline in milliseconds by Clock.monotonicMs(). Infinity when there is no deadline. */
   readonly deadlineMs: number;
-  /** Timeout in milliseconds as the caller gave it, for messages. */
+  /** Timeout in milliseconds that the caller has set. Error messages contain it. */
   readonly timeoutMs: number;
 }
 
 /**
- * Isolation levels. `read uncommitted` is left out on purpose. An engine may use a stricter level than the
- * requested one: SQLite is always serializable.
+ * Isolation levels of transactions. An engine may use a stricter level than the requested one: SQLite is
+ * always serializable.
  */
 export type Isolation = 'read committed' | 'repeatable read' | 'serializable';
 
-/** Options for the start of a transaction. */
+/** Options of a new transaction. */
 export interface BeginOptions {
   readonly isolation: Isolation | undefined;
   readonly isReadOnly: boolean;
 }
 
-/**
- * Purpose for which a caller needs a connection. For `read`, the driver may lend a connection that cannot
- * write, because the statement or transaction only reads.
- */
+/** Purpose of a borrowed connection. For `read`, the driver may lend a connection that cannot write. */
 export type Purpose = 'statement' | 'transaction' | 'read';
 
 /** A connection to the database. Only one caller uses it at a time. */
@@ -100,20 +99,20 @@ export interface Connection {
   /** Returns all rows as arrays, and their columns. */
   fetchArrays(sql: string, params: Params, limit: Limit | undefined): Awaitable<Table>;
   /**
-   * Returns every result of a statement that may give several results. Absent for engines without such
-   * statements.
+   * Returns the rows of each result, for a procedure that gives several results. Absent for engines without
+   * such procedures.
    */
   fetchSets?(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row[][]>;
   /** Returns the first value of the first row, or undefined when there is no row. */
   scalar(sql: string, params: Params, limit: Limit | undefined): Awaitable<unknown>;
   /**
-   * Runs one statement for each row of values inside the open transaction. Returns the number of rows
+   * Runs the statement once for each list of values, inside the open transaction. Returns the number of rows
    * affected.
    */
   executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Awaitable<number>;
   /**
-   * Inserts rows into one table. Present when the engine has a faster way than `insert` statements. The names
-   * are already quoted.
+   * Inserts rows into a table. Absent if the engine has no faster way than `insert` statements. The caller
+   * has already quoted the names.
    */
   insertMany?(
     table: string,
@@ -121,52 +120,51 @@ export interface Connection {
     rows: Iterable<Params>,
     limit: Limit | undefined,
   ): Awaitable<number>;
-  /**
-   * Yields rows in batches, which are read on demand. When the reader leaves its loop early, the statement
-   * ends.
-   */
+  /** Yields rows in batches, and reads each batch on demand. Leaving the loop early ends the statement. */
   stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]>;
   /** Runs several statements without parameters, for migrations. Stops at the first statement that fails. */
   script(sql: string, limit: Limit | undefined): Awaitable<void>;
   /** Begins a transaction. */
   begin(options: BeginOptions, limit: Limit | undefined): Awaitable<void>;
   /**
-   * Commits. Throws when the engine did not commit, even if the engine reported success. Throws
-   * CommitOutcomeUnknown when the engine responds neither to COMMIT within the limit nor to the request to
-   * cancel it.
+   * Commits. Throws when the engine rolled back instead, even if it reported success. Throws
+   * CommitOutcomeUnknown when the engine does not respond in time.
    */
   commit(limit?: Limit): Awaitable<void>;
   /** Rolls back. Does not throw when the transaction has already ended. */
   rollback(limit?: Limit): Awaitable<void>;
-  /** Sets a savepoint. Its name, which the library chooses, has only letters, digits and underscores. */
+  /** Sets a savepoint. Its name has only letters, digits and underscores. */
   savepoint(name: string, limit?: Limit): Awaitable<void>;
   /** Removes a savepoint, and keeps all changes that were made after it. */
   releaseSavepoint(name: string, limit?: Limit): Awaitable<void>;
   /** Undoes all changes that were made after the savepoint, and removes the savepoint. */
   rollbackTo(name: string, limit?: Limit): Awaitable<void>;
   /**
-   * Makes the driver close this connection instead of lending it again, because its session has settings that
-   * other callers must not get. Absent for an engine with a single connection.
+   * Makes the driver close this connection instead of lending it again. Use it when the session has settings
+   * that other callers must not get. Absent for SQLite.
    */
   retire?(): void;
 }
 
-/** Callback for a notification: its payload, its channel, and the server process that sent it. */
+/**
+ * Callback for a notification. It receives the payload, the channel, and the process ID of the server process
+ * that sent it.
+ */
 export type Notified = (
   payload: string,
   notification: { readonly channel: string; readonly processId: number },
 ) => unknown;
 
-/** Options of a channel subscription. */
+/** Options of a subscription to a channel. */
 export interface ListenOptions {
   /**
-   * Called when a lost connection is open again. Notifications sent while it was lost never arrive, so read
-   * the current state.
+   * Called when a lost connection is open again. Notifications sent in the meantime never arrive, so read the
+   * current state.
    */
   readonly onReconnect?: (() => unknown) | undefined;
 }
 
-/** Number of connections and waiting callers of a driver. */
+/** Numbers of connections in use, of idle connections, and of callers that wait for a connection. */
 export interface DriverLoad {
   readonly inUse: number;
   readonly idle: number;
@@ -177,21 +175,16 @@ export interface DriverLoad {
 export interface Driver {
   readonly dialect: Dialect;
   readonly load: DriverLoad;
-  /**
-   * Opens the database in advance, so that the first statement does not wait for it. Throws when the address
-   * is wrong. Called once.
-   */
+  /** Opens the database. Throws when it cannot be opened. Called once, before all other methods. */
   open(): Promise<void>;
   /**
-   * Lends a connection to each caller, in the order of the calls.
+   * Lends a connection. Callers get connections in the order of their calls.
+   *
    * @throws PoolTimeout when no connection becomes free in time; QueryCanceled, QueryTimeout when the limit
    *   is reached first
    */
   acquire(limit: Limit | undefined, purpose: Purpose): Awaitable<Connection>;
-  /**
-   * Takes a connection back. Rolls back and logs a transaction that is still open, so the next caller gets a
-   * connection without a transaction.
-   */
+  /** Takes a connection back. If a transaction is still open, rolls it back and logs a warning. */
   release(connection: Connection): void;
   /** Yields rows in batches. Uses a separate connection when a slow reader would block other callers. */
   stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]>;

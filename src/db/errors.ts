@@ -1,17 +1,17 @@
 /**
- * Errors of databases: one tree of classes for all engines. An error carries the code of its class and the
- * engine's own codes. It also carries the table, columns and constraint, if the engine names them, and the
- * statement. It never carries a bound value.
+ * Error classes of all database engines. Each error has the code of its class, the codes of the engine, and
+ * the statement. If the engine names them, it also has the table, the columns and the constraint. Logs never
+ * show a bound value.
  *
  * After SerializationFailure, Deadlock or LockTimeout, the same transaction may succeed when it runs again.
  * QueryCanceled, QueryTimeout and PoolTimeout mean that the caller or a time limit ended the wait. After
- * ConstraintViolation, DataError, ReadOnly and most kinds of StatementError, the statement or its values must
- * change. DiskFull, StorageFailed and Corrupt need an operator.
+ * ConstraintViolation, DataError, ReadOnly and most kinds of StatementError, the application must change the
+ * statement or its values. DiskFull, StorageFailed and Corrupt need an operator.
  */
 import { ownFolders } from '../base/package-root.ts';
 import type { DriverLoad } from './driver.ts';
 
-/** Stable code of each class, for a `switch` statement. */
+/** Codes of the error classes, for a `switch` statement. They never change. */
 export type DatabaseErrorCode =
   | 'database'
   | 'constraint'
@@ -38,7 +38,7 @@ export type DatabaseErrorCode =
 
 const RETRYABLE: ReadonlySet<DatabaseErrorCode> = new Set(['serialization', 'deadlock', 'lock_timeout']);
 
-/** Details of a database error in addition to its message. */
+/** Details of a database error. */
 export interface DatabaseErrorDetails {
   /**
    * SQLSTATE of ISO 9075, five characters. For an engine without SQLSTATEs, the code that PostgreSQL uses for
@@ -50,7 +50,7 @@ export interface DatabaseErrorDetails {
   readonly constraint?: string | undefined;
   readonly table?: string | undefined;
   readonly columns?: readonly string[] | undefined;
-  /** Statement as it was sent: it has placeholders and no values. */
+  /** Statement with its placeholders, and without values. */
   readonly sql?: string | undefined;
   /** Position of the mistake in `sql`, in characters counted from 1. Only PostgreSQL reports a position. */
   readonly position?: number | undefined;
@@ -118,12 +118,12 @@ export class DatabaseError extends Error {
 }
 
 /**
- * Kinds of constraint. `constraint` stands for a trigger, or for a constraint whose kind the engine does not
+ * Kinds of constraint. `constraint` stands for a trigger, and for a constraint whose kind the engine does not
  * report.
  */
 export type ConstraintKind = 'unique' | 'foreign_key' | 'not_null' | 'check' | 'exclusion' | 'constraint';
 
-/** A constraint refuses a row. `kind`, `constraint`, `table` and `columns` name the constraint. */
+/** A constraint of the database refused a row. */
 export class ConstraintViolation extends DatabaseError {
   override readonly code: ConstraintKind = 'constraint';
 
@@ -139,17 +139,17 @@ export class UniqueViolation extends ConstraintViolation {
   override readonly code = 'unique';
 }
 /**
- * The referenced row is missing, or another row still refers to this one. SQLite does not report the name of
- * the constraint.
+ * A foreign key refers to a row that does not exist, or a row cannot be deleted because other rows refer to
+ * it. SQLite does not report the name of the constraint.
  */
 export class ForeignKeyViolation extends ConstraintViolation {
   override readonly code = 'foreign_key';
 }
-/** A value is missing in a column that must not be null. */
+/** A column that must not be null got no value. */
 export class NotNullViolation extends ConstraintViolation {
   override readonly code = 'not_null';
 }
-/** A `check` constraint is false for the row. */
+/** A row breaks the condition of a `check` constraint. */
 export class CheckViolation extends ConstraintViolation {
   override readonly code = 'check';
 }
@@ -161,11 +161,11 @@ export class ExclusionViolation extends ConstraintViolation {
   override readonly code = 'exclusion';
 }
 
-/** Another transaction changed rows that this transaction had read, so both cannot commit. */
+/** Another transaction changed rows that this transaction had read, so only one of the two can commit. */
 export class SerializationFailure extends DatabaseError {
   override readonly code = 'serialization';
 }
-/** Two transactions waited for each other, and the engine aborted this one. */
+/** Two transactions waited for each other, so the engine aborted one of them. */
 export class Deadlock extends DatabaseError {
   override readonly code = 'deadlock';
 }
@@ -180,7 +180,10 @@ export class LockTimeout extends DatabaseError {
 export class QueryCanceled extends DatabaseError {
   override readonly code = 'canceled';
 }
-/** A time limit was reached: `timeoutMs`, or a limit of the server such as statement_timeout. */
+/**
+ * The statement reached a time limit: the option `timeoutMs`, or a limit of the server such as
+ * statement_timeout.
+ */
 export class QueryTimeout extends DatabaseError {
   override readonly code = 'timeout';
 }
@@ -213,8 +216,8 @@ export class StalePlan extends StatementError {
   }
 }
 /**
- * A value does not fit its column, cannot be stored in any column, or is not valid for an operation. Either
- * the server refused the value, or this client refused to send it.
+ * A value is not valid, for example because it is too long for its column. Either the server refused it, or
+ * this client refused to send it.
  */
 export class DataError extends DatabaseError {
   override readonly code = 'data';
@@ -236,8 +239,8 @@ export class CommitOutcomeUnknown extends DatabaseError {
   override readonly code = 'commit_unknown';
 }
 /**
- * The engine itself rolled the transaction back after an error, which the callback of the transaction then
- * caught. None of the transaction's changes remain.
+ * The engine rolled the transaction back after an error, although the callback of the transaction caught the
+ * error. None of the transaction's changes remain.
  */
 export class TransactionAborted extends DatabaseError {
   override readonly code = 'transaction_aborted';
@@ -257,21 +260,21 @@ export class Corrupt extends DatabaseError {
 }
 
 /**
- * Folders of this package whose stack frames are left out, because they do not help the application's
+ * Folders of this package. Stack frames in them are left out, because they do not help an application's
  * developer.
  */
 const OWN_FOLDERS: readonly string[] = ownFolders('db/');
 
 /**
- * Returns the error with a stack that begins at the caller of the database method. Call it while that caller
- * still awaits the method, because only then V8 can find the caller's frames.
+ * Makes the stack of an error begin where the application called the database method. Call it while the
+ * application still awaits that method: later, V8 cannot find the application's stack frames.
  */
 export function atCaller(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const here: { stack?: string } = {};
   Error.captureStackTrace(here, atCaller);
   const frames = foreign(here.stack!);
-  // keep the original stack: the stack here shows no frames of a caller that does not await
+  // keep the original stack: without an `await`, the application's stack frames are missing here
   if (frames.length === 0) return error;
   Object.defineProperty(error, 'stack', {
     value: `${error.name}: ${error.message}\n${frames.join('\n')}`,
@@ -282,19 +285,19 @@ export function atCaller(error: unknown): unknown {
 }
 
 /**
- * Call site of a database method. Capturing a stack is cheap, because V8 formats its frames only when they
- * are read.
+ * Place in the application that called a database method. Capturing it is cheap, because V8 formats the stack
+ * only when it is read.
  */
 export class Caller {
   readonly stack?: string;
 
-  /** Frames outside of OWN_FOLDERS, one per line. */
+  /** Stack frames outside of OWN_FOLDERS, one per line. */
   get frames(): string {
     return foreign(this.stack ?? '').join('\n');
   }
 }
 
-/** Returns the call site of the running database method. */
+/** Captures the stack of the running database method. */
 export function callerHere(): Caller {
   const caller = new Caller();
   Error.captureStackTrace(caller, callerHere);
@@ -314,14 +317,14 @@ function foreign(stack: string): string[] {
 }
 
 /**
- * The peer broke the protocol, so all bytes after the violation have no known meaning. The message never
- * shows the bytes.
+ * The peer sent bytes that break the protocol, so the bytes after them cannot be interpreted. The message
+ * never shows the bytes.
  */
 export class ProtocolViolation extends Error {
   override readonly name = 'ProtocolViolation';
 }
 
-/** Returns the ConnectionLost error for a connection whose peer broke the protocol. */
+/** Returns the ConnectionLost error for a connection whose server broke the protocol. */
 export function lostByProtocol(cause: unknown): ConnectionLost {
   const problem =
     cause instanceof ProtocolViolation ? cause.message : 'the server sent a value that cannot be read';

@@ -1,7 +1,7 @@
 /**
  * `svc/db`: clients for SQL databases and for Redis, caches, and stores for sessions, idempotency keys and
- * rate limits. A store keeps its data in memory, or in a database that several processes share. Works without
- * the framework.
+ * rate limits. A store keeps its data in memory, or in a database that several processes share. This module
+ * works without the framework.
  */
 /// <reference types="node" preserve="true" />
 import '../base/need-node.ts';

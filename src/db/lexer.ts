@@ -1,14 +1,13 @@
 /**
- * Splits SQL text into tokens, by a syntax table for each dialect. Does not change the text, and takes time
- * linear in its length.
+ * Splits SQL text into tokens, in time linear in its length. Each dialect has its own syntax table.
  *
- * MySQL runs the text of an executable comment, such as one that begins with `/*!`. So the lexer returns its
- * opening mark, its closing mark and each word in it as tokens.
+ * MySQL executes the text of a comment that begins with `/*!`. So the lexer returns the opening mark, the
+ * closing mark and each word of such a comment as tokens.
  */
 import type { Dialect } from './driver.ts';
 
 /**
- * Kinds of tokens. `mark` opens or closes an executable comment of MySQL. `other` is any other single
+ * Kinds of tokens. `mark` opens or closes a comment that MySQL executes. `other` is any other single
  * character.
  */
 type TokenKind = 'space' | 'comment' | 'quoted' | 'word' | 'number' | 'placeholder' | 'mark' | 'other';
@@ -19,9 +18,9 @@ interface Syntax {
   /** Comment syntax between statements, if it differs from the syntax inside a statement. */
   readonly lineCommentBetween?: RegExp;
   readonly nestsComments?: boolean;
-  /** Opening of a comment whose text the server executes. */
+  /** Start of a comment whose text the server executes. */
   readonly executable?: RegExp;
-  /** Opening quotes, each mapped to its closing quote. */
+  /** Closing quote for each opening quote. */
   readonly quotes: Readonly<Record<string, string>>;
   /** Quotes in which a backslash escapes the next character. */
   readonly escaping: string;
@@ -33,7 +32,7 @@ interface Syntax {
 const MYSQL: Syntax = {
   space: /\s+/y,
   lineComment: /(?:#|--(?=[\s\0-\x1f]|$))[^\n]*/y, // `a--1` is a subtraction, not a comment
-  lineCommentBetween: /(?:#|--)[^\n]*/y, // MySQL's command-line client accepts `--` without a following space
+  lineCommentBetween: /(?:#|--)[^\n]*/y, // MySQL's command-line client needs no space after `--`
   executable: /\/\*!\d*/y,
   quotes: { "'": "'", '"': '"', '`': '`' },
   escaping: `'"`,
@@ -65,16 +64,18 @@ const NUMBER = /\d[\w.]*/y;
 const DOLLAR_TAG = /\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$/y;
 const ANY_SPACE = /\s+/y;
 const COMMENT_MARK = /\/\*|\*\//g;
-/** A string literal of PostgreSQL continues after whitespace with a line break, if another quote follows. */
+/**
+ * PostgreSQL joins string literals that are separated by a line break: `'a'`, a line break and `'b'` mean
+ * `'ab'`.
+ */
 const CONTINUED = /(?:[ \t\f]|--[^\n\r]*)*[\n\r](?:[ \t\n\r\f]|--[^\n\r]*[\n\r])*(?=')/y;
 
-/** Options of a lexer that do not depend on the dialect. */
+/** Options of a {@link Lexer}. */
 export interface LexerOptions {
   /** Whether a backslash in a string is a plain character, as with NO_BACKSLASH_ESCAPES of MySQL. */
   readonly hasPlainBackslashes?: boolean | undefined;
   /**
-   * Whether the text is a script, as a command-line client reads it. Such a client may accept more kinds of
-   * whitespace than the server.
+   * Whether the text is a script of several statements. In a script, all Unicode whitespace separates tokens.
    */
   readonly isScript?: boolean | undefined;
 }
@@ -87,14 +88,17 @@ export class Lexer {
   start = 0;
   end = 0;
   /**
-   * Whether the current token is a quoted text or a comment without an end. Such a token reaches to the end
-   * of the text.
+   * Whether the current token is a quoted text or a comment without an end. It then extends to the end of the
+   * text.
    */
   isOpen = false;
   readonly #syntax: Syntax;
   readonly #space: RegExp;
   readonly #escaping: string;
-  /** Whether the previous token was the E of a string E'...', in which backslashes are escapes. */
+  /**
+   * Whether the previous token was the `E` of a string such as `E'\n'`, in which a backslash escapes a
+   * character.
+   */
   #isBehindE = false;
   #isExecutable = false;
 
@@ -110,7 +114,7 @@ export class Lexer {
   }
 
   /**
-   * Moves to the next token. Returns false at the end. Pass true for `isBetween` between statements, where
+   * Moves to the next token. Returns false at the end. `isBetween` is true between two statements, where
    * comments may have another syntax.
    */
   next(isBetween: boolean = false): boolean {
@@ -176,7 +180,10 @@ export class Lexer {
     this.#skipTo(-1, 0);
   }
 
-  /** Skips a quoted token. A doubled closing quote stands for one quote; a bracket cannot be doubled. */
+  /**
+   * Skips a quoted token. A doubled closing quote, as in `'it''s'`, does not end the token. A closing bracket
+   * always ends it.
+   */
   #skipQuoted(close: string, hasEscapes: boolean): void {
     const { source } = this;
     for (this.end++; this.end < source.length; this.end++) {

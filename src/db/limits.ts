@@ -1,6 +1,6 @@
 /**
- * Limits of a call: an abort signal, a timeout in milliseconds, or both. This module also creates the error
- * for a limit that is reached.
+ * Limits of a database call: an abort signal, a timeout, or both. Also creates the error of a call that has
+ * reached its limit.
  */
 import { bool, given, int, readOptions } from '../base/options.ts';
 import { QueryCanceled, QueryTimeout, type DatabaseError } from './errors.ts';
@@ -17,18 +17,21 @@ export interface QueryOptions {
    * statements. SQLite can cancel only statements that run in one of its `readers`.
    */
   readonly signal?: AbortSignal | undefined;
-  /** Time limit in milliseconds, 0 ... 2_147_483_647. The default 0 means no limit. */
+  /**
+   * Time limit in milliseconds, 0 ... 2_147_483_647. 0 means no limit. Default: `statementTimeoutMs` of the
+   * database.
+   */
   readonly timeoutMs?: number | undefined;
   /**
-   * Marks a statement that reads for a long time. SQLite runs it on a connection other than the writing one,
-   * in a separate process if the database has `readers`.
+   * Marks a statement that reads for a long time. SQLite does not run it on the connection that writes, and
+   * runs it in another process if the database has `readers`.
    */
   readonly longRead?: boolean | undefined;
 }
 
 /**
- * Returns the limit of a call, which never exceeds the limit of its transaction. Returns undefined when
- * neither has a limit.
+ * Returns the limit of a call, which never exceeds `outer`, the limit of its transaction. Returns undefined
+ * when there is no limit.
  *
  * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value
  */
@@ -65,15 +68,15 @@ export function limitIn(timeoutMs: number, clock: Clock, signal?: AbortSignal): 
 }
 
 /**
- * Minimum time in milliseconds for COMMIT or ROLLBACK, even if less is left of the caller's limit. With less
+ * Minimum time in milliseconds for COMMIT or ROLLBACK, even if the caller's limit leaves less. With less
  * time, the outcome of the transaction could stay unknown.
  */
 const END_MS = 5_000;
 
 /**
- * Returns the limit for work that ends a call: a commit, rollback or savepoint. The time is the statement
- * timeout, or the rest of `outer` but at least {@link END_MS}, whichever is less. The signal of `outer` is
- * ignored. Returns undefined when there is no limit.
+ * Returns the limit for a commit, rollback or savepoint. It is the rest of `outer`, but at least {@link
+ * END_MS}, and at most `statementTimeoutMs`. The signal of `outer` is ignored. Returns undefined when there
+ * is no limit.
  */
 export function endingLimit(
   outer: Limit | undefined,
@@ -92,15 +95,14 @@ export function endingLimit(
 }
 
 /**
- * Milliseconds that a caller still waits after its limit for the response to the cancel request. Most servers
- * respond at once, and then the outcome is known.
+ * Milliseconds that a caller still waits after its limit for the server's response to the cancel request.
+ * With the response, the outcome of the statement is known.
  */
 const ANSWER_MS = 200;
 
 /**
- * Returns a promise that settles like `work`. If `work` has not settled {@link ANSWER_MS} after the limit,
- * the promise rejects with the limit's error. Then `onLate` receives `work`, which still runs although its
- * caller no longer waits.
+ * Settles like `work`, if `work` settles before the limit or within {@link ANSWER_MS} after it. Otherwise
+ * rejects with the error of the limit, and passes `work`, which still runs, to `onLate`.
  */
 export function settledBy<T>(
   work: Promise<T>,
@@ -134,7 +136,7 @@ export function settledBy<T>(
   });
 }
 
-/** Returns the error of a limit that has been reached, or undefined. */
+/** Returns the error of the limit if it has been reached, otherwise undefined. */
 export function limitReached(
   limit: Limit | undefined,
   clock: Clock,
@@ -148,8 +150,8 @@ export function limitReached(
 }
 
 /**
- * Calls `reached` once, when the limit is reached. If it was reached before, calls `reached` at once.
- * Disposing of the result stops watching.
+ * Calls `reached` when the limit is reached. If it is already reached, calls `reached` immediately. Dispose
+ * of the result to stop.
  */
 export function watchLimit(
   limit: Limit | undefined,
@@ -184,7 +186,8 @@ export function watchLimit(
 }
 
 /**
- * Sleeps for `ms`, but at most until the limit.
+ * Sleeps for `ms` milliseconds, but at most until the limit.
+ *
  * @throws QueryCanceled when the signal aborts, QueryTimeout when the deadline passes
  */
 export async function sleepWithin(

@@ -20,7 +20,7 @@ import type { PostgresUrl } from './postgres/url.ts';
 
 const BUSY_MS = 5_000;
 /**
- * Default `statementCache` for MySQL: half the default of other engines, because a MySQL server keeps at most
+ * Default `statementCache` for MySQL. It is less than for other engines, because a MySQL server keeps at most
  * 16,382 statements for all its connections.
  */
 const MYSQL_STATEMENTS = 128;
@@ -31,7 +31,7 @@ const SERVER_SLOW_MS = 1_000;
 const CLOSE_MS = 10_000;
 
 /**
- * Options of the connection pool of a server. SQLite has one writing connection, and uses only the options
+ * Options of a server's connection pool. SQLite, with its single writing connection, uses only
  * `acquireTimeoutMs` and `maxWaiting`.
  */
 export interface PoolOptions {
@@ -40,26 +40,24 @@ export interface PoolOptions {
   /** Number of connections that the pool opens in advance and keeps open, 0 ... 10_000. Default 0. */
   readonly min?: number | undefined;
   /**
-   * Idle time in seconds after which the pool closes a connection, if it has more than `min`, 1 ... 86_400.
+   * Seconds after which the pool closes an idle connection, 1 ... 86_400. It keeps `min` connections open.
    * Default 60.
    */
   readonly idleSeconds?: number | undefined;
   /**
-   * Lifetime of a connection in seconds, 10 ... 604_800. The lifetime of each connection differs from this
-   * number at random by up to a tenth. A connection whose lifetime has passed is closed when its caller
-   * returns it. Default 1_800.
+   * Lifetime of a connection in seconds, 10 ... 604_800. It varies at random by up to a tenth. A connection
+   * in use is closed after its caller returns it. Default 1_800.
    */
   readonly maxLifetimeSeconds?: number | undefined;
   /**
-   * Cleanup of a connection before it is lent to the next caller. `transaction` rolls back an open
-   * transaction. `full` also resets settings, temporary tables and all other session state, and costs a round
-   * trip to the server each time. Default `transaction`.
+   * Cleanup of a connection before the next caller gets it. `transaction` rolls back an open transaction.
+   * `full` also resets settings, temporary tables and all other session state, in another round trip to the
+   * server. Default `transaction`.
    */
   readonly reset?: 'transaction' | 'full' | undefined;
   /**
-   * Seconds after which a connection that its caller has not returned is logged, together with the stack of
-   * that caller, 1 ... 86_400; 0 disables the log. Default 0. With a DatabasePlugin the default is 30, or 0
-   * in production.
+   * Seconds after which a connection that is still in use is logged, with the stack of its caller, 1 ...
+   * 86_400; 0 disables the log. Default 0. With a DatabasePlugin the default is 30, or 0 in production.
    */
   readonly leakSeconds?: number | undefined;
   /**
@@ -77,8 +75,8 @@ export interface PoolOptions {
 /** Options of a database. */
 export interface DatabaseOptions {
   /**
-   * Form of 64-bit integers in rows. `auto`, the default: a number, or a bigint beyond 2^53 - 1. `bigint` and
-   * `string`: every 64-bit integer has that type. In SQLite, every integer has that type.
+   * JavaScript type of 64-bit integers in rows, and in SQLite of all integers. `auto` gives a number, or a
+   * bigint beyond 2^53 - 1. `bigint` and `string` always give that type. Default `auto`.
    */
   readonly int8?: Int8 | undefined;
   /**
@@ -97,25 +95,25 @@ export interface DatabaseOptions {
    */
   readonly statementCache?: number | undefined;
   /**
-   * Whether the member `createdAt` of a schema is read from the column `created_at`, for rows that are read
-   * with `as`. A call may override this option. Default false.
+   * Whether a schema member such as `createdAt` is read from the column `created_at`. Applies to rows that
+   * are read with the option `as`. A call may override it. Default false.
    */
   readonly snakeCase?: boolean | undefined;
   /**
-   * Custom types by their names in the database: functions that read and write their values, for example `{
-   * vector: { parse: JSON.parse, encode: JSON.stringify } }`. In SQLite, the name is the declared type of a
-   * column. Cannot be combined with the option `readers`.
+   * Functions that read and write values of custom types, by the name of the type in the database: `{ vector:
+   * { parse: JSON.parse, encode: JSON.stringify } }`. In SQLite, the name is the declared type of a column.
+   * Cannot be combined with `readers`.
    */
   readonly types?: Readonly<Record<string, OwnType>> | undefined;
   readonly pool?: PoolOptions | undefined;
   /**
-   * Whether the database is opened for reading only. A SQLite file must exist; transactions on a server
-   * refuse writes. Default false.
+   * Whether the database can only be read. A SQLite file must then exist. A server refuses writes in all
+   * transactions. Default false.
    */
   readonly readOnly?: boolean | undefined;
   /**
-   * SQLite: durability of commits. With the default `full`, a commit survives a power failure. With `normal`,
-   * it survives only a crash of the process, and costs less time.
+   * Durability of commits in SQLite and PostgreSQL. With the default `full`, a commit survives a power
+   * failure. With `normal`, the last commits may then be lost, but a commit takes less time.
    */
   readonly synchronous?: 'full' | 'normal' | undefined;
   /**
@@ -124,31 +122,28 @@ export interface DatabaseOptions {
    */
   readonly busyTimeoutMs?: number | undefined;
   /**
-   * SQLite: number of processes for long reads, read-only transactions and streams, 0 ... 64. With the
-   * default 0, such reads run in this process and block the event loop.
+   * SQLite: number of extra processes for long reads, read-only transactions and streams, 0 ... 64. With the
+   * default 0, these run in this process and block the event loop.
    */
   readonly readers?: number | undefined;
   readonly clock?: Clock | undefined;
-  /** Logger for warnings about slow statements and about transactions that were left open. */
+  /** Logger for warnings, for example about slow statements. */
   readonly log?: Logger | undefined;
 }
 
 const UNNAMED: DatabaseObserver = { name: 'database' };
 
-/** A database whose address and options have been read, but which is not open yet. @internal */
+/** A database that is not open yet. Its address and options are valid. @internal */
 export interface PreparedDatabase {
   readonly synchronous: 'full' | 'normal';
   readonly isInMemory: boolean;
-  /**
-   * SSL mode of a connection to another machine, if that mode does not verify the server's certificate.
-   * Otherwise undefined.
-   */
+  /** SSL mode, if it does not verify the identity of a server on another machine. Otherwise undefined. */
   readonly unproved: SslMode | undefined;
-  /** Loads the modules of the engine, and opens the database. Called once. */
+  /** Loads the modules of the database engine, and opens the database. Called once. */
   open(): Promise<OpenedDatabase>;
 }
 
-/** An open database and its driver. @internal */
+/** @internal */
 interface OpenedDatabase {
   readonly driver: Driver;
   readonly database: Database;
@@ -157,22 +152,21 @@ interface OpenedDatabase {
 interface DatabaseObserver {
   readonly name: string;
   /**
-   * True for a command such as `svc migrate`. The command itself prints the error when a server cannot be
-   * reached, so the pool does not log it.
+   * True for a command such as `svc migrate`, which itself prints why a server cannot be reached. The pool
+   * then logs nothing.
    */
   readonly isCommand?: boolean | undefined;
   /** Called after each statement with its duration in seconds. */
   readonly onStatement?: ((seconds: number) => void) | undefined;
   /**
-   * Called when a caller has waited for a connection, with the seconds that it waited. Not called when a
-   * connection was free.
+   * Called after a caller has waited for a connection, with the wait in seconds. Not called when a connection
+   * is free at once.
    */
   readonly onWait?: ((seconds: number) => void) | undefined;
-  /** Called for each event of the connection pool of a server. */
   readonly onPoolEvent?: ((kind: PoolEventKind) => void) | undefined;
 }
 
-/** Reads address and options without opening the database. @internal */
+/** Validates address and options without opening the database. @internal */
 export function prepareDatabase(
   url: string,
   options: DatabaseOptions,
@@ -225,7 +219,8 @@ function sqliteDriver(
 }
 
 /**
- * Returns the driver of a server. Loads the modules of an engine only when a database of that engine opens.
+ * Returns a function that creates the driver of a server. Only this function loads the modules of the
+ * database engine.
  */
 function serverDriver(
   address: PostgresUrl | MySqlUrl,
@@ -284,7 +279,7 @@ function serverDriver(
   return async () => new (await import('./postgres/postgres.ts')).PostgresDriver({ ...deps, session });
 }
 
-/** Returns a callback that counts pool events and publishes them to subscribers. */
+/** Returns a callback that passes pool events to `onPoolEvent` and to the subscribers of `svc:db:pool`. */
 function poolEventReporter({
   name,
   onPoolEvent,
@@ -297,7 +292,7 @@ function poolEventReporter({
 
 type ReadOptions = ReturnType<typeof readDatabaseOptions>;
 
-// the parameters of the address are the defaults for options with the same names
+// the address may contain defaults: `sqlite:./data.db?mode=ro` sets `readOnly`
 function readDatabaseOptions(options: DatabaseOptions, address: DatabaseUrl) {
   const isReadOnly = address.dialect === 'sqlite' && address.isReadOnly;
   const synchronous = address.dialect === 'sqlite' ? address.synchronous : undefined;

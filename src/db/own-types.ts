@@ -1,6 +1,6 @@
 /**
- * Custom types: how a program reads and writes values of a database type that this library does not support,
- * or that it reads in another form than the program needs.
+ * Custom database types. The application provides functions that convert their values, for example because
+ * this library does not support the type.
  *
  *   const db = await openDatabase(url, { types: { vector: { parse: JSON.parse, encode: JSON.stringify } } });
  *   await db.execute('insert into item (embedding) values (?)', [typed('vector', [1, 2, 3])]);
@@ -12,22 +12,22 @@ import { isMySql } from './dialects.ts';
 import { Typed, bytesOf, type Bytes, type Parameter, type Params } from './values.ts';
 import type { Dialect } from './driver.ts';
 
-/** Conversions of one type. */
+/** Functions that convert the values of a custom type. */
 export interface OwnType {
   /**
-   * Converts a value from the database. For a type that this library does not know, `value` is text from
-   * PostgreSQL, and text or bytes from MySQL and MariaDB. NULL is always null and is not passed. When `parse`
-   * throws, the statement rejects with a DataError.
+   * Converts a value from the database. Values of a type unknown to this library are text in PostgreSQL, and
+   * text or bytes in MySQL and MariaDB. Not called for NULL. When it throws, the statement rejects with a
+   * DataError.
    */
   readonly parse?: ((value: never) => unknown) | undefined;
-  /** Returns the text or bytes from which the database reads a value of this type. */
+  /** Converts a value to text or bytes for the database. */
   readonly encode?: ((value: never) => string | Bytes) | undefined;
 }
 
-/** Conversions of custom types, by lower-case type name. */
+/** Custom types by their lower-case names. */
 export type OwnTypes = ReadonlyMap<string, CheckedType>;
 
-/** Conversions of one custom type. Their errors contain the name of the type. */
+/** A validated {@link OwnType}. */
 export interface CheckedType {
   readonly parse: ((value: unknown) => unknown) | undefined;
   readonly encode: ((value: unknown) => unknown) | undefined;
@@ -92,7 +92,7 @@ function parsing(name: string, parse: (value: unknown) => unknown): (value: unkn
 }
 
 /**
- * Encodes the values made by {@link typed}. Returns the list itself when it contains no such value.
+ * Encodes the values that {@link typed} has marked. Returns `params` itself when it contains no such value.
  *
  * @throws SvcError `E_DB_PARAMETER` when `encode` is missing, throws, or returns neither text nor bytes
  */
@@ -112,7 +112,7 @@ export function encodeTyped(params: Params, types: OwnTypes, row?: number): Para
   });
 }
 
-/** Encodes the values made by {@link typed} in many rows. */
+/** Encodes the values that {@link typed} has marked, in each row of values. */
 export function* encodeRows(rows: Iterable<Params>, types: OwnTypes): Generator<Params, void, undefined> {
   let row = 0;
   for (const params of rows) yield encodeTyped(params, types, ++row);

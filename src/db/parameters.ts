@@ -1,6 +1,6 @@
 /**
- * Checks the values for placeholders. Refuses a value that the database would store as another value or as
- * NULL.
+ * Checks the values for the placeholders of a statement. Refuses a value that the database would store as
+ * another value or as NULL.
  *
  * A value of a wrong type, such as undefined, a plain object or a promise, causes an SvcError, because the
  * program is wrong. Wrong content, such as half a surrogate pair, an invalid Date or NaN, causes a DataError,
@@ -10,20 +10,19 @@ import { SvcError } from '../base/errors.ts';
 import { DataError } from './errors.ts';
 import { Json, Typed, bytesOf } from './values.ts';
 
-/** Reason why a value cannot be bound. Never shows the value. */
+/** Reason why a value cannot be bound to a placeholder. */
 export interface Refusal {
   readonly problem: string;
-  /**
-   * SQLSTATE with which a server refuses such content. If it is set, the error is a DataError. Undefined for
-   * a value of the wrong type, which causes an SvcError.
-   */
+  /** SQLSTATE of the DataError for wrong content. Undefined for a wrong type, which causes an SvcError. */
   readonly sqlstate?: DataState;
 }
 
-/** SQLSTATEs of refused content: invalid text, a number out of range, an invalid date. */
+/** SQLSTATEs for wrong content: invalid text, a number out of range, an invalid date. */
 export type DataState = '22021' | '22003' | '22007';
 
-/** Returns the reason why no engine can bind a value, or undefined. */
+/**
+ * Returns the reason why no database engine can bind the value. Returns undefined if an engine can bind it.
+ */
 export function parameterIssue(value: unknown): Refusal | undefined {
   switch (typeof value) {
     case 'string':
@@ -64,18 +63,18 @@ function objectIssue(value: object | null): Refusal | undefined {
   return { problem: `${what}: wrap it in json() to store it` };
 }
 
-/** Position of a refused value in the statement and in the list of rows. */
+/** Position of a refused value, for the error. */
 export interface ParameterPlace {
-  /** Position in the statement, counted from 1. */
+  /** Number of the placeholder, counted from 1. */
   readonly position: number;
-  /** Number of the row, counted from 1. Undefined if the statement has one row of values. */
+  /** Number of the row, counted from 1. Undefined if the caller passed a single row. */
   readonly row?: number | undefined;
   readonly sql: string;
-  /** Error number with which a server refuses such content. */
+  /** Error number that MySQL reports for this kind of wrong content. */
   readonly errno?: number | undefined;
 }
 
-/** Throws the error for an invalid value: a DataError for its content, an SvcError for its type. */
+/** Throws the error for a refused value: a DataError for wrong content, an SvcError for a wrong type. */
 export function refuseParameter(
   { problem, sqlstate }: Refusal,
   { position, row, sql, errno }: ParameterPlace,
@@ -85,7 +84,7 @@ export function refuseParameter(
   throw new DataError(`Cannot bind ${where}: found ${problem}`, { sqlstate, errno, sql });
 }
 
-/** Throws when the number of values differs from the number of placeholders. */
+/** Throws the error for a wrong number of values. */
 export function refuseCount(needed: number, given: number, row?: number): never {
   throw new SvcError('E_DB_PARAMETER_COUNT', [needed, given, row]);
 }

@@ -1,13 +1,11 @@
 /**
- * Scans the text of one statement before it is sent: counts its placeholders, and checks that it is one
- * statement. For PostgreSQL it rewrites `?` to `$n`. No other text is rewritten. Values are always bound
- * separately. So a mistake in this scan can make a statement fail, but can never make a value part of its
- * text.
+ * Scans the text of a statement before it is sent. Counts the placeholders, and checks that the text is a
+ * single statement. For PostgreSQL, replaces each `?` by `$1`, `$2`, and so on. A mistake in this scan cannot
+ * cause an SQL injection, because values are sent separately.
  *
- *   PostgreSQL   `?` is the next value, `??` is the operator `?`. `$1` and `$2` stay, if there is no plain `?`.
- *   MySQL        The server finds each `?` itself. The scan only finds mistakes before the text is sent.
- *   SQLite       Without the scan, node:sqlite would fill missing values with NULL, run only the first of several
- *                statements, and let a stray BEGIN include the statements of other callers.
+ *   PostgreSQL   `?` is a placeholder, and `??` is the operator `?`. If the text has `$1`, `?` is an operator.
+ *   MySQL        The server finds each `?` itself. The scan only reports mistakes earlier.
+ *   SQLite       The scan refuses text that node:sqlite would accept: several statements, or a stray BEGIN.
  */
 import { SvcError } from '../base/errors.ts';
 import { isMySql } from './dialects.ts';
@@ -15,20 +13,23 @@ import { NUL, Splitter, isTransactionControl } from './script.ts';
 import { TextCache } from './statements.ts';
 import type { Dialect } from './driver.ts';
 
-/** How a statement affects the database, as far as the SQLite driver must know it. */
+/** Kind of a statement. The SQLite driver needs it. */
 type StatementKind =
   /** Only reads. */
   | 'select'
-  /** Inserts rows, and SQLite reports the key of the last inserted row. */
+  /** Inserts rows. SQLite reports the key of the last one. */
   | 'insert'
   /**
-   * Changes rows, or inserts rows whose key SQLite does not report. After `on conflict do update`, SQLite
-   * does not report whether it inserted or updated, and still has the key of an earlier insert.
+   * Changes or deletes rows, or inserts them with `on conflict do update`. After such an insert, SQLite may
+   * report the key of an earlier insert.
    */
   | 'update'
-  /** `with ... select` reads and `with ... insert` writes: only running the statement shows which it is. */
+  /** Begins with `with`. It may read (`with ... select`) or write (`with ... insert`). */
   | 'with'
-  /** Any other statement. It may change the schema or a setting, so prepared statements must be dropped. */
+  /**
+   * Any other statement. It may change the schema or a setting, so all cached statements are dropped after
+   * it.
+   */
   | 'other';
 
 /** Result of scanning the text of one statement. */
@@ -43,7 +44,10 @@ export interface ScannedStatement {
 }
 
 const MAX_KEPT = 1_000;
-/** Maximum number of placeholders in a statement, because the protocols count values with 16 bits. */
+/**
+ * Maximum number of placeholders in a statement, because the protocols of PostgreSQL and MySQL count values
+ * with 16 bits.
+ */
 const MAX_PLACEHOLDERS = 65_535;
 
 const KINDS: Readonly<Record<string, StatementKind>> = {
@@ -64,8 +68,8 @@ const kept: Readonly<Record<Dialect, TextCache<ScannedStatement>>> = {
 };
 
 /**
- * Returns the scan of a statement's text, from a cache of the thousand most recently used texts.
- * `hasPlainBackslashes` is true if the setting NO_BACKSLASH_ESCAPES of MySQL is on.
+ * Scans the text of a statement, or returns the cached result of an earlier scan. `hasPlainBackslashes` is
+ * true if the setting NO_BACKSLASH_ESCAPES of MySQL is on.
  */
 export function scanned(
   text: string,
@@ -81,9 +85,9 @@ export function scanned(
 }
 
 /**
- * Returns the scan of a statement's text, or throws when the text cannot run as one statement.
+ * Scans the text of a statement.
  *
- * @throws SvcError `E_DB_STATEMENT` with the reason
+ * @throws SvcError `E_DB_STATEMENT` when the text cannot run as one statement
  */
 export function checkedStatement(
   text: string,
@@ -100,14 +104,14 @@ interface Found {
   questionMarks: number;
   /** Largest n of the placeholders `$n`. */
   largest: number;
-  /** First placeholder of a SQLite statement that is not a plain `?`. */
+  /** For SQLite: the first placeholder that is not a plain `?`, such as `:name`. */
   named: string | undefined;
   isUpsert: boolean;
 }
 
 /**
- * Scans the text of a statement. Pass true for `isNumbered` when it has placeholders of the form `$1`: then
- * each `?` is an operator.
+ * Scans the text of a statement. `isNumbered` is true if it has placeholders of the form `$1`. Then each `?`
+ * is an operator.
  */
 function scan(
   source: string,
@@ -153,8 +157,8 @@ function scan(
 }
 
 /**
- * Returns the text for several question marks in a row. Each pair stands for one `?` of an operator. A single
- * `?` that remains is a placeholder, or an operator if the placeholders are numbered.
+ * Translates consecutive question marks for PostgreSQL. Each `??` becomes the operator `?`. A remaining `?`
+ * becomes a placeholder such as `$1`, or stays an operator if `isNumbered` is true.
  */
 function translated(marks: string, found: Found, isNumbered: boolean): string {
   if (isNumbered) return '?'.repeat((marks.length + 1) >> 1);

@@ -2,15 +2,15 @@
  * Plugin that gives an application a database. The database opens before all other start hooks, and closes
  * after all other stop hooks.
  *
- *   app.register(new DatabasePlugin('sqlite:./data.db'));                              or postgres://user:password@host/database
+ *   app.register(new DatabasePlugin('postgres://user:password@host/database'));
  *   app.get('/notes', { db: Depends(db) }, ({ db }) => db.fetchAll('select id, title from notes'));
- *   app.state.db.execute(...)                                                          outside of requests
+ *   app.state.db.execute(...) // outside of requests
  *
- * Give a second database a name: `new DatabasePlugin(url, { name: 'reporting' })`, and
+ * A second database needs a name: `new DatabasePlugin(url, { name: 'reporting' })`. A handler gets it by
  * `Depends(database('reporting'))`.
  *
- * This module adds the property `app.state.db` and its type. A program that never imports `svc/db` has
- * neither. Reading `app.state.db` before the plugin is registered throws `E_STATE_UNSET`.
+ * Importing this module adds the property `app.state.db`. Reading it before the plugin is registered throws
+ * `E_STATE_UNSET`.
  */
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -61,15 +61,14 @@ export function database(name: string): StateKey<Database> {
 /** Key of the database whose plugin has the default name: `Depends(db)`. */
 export const db: StateKey<Database> = database(DEFAULT_NAME);
 
-/** How well a database keeps committed data after a crash. */
+/** Settings that decide whether committed data survives a crash. */
 export interface Durability {
   readonly isInMemory: boolean;
   readonly synchronous: 'full' | 'normal';
 }
 
 /**
- * Key of the durability of the database whose plugin has the default name. Its value is set when the plugin
- * is registered.
+ * Key of the {@link Durability} of the default database. Its value is set when the plugin is registered.
  *
  * @internal
  */
@@ -82,16 +81,18 @@ Object.defineProperty(AppState.prototype, 'db', {
   configurable: true,
 });
 
-/** Options of a {@link DatabasePlugin}. `clock` and `log` default to the application's. */
+/**
+ * Options of a {@link DatabasePlugin}. `clock` and `log` default to the clock and the log of the application.
+ */
 export interface DatabasePluginOptions extends DatabaseOptions {
   /**
-   * Name of the plugin, of its readiness check and of its key. Default `database`, which is also the name of
-   * the key `db`.
+   * Name of the plugin and of its readiness check. `database(name)` returns the key of the database. Default
+   * `database`, whose key is also exported as `db`.
    */
   readonly name?: string | undefined;
   /**
-   * Action for pending migrations at start. In production the default is `check`, which refuses to
-   * start. In other environments, and for a database in memory, it is `apply`.
+   * Action for pending migrations at start. The default in production is `check`, which refuses to start. In
+   * other environments, and for a database in memory, the default is `apply`.
    */
   readonly migrations?: MigrationPolicy | undefined;
   /**
@@ -112,7 +113,7 @@ export class DatabasePlugin implements Plugin {
   readonly #policy: MigrationPolicy | undefined;
   readonly #directory: string | undefined;
   readonly #seeds: string | undefined;
-  /** Database that the address and options describe. It does not use the application's clock and log yet. */
+  /** Result of validating the address and the options. This database is never opened. */
   readonly #described: PreparedDatabase;
   #host: Host | undefined;
   #metrics: DatabaseMetrics | undefined;
@@ -228,16 +229,16 @@ export class DatabasePlugin implements Plugin {
   }
 
   /**
-   * Returns the options of the pool. The report of connections that were not returned (`leakSeconds`)
-   * captures a stack at each use, which costs time. So it is off in production.
+   * Returns the pool options with a default for `leakSeconds`. It is 0 in production, because capturing the
+   * stack of each caller costs time.
    */
   #pool(): DatabaseOptions['pool'] {
     return { leakSeconds: this.#host!.env === 'production' ? 0 : LEAK_SECONDS, ...this.#options.pool };
   }
 
   /**
-   * Prepares a database from which `svc migrate` only reads. Does not create a missing SQLite file: it counts
-   * as an empty database in memory, to which no migration has been applied.
+   * Prepares the database for a command that only reads. Uses an empty database in memory instead of a
+   * missing SQLite file, so that the file is not created.
    */
   #prepareToRead(): PreparedDatabase {
     const address = parseDatabaseUrl(this.#url);
@@ -252,8 +253,7 @@ export class DatabasePlugin implements Plugin {
   }
 
   /**
-   * Returns the sources of migrations. Migrations of other plugins belong to the database whose plugin has
-   * the default name.
+   * Returns the sources of migrations. Migrations of other plugins are applied only to the default database.
    */
   #sources(): MigrationSources {
     const isDefault = this.name === DEFAULT_NAME;
@@ -395,8 +395,7 @@ export class DatabaseMetrics {
   }
 
   /**
-   * Returns the metrics of an application. The first call declares them, for all databases of the
-   * application.
+   * Returns the metrics of an application. The first call declares them.
    *
    * @throws SvcError `E_METRIC` when the name of a metric is taken
    */
@@ -406,7 +405,10 @@ export class DatabaseMetrics {
     return own;
   }
 
-  /** Adds a database to the metrics. `load` returns its load, or undefined while the database is not open. */
+  /**
+   * Adds a database to the metrics. `load` returns the numbers of its connections, or undefined while the
+   * database is not open.
+   */
   add(load: () => DriverLoad | undefined): void {
     this.#loads.add(load);
   }

@@ -1,15 +1,15 @@
 /**
- * RecordStore in a database table, shared by all processes that use the table. Each operation is a single
- * statement, so the database decides every conflict between processes.
+ * RecordStore in a database table, shared by all processes that use the table. If several processes change a
+ * record at once, conditions in the SQL statements decide which change succeeds.
  *
- * `set` and `add` are `insert ... on conflict update`, but `add` updates only an expired record. `replace` is
- * an `update` whose condition is the expected value. `delete` is a `delete` of a live record.
+ * `set` is an `update`, or an `insert` if the key does not exist. `add` is an `insert ... on conflict` that
+ * overwrites only an expired record. `replace` is an `update` with the expected value as a condition.
  *
- * MySQL and MariaDB cannot express `add` in one statement. On them, the store first tries to insert the
- * record, and then to update an expired one.
+ * MySQL and MariaDB cannot express `add` in one statement. There, `add` inserts the record, and if its key
+ * exists, updates an expired record.
  *
- * Deadlines use the given clock, not the database's. If the clocks of two machines differ, the lifetime of a
- * record may be wrong by this difference. Writes also delete expired records, a limited number each time.
+ * Deadlines use the clock of each process, not the clock of the database. So a lifetime may be wrong by the
+ * difference between the clocks of two machines. Writes also delete a limited number of expired records.
  */
 import { randomInt } from 'node:crypto';
 import { systemClock, type Clock } from '../base/clock.ts';
@@ -24,7 +24,7 @@ import type { Parameter, Params } from './values.ts';
 
 /** Options of a {@link DatabaseRecordStore}. */
 export interface DatabaseRecordStoreOptions {
-  /** Name of the table that {@link recordStoreMigration} or createTable() makes. Default `svc_records`. */
+  /** Name of the table. {@link recordStoreMigration} or createTable() creates it. Default `svc_records`. */
   readonly table?: string | undefined;
   /**
    * Maximum number of records, including expired ones that are not deleted yet, 1 ... 1_000_000_000. Default
@@ -35,24 +35,27 @@ export interface DatabaseRecordStoreOptions {
 }
 
 const TABLE = 'svc_records';
-/** One write out of this many deletes expired records. */
+/** Number of writes between two deletions of expired records. */
 const WRITES_PER_SWEEP = 16;
-/** Maximum number of records that one sweep deletes, which takes about a millisecond. */
+/** Maximum number of expired records that are deleted at once, which takes about a millisecond. */
 const SWEPT_AT_ONCE = 256;
 /**
  * A process may insert one 16th of the remaining capacity, and must then count the records again. So up to 16
  * processes together stay within the limit.
  */
 const PROCESSES = 16;
-/** Maximum number of attempts after a conflict. The longest pause between attempts doubles each time. */
+/** Maximum number of attempts to run a statement that fails because of a conflict. */
 const ATTEMPTS = 5;
 const PAUSE_MS = 5;
-/** Name of the lock, unique for each table of each database. MySQL allows 64 characters. */
+/**
+ * SQL expression for the name of a lock in MySQL, unique for each table of each database. It contains a hash,
+ * because MySQL limits the name to 64 characters.
+ */
 const LOCK_NAME = "concat('svc_records_', left(sha2(concat(database(), '.', ?), 256), 40))";
 
 /**
- * Returns the migration that makes the table of a {@link DatabaseRecordStore}, for `host.migration()` of a
- * plugin or for a program's own migrations.
+ * Returns the migration that creates the table of a {@link DatabaseRecordStore}. Pass it to
+ * `host.migration()` in a plugin, or add it to an application's own migrations.
  */
 export function recordStoreMigration(table: string = TABLE): Readonly<Record<Dialect, readonly string[]>> {
   const of = (dialect: Dialect, types: readonly [key: string, value: string]): readonly string[] => {
@@ -76,7 +79,7 @@ export function recordStoreMigration(table: string = TABLE): Readonly<Record<Dia
 
 /**
  * Record store for all processes that open the same table. A full table throws StoreFull and never drops a
- * record silently.
+ * live record.
  */
 export class DatabaseRecordStore implements RecordStore {
   readonly #db: Database;
@@ -109,7 +112,7 @@ export class DatabaseRecordStore implements RecordStore {
     this.#sql = statements(quotedName(db.dialect, table), db.dialect);
   }
 
-  /** Makes the table if it does not exist, for programs without migrations. */
+  /** Creates the table if it does not exist, for programs without migrations. */
   async createTable(): Promise<void> {
     const [table, index] = recordStoreMigration(this.#table)[this.#db.dialect];
     await this.#db.execute(table!.replace('create table', 'create table if not exists'));
@@ -185,8 +188,8 @@ export class DatabaseRecordStore implements RecordStore {
   }
 
   /**
-   * Inserts a record if the count is below the limit. On a server, concurrent writers would read the same
-   * count, so a lock makes them take turns.
+   * Inserts a record if the table has fewer than `maxRecords` records. On a server, a lock makes concurrent
+   * writers take turns, so that each writer counts the records of the others.
    */
   async #addBelow(params: Params): Promise<number> {
     if (this.#isMySql) return this.#addBelowInMySql(params);
@@ -204,8 +207,8 @@ export class DatabaseRecordStore implements RecordStore {
   }
 
   /**
-   * Does the work of #addBelow() in MySQL. The lock belongs to a connection, so all statements run on the
-   * connection that holds it.
+   * Implements #addBelow() for MySQL. A lock of MySQL belongs to a connection, so all statements run on one
+   * connection.
    */
   async #addBelowInMySql([key, value, deadlineMs, most, , expiredMs]: Params): Promise<number> {
     const params = [key!, value!, deadlineMs!, expiredMs!];
@@ -238,14 +241,17 @@ export class DatabaseRecordStore implements RecordStore {
   }
 
   /**
-   * Returns the text as it is stored. PostgreSQL's text cannot contain NUL, and MySQL ignores trailing
-   * spaces, so servers store bytes. Text with half a surrogate pair has no UTF-8 bytes, so binding it throws.
+   * Returns the text as it is stored. Servers store bytes, because text in PostgreSQL cannot contain NUL, and
+   * MySQL ignores trailing spaces. Text with half a surrogate pair stays text, so that binding it throws.
    */
   #stored(text: string): Parameter {
     return this.#db.dialect !== 'sqlite' && text.isWellFormed() ? Buffer.from(text) : text;
   }
 
-  /** Runs a statement and returns the rows affected. Retries errors that the engine marks as retryable. */
+  /**
+   * Runs a statement, and returns the number of rows affected. On a server, repeats it after an error such as
+   * a deadlock.
+   */
   async #execute(sql: string, params: Params): Promise<number> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -277,9 +283,8 @@ export class DatabaseRecordStore implements RecordStore {
   }
 
   /**
-   * Counts the records. Counting takes time in proportion to the records, so the next count is due only after
-   * a sixteenth of the remaining capacity is used. All waiting callers share one count. Running inserts count
-   * as completed.
+   * Counts the records, and allows inserts for one 16th of the remaining capacity. Waiting callers share one
+   * count. Running inserts count as completed.
    */
   async #count(): Promise<void> {
     try {
@@ -320,9 +325,8 @@ type Text =
   | 'update';
 
 /**
- * Inserts a record, or updates an expired one. When both fail because another process deleted the expired
- * record between them, inserts again. `params`: key, value, deadline, and the time before which a record has
- * expired.
+ * Inserts a record, or overwrites an expired record with the same key. Tries again if another process deletes
+ * the expired record in between.
  */
 async function insertOrUpdate(
   sql: Readonly<Record<Text, string>>,

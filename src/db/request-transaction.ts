@@ -5,8 +5,8 @@
  *   app.post('/transfers', { tx: Depends(transaction) }, async ({ tx }) => { … });
  *   app.get('/totals', { tx: Depends(transaction({ isolation: 'repeatable read', readOnly: true })) }, …);
  *
- * When the handler returns, the transaction commits, whatever the status of the response. When the handler
- * throws, even an HTTPException, the transaction rolls back.
+ * The transaction commits when the handler returns, with any status of the response. It rolls back when the
+ * handler throws, even an HTTPException.
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, int, oneOf, readOptions, text } from '../base/options.ts';
@@ -17,12 +17,12 @@ import type { Context } from '../http/contracts.ts';
 import type { Isolation } from './driver.ts';
 import type { Transaction, TransactionOptions } from './transaction.ts';
 
-/** Options of the transaction of a request. */
+/** Options of {@link transaction}. */
 export interface RequestTransactionOptions {
   /** Minimum isolation level. Default: the default level of the engine. SQLite is always serializable. */
   readonly isolation?: Isolation | undefined;
   /**
-   * Whether the transaction refuses writes. Then SQLite reads without waiting for the writing connection.
+   * Whether the transaction refuses writes. In SQLite, it then does not wait for the connection that writes.
    * Default false.
    */
   readonly readOnly?: boolean | undefined;
@@ -31,24 +31,28 @@ export interface RequestTransactionOptions {
    * rollback, 1 ... 2_147_483_647. The default 0 means no limit.
    */
   readonly timeoutMs?: number | undefined;
-  /** Name of the plugin whose database is used. Default: the plugin that has no name of its own. */
+  /** Name of the `DatabasePlugin` whose database is used. Default: the plugin without a name of its own. */
   readonly database?: string | undefined;
 }
 
 /** Function for `Depends()` that provides a transaction. */
 export type TransactionSource = (context: Context) => AsyncGenerator<Transaction, void, undefined>;
 
-/** Functions by their options, so that equal options share one transaction in a request. */
+/**
+ * Functions that transaction() has returned, by their options. So equal options share one transaction in a
+ * request.
+ */
 const sources = new Map<string, TransactionSource>();
 
 /**
- * Gives a request a transaction: `Depends(transaction)`, or `Depends(transaction({ … }))` with options. The
- * handler and all dependencies of a request that use equal options share one transaction. It begins after all
- * dependencies that do not use it have run. In the handler and in functions that need the transaction,
- * statements on the database itself are refused with `E_DB_NESTED`.
+ * Dependency that gives a request a transaction: `Depends(transaction)`, or `Depends(transaction({ … }))`
+ * with options. The handler and all dependencies with equal options share one transaction per request.
  *
- * The transaction ends before the response is sent, because its scope is `handler`. Dependencies that use the
- * transaction end then, too. A streamed body cannot use the transaction.
+ * The transaction begins after all dependencies that do not use it have run. Inside the handler, and inside
+ * dependencies that use the transaction, a statement on the database itself throws `E_DB_NESTED`.
+ *
+ * The transaction ends before the response is sent, together with the dependencies that use it. So a streamed
+ * body cannot use it.
  *
  * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value
  */
@@ -84,9 +88,11 @@ function sourceOf(given: RequestTransactionOptions): TransactionSource {
   return source;
 }
 
-/** Calls a handler or dependency so that statements on the database itself are refused inside it. */
+/**
+ * Runs a handler or dependency inside the transaction, so that statements on the database itself are refused.
+ */
 function inside(tx: unknown, work: () => unknown): unknown {
-  // the cast is safe: this function is passed to withScope() only for dependencies that provide a transaction
+  // the cast is safe, because only dependencies that provide a transaction are registered with this function
   return (tx as Transaction).surround(work);
 }
 
@@ -101,7 +107,8 @@ async function* transactionOf(
     begun.resolve(tx);
     return left.promise;
   }, options);
-  // rejects `begun` if the transaction cannot begin; `await running` below throws an error of its commit
+  // rejects `begun` if the transaction cannot begin; an error of its commit is thrown by `await running`
+  // below
   running.catch(begun.reject);
   const tx = await begun.promise;
   try {

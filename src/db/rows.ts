@@ -1,6 +1,6 @@
 /**
- * Reads rows as instances of a schema, for the option `as`. The function that reads a row is compiled once
- * per schema, engine and list of columns.
+ * Reads rows as instances of a schema, for the option `as`. Compiles one function per schema, engine and list
+ * of columns.
  */
 import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
@@ -28,7 +28,7 @@ export interface RowOptions<T extends object = object> extends QueryOptions {
   readonly snakeCase?: boolean | undefined;
 }
 
-/** Options of `scalar()` when it reads its value as a type. */
+/** Options of `scalar()` with a type for its value. */
 export interface ValueOptions<S extends TypeSource = TypeSource> extends QueryOptions {
   /**
    * Type of the value, for example `int`, `nullable(str)` or a schema class. A value that does not fit throws
@@ -37,10 +37,10 @@ export interface ValueOptions<S extends TypeSource = TypeSource> extends QueryOp
   readonly as: S;
 }
 
-/** Options of `fetchSets()` when it reads the rows of each result as a schema. */
+/** Options of `fetchSets()` with a schema for the rows of each result. */
 export interface SetOptions<S extends readonly SchemaClass[] = readonly SchemaClass[]> extends QueryOptions {
   /**
-   * Schema classes, one for each result, in the order of the results. A different number of results throws
+   * One schema class for each result, in the order of the results. A different number of results throws
    * `E_DB_ROW`.
    */
   readonly as: S;
@@ -48,7 +48,7 @@ export interface SetOptions<S extends readonly SchemaClass[] = readonly SchemaCl
   readonly snakeCase?: boolean | undefined;
 }
 
-/** Type of the rows of each result, derived from the list of schemas. */
+/** Types of the rows that `fetchSets()` returns, derived from the schemas in `as`. */
 export type SetsOf<S extends readonly SchemaClass[]> = {
   -readonly [K in keyof S]: S[K] extends SchemaClass<infer T> ? T[] : never;
 };
@@ -56,7 +56,7 @@ export type SetsOf<S extends readonly SchemaClass[]> = {
 /** Options of any method that runs a statement. @internal */
 export type VerbOptions = QueryOptions | RowOptions | ValueOptions | SetOptions;
 
-/** Returns the options without `as` and `snakeCase`; undefined when no others are left. @internal */
+/** Returns the options without `as` and `snakeCase`, or undefined when none are left. @internal */
 export function limitsOf(options: VerbOptions): QueryOptions | undefined {
   for (const name in options) {
     if (name === 'as' || name === 'snakeCase') continue;
@@ -66,10 +66,7 @@ export function limitsOf(options: VerbOptions): QueryOptions | undefined {
   return undefined;
 }
 
-/**
- * Maximum number of column lists whose compiled readers are cached per schema. When a further list of columns
- * occurs, the cache is emptied.
- */
+/** Maximum number of compiled functions that are cached per schema. A full cache is emptied. */
 const MAX_READINGS = 100;
 
 interface Readings {
@@ -93,7 +90,7 @@ export class RowDecoder<T extends object> {
   readonly #readings: Readings;
   #count = 0;
 
-  /** @throws SvcError `E_OPTION_RANGE` when `as` is not a schema, or `snakeCase` not a boolean */
+  /** @throws SvcError `E_OPTION_RANGE` when `as` is not a schema, or `snakeCase` is not a boolean */
   constructor({ as, snakeCase }: RowOptions<T>, dialect: Dialect, usesSnakeCase: boolean) {
     if (!isSchemaClass(as))
       throw new SvcError('E_OPTION_RANGE', [
@@ -175,7 +172,8 @@ export class RowDecoder<T extends object> {
 }
 
 /**
- * Reads a value as a type.
+ * Validates a value, and converts it to the type `source`.
+ *
  * @throws SvcError `E_DB_ROW` when the value does not have the type; `E_SCHEMA_FIELD` when `source` is not a
  *   type
  */
@@ -214,7 +212,6 @@ function hasColumns(row: Row, columns: readonly string[]): boolean {
   return count === columns.length;
 }
 
-/** Returns the missing columns as text, with a hint when `snakeCase` would find one of them. */
 function missingColumns(missing: readonly string[], columns: readonly string[]): string {
   const names = missing.map((name) => `"${name}"`).join(', ');
   const snake = missing.map(snakeCased).find((name) => columns.includes(name));
@@ -223,8 +220,7 @@ function missingColumns(missing: readonly string[], columns: readonly string[]):
 }
 
 /**
- * Returns a sentence about the first value that does not fit, with the number of further issues. Never shows
- * a value.
+ * Describes the first invalid value in an error message, and counts further problems. Never shows the value.
  */
 function problemOf(run: Run, where: string, row: Row, path: Issue['loc']): string {
   const { message } = run.issues(undefined)[0]!;
@@ -236,7 +232,7 @@ function problemOf(run: Run, where: string, row: Row, path: Issue['loc']): strin
 function valueAt(row: Row, path: Issue['loc']): unknown {
   let value: unknown = row;
   for (const [depth, key] of path.entries()) {
-    // validation has parsed this JSON text before, so parsing cannot fail
+    // parsing cannot fail, because the validation has already parsed this JSON text
     if (depth === 1 && typeof value === 'string') value = JSON.parse(value);
     value = (value as Readonly<Record<string | number, unknown>> | null | undefined)?.[key];
   }

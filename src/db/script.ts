@@ -1,12 +1,13 @@
 /**
  * Splits a script into statements. A semicolon inside the body of a trigger, function or rule does not end a
- * statement.
+ * statement, for example:
  *
- * Examples:
- *   create trigger ... begin ...; end;   create function ... begin atomic ...; end   create rule ... do also (...; ...)
+ *   create trigger ... begin ...; end
+ *   create function ... begin atomic ...; end
+ *   create rule ... do also (...; ...)
  *
  * The text of a statement is not changed. Comments between statements are left out. The last statement needs
- * no semicolon. A quote or comment without an end is a mistake.
+ * no semicolon. A quote or comment without an end is an error.
  */
 import { SvcError } from '../base/errors.ts';
 import { isMySql } from './dialects.ts';
@@ -31,28 +32,25 @@ export class ScriptIssue extends Error {
 }
 
 const WORDS_KEPT = 4;
-/**
- * Kinds of object that `create` makes in MySQL. Some of them have bodies, in which a semicolon does not end
- * the statement.
- */
+/** Matches the kinds of objects that `create` makes in MySQL. */
 const OBJECT =
   /^(?:table|view|index|database|schema|user|role|server|sequence|tablespace|procedure|function|trigger|event|package)$/;
 const HAS_BODY = /^(?:procedure|function|trigger|event|package)$/;
 /**
- * Words after `end` that name the block it closes. `case` is not listed, because a `case` expression ends
- * with plain `end`.
+ * Matches the word after `end` in `end if`, `end loop` and so on. Not `case`, because a `case` expression
+ * ends with plain `end`.
  */
 const BLOCK = /^(?:if|loop|while|repeat|for)$/;
 const EXPRESSION = 'case in an expression';
-/** Matches a word that opens a block. Does not match a function or a clause of a query with the same name. */
-const OPENS_BLOCK = /if|loop|while|case|repeat(?!\s*\()|for\s+\S+\s+in\b/iy;
-/** Tokens after which a statement in a body may begin. */
-const BEFORE_STATEMENT = /^(?:;|:|begin|then|else|do|loop|repeat)$/;
 /**
- * Tokens that may come directly before the body of a procedure or function. After a word of BEFORE_NAME comes
- * a name, type or text, and then the body.
+ * Matches a word that opens a block, but neither the function `repeat()` nor a clause such as `for update`.
  */
+const OPENS_BLOCK = /if|loop|while|case|repeat(?!\s*\()|for\s+\S+\s+in\b/iy;
+/** Tokens after which a statement may begin inside the body of a procedure. */
+const BEFORE_STATEMENT = /^(?:;|:|begin|then|else|do|loop|repeat)$/;
+/** Tokens that may come directly before the body of a procedure or function. */
 const HEAD_END = /^(?:\)|sql|data|definer|invoker|deterministic|unsigned)$/;
+/** Words that may come two tokens before that body, such as `returns` in `returns int begin`. */
 const BEFORE_NAME = /^(?:returns|charset|set|collate|comment)$/;
 
 /** Result of splitting a script into statements. */
@@ -64,7 +62,7 @@ export interface SplitScript {
 }
 
 /**
- * Returns the comments above the first statement, and the statements of a script.
+ * Splits a script into statements.
  *
  * @throws ScriptIssue for a quote or comment without an end, unless `mayBeOpen` is true
  */
@@ -78,15 +76,14 @@ export function splitScript(script: string, dialect: Dialect, mayBeOpen: boolean
 }
 
 /**
- * Returns the statements of a script, each ready to run.
+ * Returns the statements of a script.
  *
- * @throws SvcError `E_DB_STATEMENT` for a statement that ends the transaction around the script, and for a
- *   quote or comment without an end
+ * @throws SvcError `E_DB_STATEMENT` for a statement that begins or ends a transaction, and for a quote or
+ *   comment without an end
  */
 export function scriptStatements(script: string, dialect: Dialect): readonly string[] {
   try {
-    // SQLite accepts a comment without an end. It reports a quote without an end itself, after the statements
-    // before the quote have run.
+    // SQLite accepts a comment without an end, and itself reports a quote without an end
     return splitScript(script, dialect, dialect === 'sqlite').statements.map(({ text, words }) => {
       if (isTransactionControl(dialect, words))
         throw new SvcError('E_DB_STATEMENT', [
@@ -135,20 +132,19 @@ export class Splitter implements SplitScript {
   #line = 1;
   #newline: number;
   #words: string[] = [];
-  /** Last two tokens other than whitespace and comments: `;`, a word, or another token. */
+  /** Last two tokens, without whitespace and comments. Words are in lower case. */
   #last = '';
   #beforeLast = '';
-  /** Kind of object that the current `create` statement of MySQL makes. Empty until it is known. */
-  #object = '';
   /**
-   * Opening words of the blocks that are still open in a body: `begin`, `case`, ... Only for PostgreSQL and
-   * MySQL.
+   * Kind of object that the current `create` statement makes, for example `trigger`. Empty until it is known.
    */
+  #object = '';
+  /** Opening words of the blocks that are still open, for example `begin` or `case`. Not used for SQLite. */
   #blocks: string[] = [];
   #closed: string | undefined;
   /**
-   * Number of open parentheses. They may contain several statements in a rule of PostgreSQL: `do also (...;
-   * ...)`.
+   * Number of open parentheses. In PostgreSQL, they may contain several statements: `create rule ... do also
+   * (...; ...)`.
    */
   #parentheses = 0;
 
@@ -177,7 +173,7 @@ export class Splitter implements SplitScript {
     return true;
   }
 
-  /** Returns the issue to report when the current token, a quote or comment, has no end. */
+  /** Returns the error for the current token, a quote or comment without an end. */
   openIssue(): ScriptIssue {
     const { kind, source, start } = this.lexer;
     const quote = /\$\w*\$|./su.exec(source.slice(start))![0];
@@ -201,16 +197,16 @@ export class Splitter implements SplitScript {
     }
   }
 
-  /** Whether a semicolon at this point is inside the current statement and does not end it. */
+  /** Whether a semicolon belongs to the body of the current statement, and so does not end the statement. */
   #isInBody(): boolean {
     const [first, second] = this.#words;
     if (this.#isMySql && !this.#isScript)
-      // in a text with a single statement, every semicolon is part of its body
+      // the text is a single statement, so every semicolon belongs to its body
       return first === 'create' || (first === 'alter' && second === 'event');
     if (this.#dialect !== 'sqlite')
       return this.#blocks.length > 0 || (this.#parentheses > 0 && this.#dialect === 'postgres');
     const isTrigger = /^(?:explain )?create (?:temp |temporary )?trigger(?: |$)/.test(this.#words.join(' '));
-    // the rule of sqlite3_complete(): "end" ends the body only after a semicolon, because elsewhere it may be
+    // as in sqlite3_complete(), "end" ends the body of a trigger only after a semicolon; elsewhere it may be
     // a name
     return isTrigger && !(this.#last === 'end' && this.#beforeLast === ';');
   }
@@ -226,19 +222,16 @@ export class Splitter implements SplitScript {
     this.#remember(word);
   }
 
-  /**
-   * Tracks open blocks: in MySQL the blocks of procedures, and in PostgreSQL the bodies that begin with
-   * `begin atomic`.
-   */
+  /** Tracks the open blocks of procedures in MySQL, and of bodies with `begin atomic` in PostgreSQL. */
   #countBlocks(word: string): void {
     if (this.#object === '' && this.#last !== '=' && this.#last !== '@' && OBJECT.test(word))
-      this.#object = word; // a word after `=` or `@` is a name, although it matches OBJECT
+      this.#object = word; // after `=` or `@`, the word is a name, even if it matches OBJECT
     const hasBody = this.#isMySql && HAS_BODY.test(this.#object);
     if (word === 'end') this.#closed = this.#blocks.pop();
     else if (this.#last === 'end') {
       const isItsOwn =
-        // whether `word` names the kind of block that the previous `end` has closed. In the Oracle mode of
-        // MariaDB, `end loop` also ends `while` and `for`.
+        // true if `word` names the block that `end` has closed, as in `end if`. In the Oracle mode of
+        // MariaDB, `end loop` also closes `while` and `for`.
         this.#closed === word || (word === 'loop' && /^(?:while|for)$/.test(this.#closed ?? ''));
       if (BLOCK.test(word) && this.#closed !== undefined && !isItsOwn) this.#blocks.push(this.#closed);
     } else if ((word === 'begin' && hasBody) || (word === 'atomic' && this.#last === 'begin'))
@@ -249,14 +242,14 @@ export class Splitter implements SplitScript {
   }
 
   /**
-   * Whether the current word begins a statement in a MySQL body. In other places, `if` and `repeat` are
-   * functions.
+   * Whether the current word begins a statement in the body of a MySQL procedure. Elsewhere, `if` and
+   * `repeat` are functions.
    */
   #isAtStatement(): boolean {
     OPENS_BLOCK.lastIndex = this.lexer.start;
     if (!OPENS_BLOCK.test(this.lexer.source)) return false;
     if (this.#blocks.length === 0) return this.#isAtBody();
-    // false after a `do` that is itself a statement, because an expression follows it: `do if(a, b, c)`
+    // `do` may also be a statement with an expression, in which `if` is a function: `do if(a, b, c)`
     if (this.#last === 'do' && BEFORE_STATEMENT.test(this.#beforeLast)) return false;
     return (
       BEFORE_STATEMENT.test(this.#last) &&
@@ -264,10 +257,7 @@ export class Splitter implements SplitScript {
     );
   }
 
-  /**
-   * Whether the body of an object begins at the current token: after `for each row`, after `do`, or after the
-   * parameters and characteristics of a procedure.
-   */
+  /** Whether the body of a trigger, event, procedure or function begins at the current token. */
   #isAtBody(): boolean {
     if (this.#last === ':') return true;
     switch (this.#object) {

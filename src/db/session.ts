@@ -29,11 +29,12 @@ const NO_PARAMS: Params = Object.freeze([]);
  * Runs statements. Both a `Database` and a `Transaction` are sessions, so a function that takes a `Session`
  * works with both.
  *
- * A statement is either a text with a `?` for each value, together with the values, or an `sql` template.
- * Rows are plain objects of {@link SqlValue}s, or validated instances of a schema with the option `as`. Each
- * method rejects with a DatabaseError when the database refuses the statement or its data. It rejects with an
- * SvcError
- * (`E_DB_PARAMETER`, `E_DB_PARAMETER_COUNT`, `E_DB_STATEMENT`, ...) when the call itself is wrong.
+ * A statement is an `sql` template, or a text with a `?` for each value, followed by the list of values. Rows
+ * are plain objects of {@link SqlValue}s, or validated instances of a schema with the option `as`.
+ *
+ * Each method rejects with a DatabaseError when the database refuses the statement or its data. It rejects
+ * with an SvcError (`E_DB_PARAMETER`, `E_DB_PARAMETER_COUNT`, `E_DB_STATEMENT`, ...) when the call itself is
+ * wrong.
  */
 export abstract class Session {
   abstract readonly dialect: Dialect;
@@ -52,7 +53,7 @@ export abstract class Session {
     );
   }
 
-  /** Returns the first row, or undefined. With `as`, the row is an instance of a schema. */
+  /** Returns the first row, or undefined. With the option `as`, the row is an instance of a schema. */
   fetchOne(query: Sql, options?: QueryOptions): Promise<Row | undefined>;
   fetchOne(query: string, params?: Params, options?: QueryOptions): Promise<Row | undefined>;
   fetchOne<T extends object>(query: Sql, options: RowOptions<T>): Promise<T | undefined>;
@@ -72,8 +73,8 @@ export abstract class Session {
   }
 
   /**
-   * Returns all rows; with `as`, each row is an instance of a schema. Use {@link stream} for a result that
-   * does not fit in memory.
+   * Returns all rows. With the option `as`, each row is an instance of a schema. Use {@link stream} for a
+   * result that does not fit in memory.
    */
   fetchAll(query: Sql, options?: QueryOptions): Promise<Row[]>;
   fetchAll(query: string, params?: Params, options?: QueryOptions): Promise<Row[]>;
@@ -88,8 +89,8 @@ export abstract class Session {
   }
 
   /**
-   * Returns the rows of each result of a procedure in MySQL or MariaDB. For a statement with one result, the
-   * list has one element. The other methods throw when there are several results.
+   * Returns the rows of each result of a procedure in MySQL or MariaDB. A statement with one result gives a
+   * list with one element. The other methods throw when there are several results.
    */
   fetchSets(query: Sql, options?: QueryOptions): Promise<Row[][]>;
   fetchSets(query: string, params?: Params, options?: QueryOptions): Promise<Row[][]>;
@@ -135,8 +136,8 @@ export abstract class Session {
   }
 
   /**
-   * Returns the first value of the first row, or undefined when there is no row. With `as`, the value has
-   * that type.
+   * Returns the first value of the first row, or undefined when there is no row. With the option `as`, the
+   * value is validated as that type.
    */
   scalar(query: Sql, options?: QueryOptions): Promise<SqlValue | undefined>;
   scalar(query: string, params?: Params, options?: QueryOptions): Promise<SqlValue | undefined>;
@@ -157,9 +158,8 @@ export abstract class Session {
   }
 
   /**
-   * Runs one statement for each row of values. All rows are written or none: outside a transaction, the
-   * method opens its own. Returns the number of rows affected. An async iterable is read while the
-   * transaction is open.
+   * Runs a statement once for each row of values, in a transaction: either all rows are written or none.
+   * Returns the number of rows affected. An async iterable of rows is read while the transaction is open.
    */
   executeMany(
     text: string,
@@ -174,10 +174,11 @@ export abstract class Session {
   }
 
   /**
-   * Inserts rows of values into the named columns. All rows are inserted or none. The method quotes all
-   * names. Returns the number of rows inserted. A dot separates schema and table: `'public.note'`. For a
-   * table whose name has a dot, pass `sql.identifier('a.b')`. An async iterable is read while the transaction
-   * is open.
+   * Inserts rows of values into the named columns, in a transaction: either all rows are inserted or none.
+   * Returns the number of rows inserted. An async iterable of rows is read while the transaction is open.
+   *
+   * The method quotes all names. A dot separates schema and table, as in `'public.note'`. For a table whose
+   * name has a dot, pass `sql.identifier('a.b')`.
    *
    * @throws SvcError `E_DB_IDENTIFIER` for an invalid name, `E_DB_STATEMENT` without columns
    */
@@ -238,8 +239,8 @@ export abstract class Session {
   }
 
   /**
-   * Runs a script: several statements without values. Stops at the first statement that fails. Does not begin
-   * a transaction.
+   * Runs several statements without values. Stops at the first statement that fails. Does not begin a
+   * transaction.
    */
   script(text: string, options?: QueryOptions): Promise<void> {
     return this.run(
@@ -260,9 +261,6 @@ export abstract class Session {
     return types === undefined ? rows : encodeRows(rows, types);
   }
 
-  /**
-   * Runs `work` and converts its result. SQLite returns the result itself, and a server returns a promise.
-   */
   #read<T, U>(work: Work<T>, options: VerbOptions, convert: (result: T) => U): Promise<U> {
     return this.run(
       'statement',
@@ -299,14 +297,16 @@ export abstract class Session {
   abstract run<T>(purpose: Purpose, work: Work<T>, options: QueryOptions | undefined): Promise<T>;
   /** Runs `work` in a transaction, so that all of its changes happen or none. @internal */
   abstract whole<T>(work: Work<T>, options: QueryOptions | undefined): Promise<T>;
-  /** Yields the batches of rows of a stream. The stream opens at the first read. @internal */
+  /** Yields the rows of a stream in batches. The stream opens at the first read. @internal */
   abstract batches(
     open: OpenStream,
     options: QueryOptions | undefined,
   ): AsyncGenerator<readonly Row[], void, undefined>;
 }
 
-/** Conversions of values, shared by a database and its transactions. @internal */
+/**
+ * Settings for the conversion of parameters and rows. A database shares them with its transactions. @internal
+ */
 export interface Conversion {
   /** Default of the option `snakeCase` of every method. */
   readonly snakeCase: boolean;
@@ -314,7 +314,7 @@ export interface Conversion {
   readonly types: OwnTypes | undefined;
 }
 
-/** Work that needs a connection. @internal */
+/** A function that runs statements on a connection. @internal */
 export type Work<T> = (connection: Connection, limit: Limit | undefined) => Awaitable<T>;
 /** @internal */
 export type OpenStream = (
@@ -322,7 +322,7 @@ export type OpenStream = (
   limit: Limit | undefined,
 ) => AsyncIterable<readonly Row[]>;
 
-/** Whether the options ask for rows or a value as a schema. @internal */
+/** Returns whether the options contain `as`. @internal */
 export function hasSchema(
   options: VerbOptions | undefined,
 ): options is RowOptions | ValueOptions | SetOptions {
@@ -351,10 +351,6 @@ function quotedTable(table: string | Sql, dialect: Dialect): string {
 /** Number of rows that are collected from an async iterable before they are written together. */
 const CHUNK_ROWS = 1_000;
 
-/**
- * Passes all rows to `write`, and returns the sum of its results. Rows of an async iterable are passed in
- * chunks.
- */
 function inChunks(
   rows: Iterable<Params> | AsyncIterable<Params>,
   write: (rows: Iterable<Params>) => Awaitable<number>,

@@ -29,7 +29,7 @@ export interface BatchTiming {
   end(): void;
 }
 
-/** Timer for connections that record no times. It measures nothing. */
+/** A {@link BatchTiming} that records nothing. */
 export const UNTIMED: BatchTiming = { wait: (batch) => batch(), end: () => undefined };
 
 /** Measures the time of the statements of one connection. */
@@ -45,12 +45,12 @@ export class StatementTiming {
     return this.#options.clock.monotonicMs();
   }
 
-  /** Records a statement that started at the given time and has ended. */
+  /** Records the duration of a statement that has ended. */
   end(startedMs: number, sql: string): void {
     this.#took(this.#options.clock.monotonicMs() - startedMs, sql);
   }
 
-  /** Runs `work`, which is one complete statement, and records its time. */
+  /** Runs a whole statement, and records its duration. */
   async around<T>(sql: string, work: () => Promise<T>): Promise<T> {
     const startedMs = this.begin();
     try {
@@ -61,8 +61,8 @@ export class StatementTiming {
   }
 
   /**
-   * Returns a timer for a statement whose rows are read in batches. It counts only the time in which the
-   * reader waits for a batch.
+   * Returns a timer for a statement whose rows are read in batches. It adds up only the waits for batches,
+   * not the time in which the reader handles them.
    */
   batches(sql: string): BatchTiming {
     let waitedMs = 0;

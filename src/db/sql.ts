@@ -14,10 +14,7 @@ type Part = string | { readonly names: readonly string[] };
 
 /** A statement, or a fragment of a statement, with its values. Made by {@link sql}. */
 export class Sql {
-  /**
-   * Texts and quoted names in the order of the statement. Each `?` in a text stands for one value of
-   * `params`.
-   */
+  /** Texts and names, in the order of the statement. Each `?` in a text stands for one value of `params`. */
   readonly #parts: readonly Part[];
   readonly params: readonly Parameter[];
 
@@ -46,7 +43,7 @@ export class Sql {
 
 type Piece = Parameter | Sql;
 
-/** Joined texts of templates without fragments, so that each template literal is joined only once. */
+/** Cache of the texts of templates that contain only values and no other templates. */
 const TEXTS = new WeakMap<TemplateStringsArray, string>();
 
 function template(strings: TemplateStringsArray, ...values: readonly Piece[]): Sql {
@@ -76,7 +73,7 @@ function append(parts: Part[], params: Parameter[], value: Piece): void {
 }
 
 function identifier(...names: readonly string[]): Sql {
-  // check the names here, where the template is written, and not only when the statement runs
+  // check the names now, so that the error's stack leads to the template
   for (const name of names) quotedName('sqlite', name);
   if (names.length === 0) throw new SvcError('E_DB_IDENTIFIER', ['no name']);
   return new Sql([{ names }], []);
@@ -101,13 +98,13 @@ const COMMA = new Sql([', '], []);
 interface SqlTag {
   (strings: TemplateStringsArray, ...values: readonly Piece[]): Sql;
   /**
-   * Returns a quoted table or column name; several names are joined by dots.
+   * Returns a quoted table or column name. Several names are joined by dots: `"main"."users"`.
    *
    * @throws SvcError `E_DB_IDENTIFIER` for a name that is empty, longer than 63 bytes, or contains NUL
    */
   identifier(...names: readonly string[]): Sql;
   /**
-   * Returns values or fragments, joined by a separator. The default separator is a comma.
+   * Joins values or fragments of SQL by a separator. The default separator is a comma.
    *
    * @throws SvcError `E_DB_JOIN` when there are no values
    */

@@ -7,7 +7,7 @@ import { LruIndex } from '../cache/lru.ts';
 const MAX_KEPT_CHARACTERS = 15 * 1024;
 const NONE: readonly never[] = [];
 
-/** Holds at most `capacity` values. The key of each value is the text of a statement. */
+/** A cache of at most `capacity` values. Each key is the text of a statement. */
 export class TextCache<V> {
   readonly #capacity: number;
   readonly #index: LruIndex;
@@ -37,7 +37,9 @@ export class TextCache<V> {
     return this.#values[this.#index.find(text)];
   }
 
-  /** Adds a value for a new text, if the cache accepts it. Returns the evicted value. */
+  /**
+   * Adds a value for a new text, if the cache accepts it. Returns the value that was evicted to make room.
+   */
   add(text: string, value: V): V | undefined {
     if (!this.keeps(text)) return undefined;
     const leaving = this.#index.isFull ? this.#values[this.#index.oldest] : undefined;
@@ -60,15 +62,15 @@ export class TextCache<V> {
 }
 
 /**
- * Prepared statements of one server connection. `H` is the type of the names or numbers by which the server
- * knows them. The next request also asks the server to close evicted statements.
+ * Prepared statements of one server connection. `H` is the type of a statement's name or number on the
+ * server. The server closes evicted statements together with the next request.
  */
 export class PreparedStatements<S, H extends string | number> extends TextCache<S> {
   readonly #handleOf: (statement: S) => H | undefined;
   #closing: H[] = [];
 
   /**
-   * `handleOf` returns the name or number of a statement on the server, or undefined while the server has not
+   * `handleOf` returns the name or number of a statement on the server, or undefined if the server has not
    * prepared it.
    */
   constructor(capacity: number, handleOf: (statement: S) => H | undefined) {
@@ -84,23 +86,20 @@ export class PreparedStatements<S, H extends string | number> extends TextCache<
     return this.close(super.delete(text));
   }
 
-  /**
-   * Removes all statements from the cache without closing them on the server. Call it after the server has
-   * dropped all prepared statements of the connection.
-   */
+  /** Removes all statements from the cache, after the server itself has dropped them. */
   reset(): void {
     this.clear();
     this.#closing = [];
   }
 
-  /** Marks a statement to be closed with the next request, if the server has prepared it. */
+  /** Marks a statement to be closed by the next request, if the server has prepared it. */
   close(statement: S | undefined): S | undefined {
     const handle = statement === undefined ? undefined : this.#handleOf(statement);
     if (handle !== undefined) this.#closing.push(handle);
     return statement;
   }
 
-  /** Marks statements, by their names or numbers on the server, to be closed with the next request. */
+  /** Marks statements by their names or numbers on the server. The next request closes them. */
   closeHandles(...handles: readonly H[]): void {
     this.#closing.push(...handles);
   }
@@ -110,7 +109,7 @@ export class PreparedStatements<S, H extends string | number> extends TextCache<
     return handle !== undefined && this.#closing.includes(handle);
   }
 
-  /** Returns the names or numbers of the statements to close with the next request, and clears the list. */
+  /** Returns the names or numbers of the statements that the next request closes, and clears the list. */
   takeClosing(): readonly H[] {
     if (this.#closing.length === 0) return NONE;
     const handles = this.#closing;

@@ -21,7 +21,7 @@ export const queries: TracingChannel<unknown, object> = tracingChannel('svc:db:q
  * attribute.
  */
 export class QueryEvent implements Failable {
-  /** Error with which the database, or the method that was called, rejected the statement. */
+  /** Error of the statement, if the statement failed. */
   error?: unknown;
   /** Engine of the database (`db.system.name`). */
   readonly system: Dialect;
@@ -29,7 +29,7 @@ export class QueryEvent implements Failable {
   readonly database: string;
   /**
    * Text of the statement as sent (`db.query.text`), with placeholders for bound values. Values that a
-   * program writes into the text itself are visible.
+   * program itself writes into the text are visible.
    */
   readonly text: string;
 
@@ -51,7 +51,9 @@ export class QueryEvent implements Failable {
 
 const FIRST_WORD = /^(?:\s|--[^\n]*\n|\/\*(?:[^*]|\*(?!\/))*\*\/)*([a-z]+)/i;
 
-/** Wraps a source of streams, and publishes each stream as one statement. @internal */
+/**
+ * Wraps the method `stream` of a connection or driver, and publishes each stream as one statement. @internal
+ */
 export function tracedSource(
   source: Pick<Connection, 'stream'>,
   dialect: Dialect,
@@ -63,7 +65,10 @@ export function tracedSource(
   };
 }
 
-/** Functions that return the statement's text from the first argument of a method. */
+/**
+ * For each method of a connection, a function that returns the statement's text for the first argument of the
+ * method.
+ */
 const TEXTS: Readonly<Partial<Record<keyof Connection, (first: unknown) => string>>> = {
   execute: String,
   fetchOne: String,
@@ -82,16 +87,15 @@ const TEXTS: Readonly<Partial<Record<keyof Connection, (first: unknown) => strin
   rollbackTo: (name) => `rollback to ${String(name)}`,
 };
 
-/** Traced connections by the connection that they wrap. A connection belongs to one database. */
 const wrapped = new WeakMap<Connection, Connection>();
 
-/** Returns a connection that passes each call to `inner` and publishes its statements. @internal */
+/** Returns a connection that passes each call to `inner`, and publishes the statement. @internal */
 export function tracedConnection(inner: Connection, dialect: Dialect, name: string): Connection {
   const known = wrapped.get(inner);
   if (known !== undefined) return known;
   const methods: Record<string, unknown> = {};
   for (const [method, textOf] of Object.entries(TEXTS)) {
-    // the method may be undefined: TEXTS also lists two methods that some connections do not have
+    // undefined if the connection does not have this method, for example `fetchSets`
     const work = inner[method as 'commit'] as ((...args: unknown[]) => Awaitable<unknown>) | undefined;
     if (work !== undefined)
       methods[method] = (...args: unknown[]) =>
@@ -110,15 +114,15 @@ export function tracedConnection(inner: Connection, dialect: Dialect, name: stri
 }
 
 /**
- * Publishes a stream as one statement. It starts with the first batch, and ends with the last one or when the
- * reader leaves the loop.
+ * Publishes a stream as one statement, from the first batch of rows to the last one or until the reader
+ * leaves the loop.
  */
 async function* tracedStream(
   event: QueryEvent,
   rows: AsyncIterable<readonly Row[]>,
 ): AsyncGenerator<readonly Row[], void, undefined> {
   const reading = Promise.withResolvers<void>();
-  // prevents an unhandled rejection: the same error is thrown to the reader of the rows below
+  // prevents an unhandled rejection; the reader of the rows gets this error, too
   traced(queries, event, () => reading.promise).catch(() => undefined);
   try {
     yield* rows;

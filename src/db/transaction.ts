@@ -37,7 +37,6 @@ export interface TransactionOptions {
   readonly timeoutMs?: number | undefined;
 }
 
-/** A transaction or nested transaction whose callback runs in the current async context. */
 interface Scope {
   readonly root: object;
   readonly transaction: Transaction;
@@ -86,15 +85,9 @@ export class Transaction extends Session {
   #inFlight = 0;
   #idle: PromiseWithResolvers<void> | undefined;
   #nested: Promise<void> | undefined;
-  /**
-   * Number of statements that have exceeded their limits and still run, although their callers no longer
-   * wait.
-   */
+  /** Number of statements that still run after their time limits. */
   #late = 0;
-  /**
-   * Settles when the transaction has ended. Set when the caller of the transaction stops waiting for its end.
-   * Never rejects.
-   */
+  /** End of the transaction, if it comes after the caller's time limit. Never rejects. */
   #behind: Promise<unknown> | undefined;
 
   /** @internal */
@@ -111,8 +104,8 @@ export class Transaction extends Session {
   }
 
   /**
-   * Settles when the connection is usable again. Undefined if the caller has already waited for the end of
-   * the transaction. Never rejects.
+   * Resolves when the transaction has ended. Undefined if it ended within the caller's time limit. Never
+   * rejects.
    *
    * @internal
    */
@@ -125,8 +118,8 @@ export class Transaction extends Session {
    * are undone. Inside `fn`, use the `tx` that `fn` receives. Statements of other code on the outer
    * transaction wait until the nested transaction has ended.
    *
-   * @throws SvcError `E_DB_OVER` when the callback of this transaction has settled, `E_DB_NESTED` when this
-   *   is called inside a transaction that is nested in this one
+   * @throws SvcError `E_DB_OVER` when the callback of this transaction has settled, `E_DB_NESTED` when it is
+   *   called inside a transaction that is nested in this transaction
    */
   transaction<T>(fn: (tx: Transaction) => Awaitable<T>, options?: QueryOptions): Promise<T> {
     return this.#enter(options, (_connection, limit) => this.#nest(fn, limit), 0, true);
@@ -154,7 +147,7 @@ export class Transaction extends Session {
     let isDone = false;
     try {
       for (;;) {
-        // each batch is read like a statement, because the transaction may end between two batches
+        // call #enter() for each batch, because the transaction may end between two batches
         const next = await this.#enter(undefined, () => this.#within(rows.next(), limit));
         if (next.done === true) {
           isDone = true;
@@ -171,9 +164,7 @@ export class Transaction extends Session {
     }
   }
 
-  /**
-   * Runs `work` as part of the transaction, so that statements on the database itself are refused. @internal
-   */
+  /** Runs `work` inside the transaction, where statements on the database itself are refused. @internal */
   surround<T>(work: () => T): T {
     return scopes.run({ root: this.#deps.root, transaction: this, outer: scopes.getStore() }, work);
   }
@@ -235,8 +226,8 @@ export class Transaction extends Session {
   }
 
   /**
-   * Waits for `work` until the limit. If `work` has not settled by then, the connection is released only
-   * after it has.
+   * Waits for `work` until the limit. If `work` takes longer, the connection stays in use until `work`
+   * settles.
    */
   #within<T>(work: Promise<T>, limit: Limit | undefined): Promise<T> {
     return settledBy(work, limit, this.#deps.clock, (late) => this.#hold(late));
@@ -290,14 +281,14 @@ export class Transaction extends Session {
     }
   }
 
-  /** Returns the server's time limit for COMMIT or ROLLBACK. */
+  /** Returns the time limit of COMMIT or ROLLBACK on the server. */
   #ending(): Limit | undefined {
     return endingLimit(this.#deps.limit, this.#deps.statementTimeoutMs, this.#deps.clock);
   }
 
   /**
-   * Returns the caller's time limit for COMMIT or ROLLBACK: the rest of the transaction's limit, or extra
-   * time if the callback used up the limit.
+   * Returns the time limit of the caller's wait for COMMIT or ROLLBACK: the rest of the transaction's limit,
+   * or extra time if none is left.
    */
   #callersEnding(): Limit | undefined {
     const { limit, clock } = this.#deps;
@@ -318,8 +309,8 @@ export class Transaction extends Session {
   }
 
   /**
-   * Rolls back after the running statements have ended. The caller waits up to its time limit; after it, the
-   * rollback continues in the background. Returns the error to throw, from {@link undo}.
+   * Rolls back after the running statements have ended. At the caller's time limit, the wait ends, and the
+   * rollback continues in the background. Returns the error to throw.
    */
   async #undo(end: End, isLate: boolean, error: unknown): Promise<unknown> {
     this.#isOver = true;
@@ -333,7 +324,7 @@ export class Transaction extends Session {
     }).catch(() => error); // the original error matters more than a failed rollback
   }
 
-  /** Refuses new statements, and waits for running ones, whether or not their callers await them. */
+  /** Refuses new statements, and waits until all running statements have ended. */
   async #settle(): Promise<void> {
     this.#isOver = true;
     while (this.#inFlight > 0) await (this.#idle ??= Promise.withResolvers()).promise;
@@ -364,8 +355,8 @@ export async function committedBy(
 }
 
 /**
- * Rolls back because of `error`, and returns `error`. If the rollback fails, its error becomes the last cause
- * of `error`, and the connection is not lent again.
+ * Rolls back because of `error`, and returns `error`. If the rollback also fails, its error is added to the
+ * causes of `error`.
  *
  * @internal
  */

@@ -1,5 +1,5 @@
 /**
- * Parses database addresses strictly, and prints them without their password.
+ * Parses the addresses of databases, and hides the password of an address in messages.
  *
  *   sqlite:./data.db   sqlite:data.db       relative to the working directory
  *   sqlite:///abs/path.db                   an absolute path; percent-encoding is decoded
@@ -71,8 +71,8 @@ export function parseDatabaseUrl(url: string): DatabaseUrl {
 }
 
 /**
- * Returns the reason why a text cannot be an address, for example an unset environment variable or a line
- * break. Otherwise returns undefined.
+ * Returns the reason why a value cannot be an address, for example because an environment variable is not
+ * set. Otherwise returns undefined.
  */
 export function textIssue(url: unknown): string | undefined {
   if (typeof url !== 'string')

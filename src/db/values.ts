@@ -1,18 +1,17 @@
 /**
- * Values of placeholders and of rows.
+ * Types and functions for the values of placeholders and of rows.
  */
 import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
 
 /**
- * A value for a placeholder. Only PostgreSQL binds arrays, as an array or as JSON, whichever the statement
- * needs; other engines refuse them. `undefined` is refused, because it is almost always a mistake: write
- * `null`.
+ * A value for a placeholder. Only PostgreSQL accepts an array: the statement decides whether it becomes an
+ * array or JSON. `undefined` is refused, because it is usually a mistake: write `null`.
  */
 export type Parameter =
   null | string | number | bigint | boolean | Date | Bytes | Json | Typed | readonly Parameter[];
 
-/** Bytes: a buffer or a view. For a view, only the bytes that it covers are used. */
+/** A buffer, or a view of a buffer. Only the bytes inside the view are used. */
 export type Bytes = Uint8Array | ArrayBufferView | ArrayBuffer;
 
 /** Values for the placeholders of one statement, in order. */
@@ -60,8 +59,8 @@ export class Typed {
 }
 
 /**
- * Marks a value that the function `encode` of a custom type converts: `typed('vector', [1, 2, 3])`. The
- * option `types` defines that type.
+ * Marks a value of a custom type: `typed('vector', [1, 2, 3])`. The function `encode` of this type, set by
+ * the option `types`, converts the value.
  */
 export function typed(type: string, value: unknown): Typed {
   return new Typed(type, value);
@@ -85,8 +84,8 @@ export function setColumn(row: Record<string, unknown>, name: string, value: unk
 }
 
 /*
- * Formats dates like `Date.prototype.toISOString`, in a tenth of its time. Dates that are written together
- * usually share a day, so the text of the last day is kept. The time of day is put together from tables.
+ * Formats dates like `Date.prototype.toISOString`, in a tenth of its time. Keeps the text of the last day,
+ * because dates that are written together usually share a day.
  */
 
 const DAY_MS = 86_400_000;
@@ -97,7 +96,7 @@ const THREE: readonly string[] = Array.from({ length: 1_000 }, (_, value) => Str
 let lastDay = NaN;
 let lastText = '';
 
-/** Returns a valid date as ISO 8601 with milliseconds and Z. */
+/** Returns a valid date as ISO 8601 text: `2024-02-29T12:00:00.123Z`. */
 export function isoText(date: Date): string {
   const ms = date.getTime();
   const day = Math.floor(ms / DAY_MS);

@@ -10,7 +10,7 @@ import type { Limit } from './driver.ts';
 interface Waiter<T> {
   readonly resolve: (value: T) => void;
   readonly reject: (error: unknown) => void;
-  /** Call site of the waiting caller, for leak reports. */
+  /** Stack of the caller, for reports of connections that were not returned. */
   readonly caller: Caller | undefined;
   readonly expiresMs: number;
   watched: Disposable | undefined;
@@ -22,7 +22,7 @@ interface WaitersDeps {
   readonly clock: Clock;
   readonly timeoutMs: number;
   readonly timedOut: () => Error;
-  /** Called when a caller leaves the queue because its limit is reached. */
+  /** Called when a caller leaves the queue because of its limit or the timeout. */
   readonly onLeave?: () => void;
 }
 
@@ -40,7 +40,7 @@ export class Waiters<T> {
   }
 
   /**
-   * Adds a caller to the queue. Rejects at the timeout of the queue or when the limit is reached, whichever
+   * Adds a caller to the queue. The promise rejects at the timeout or when the limit is reached, whichever
    * comes first.
    */
   add(limit: Limit | undefined, caller: Caller | undefined): Promise<T> {
@@ -77,10 +77,7 @@ export class Waiters<T> {
     for (let waiter = this.shift(); waiter !== undefined; waiter = this.shift()) waiter.reject(error());
   }
 
-  /**
-   * Stops the timer. No caller may join the queue after that. The timer runs on while the queue is empty,
-   * because restarting it for each caller would cost more.
-   */
+  /** Stops the timer, which otherwise runs on while the queue is empty. add() starts it again. */
   end(): void {
     this.#timer?.[Symbol.dispose]();
     this.#timer = undefined;

@@ -1,6 +1,6 @@
 /**
- * One SQLite connection in the calling thread. A statement runs synchronously and blocks the event loop. Only
- * the wait for a lock of another process is asynchronous: the connection retries after pauses.
+ * A SQLite connection in the calling thread. A statement runs synchronously and blocks the event loop. Only
+ * the wait for a lock of another process is asynchronous.
  */
 import { randomInt } from 'node:crypto';
 import { LockTimeout, TransactionAborted } from '../errors.ts';
@@ -18,8 +18,8 @@ import type { OwnTypes } from '../own-types.ts';
 import type { Params } from '../values.ts';
 
 /**
- * Pauses between attempts while another process holds the lock, as in SQLite's own busy handler. The last
- * pause repeats. Each pause is shortened by up to half at random, so that waiting processes do not retry
+ * Milliseconds between attempts while another process holds the lock, as in SQLite's own busy handler. The
+ * last pause repeats. Each pause is shortened by up to half at random, so that waiting processes do not retry
  * together.
  */
 const BUSY_PAUSES_MS: readonly number[] = [1, 2, 5, 10, 15, 20, 25];
@@ -37,7 +37,7 @@ const FETCH_ALL: Verb<Row[]> = (statement, inputs) => statement.fetchAll(inputs)
 const FETCH_ARRAYS: Verb<Table> = (statement, inputs) => statement.fetchArrays(inputs);
 const SCALAR: Verb<unknown> = (statement, inputs) => statement.scalar(inputs);
 
-/** SQLite's implementation of {@link Connection}. */
+/** Implementation of {@link Connection} for SQLite. */
 export class SqliteConnection implements Connection {
   readonly #db: DatabaseSync;
   readonly #options: SqliteConnectionOptions;
@@ -51,11 +51,11 @@ export class SqliteConnection implements Connection {
   readonly #streams = new Set<{ end(): void }>();
   #hasBegun = false;
   /**
-   * Whether an error occurred in this transaction. SQLite rolls a transaction back by itself only after an
-   * error.
+   * Whether a statement of this transaction has failed. Only then may SQLite have rolled the transaction back
+   * itself.
    */
   #hasFailed = false;
-  /** Whether this class has set the connection to refuse writes, for a read-only transaction. */
+  /** Whether `pragma query_only` is on, for a read-only transaction. */
   #refusesWrites = false;
   #mayHaveChanged = false;
   /** Pending while a statement waits for a lock. Later statements wait for this promise. */
@@ -122,7 +122,7 @@ export class SqliteConnection implements Connection {
     params: Params,
     limit: Limit | undefined,
   ): AsyncGenerator<readonly Row[], void, undefined> {
-    // do not use the cache: running a cached statement again would end this stream
+    // prepare a new statement: if another call ran a cached statement again, this stream would end
     const statement = this.#try(sql, () => this.#statements.prepare(sql));
     const inputs = statement.encode(params);
     let batches = statement.batches(inputs);
@@ -136,7 +136,7 @@ export class SqliteConnection implements Connection {
       });
       while (next.done !== true) {
         yield next.value;
-        await turn(); // let other events run: a fast reader would otherwise block the event loop
+        await turn(); // give other events a turn, because a fast reader would block the event loop
         const reached = limitReached(limit, this.#options.clock, sql);
         if (reached !== undefined) throw reached;
         const startedMs = this.#timing?.begin() ?? 0;
@@ -156,8 +156,8 @@ export class SqliteConnection implements Connection {
   }
 
   /**
-   * Switches foreign keys on if the last caller left them off, because all callers share the connection.
-   * Returns whether they were off.
+   * Switches foreign keys on if the previous caller has switched them off, because all callers share the
+   * connection. Returns whether they were off.
    */
   restoreForeignKeys(): boolean {
     if (!this.#mayHaveChanged) return false;
@@ -169,10 +169,7 @@ export class SqliteConnection implements Connection {
     });
   }
 
-  /**
-   * Removes all statements from the cache, because the last statement may have changed the schema or a
-   * setting.
-   */
+  /** Clears the statement cache after a statement that may have changed the schema or a setting. */
   #onOther(): void {
     this.#statements.clear();
     this.#mayHaveChanged = true;
@@ -219,7 +216,7 @@ export class SqliteConnection implements Connection {
   }
 
   rollbackTo(name: string): Awaitable<void> {
-    if (!this.#db.isTransaction) return; // then SQLite has already rolled back everything
+    if (!this.#db.isTransaction) return; // SQLite has already rolled everything back
     return this.#attempt('rollback to', undefined, () => {
       this.#control(`rollback to ${name}`);
       this.#control(`release ${name}`);
@@ -305,7 +302,6 @@ export class SqliteConnection implements Connection {
     }
   }
 
-  /** Runs `work` once, without waiting for a lock. */
   #try<T>(sql: string, work: () => T): T {
     try {
       return work();
@@ -347,7 +343,6 @@ function turn(): Promise<void> {
 /** `path` of a database in memory. */
 export const MEMORY = ':memory:';
 
-/** Options of a connection whose file is already open. */
 interface SqliteConnectionOptions extends TimingOptions {
   readonly busyTimeoutMs: number;
   readonly statementCache: number;
@@ -361,7 +356,7 @@ export interface SqliteOptions extends SqliteConnectionOptions {
   readonly path: string;
   readonly isReadOnly: boolean;
   readonly synchronous: 'full' | 'normal';
-  /** Number of reader processes. 0 means none. */
+  /** Number of processes that run long reads. */
   readonly readers: number;
   readonly acquireTimeoutMs: number;
   readonly maxWaiting: number;

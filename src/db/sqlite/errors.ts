@@ -1,6 +1,6 @@
 /**
- * Maps SQLite's result codes (sqlite.org/rescode.html) to error classes. The extended result code contains
- * the kind of constraint, and only the message contains its columns. No message of SQLite quotes a value.
+ * Maps SQLite's result codes (sqlite.org/rescode.html) to error classes. The kind of a violated constraint
+ * comes from the code, and its columns come from the message. Messages of SQLite never quote values.
  */
 import { writtenTable } from '../dialects.ts';
 import {
@@ -25,8 +25,8 @@ import {
 type ErrorClass = new (message: string, details: DatabaseErrorDetails) => DatabaseError;
 
 /**
- * Error class and SQLSTATE for each extended result code, or for its low byte. The SQLSTATE is the one that
- * PostgreSQL reports for the same error.
+ * Error class and SQLSTATE for each result code. The SQLSTATE is the one that PostgreSQL reports for such an
+ * error.
  */
 const CLASSES: Readonly<Record<number, readonly [ErrorClass, sqlstate: string]>> = {
   1: [StatementError, '42000'],
@@ -72,14 +72,14 @@ export function isSqliteError(error: unknown): error is SqliteError & Error {
 }
 
 /**
- * Whether another connection holds the lock, so that a retry may help. False for a stale read (517), after
- * which the whole transaction must run again.
+ * Returns whether another connection holds the lock, so that a retry may help. After SQLITE_BUSY_SNAPSHOT
+ * (517), only a new transaction may succeed.
  */
 export function isBusy({ errcode }: SqliteError): boolean {
   return (errcode & 0xff) === 5 && errcode !== 517;
 }
 
-/** Returns an error of SQLite as a DatabaseError. Returns any other error unchanged. */
+/** Converts an error of SQLite to a DatabaseError. Returns any other error unchanged. */
 export function sqliteError(error: unknown, sql: string | undefined): unknown {
   if (!isSqliteError(error)) return error;
   const { message, errcode } = error;
@@ -88,9 +88,8 @@ export function sqliteError(error: unknown, sql: string | undefined): unknown {
 }
 
 /**
- * Returns the table and columns, or the constraint, in a message of SQLite. The forms are `UNIQUE constraint
- * failed: t.a, t.b` or `index 'i'`, `NOT NULL ...: t.a`, `CHECK ...: name`, and `cannot store TEXT value in
- * INTEGER column t.a`.
+ * Finds the table, columns and constraint in a message such as `UNIQUE constraint failed: t.a, t.b` or
+ * `cannot store TEXT value in INTEGER column t.a`.
  */
 function placeOf(
   message: string,

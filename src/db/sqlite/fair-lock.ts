@@ -10,7 +10,7 @@ import type { Limit } from '../driver.ts';
 interface FairLockDeps {
   /** Name of the resource in messages, for example `the writing connection`. */
   readonly what: string;
-  /** Text that is added to the message if a caller waited too long. */
+  /** Advice in the error message for a caller that has waited too long. */
   readonly hint?: string | undefined;
   readonly permits: number;
   readonly maxWaiting: number;

@@ -6,9 +6,9 @@
  *   foreign_keys=ON, trusted_schema=OFF, defensive: SQLite's advice against malicious files
  *   timeout=0            no waiting inside SQLite, whose busy handler would block the event loop
  *
- * This module also has the lock for migrations without a transaction. The lock is an open transaction on an
- * empty file next to the database, `data.db-migrating`. The kernel releases the lock when the process ends,
- * even if the process is killed.
+ * This module also contains the lock for migrations without a transaction. The lock is an open transaction on
+ * an empty file next to the database, `data.db-migrating`. The kernel releases the lock when the process
+ * ends, even if the process is killed.
  */
 import { accessSync, closeSync, constants, openSync, statSync, existsSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -35,8 +35,8 @@ export interface FileIdentity {
 }
 
 /**
- * Creates the file if it does not exist. Throws with the reason if the file cannot be used, because SQLite
- * itself reports only "unable to open", or reports nothing.
+ * Creates the file if it does not exist. If the file cannot be used, throws an error with the reason, because
+ * SQLite's own message is often only "unable to open".
  */
 export function prepareFile({ path, isReadOnly }: SqliteFileOptions): void {
   const found = statSync(path, { throwIfNoEntry: false });
@@ -61,7 +61,7 @@ export function prepareFile({ path, isReadOnly }: SqliteFileOptions): void {
   }
 }
 
-/** Opens the file, but does not apply the settings. */
+/** Opens the file. The caller applies settings such as `journal_mode`. */
 export async function openFile({ path, isReadOnly }: SqliteFileOptions): Promise<DatabaseSync> {
   // load this module only when it is needed, because loading takes 10 ms
   const { DatabaseSync } = await import('node:sqlite');
@@ -80,10 +80,7 @@ export async function openFile({ path, isReadOnly }: SqliteFileOptions): Promise
   }
 }
 
-/**
- * Returns an error with the reason why a file cannot be used. Returns an error that already has a reason
- * unchanged.
- */
+/** Converts an error of SQLite to `E_DB_OPEN` with a reason. Returns any other error unchanged. */
 export function openIssue(path: string, error: unknown): unknown {
   const cause = error instanceof Error && 'errno' in error ? error.errno : undefined;
   const code = isSqliteError(error) ? error.errcode : typeof cause === 'number' ? cause : undefined;
@@ -97,10 +94,7 @@ export function openIssue(path: string, error: unknown): unknown {
   return new SvcError('E_DB_OPEN', [path, problem], { cause: error });
 }
 
-/**
- * Returns the identity of the file at a path, for a later comparison. Returns undefined when there is no
- * file.
- */
+/** Returns the identity of the file at a path, or undefined when there is no file. */
 export function identityOf(path: string): FileIdentity | undefined {
   const found = statSync(path, { throwIfNoEntry: false });
   return found === undefined ? undefined : { device: found.dev, inode: found.ino };

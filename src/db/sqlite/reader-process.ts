@@ -1,5 +1,6 @@
 /**
- * Program of a reader process: one connection that only reads, and handles one request after another.
+ * Program of a reader process. It has a read-only connection to a SQLite file, and handles the requests of
+ * its parent process one after another.
  */
 import { systemClock } from '../../base/clock.ts';
 import { DatabaseError } from '../errors.ts';
@@ -15,7 +16,7 @@ let lastStream = 0;
 let db: DatabaseSync;
 let connection: SqliteConnection;
 
-/** Handlers of requests that are not methods of the connection. */
+/** Handlers of requests for which the connection has no method. */
 const OWN: Readonly<Record<string, (...args: never[]) => unknown>> = {
   open: async (options: ReaderOptions) => {
     db = await openFile({ path: options.path, isReadOnly: true });
@@ -68,8 +69,8 @@ process.on('message', (request: ReaderRequest) => {
   // process.send exists, because this process was forked
   before = before.then(async () => process.send!(await reply(request)));
 });
-process.on('disconnect', () => process.exit()); // exit, because the parent process has ended
+process.on('disconnect', () => process.exit()); // the parent process has ended
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
   process.on(signal, () => {
-    /* ignore the signal, which the whole process group gets, because running requests must still finish */
+    /* ignore the signal, because running requests must still finish */
   });

@@ -1,8 +1,7 @@
 /**
- * A connection that reads in its own process: this file is the parent's side. JavaScript cannot interrupt
- * SQLite, so when a limit is reached, the parent kills the process together with its connection. A thread
- * would not help: Worker.terminate() waits until the running statement ends, and so would the exit of the
- * program.
+ * A connection to a SQLite file that reads in a separate process. JavaScript cannot interrupt SQLite, so the
+ * process is killed when a limit is reached. A worker thread would not help: Worker.terminate() waits until
+ * the running statement ends.
  */
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -23,8 +22,8 @@ import type { Params } from '../values.ts';
 import type { DatabaseErrorDetails } from '../errors.ts';
 
 /**
- * Returns the path of the program of reader processes. Returns undefined in a bundle, which does not contain
- * that program.
+ * Returns the path of the program that a reader process runs. Returns undefined in a bundle, which does not
+ * contain this program.
  */
 export function readerProcess(): string | undefined {
   const program = programBeside(import.meta.url, 'reader-process');
@@ -36,7 +35,7 @@ interface Asked {
   readonly reject: (error: unknown) => void;
 }
 
-/** Implementation of {@link Connection} by a reader process. */
+/** A {@link Connection} whose statements run in a reader process. */
 class SqliteReader implements Connection {
   readonly #process: ChildProcess;
   readonly #clock: Clock;
@@ -52,8 +51,8 @@ class SqliteReader implements Connection {
     this.#process = child;
     this.#clock = clock;
     this.#keepAlive(false);
-    // kill the reader when this process exits, because a reader that runs a statement cannot notice that its
-    // parent has ended
+    // kill the reader when this process exits, because a reader in the middle of a statement cannot notice
+    // the exit
     process.on('exit', this.#kill);
     child.on('message', (reply: ReaderReply) => this.#onReply(reply));
     child.on('error', (error) =>
@@ -67,7 +66,7 @@ class SqliteReader implements Connection {
     });
   }
 
-  /** Starts the process. Resolves when the process has opened the file. */
+  /** Starts a reader process. Resolves when the process has opened the file. */
   static async start({
     path,
     busyTimeoutMs,
@@ -125,9 +124,7 @@ class SqliteReader implements Connection {
     return this.#statement('scalar', sql, params, limit);
   }
 
-  /**
-   * Fetches rows as arrays and converts them here, because arrays pass between processes faster than objects.
-   */
+  /** Fetches rows as arrays, which pass between processes faster than objects, and converts them here. */
   async fetchAll(sql: string, params: Params, limit: Limit | undefined): Promise<Row[]> {
     const { columns, rows } = await this.fetchArrays(sql, params, limit);
     const names = columns.map(({ name }) => name);
@@ -189,7 +186,6 @@ class SqliteReader implements Connection {
     if (!this.isBroken) await this.#ask('rollbackTo', undefined, name);
   }
 
-  /** Makes the process close the file and exit. */
   async close(): Promise<void> {
     // do not use once(): it would reject on an "error" event, which an ended process may emit
     const ended =
@@ -220,7 +216,9 @@ class SqliteReader implements Connection {
     return this.#ask<T>(verb, limit, sql, inputs);
   }
 
-  /** Sends a request. If the first argument is a text, it is the SQL text that errors contain. */
+  /**
+   * Sends a request to the process. If the first of `args` is text, it is the SQL text that errors report.
+   */
   async #ask<T>(verb: string, limit: Limit | undefined, ...args: readonly unknown[]): Promise<T> {
     if (this.#broken !== undefined) throw this.#broken;
     const id = ++this.#lastId;
@@ -245,13 +243,13 @@ class SqliteReader implements Connection {
     const asked = this.#asked.get(reply.id);
     if (asked === undefined) return;
     this.#asked.delete(reply.id);
-    // a reader keeps this program running only while a request is open
+    // only an open request keeps this program running
     if (this.#asked.size === 0) this.#keepAlive(false);
     if (reply.error === undefined) asked.resolve(reply.value as never);
     else asked.reject(revive(reply.error));
   }
 
-  /** Ends the process and rejects all its requests. Only the first call has an effect. */
+  /** Kills the process, and rejects all its requests. Further calls have no effect. */
   #break(error: Error): void {
     if (this.#broken !== undefined) return;
     this.#broken =
@@ -286,9 +284,9 @@ interface Reading {
 }
 
 /**
- * Lends connections that only read: for long reads, read-only transactions and streams. Each connection sees
- * the file as it was when its read began. By default the connections are in this process. With the option
- * `readers` they are in other processes, where a read does not block the event loop and can be ended.
+ * Lends connections that only read: for long reads, read-only transactions and streams. By default they are
+ * in this process. With the option `readers`, they are in other processes, where a read does not block the
+ * event loop and can be canceled.
  *
  * Connections are opened on demand. If several connections are idle, the one that was returned last is lent.
  */
@@ -335,9 +333,7 @@ export class SqliteReads {
     this.#lock.give();
   }
 
-  /**
-   * Makes later calls of acquire() throw the result of `error`. Resolves when all connections are returned.
-   */
+  /** Refuses further calls of acquire() with `error()`. Resolves when all connections are returned. */
   drain(error: () => unknown): Promise<void> {
     return this.#lock.close(error);
   }
@@ -368,8 +364,8 @@ export class SqliteReads {
 export type ReaderOptions = Pick<SqliteOptions, 'path' | 'busyTimeoutMs' | 'statementCache' | 'int8'>;
 
 /**
- * A request to a reader process. The process replies to requests in their order. structuredClone() can clone
- * all values of requests and replies.
+ * A request to a reader process, which replies to its requests in order. All values must be accepted by
+ * structuredClone().
  */
 export interface ReaderRequest {
   readonly id: number;

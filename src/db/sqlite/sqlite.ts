@@ -1,9 +1,9 @@
 /**
- * SQLite driver on node:sqlite: one connection that writes, lent to one caller at a time, and other
- * connections that only read. Statements and transactions use the writing connection in the order of the
- * calls, and a transaction holds the connection until it ends. Long reads, read-only transactions and streams
- * use separate connections to the file, or reader processes with the option `readers`. A `:memory:` database
- * has one connection for all work.
+ * SQLite driver on node:sqlite. Statements and transactions use one connection, in the order of the calls. A
+ * transaction holds the connection until it ends.
+ *
+ * Long reads, read-only transactions and streams use other connections, which cannot write. With the option
+ * `readers`, these are in other processes. A `:memory:` database has one connection for all work.
  */
 import { rename, rm } from 'node:fs/promises';
 import { closeSync, openSync } from 'node:fs';
@@ -21,20 +21,16 @@ import type { Awaitable } from '../../cache/stores.ts';
 import type { Connection, Driver, DriverLoad, Limit, Purpose, Row } from '../driver.ts';
 import type { Params } from '../values.ts';
 
-/**
- * Maximum time that close() waits for running statements, in milliseconds. Then the database is closed
- * anyway.
- */
+/** Milliseconds that close() waits for running statements. Then the database is closed anyway. */
 const CLOSE_MS = 10_000;
 
-/** SQLite's implementation of {@link Driver}. */
+/** Implementation of {@link Driver} for SQLite. */
 export class SqliteDriver implements Driver {
   readonly dialect = 'sqlite';
   readonly #options: SqliteOptions;
   readonly #lock: FairLock;
   /**
-   * Connections that only read. Undefined for `:memory:`, where a second connection would open another
-   * database.
+   * Connections that only read. Undefined for `:memory:`, where each connection would open another database.
    */
   readonly #reads: SqliteReads | undefined;
   #db: DatabaseSync | undefined;
@@ -140,8 +136,8 @@ export class SqliteDriver implements Driver {
   }
 
   /**
-   * Checks a connection and also the file itself, because an open connection still works after its file was
-   * deleted or replaced.
+   * Checks a connection, and whether the file is still there: an open connection still works after its file
+   * was deleted or replaced.
    */
   async ping(limit: Limit | undefined): Promise<void> {
     const connection = await this.acquire(limit, 'read');
@@ -192,8 +188,8 @@ export class SqliteDriver implements Driver {
   }
 
   /**
-   * Whether the path is the database itself or one of its log files. Replacing one of these would lose later
-   * commits, and mix the log with the copy.
+   * Returns whether the path is the database itself or one of its log files. Replacing one of them would
+   * damage the database.
    */
   #isOwnFile(path: string): boolean {
     const found = identityOf(path);
@@ -235,12 +231,12 @@ export class SqliteDriver implements Driver {
   }
 
   /**
-   * Whether all connections were returned in time. A callback that never settles, or a stream that is never
-   * closed, must not keep a program from ending.
+   * Waits until all connections are returned, at most for CLOSE_MS. A callback that never settles must not
+   * keep the program from ending. Returns whether all connections were returned.
    */
   async #drained(drained: Promise<unknown>): Promise<boolean> {
     const abort = new AbortController();
-    // the sleep rejects when it is aborted below, after all connections were returned
+    // the sleep rejects when it is aborted below
     const late = this.#options.clock.sleep(CLOSE_MS, abort.signal).then(
       () => false,
       () => true,
@@ -275,8 +271,8 @@ export class SqliteDriver implements Driver {
   }
 
   /**
-   * Copies from a connection that is not in a transaction, because a copy from inside a transaction would
-   * contain uncommitted data.
+   * Copies the database. Does not use a connection with an open transaction, because the copy would contain
+   * uncommitted data.
    */
   async #copyTo(path: string, limit: Limit | undefined): Promise<void> {
     const { backup } = await import('node:sqlite');
@@ -309,7 +305,7 @@ async function configure(
   main: SqliteConnection,
   { path, isReadOnly, synchronous }: SqliteOptions,
 ): Promise<void> {
-  // this statement is the first that reads the file, so it fails if the file is not a database
+  // the first read of the file fails if the file is not a database
   await main.scalar('pragma schema_version', [], undefined);
   if (!isReadOnly && path !== MEMORY) {
     const mode = await main.scalar('pragma journal_mode = wal', [], undefined);

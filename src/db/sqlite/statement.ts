@@ -1,11 +1,12 @@
 /**
- * Prepared statements of one SQLite connection, cached by their text. Preparing a statement takes 2.6 times
- * as long as running a look-up by key.
+ * Prepared statements of a SQLite connection, cached by their text, because preparing a statement takes 2.6
+ * times as long as running a `select` of one row by its key.
  *
  * Rows are read as arrays and converted to objects here, which is 1.4 times as fast as node:sqlite's own
- * objects. A statement that only reads gets integers as numbers, which is 8 % faster on wide results. After
- * an integer did not fit in a number, and in statements that write, integers are read as bigints. Benchmark:
- * the plain rows of test/bench/rows.ts.
+ * objects (plain rows of test/bench/rows.ts).
+ *
+ * Integers are read as numbers, which is 8 % faster for rows with many columns. They are read as bigints in a
+ * statement that writes, and after an integer did not fit in a number.
  */
 import { TextCache } from '../statements.ts';
 import { decodeValue, encodeParams, rowOf, type SqliteInput } from './values.ts';
@@ -18,8 +19,8 @@ import type { Params } from '../values.ts';
 const SQLITE_OK = 0;
 const SQLITE_INSERT = 18;
 /**
- * Finds out whether a table is WITHOUT ROWID: only such a table has an index with the table's own name.
- * pragma_table_list would read every table, which takes 1.5 ms for 600 tables.
+ * Finds a table WITHOUT ROWID: only such a table has an index with the name of the table. pragma_table_list
+ * takes longer, because it reads every table.
  */
 const HAS_NO_ROWID = 'select 1 from pragma_index_info(?, ?)';
 /** Number of rows that are read between two turns of the event loop. */
@@ -31,17 +32,19 @@ interface Target {
 }
 
 interface Counters {
-  /** Number of times that SQLite has compiled a statement on this connection. */
+  /**
+   * Number of compilations of statements on this connection. It grows when SQLite compiles a statement again.
+   */
   readonly compilations: number;
   /** Number of rows that the last statement inserted, updated or deleted. */
   changes(): number;
   /** Number of rows that all statements so far have changed. */
   totalChanges(): number;
-  /** Key of the last insert, with all its digits. */
+  /** Key of the last inserted row. It is exact even if a number cannot represent it. */
   lastInsertId(): number | bigint | string;
   /**
-   * Whether the table has integer row keys. For a table without row keys, SQLite still reports the last key
-   * of another table.
+   * Returns whether the table has integer row keys. If not, the key that SQLite reports belongs to another
+   * table.
    */
   hasRowid(target: Target): boolean;
 }
@@ -53,19 +56,13 @@ export class SqliteStatement {
   readonly #int8: Int8;
   readonly #types: OwnTypes | undefined;
   readonly #counters: Counters;
-  /** Table of an `insert`. `#hasRowid` is a cache of whether this table has integer row keys. */
+  /** Table into which an `insert` writes. */
   readonly #target: Target | undefined;
   #hasRowid: boolean | undefined;
   #names: readonly string[] | undefined;
-  /**
-   * Parser of each column, by the declared type of the column. Undefined when no column has a custom type.
-   * Computed at the same time as `#names`.
-   */
+  /** Function `parse` of each column's custom type. Undefined when no column has a custom type. */
   #parsers: readonly CheckedType['parse'][] | undefined;
-  /**
-   * Whether integers in rows must be read as bigints. run() always reads numbers, because reading its two
-   * counts as bigints would cost 15 % of an insert.
-   */
+  /** Whether integers in rows must be read as bigints. */
   #needsBigInts: boolean;
   #readsBigInts = false;
 
@@ -96,7 +93,7 @@ export class SqliteStatement {
     if (kind === 'insert') return this.#insert(inputs);
     if (kind === 'with') return this.#with(inputs);
     const { changes } = this.#run(inputs);
-    // for a statement of another kind, `changes` still counts the rows of an earlier statement
+    // after a statement of another kind, `changes` still belongs to an earlier statement
     return { affectedRows: kind === 'update' ? changes : 0, lastInsertId: undefined };
   }
 
@@ -164,7 +161,7 @@ export class SqliteStatement {
 
   #row(values: unknown[]): Row {
     const names = (this.#names ??= this.#readNames());
-    // pass 'bigint', which leaves all values unchanged, because a bigint may be the result of a custom type
+    // pass 'bigint', which changes no value, because a bigint may come from a custom type
     return this.#parsers === undefined
       ? rowOf(names, values, this.#int8)
       : rowOf(names, this.#decode(values), 'bigint');
@@ -195,8 +192,8 @@ export class SqliteStatement {
   }
 
   /**
-   * Finds out again whether the table has integer row keys, because SQLite recompiled the statement during
-   * the insert. The row is already inserted, so this method must not throw.
+   * Checks again whether the table has integer row keys, because SQLite recompiled the statement during the
+   * insert. Does not throw, because the row is already inserted.
    */
   #findRowidAfter(): boolean {
     try {
@@ -207,8 +204,8 @@ export class SqliteStatement {
   }
 
   /**
-   * Runs a statement that starts with `with`. If it only reads, SQLite still reports the changes of an
-   * earlier statement, so the total is compared.
+   * Runs a statement that starts with `with`. If it only reads, SQLite still reports the number of changes of
+   * an earlier statement, so the total number of changes is compared.
    */
   #with(inputs: readonly SqliteInput[]): ExecuteResult {
     const before = this.#counters.totalChanges();
@@ -217,6 +214,7 @@ export class SqliteStatement {
   }
 
   #run(inputs: readonly SqliteInput[]): { readonly changes: number; readonly lastInsertRowid: number } {
+    // reading the number of changes as a bigint would cost 15 % of an insert
     this.#readBigInts(false);
     try {
       // the cast is safe: bigints are switched off above, so the counts are numbers
@@ -245,10 +243,7 @@ export class SqliteStatement {
     }
   }
 
-  /**
-   * Runs a step of the statement. After a schema change, SQLite recompiles the statement. Then the columns of
-   * `*` and the row keys of the table may differ, so their cached values are removed.
-   */
+  /** Runs the statement. If SQLite recompiles it after a schema change, clears `#names` and `#hasRowid`. */
   #step(how: Step, inputs: readonly SqliteInput[]): unknown {
     const before = this.#counters.compilations;
     try {
@@ -272,8 +267,8 @@ export class SqliteStatement {
 }
 
 /**
- * Returns the parser of each column, by the declared type of the column without its length in brackets.
- * Returns undefined when no column has a custom type.
+ * Returns the function `parse` of each column's custom type. Ignores the length in a declared type such as
+ * `vector(3)`. Returns undefined when no column has a custom type.
  */
 function parsersOf(
   columns: readonly { readonly type: string | null }[],
@@ -288,7 +283,7 @@ function parsersOf(
 type Step = (statement: StatementSync, inputs: readonly SqliteInput[]) => unknown;
 
 /**
- * Passes up to six values as separate arguments, because spreading copies the list, which takes 8 % of an
+ * Runs a statement. Passes up to six values as separate arguments, because spreading a list takes 8 % of an
  * insert (test/bench/parts.mjs --only=SQLite).
  */
 function run(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
@@ -334,7 +329,7 @@ export class SqliteStatements implements Counters {
     this.#types = types;
     this.#kept = new TextCache(capacity);
     db.setAuthorizer((action, table, _, schema, trigger) => {
-      // allow every action, because this callback only counts how often SQLite compiles a statement
+      // allow every action: this callback only counts compilations and finds the table of an insert
       this.#compilations++;
       if (action === SQLITE_INSERT && trigger === null && table !== null && schema !== null)
         this.#target ??= { schema, table };
@@ -347,8 +342,10 @@ export class SqliteStatements implements Counters {
   }
 
   /**
-   * Returns the prepared statement of a text, from the cache if possible. @throws SvcError `E_DB_STATEMENT`
-   * when the text cannot run as one statement; an error of SQLite about the text
+   * Returns the prepared statement of a text, from the cache if possible.
+   *
+   * @throws SvcError `E_DB_STATEMENT` when the text cannot run as one statement; an error of SQLite about the
+   *   text
    */
   get(text: string): SqliteStatement {
     const known = this.#kept.get(text);
@@ -358,7 +355,7 @@ export class SqliteStatements implements Counters {
     return statement;
   }
 
-  /** Prepares a statement that is not added to the cache, for a stream. */
+  /** Prepares a statement without adding it to the cache. */
   prepare(text: string): SqliteStatement {
     const scanned = checkedStatement(text, 'sqlite');
     this.#target = undefined;
@@ -383,7 +380,6 @@ export class SqliteStatements implements Counters {
     return this.get(HAS_NO_ROWID).scalar([table, schema]) === undefined;
   }
 
-  /** Removes all statements, because a change of the schema or a setting may have changed their meaning. */
   clear(): void {
     this.#kept.clear();
   }

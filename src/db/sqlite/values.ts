@@ -1,8 +1,11 @@
 /**
- * Converts between JavaScript values and SQLite's five types: NULL, integer, real, text, blob. SQLite gets a
- * whole number as an integer, and a boolean as 1 or 0. It gets a Date as ISO 8601 text with Z, which sorts by
- * time, a json() value as text, and other values unchanged. In rows, an integer becomes a number, or a bigint
- * beyond 2^53 - 1. A real becomes a number, and a blob a Uint8Array.
+ * Converts between JavaScript values and SQLite's five types: NULL, integer, real, text and blob.
+ *
+ * A whole number becomes an integer, a boolean 1 or 0, and a json() value text. A Date becomes ISO 8601 text
+ * with Z, which sorts by time.
+ *
+ * In rows, an integer becomes a number, or a bigint beyond 2^53 - 1. A real becomes a number, and a blob a
+ * Uint8Array.
  */
 import { parameterIssue, refuseCount, refuseParameter } from '../parameters.ts';
 import { Json, bytesOf, type Parameter, type Params, isoText, setColumn } from '../values.ts';
@@ -13,8 +16,8 @@ import type { ScannedStatement } from '../placeholders.ts';
 export type SqliteInput = null | number | bigint | string | Uint8Array;
 
 /**
- * Checks the values, and returns them in SQLite's types. Objects must be converted: node:sqlite would read an
- * object in the first argument, even a Date or an array, as named parameters.
+ * Checks the values, and converts them to SQLite's types. Without the conversion, node:sqlite would read a
+ * Date or an array as named parameters.
  */
 export function encodeParams(
   params: Params,
@@ -47,8 +50,8 @@ function encode(value: Parameter, index: number, row: number | undefined, sql: s
 }
 
 /**
- * Converts an integer from node:sqlite to the form of the option `int8`. Returns all other values unchanged.
- * If the statement reads numbers, integers are numbers already and are returned unchanged.
+ * Converts a bigint from node:sqlite to the type that the option `int8` selects. Returns any other value
+ * unchanged.
  */
 export function decodeValue(value: unknown, int8: Int8): unknown {
   if (typeof value !== 'bigint') return value;

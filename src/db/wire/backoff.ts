@@ -1,20 +1,13 @@
 /**
- * Computes the pauses between attempts to reach a server. All callers that wait for the server share one
- * back-off.
- *
- * The pauses after failures are 50, 100, 200, 400, 800, 900, 900, ... ms, each shortened by up to half at
- * random. After a failure or a broken connection, only one attempt runs at a time. Each success doubles the
- * maximum number of concurrent attempts.
- *
- * These pauses let callers notice within a second that the server is available again, and the server never
- * receives a burst of attempts.
+ * The pauses are so short that callers notice within a second that the server is available again. The server
+ * never receives a burst of attempts.
  */
 
 /** First pause in milliseconds. Each further pause is twice as long. */
 const FIRST_MS = 50;
 const MAX_MS = 900;
 
-/** Counts failures and computes pauses. Reads no clock. */
+/** Counts failures, and computes the pause before the next attempt. Callers pass the current time. */
 export class Backoff {
   readonly #random: () => number;
   #failures = 0;
@@ -43,7 +36,7 @@ export class Backoff {
 
   /** Records that an attempt has failed. The attempt began at `startedMs`. */
   fail(startedMs: number, nowMs: number): void {
-    // this attempt began before the pause after the last failure ended, so both count as one failure
+    // an attempt that began before the last pause ended belongs to the last failure
     if (startedMs < this.#untilMs) return;
     const longestMs = Math.min(MAX_MS, FIRST_MS * 2 ** this.#failures);
     this.#failures++;
@@ -52,7 +45,7 @@ export class Backoff {
   }
 
   /**
-   * Records that a connection broke. The server may be unreachable, so only one attempt at a time follows.
+   * Records that a connection broke. The server may be unreachable, so only one attempt may run at a time.
    */
   suspect(): void {
     this.#most = 1;

@@ -1,32 +1,29 @@
 /**
- * Reads and writes the bytes of a protocol whose frames have a header with a length, and then a body. Has no
- * sockets and no timers. FrameReader splits the chunks of a socket into frames. FieldReader reads the fields
- * of one body. ByteWriter writes fields into one buffer.
+ * Reads and writes the frames of a protocol. A frame is a header, which contains a length, and a body.
+ * FrameReader splits received bytes into frames, FieldReader reads the fields of a body, and ByteWriter
+ * writes fields.
  *
- * The length of a frame is checked before any byte of the frame's body is buffered. Memory is allocated only
- * for bytes that have arrived, whatever length the peer has announced.
+ * The length of a frame is checked before any byte of its body is buffered. Memory is allocated only for
+ * bytes that have arrived, even if the peer has announced more.
  */
 import { ByteQueue, asBuffer } from '../../base/bytes.ts';
 import { ProtocolViolation } from '../errors.ts';
 
 /**
- * Maximum length of a frame in bytes until the login is complete, because the server is not authenticated
- * until then.
+ * Maximum length of a frame in bytes before the login is complete, because the server is not authenticated
+ * yet.
  */
 const MAX_LOGIN_BYTES: number = 64 * 1024;
-/** Maximum size of a buffer that is reused, in bytes. A larger buffer is released after use. */
+/** Maximum size in bytes of a buffer that is kept for reuse. */
 const KEPT_BYTES = 1024 * 1024;
 const MAX_BYTES = 2 ** 31 - 1;
 /**
- * ASCII text up to this length is written character by character, which takes half the time of a call into
- * Node.js.
+ * Maximum length of ASCII text that is written character by character, which takes half the time of a call
+ * into Node.js.
  */
 const SHORT_CHARACTERS = 24;
 
-/**
- * Splits a byte stream into frames. A frame is passed on as a range of the received chunk, and copied only if
- * it spans several chunks.
- */
+/** Splits a byte stream into frames. A frame is copied only if it spans several chunks. */
 export abstract class FrameReader {
   readonly #headerBytes: number;
   readonly #partial = new ByteQueue();
@@ -49,7 +46,7 @@ export abstract class FrameReader {
   /** Handles a frame, which begins with its header. */
   protected abstract onFrame(bytes: Buffer, at: number, end: number): void;
 
-  /** Takes bytes, and handles each complete frame. @throws ProtocolViolation */
+  /** Adds received bytes, and handles each complete frame. @throws ProtocolViolation */
   push(chunk: Buffer): void {
     let at = this.#hasPartial ? this.#finish(chunk) : 0;
     while (!this.isStopped && chunk.length - at >= this.#headerBytes) {
@@ -72,8 +69,8 @@ export abstract class FrameReader {
   }
 
   /**
-   * Completes the buffered frame with the first bytes of the chunk, if enough have arrived. Returns the
-   * offset of the first byte of the chunk that does not belong to this frame.
+   * Adds the first bytes of the chunk to the buffered frame, and handles the frame if it is complete. Returns
+   * the offset of the first byte after the frame.
    */
   #finish(chunk: Buffer): number {
     const partial = this.#partial;
@@ -92,7 +89,7 @@ export abstract class FrameReader {
   }
 }
 
-/** Reads the fields of a body in order. */
+/** Reads the fields of a frame's body in order. */
 export class FieldReader {
   protected readonly source: Buffer;
   protected at: number;
@@ -125,7 +122,7 @@ export class FieldReader {
 }
 
 /**
- * Builds frames in one reused buffer. A new buffer for each write would cost 30-50 % of the encoding time.
+ * Writes frames into one reused buffer. A new buffer for each frame would cost 30-50 % of the encoding time.
  */
 export class ByteWriter {
   readonly #firstBytes: number;
@@ -229,9 +226,8 @@ const { fromCharCode } = String;
 const MAX_ASCII = 0x7f;
 
 /**
- * Returns the text of up to eight ASCII bytes. Returns undefined for longer text or other bytes. One call of
- * String.fromCharCode takes a third of the time of Buffer's methods, and saves a tenth of the time for 1,000
- * rows (plain rows of test/bench/rows.ts).
+ * Decodes up to eight ASCII bytes. Returns undefined for more bytes, or if one of them is not ASCII. Takes a
+ * third of the time of Buffer's methods (plain rows of test/bench/rows.ts).
  */
 export function shortAscii(b: Uint8Array, at: number, end: number): string | undefined {
   if (end - at > 8) return undefined;

@@ -7,17 +7,14 @@ import { watchLimit } from '../limits.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 
-/**
- * Maximum time from a cancellation to the end of the statement, in milliseconds. If the statement still runs
- * then, its connection is closed.
- */
+/** Milliseconds that a canceled statement may still run. Then its connection is closed. */
 const CANCEL_GRACE_MS = 5_000;
-/** Milliseconds before the first repetition of the cancellation. Each further pause is twice as long. */
+/** Milliseconds before the cancellation is sent again. Each further pause is twice as long. */
 const CANCEL_AGAIN_MS = 500;
 
 /**
- * Watches one statement. The callback `cancel` sends a cancellation to the server, and `giveUp` closes the
- * connection.
+ * Watches the time limit of one statement. The callback `cancel` sends a cancellation to the server, and
+ * `giveUp` closes the connection.
  */
 export class Canceling {
   /** QueryTimeout or QueryCanceled. Undefined until the limit is reached. */
@@ -101,8 +98,8 @@ export class Canceling {
   }
 
   /**
-   * Sends the cancellation again and again while the statement runs, because a server ignores a cancellation
-   * that arrives just before the statement starts.
+   * Sends the cancellation, and repeats it while the statement runs: a server ignores a cancellation that
+   * arrives just before the statement starts.
    */
   #send(given: Promise<void>, pauseMs: number): void {
     this.#canceling = Promise.race([given, this.#cancel().catch(() => undefined)]).then(() => {

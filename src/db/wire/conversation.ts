@@ -1,7 +1,7 @@
 /**
- * A conversation with a server over a socket, in any protocol. A request joins a queue when its bytes are
- * written, and a reply belongs to the first request in the queue. An unexpected reply ends the conversation.
- * A ServerLogin runs before the conversation.
+ * Sends requests to a database server over a socket and reads the replies, in any protocol. Requests wait in
+ * a queue, and each reply belongs to the first request of the queue. An unexpected reply ends the connection.
+ * Before the first request, a ServerLogin authenticates the client.
  */
 import {
   CommitOutcomeUnknown,
@@ -20,38 +20,31 @@ import type { Limit, Row } from '../driver.ts';
 import type { ByteWriter, FrameReader } from './bytes.ts';
 import type { ServerSocket } from './server-socket.ts';
 
-/** Maximum time until the socket is closed after the last message was sent, in milliseconds. */
+/** Milliseconds after the last message until the socket is closed in any case. */
 const CLOSE_MS = 1_000;
-/** Number of buffered bytes from which the buffer is sent at once. */
+/** Number of bytes from which the buffer is sent without waiting for more requests. */
 const FLUSH_BYTES = 64 * 1024;
 
 /**
- * Form in which the rows of a reply are stored. `none` stores no row, `first` stores the first row as an
- * object, and `firstList` stores it as a list. `objects` and `lists` store all rows, and `sets` stores
- * objects for several results.
+ * Rows of a reply to store: `none`, the first one as an object (`first`) or as a list (`firstList`), or all
+ * as `objects` or `lists`. With `sets`, the rows of several results are stored as objects.
  */
 export type RowsWanted = 'none' | 'first' | 'firstList' | 'objects' | 'lists' | 'sets';
 
-/**
- * Converts a complete reply to the caller's result. If `error` is set, the function throws it or handles the
- * failure.
- */
+/** Converts a reply to the result for the caller. If `error` is set, throws it or handles the failure. */
 type Answer<E, T> = (exchange: E, error: unknown) => Awaitable<T>;
 
-/** Decodes the rows of a statement. */
+/** Decodes the rows of one statement. */
 export interface RowReader {
-  /**
-   * Returns a row as a plain object. An object without a prototype would be slow, and would not be deepEqual
-   * to an object literal in tests.
-   */
+  /** Decodes a row as a plain object. An object without a prototype would be slow. */
   object(bytes: Buffer, at: number, end: number): Row;
-  /** Returns a row as a list. */
+  /** Decodes a row as a list of values. */
   list(bytes: Buffer, at: number, end: number): unknown[];
 }
 
 /** One request, and the part of its reply that has arrived. */
 export class ServerExchange<Plan extends RowReader> {
-  /** SQL text as it was sent. Errors contain it. */
+  /** SQL text of the request, for errors. */
   readonly sql: string;
   /** The next request in the queue. */
   next: this | undefined;
@@ -63,8 +56,8 @@ export class ServerExchange<Plan extends RowReader> {
   lastInsertId: number | bigint = 0;
   error: DatabaseError | undefined;
   /**
-   * Called after an error, or when the server is ready for the data of a COPY. A writer that waits for the
-   * server continues then.
+   * Called when a waiting writer can continue: after an error, or when the server is ready for the data of a
+   * COPY.
    */
   onProgress: (() => void) | undefined;
   /** Called when the server begins to work on this request. */
@@ -79,16 +72,14 @@ export class ServerExchange<Plan extends RowReader> {
     this.plan = plan;
   }
 
-  /**
-   * Resolves when the reply is complete, even if the reply is an error. Rejects if the connection ends first.
-   */
+  /** Resolves when the reply is complete, even if it is an error. Rejects if the connection ends first. */
   get done(): Promise<unknown> {
     return this.#done.promise;
   }
 
   /**
-   * Resolves with the result of `answer` when the reply is complete. Creates one promise fewer than waiting
-   * for {@link done}.
+   * Resolves with the result of `answer` when the reply is complete. Saves one promise compared to {@link
+   * done}.
    */
   answered<T>(answer: Answer<this, T>): Promise<T> {
     this.#answer = answer;
@@ -128,7 +119,8 @@ export class ServerExchange<Plan extends RowReader> {
       );
     } catch (error) {
       if (!(error instanceof DataError)) throw error;
-      // the decoder of a custom type has thrown, so the statement fails and the conversation continues
+      // the function `parse` of a custom type has thrown: the statement fails, but the connection can be used
+      // again
       this.error ??= error;
     }
   }
@@ -142,25 +134,22 @@ export class ServerExchange<Plan extends RowReader> {
   }
 }
 
-/** Returns the first row as an object. Only valid if `wanted` is `first` or `objects`. */
+/** Returns the first row. The rows must be stored as objects. */
 export function firstRow({ rows }: ServerExchange<RowReader>): Row | undefined {
   return rows[0] as Row | undefined;
 }
 
-/** Returns the rows as objects. Only valid if `wanted` is `objects`. */
+/** Returns all rows. They must be stored as objects. */
 export function allRows({ rows }: ServerExchange<RowReader>): Row[] {
   return rows as Row[];
 }
 
-/** Returns the first value of the first row. Only valid if `wanted` is `firstList` or `lists`. */
+/** Returns the first value of the first row. The rows must be stored as lists. */
 export function firstValue({ rows }: ServerExchange<RowReader>): unknown {
   return rows.length === 0 ? undefined : (rows[0] as unknown[])[0];
 }
 
-/**
- * Returns the error for a COMMIT that was sent: CommitOutcomeUnknown if the connection broke before the
- * reply.
- */
+/** Returns the error of a COMMIT. It is CommitOutcomeUnknown if the connection broke before the reply. */
 export function commitError(error: unknown, isBroken: boolean): unknown {
   return error instanceof ConnectionLost || isBroken
     ? new CommitOutcomeUnknown(
@@ -174,7 +163,7 @@ export function commitError(error: unknown, isBroken: boolean): unknown {
     : error;
 }
 
-/** Dependencies of a conversation. The login creates them. */
+/** Dependencies of a {@link Conversation}. */
 export interface ConversationDeps<W extends ByteWriter> {
   readonly socket: Socket;
   readonly reader: FrameReader;
@@ -200,7 +189,7 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   #ended: Error | undefined;
   #drained: PromiseWithResolvers<void> | undefined;
   #closing: Disposable | undefined;
-  /** Called once if the conversation ends, unless this client ends it. */
+  /** Called once if the connection ends, unless this client has closed it. */
   onLost: ((error: Error) => void) | undefined;
   /** Called for each error that the server reports. */
   onRefusal: ((error: DatabaseError) => void) | undefined;
@@ -223,7 +212,7 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     );
   }
 
-  /** Writes the message that ends a session. */
+  /** Writes the protocol's message that ends a session. */
   protected abstract writeLeave(): void;
 
   get isEnded(): boolean {
@@ -232,19 +221,19 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   get isQuiet(): boolean {
     return this.first === undefined;
   }
-  /** Number of requests that were queued so far. */
+  /** Number of requests so far. */
   get asked(): number {
     return this.#asked;
   }
 
-  /** @throws ConnectionLost when the conversation has ended */
+  /** @throws ConnectionLost when the connection has ended */
   check(sql?: string): void {
     if (this.#ended !== undefined) throw this.#closedError(sql);
   }
 
   /**
-   * Queues a written request, and sends it at the end of this turn of the event loop, together with other
-   * requests.
+   * Adds a written request to the queue. Sends it at the end of this turn of the event loop, together with
+   * other requests.
    */
   add(exchange: E): E {
     this.#queue(exchange);
@@ -253,8 +242,8 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   }
 
   /**
-   * Queues a request that was written completely. Sends it at once if the server is idle. Otherwise sends it
-   * at the end of this turn of the event loop, together with other requests.
+   * Adds a written request to the queue. Sends it at once if no other request is pending, otherwise at the
+   * end of this turn of the event loop.
    */
   send(exchange: E): E {
     const isFirst = this.first === undefined;
@@ -281,10 +270,9 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   }
 
   /**
-   * Sends the buffered bytes if there are at least FLUSH_BYTES. Then returns a promise for which a long write
-   * must wait. The promise resolves when the socket accepts more data, at the earliest in the next turn of
-   * the event loop. During this wait, timers run and replies are read. Some servers stop reading requests
-   * until the client has read their replies.
+   * Sends the buffered bytes if there are at least FLUSH_BYTES. Then returns a promise that resolves when the
+   * socket accepts more data. A long write must wait for it, because replies must be read in the meantime:
+   * some servers stop reading requests until the client reads their replies.
    */
   room(): Promise<void> | undefined {
     if (this.writer.length < FLUSH_BYTES) return undefined;
@@ -293,7 +281,7 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     return this.#drained.promise;
   }
 
-  /** Ends the conversation at once. Pending requests reject. */
+  /** Closes the connection at once. Pending requests reject. */
   destroy(
     error: Error = new ConnectionLost('This program closed the connection to the database', {
       sqlstate: '08006',
@@ -303,7 +291,7 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     this.#socket.destroy();
   }
 
-  /** Sends the protocol's last message, and waits until the socket is closed. */
+  /** Ends the session, and waits until the socket is closed. */
   async leave(): Promise<void> {
     if (this.#ended === undefined && this.isQuiet) {
       this.writeLeave();
@@ -317,7 +305,7 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     await this.#closed.promise;
   }
 
-  /** Handles bytes of the socket. */
+  /** Handles bytes that the socket has received. */
   readonly onBytes = (chunk: Buffer): void => {
     try {
       this.#reader.push(chunk);
@@ -326,14 +314,14 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     }
   };
 
-  /** Ends the conversation after a protocol violation. */
+  /** Closes the connection after a protocol violation. */
   violated(error: unknown): void {
     this.abandon(lostByProtocol(error));
   }
 
   /**
-   * Waits until all replies of a request have arrived. If there is a limit, returns the {@link Canceling}
-   * that cancels the statement when the limit is reached.
+   * Waits for the complete reply to a request. At the limit, cancels the statement on the server. Returns the
+   * {@link Canceling} that watched the limit, or undefined without a limit.
    *
    * @throws ConnectionLost when the connection ends before the reply; QueryTimeout or QueryCanceled when it
    *   ends because of `limit`
@@ -358,17 +346,17 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     return canceling;
   }
 
-  /** Ends the first exchange in the queue, whose reply is complete. */
+  /** Removes the first request from the queue, because its reply is complete. */
   protected shift(exchange: E): void {
     this.first = exchange.next;
     if (this.first === undefined) this.last = undefined;
     else this.first.onFirst?.();
-    // without this statement, a finished exchange that is still referenced would keep later ones in memory
+    // a finished exchange must not keep later exchanges in memory
     exchange.next = undefined;
     exchange.resolve();
   }
 
-  /** Ends the conversation with the reason that the server gave. */
+  /** Ends the connection with an error that the server has sent. */
   protected refused(error: DatabaseError, sqlstate: string | undefined): void {
     this.abandon(
       error instanceof ConnectionLost
@@ -386,10 +374,6 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     this.#socket.destroy();
   }
 
-  /**
-   * Queues an exchange. Rejects it if the conversation has ended, because the end may come between a reply
-   * and the caller's next request.
-   */
   #queue(exchange: E): void {
     if (this.#ended !== undefined) return refuse(exchange, this.#closedError(exchange.sql));
     this.#asked++;
@@ -430,7 +414,7 @@ function refuse(exchange: ServerExchange<RowReader>, error: Error): void {
   exchange.onProgress?.();
 }
 
-/** Base class of logins. Messages of the server are buffered in an inbox until the login reads them. */
+/** Base class of logins. Messages from the server are buffered in an inbox until the login reads them. */
 export abstract class ServerLogin<Message> {
   abstract readonly reader: FrameReader;
   protected readonly inbox: Message[] = [];
@@ -444,7 +428,7 @@ export abstract class ServerLogin<Message> {
     this.#maxMessages = maxMessages;
   }
 
-  /** Handles bytes of the socket until the login hands over to the conversation. */
+  /** Handles bytes that the socket receives during the login. */
   onBytes(chunk: Buffer): void {
     try {
       this.reader.push(chunk);
@@ -489,8 +473,8 @@ function lostBy(error: unknown): unknown {
 }
 
 /**
- * Logs in over a socket and starts the conversation. `start` runs the login and creates the conversation from
- * its result. `handOver` passes the messages of the inbox, and later ones, to the conversation.
+ * Logs in over a socket. `start` runs the login, and returns the {@link Conversation} for later requests.
+ * `handOver` passes messages that arrived after the login to the conversation.
  *
  * @throws the error of the login; ConnectionLost when the connection breaks; QueryTimeout or QueryCanceled
  *   when `limit` is reached

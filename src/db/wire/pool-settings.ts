@@ -1,6 +1,5 @@
 /**
- * Options and events of a pool, the interface of its connections, and a function that recognizes temporary
- * errors.
+ * Types of a connection pool: its options, its events, and its connections.
  */
 import { channel, type Channel } from 'node:diagnostics_channel';
 import { ConnectionLost, DatabaseError, QueryTimeout } from '../errors.ts';
@@ -8,7 +7,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Connection, Limit } from '../driver.ts';
 
-/** Sizes and time limits of a pool. */
+/** Sizes and time limits of a connection pool. */
 export interface ResolvedPoolOptions {
   readonly max: number;
   readonly min: number;
@@ -16,23 +15,23 @@ export interface ResolvedPoolOptions {
   readonly maxLifetimeMs: number;
   readonly acquireTimeoutMs: number;
   readonly maxWaiting: number;
-  /** Milliseconds that one attempt to connect may take, including name resolution, TLS and login. */
+  /** Maximum duration in milliseconds of one attempt to connect, including name resolution, TLS and login. */
   readonly connectTimeoutMs: number;
   /** Milliseconds that close() waits for pending work. */
   readonly closeMs: number;
   /**
-   * Cleanup of a connection before another caller uses it: `transaction` only rolls back an open transaction,
-   * and `full` also resets all session state.
+   * Cleanup of a connection before the next caller gets it: `transaction` rolls back an open transaction, and
+   * `full` also resets all session state.
    */
   readonly reset: 'transaction' | 'full';
   /**
-   * Milliseconds after which a connection that is still lent is logged, with the stack of the caller that
-   * acquired it. With 0, nothing is logged, and no stack has to be captured.
+   * Milliseconds after which a connection that is still in use is logged, with the stack of its caller; 0
+   * disables the log.
    */
   readonly leakAfterMs: number;
 }
 
-/** Dependencies of a pool. */
+/** Options of a connection pool, and the objects that it uses. */
 export interface PoolDeps<C extends PooledConnection> extends ResolvedPoolOptions {
   readonly connect: Connect<C>;
   readonly clock: Clock;
@@ -43,8 +42,8 @@ export interface PoolDeps<C extends PooledConnection> extends ResolvedPoolOption
 }
 
 /**
- * Returns whether a later attempt to connect may succeed, although one has failed with this error. Returns
- * false for a permanent error, such as a wrong password, name or option.
+ * Returns whether the error of an attempt to connect is temporary. A wrong password or database name, for
+ * example, is permanent.
  */
 export function isPassing(error: unknown): boolean {
   if (error instanceof ConnectionLost || error instanceof QueryTimeout) return true;
@@ -58,21 +57,24 @@ export function isPassing(error: unknown): boolean {
 
 /** Values of the label `event` of `svc_db_pool_events_total`. */
 export type PoolEventKind =
-  /** The pool opened a connection, the pool closed one, or one ended without the pool closing it. */
+  /** The pool opened a connection. */
   | 'opened'
+  /** The pool closed a connection. */
   | 'closed'
+  /** A connection ended without being closed by the pool. */
   | 'lost'
   /** An attempt to connect has failed. */
   | 'connect_failed'
-  /** A caller waited too long, or was refused because too many callers already wait. */
+  /** A caller waited too long for a connection. */
   | 'timeout'
+  /** A caller was refused, because too many callers already wait. */
   | 'refused'
   /** A connection was returned with an open transaction or pending statements. */
   | 'left_open'
-  /** A connection has been lent for longer than `leakAfterMs`. */
+  /** A caller has held a connection for longer than `leakAfterMs`. */
   | 'held_long';
 
-/** Event of a pool, as subscribers of the channel receive it. */
+/** Event of a connection pool. Subscribers of the channel `svc:db:pool` get it. */
 export interface PoolEvent {
   readonly kind: PoolEventKind;
   /** Name of the database's plugin, or `database` for a plugin that has no name of its own. */
@@ -85,38 +87,36 @@ export interface PoolEvent {
 // the cast adds the type of the messages, which channel() does not declare
 export const poolEvents: Channel<unknown, PoolEvent> = channel('svc:db:pool') as Channel<unknown, PoolEvent>;
 
-/** A connection of a pool, with the states and methods that the pool uses. */
+/** Interface of the connections in a pool. */
 export interface PooledConnection extends Connection {
-  /**
-   * Whether the conversation has ended, or replies may no longer match requests. The pool then closes the
-   * connection at once.
-   */
+  /** Whether the connection is unusable. The pool then closes it. */
   readonly isBroken: boolean;
   /**
-   * Whether the connection must not be lent again, although it still works: retire() was called, or the
-   * server became read-only although writes are required.
+   * Whether the pool must not lend the connection again, although it works. For example, the server has
+   * become read-only, but writes are required.
    */
   readonly isStale: boolean;
   /**
-   * Whether there is no pending request and no open transaction. A caller must return the connection in this
+   * Whether no request is pending and no transaction is open. A caller must return the connection in this
    * state.
    */
   readonly isIdle: boolean;
   /**
-   * Called once if the connection ends without a call of close() or destroy(), whether it is lent or idle.
-   * The pool sets this function.
+   * Called once if the connection ends although neither close() nor destroy() was called. The pool sets this
+   * function.
    */
   onLost: ((error: Error) => void) | undefined;
   /**
-   * Sends a request and waits for its reply. If no reply arrives, rejects, and the connection is then broken.
+   * Sends a request, and waits for the reply. If no reply arrives, rejects, and the connection becomes
+   * unusable.
    */
   ping(limit: Limit | undefined): Promise<void>;
   retire(): void;
   /** Resets all session state: `DISCARD ALL`, `COM_RESET_CONNECTION`. */
   reset(): Promise<void>;
   /**
-   * Sends the protocol's last message, and waits until the socket is closed. Never rejects. May be called
-   * again, and after destroy().
+   * Ends the session, and waits until the socket is closed. Never rejects. May be called again, and after
+   * destroy().
    */
   close(): Promise<void>;
   /** Closes the socket at once. Pending requests reject with ConnectionLost. May be called again. */
@@ -124,7 +124,7 @@ export interface PooledConnection extends Connection {
 }
 
 /**
- * Opens a connection that is ready for statements. The limit covers the whole attempt, including name
- * resolution and handshakes.
+ * Opens a connection that is ready for statements. `limit` covers the whole attempt, including name
+ * resolution and login.
  */
 export type Connect<C extends PooledConnection> = (limit: Limit) => Promise<C>;

@@ -1,13 +1,13 @@
 /**
- * A pool of connections to a server. It lends each connection to one caller at a time, limits the number of
- * connections, and serves waiting callers in the order of their calls. It is independent of the protocol: the
- * function `connect` opens connections. A connection is opened for a waiting caller, or to reach `min`. A new
- * or returned connection is lent to the caller that has waited longest. If no caller waits, it becomes idle.
- * Among idle connections, the one that was returned last is lent first.
+ * A pool of connections to a server, for any protocol. It lends each connection to one caller at a time,
+ * limits the number of connections, and serves waiting callers in the order of their calls.
  *
- * A connection is idle only when no caller waits for it. A broken connection is never lent. A connection that
- * is returned with an open transaction or a pending statement is cleaned up before it is lent again. If an
- * idle connection ends, the pool counts the loss, and no caller gets an error.
+ * A connection is opened for a waiting caller, or to reach `min`. A new or returned connection is lent to the
+ * caller that has waited longest. If no caller waits, the connection becomes idle. The idle connection that
+ * was returned last is lent first.
+ *
+ * A broken connection is never lent. A connection that is returned with an open transaction or a pending
+ * statement is cleaned up before it is lent again. If an idle connection ends, no caller gets an error.
  */
 import { SvcError } from '../../base/errors.ts';
 import { Backoff } from './backoff.ts';
@@ -26,11 +26,11 @@ const CLEAN_UP_MS = 3_000;
 /** Milliseconds between checks of idle times, ages and lent connections. */
 const TICK_MS = 1_000;
 /**
- * Expected minimum lifetime of a connection in milliseconds. If a connection that was never lent ends sooner,
- * this counts as a failed attempt to connect, so the pool does not replace the connection at once.
+ * Expected minimum lifetime of a connection in milliseconds. If an unused connection ends sooner, the pool
+ * waits before it opens another one.
  */
 const YOUNG_MS = 5_000;
-/** Fraction by which maximum ages vary at random, so that connections do not all end together. */
+/** Fraction by which the lifetimes of connections vary at random, so that they do not all end together. */
 const JITTER = 0.1;
 
 /** State of a connection. `busy` means that the pool is checking it, cleaning it up or closing it. */
@@ -41,7 +41,7 @@ interface Slot<C> {
   readonly retireMs: number;
   readonly openedMs: number;
   place: Place;
-  /** Time at which the current state began. */
+  /** Time at which the connection entered this state. */
   sinceMs: number;
   wasLent: boolean;
   caller: Caller | undefined;
@@ -54,8 +54,8 @@ export class Pool<C extends PooledConnection> {
   readonly #random: () => number;
   readonly #backoff: Backoff;
   /**
-   * Back-off for connections that are opened only to reach `min`. It limits attempts when a server closes new
-   * idle connections at once. This back-off does not delay connections for waiting callers.
+   * Pauses between attempts to open connections that only `min` requires. Attempts for waiting callers do not
+   * use these pauses.
    */
   readonly #filling: Backoff;
   readonly #reports: PoolReports;
@@ -96,7 +96,7 @@ export class Pool<C extends PooledConnection> {
     return { inUse: this.#inUse, idle: this.#idle.length, waiting: this.#waiters.size };
   }
 
-  /** Number of connections that are open or being opened. They count towards `max`. */
+  /** Number of connections that are open or being opened. */
   get size(): number {
     return this.#slots.size + this.#opening;
   }
@@ -143,8 +143,6 @@ export class Pool<C extends PooledConnection> {
     return (this.#closing ??= this.#close());
   }
 
-  // -- lending connections --
-
   #lend(slot: Slot<C>, nowMs: number, caller: Caller | undefined): C {
     slot.place = 'lent';
     slot.wasLent = true;
@@ -169,8 +167,8 @@ export class Pool<C extends PooledConnection> {
   }
 
   /**
-   * Offers a usable connection to the caller that has waited longest. If no caller waits, the connection
-   * becomes idle.
+   * Lends a connection to the caller that has waited longest. If no caller waits, the connection becomes
+   * idle.
    */
   #offer(slot: Slot<C>): void {
     const { connection } = slot;
@@ -195,14 +193,14 @@ export class Pool<C extends PooledConnection> {
     return undefined;
   }
 
-  /** Number of connections that are being opened, checked or cleaned up. Callers may get them afterwards. */
+  /** Number of connections that are being opened, checked or cleaned up, and are then lent. */
   #coming(): number {
     return this.#opening + this.#busy;
   }
 
   /**
-   * Opens as many connections as callers wait for, or as `min` requires. Tests the conditions again after
-   * each step, because a step may call this method again.
+   * Opens connections for waiting callers, or to reach `min`. Each step may call this method again, so each
+   * step tests all conditions.
    */
   #pump(): void {
     while (this.#waiters.size > this.#asking) {
@@ -223,14 +221,14 @@ export class Pool<C extends PooledConnection> {
   }
 
   /**
-   * Returns whether a connection may be opened although no caller waits for it. If the server closed earlier
-   * connections at once, the pool tries only one at a time.
+   * Returns whether a connection may be opened although no caller waits for it. Allows only one at a time if
+   * the server has closed new connections.
    */
   #mayFill(): boolean {
     if (this.#filling.failures === 0) return true;
     const { clock } = this.#deps;
     const nowMs = clock.monotonicMs();
-    // wait until a connection has lasted for YOUNG_MS; then #tick() opens more
+    // wait until a new connection has lasted for YOUNG_MS; then #tick() opens more
     if (this.#opening > 0 || this.#idle.some(({ openedMs }) => nowMs - openedMs < YOUNG_MS)) return false;
     const waitMs = this.#filling.waitMs(nowMs);
     if (waitMs > 0)
@@ -240,8 +238,6 @@ export class Pool<C extends PooledConnection> {
       });
     return waitMs === 0;
   }
-
-  // -- opening connections --
 
   async #open(): Promise<void> {
     const { clock, connect, connectTimeoutMs } = this.#deps;
@@ -257,7 +253,7 @@ export class Pool<C extends PooledConnection> {
     }
     this.#opening--;
     if (!connection.isBroken && !connection.isStale) return this.#opened(connection);
-    // do not call #opened(), which would close this connection and open the next one without a pause
+    // do not call #opened(), which would open the next connection without a pause
     connection.destroy();
     this.#failed(
       new ConnectionLost('The server ended the connection, or does not accept writes', { sqlstate: '08001' }),
@@ -287,7 +283,7 @@ export class Pool<C extends PooledConnection> {
     if (this.#abort.signal.aborted) return this.#drop(slot);
     this.#tickLater();
     this.#offer(slot);
-    this.#pump(); // open more connections: the success has raised the limit of concurrent attempts
+    this.#pump(); // after this success, more connections may be opened at once
   }
 
   #failed(error: unknown, startedMs: number): void {
@@ -307,7 +303,7 @@ export class Pool<C extends PooledConnection> {
   }
 
   /**
-   * Waits before the next attempt. Unlike other timers of the pool, this one keeps the process alive, because
+   * Waits before the next attempt. Unlike the pool's other timers, this one keeps the process alive, because
    * the program may only be waiting for its database.
    */
   async #pause(ms: number): Promise<void> {
@@ -322,8 +318,8 @@ export class Pool<C extends PooledConnection> {
   }
 
   /**
-   * Returns whether no caller can be served, because no connection is left and the server refuses new ones
-   * permanently.
+   * Returns whether no caller can get a connection: none is open, and the server permanently refuses new
+   * ones.
    */
   #isHopeless(): boolean {
     return (
@@ -337,8 +333,6 @@ export class Pool<C extends PooledConnection> {
     return this.#failure === undefined || isPassing(this.#failure);
   }
 
-  // -- checking and cleaning up connections --
-
   /** Checks whether the server still answers on a connection, before it is offered to a caller. */
   async #ask(slot: Slot<C>): Promise<void> {
     this.#asking++;
@@ -351,7 +345,6 @@ export class Pool<C extends PooledConnection> {
     });
   }
 
-  /** Cleans up a returned connection: rolls back an open transaction, and waits for a pending statement. */
   #cleanUp(slot: Slot<C>): Promise<void> {
     const { connection } = slot;
     if (!connection.isIdle) this.#reports.leftOpen(connection, slot.caller);
@@ -367,7 +360,7 @@ export class Pool<C extends PooledConnection> {
   }
 
   /**
-   * Runs `work` on a connection, and then offers the connection to a caller. If `work` fails or takes too
+   * Runs `work` on a connection, and then lends the connection or makes it idle. If `work` fails or takes too
    * long, the connection is closed.
    */
   async #prepare(slot: Slot<C>, timeoutMs: number, work: (limit: Limit) => Promise<void>): Promise<void> {
@@ -389,7 +382,7 @@ export class Pool<C extends PooledConnection> {
   #lost(slot: Slot<C>, error: Error): void {
     if (!this.#slots.has(slot.connection)) return;
     this.#reports.lost(error, slot.place);
-    // a lent connection is closed when its caller returns it, and a busy one at the end of #prepare()
+    // a lent connection is closed when its caller returns it, and a busy one when its check or cleanup ends
     if (slot.place !== 'idle') return;
     const nowMs = this.#deps.clock.monotonicMs();
     if (!slot.wasLent && nowMs - slot.openedMs < YOUNG_MS) this.#filling.fail(slot.openedMs, nowMs);
@@ -433,7 +426,7 @@ export class Pool<C extends PooledConnection> {
     const { clock, idleMs, min, leakAfterMs } = this.#deps;
     const nowMs = clock.monotonicMs();
     for (const slot of this.#idle.slice()) {
-      // #idle begins with the connection that has been idle longest, which is closed first
+      // `#idle` begins with the connection that has been idle longest, which is closed first
       const isTooMany = this.size > min && nowMs - slot.sinceMs >= idleMs;
       if (slot.place !== 'idle' || !(isTooMany || nowMs >= slot.retireMs || slot.connection.isStale))
         continue;
@@ -452,8 +445,6 @@ export class Pool<C extends PooledConnection> {
     slot.isReported = true;
     this.#reports.heldLong(nowMs - slot.sinceMs, slot.caller);
   }
-
-  // -- closing the pool --
 
   async #close(): Promise<void> {
     const { clock, closeMs } = this.#deps;
@@ -480,8 +471,8 @@ export class Pool<C extends PooledConnection> {
   }
 
   /**
-   * Completes close() when no connection is left. Stops opening connections, because no caller waits for
-   * them.
+   * While the pool closes: when no caller waits, stops opening connections. When no connection is left,
+   * completes close().
    */
   #settle(): void {
     if (this.#drained === undefined || this.#waiters.size > 0) return;
@@ -501,7 +492,6 @@ function closed(): unknown {
 /** Minimum milliseconds between two warnings about connections that were returned with pending work. */
 const WARN_EVERY_MS = 60_000;
 
-/** Load of a pool, and the reason why the pool cannot open more connections. */
 interface PoolState extends DriverLoad {
   /** Number of connections that are being opened, checked or cleaned up. */
   readonly coming: number;
@@ -509,7 +499,7 @@ interface PoolState extends DriverLoad {
   readonly failure: unknown;
 }
 
-/** Writes the log entries and events of a pool, and builds the errors of callers that cannot be served. */
+/** Writes the log entries and events of a pool, and creates its PoolTimeout errors. */
 class PoolReports {
   readonly #deps: PoolDeps<PooledConnection>;
   #warnedMs = -Infinity;
@@ -533,8 +523,8 @@ class PoolReports {
   }
 
   /**
-   * Records a lost connection. Logs it only at level debug, because server restarts and networks that close
-   * idle connections are ordinary.
+   * Records a lost connection. Logs it only at level debug, because lost connections are common, for example
+   * after a restart of the server.
    */
   lost(error: Error, place: string): void {
     this.#deps.log?.debug('connection_lost', { reason: error, place });
@@ -542,8 +532,8 @@ class PoolReports {
   }
 
   /**
-   * Records a connection that was returned with an open transaction or pending statements. Logs at most one
-   * such warning a minute.
+   * Records a connection that was returned with an open transaction or a pending statement. Logs at most one
+   * warning a minute.
    */
   leftOpen({ isInTransaction }: PooledConnection, caller: Caller | undefined): void {
     const { clock, log, onEvent } = this.#deps;

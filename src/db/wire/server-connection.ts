@@ -1,6 +1,6 @@
 /**
- * One connection to a database server, in any protocol, which a pool lends to one caller at a time. Has the
- * methods that run a statement or end a transaction, and the state that the pool needs.
+ * Base classes for a connection to a database server, for any protocol. They run statements, end
+ * transactions, and have the properties that a connection pool needs.
  */
 import { limitReached } from '../limits.ts';
 import { timingOf, type StatementTiming, type TimingOptions } from '../slow-statements.ts';
@@ -12,7 +12,7 @@ import type { ByteWriter } from './bytes.ts';
 import type { Conversation, RowReader, RowsWanted, ServerExchange } from './conversation.ts';
 import type { PooledConnection } from './pool-settings.ts';
 
-/** Base class of connections. `E` is the type of a request with its replies. */
+/** Base class of connections. `E` is the type of a request and its reply. */
 export abstract class ServerConnection<
   E extends ServerExchange<RowReader>,
   C extends Conversation<E, ByteWriter>,
@@ -46,9 +46,9 @@ export abstract class ServerConnection<
   abstract reset(): Promise<void>;
   /** Sends COMMIT, and throws when the server did not commit. */
   protected abstract sendCommit(limit: Limit | undefined): Promise<void>;
-  /** Sends a request that the server answers without running a statement. */
+  /** Sends a request that the server answers without running SQL. */
   protected abstract sendPing(limit: Limit | undefined): Promise<unknown>;
-  /** Returns the error for a statement that was called after the server had ended the transaction. */
+  /** Returns the error for a statement after the server itself has ended the transaction. */
   protected abstract endedError(sql: string): DatabaseError;
 
   get isBroken(): boolean {
@@ -108,7 +108,7 @@ export abstract class ServerConnection<
     this.conversation.destroy();
   }
 
-  /** Whether the server has ended the transaction although the caller has not ended it. */
+  /** Whether the server itself has ended the transaction. */
   protected get hasEnded(): boolean {
     return this.hasBegun && !this.isInTransaction && this.conversation.isQuiet && !this.isBroken;
   }
@@ -123,7 +123,7 @@ export abstract class ServerConnection<
     return this.runner.run(sql, params, limit, wanted, answer);
   }
 
-  /** Runs work that consists of several requests, and records its time as the time of one statement. */
+  /** Runs several requests, and records their time as the time of one statement. */
   protected timed<T>(sql: string, work: () => Promise<T>): Promise<T> {
     return this.runner.timing?.around(sql, work) ?? work();
   }
@@ -144,8 +144,8 @@ interface Sent<E> {
 }
 
 /**
- * Runs the statements of one connection to a server: decides when each request is written, records how long a
- * statement takes, and handles its error.
+ * Runs the statements of one connection: decides when a request is written, records its time, and handles its
+ * error.
  */
 export abstract class ServerRunner<
   E extends ServerExchange<RowReader>,
@@ -155,7 +155,7 @@ export abstract class ServerRunner<
   /** Records how long statements take. Undefined when no times are recorded. */
   readonly timing: StatementTiming | undefined;
   readonly #options: TimingOptions;
-  /** Resolves when the request that is being written is complete. Later requests wait for this promise. */
+  /** Resolves when the current request is completely written. Later requests wait for this promise. */
   protected writing: Promise<void> | undefined;
 
   constructor(conversation: C, options: TimingOptions) {
@@ -165,8 +165,8 @@ export abstract class ServerRunner<
   }
 
   /**
-   * Runs one statement, and returns what `answer` returns for its rows. Rejects with the server's error, or
-   * with an SvcError for a value that cannot be sent.
+   * Runs one statement. `answer` converts the reply to the result. Rejects with the server's error, or with
+   * an SvcError for a value that cannot be sent.
    */
   abstract run<T>(
     sql: string,
@@ -180,7 +180,7 @@ export abstract class ServerRunner<
     return this.writing !== undefined;
   }
 
-  /** Runs `work`, which writes one request in several steps. Other requests wait until it has ended. */
+  /** Runs `work`, which writes one request in several steps. Other requests wait until it ends. */
   async exclusively<T>(work: () => Promise<T>): Promise<T> {
     const done = Promise.withResolvers<void>();
     this.writing = done.promise;
@@ -193,14 +193,14 @@ export abstract class ServerRunner<
   }
 
   /**
-   * Whether a request must wait, because another request is being written. Test this again after each wait,
-   * and then write at once: `while (mustWait) await turn()`. So requests are sent in the order of the calls.
+   * Whether another request is being written, so that a new request must wait. Test this again after each
+   * wait: `while (mustWait) await turn()`. So requests are sent in the order of the calls.
    */
   get mustWait(): boolean {
     return this.writing !== undefined;
   }
 
-  /** Resolves when the request that is being written is complete. */
+  /** Resolves when no other request is being written. */
   turn(): Promise<void> {
     return this.writing ?? Promise.resolve();
   }
@@ -212,8 +212,8 @@ export abstract class ServerRunner<
   }
 
   /**
-   * Returns the result of a statement that was sent, through a single promise. On an error, `onceMore` runs
-   * the statement again or throws the error.
+   * Returns the result of a statement that was sent. After an error, `onceMore` runs the statement again, or
+   * throws the error.
    */
   protected answered<T>(
     { exchange, timing, startedMs }: Sent<E>,

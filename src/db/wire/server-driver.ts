@@ -1,6 +1,6 @@
 /**
- * The driver of a database server, in any protocol. It is a pool of connections. Each connection uses the
- * first suitable server of the address.
+ * The driver of a database server, for any protocol. It is a pool of connections. Each new connection uses
+ * the first suitable server of the address.
  */
 import { SvcError } from '../../base/errors.ts';
 import { DatabaseError, PoolTimeout } from '../errors.ts';
@@ -13,7 +13,7 @@ import type { Connect, PoolEventKind, PooledConnection, ResolvedPoolOptions } fr
 import type { ServerUrl } from './server-url.ts';
 import type { Params } from '../values.ts';
 
-/** Dependencies of a driver. `openDatabase` has validated them. */
+/** Options of a {@link ServerDriver}, validated by `openDatabase`, and the objects that it uses. */
 export interface ServerDriverDeps<Session> {
   readonly address: Pick<ServerUrl, 'hosts' | 'target' | 'connectTimeoutMs'> & { readonly dialect: Dialect };
   /** Address without its password, for messages. */

@@ -1,9 +1,10 @@
 /**
- * Finds the first server of a list that is reachable and of the wanted kind (libpq's target_session_attrs).
+ * Finds the first server of a list that is reachable and has the required role (libpq's
+ * target_session_attrs).
  *
  * Each new connection tries the hosts in the order of the address, so after a failover it finds the new
- * primary. With `prefer-standby`, the search first tries the whole list for a standby, and then once more for
- * any server. A server that refuses the login ends the search.
+ * primary. With `prefer-standby`, the search first tries all hosts for a standby, and then all hosts again
+ * for any server. A server that refuses the login ends the search.
  */
 import { ConnectionLost, QueryTimeout } from '../errors.ts';
 import { limitIn } from '../limits.ts';
@@ -26,7 +27,7 @@ export interface Search<C extends PooledConnection> {
 /** Replication role of a server, and whether its transactions are read-only by default (`on` or `off`). */
 export type ServerKind = `${'primary' | 'standby'} ${'on' | 'off'}`;
 
-/** Function for each wanted kind, which returns whether a server is of this kind. */
+/** For each value of target_session_attrs, a function that returns whether a server is suitable. */
 const FITS: Readonly<
   Record<Exclude<TargetSession, 'any' | 'prefer-standby'>, (kind: ServerKind) => boolean>
 > = {
@@ -43,8 +44,10 @@ export function searchMs(search: Pick<Search<never>, 'hosts' | 'target' | 'conne
 }
 
 /**
- * Returns a connection to the first suitable server. @throws the error of the last host; ConnectionLost when
- * all hosts are reachable and none is of the wanted kind
+ * Returns a connection to the first suitable server.
+ *
+ * @throws the error of the last host; ConnectionLost when all hosts are reachable, but none has the required
+ *   role
  */
 export async function findServer<C extends PooledConnection>(search: Search<C>, limit: Limit): Promise<C> {
   if (search.target !== 'prefer-standby') return firstOf(search, search.target, limit);

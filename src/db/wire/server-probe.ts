@@ -1,16 +1,17 @@
 /**
- * Finds out the kind of a server that sends nothing, because it waits for a client of another protocol. Uses
- * separate connections, and sends no secrets. It sends two requests. PostgreSQL answers an SSLRequest with S
- * or N. Redis and Valkey answer a PING with PONG or an error, and HTTP servers answer it with status 400.
+ * Finds out which software answers at an address. A server that sends nothing may be waiting for a client of
+ * another protocol.
  *
- * foreignServer() recognizes a server of another kind by its first bytes, because an address may have the
- * wrong port.
+ * Sends two requests on separate connections, without secrets. PostgreSQL answers an SSLRequest with S or N.
+ * Redis and Valkey answer PING with PONG or an error, and an HTTP server answers it with status 400.
+ *
+ * foreignServer() recognizes a server by its first bytes, because an address may have the wrong port.
  */
 import { connect, type Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Endpoint } from './server-socket.ts';
 
-/** Milliseconds without data from a server after which its kind is determined. */
+/** Milliseconds to wait for data from the server before the two requests are sent. */
 const SILENT_MS = 1_000;
 const ANSWER_MS = 2_000;
 const QUESTIONS: readonly Buffer[] = [Buffer.from('0000000804d2162f', 'hex'), Buffer.from('PING\r\n\r\n')];
@@ -18,8 +19,8 @@ const YES = 0x53;
 const NO = 0x4e;
 
 /**
- * Calls `found` with the kind of a server that has sent nothing for a second and is not a server of the kind
- * `ours`. Dispose of the result when the server has sent data.
+ * Calls `found` if the server sends nothing for a second and is of another kind than `ours`. Dispose of the
+ * result when the server has sent data.
  */
 export function probeWhenSilent(
   endpoint: Endpoint,
@@ -41,7 +42,7 @@ export function probeWhenSilent(
   };
 }
 
-/** Returns the kind of a server. Returns undefined when the kind is `ours` or unknown. */
+/** Returns the kind of the server at an address. Returns undefined when the kind is `ours` or unknown. */
 export async function askServer(
   endpoint: Endpoint,
   ours: ServerKind,
@@ -87,8 +88,8 @@ function kindOf(bytes: Buffer, ours: ServerKind): string | undefined {
 }
 
 /**
- * Length of the beginning of a MySQL greeting: `length:3 sequence:1 version:1`. An error packet has 0xff in
- * place of the version.
+ * A MySQL greeting begins with `length:3 sequence:1 version:1`. An error packet has 0xff instead of the
+ * version.
  */
 const MYSQL_GREETING_BYTES = 5;
 const MYSQL_VERSION = 10;
@@ -105,7 +106,7 @@ type ServerKind = 'PostgreSQL' | 'MySQL' | 'Redis';
 
 /**
  * Returns the kind of a server by the first bytes that it sends. Returns undefined if the kind is unknown or
- * `ours`. PostgreSQL is never found, because it sends nothing before its client does.
+ * `ours`. Cannot recognize PostgreSQL, which waits for the first bytes of its client.
  */
 export function foreignServer(bytes: Uint8Array, ours: ServerKind): string | undefined {
   if (

@@ -1,7 +1,8 @@
 /**
- * Opens a socket to a database server within a time limit, and encrypts it when both sides have agreed to
- * TLS. Throws ConnectionLost when a later attempt may succeed, and SvcError `E_DB_CONNECT` for a permanent
- * failure. TLS is negotiated in db/postgres/socket.ts and db/mysql/connect.ts.
+ * Opens a socket to a database server within a time limit, and encrypts it. Throws ConnectionLost when a
+ * later attempt may succeed, and SvcError `E_DB_CONNECT` for a permanent failure.
+ *
+ * TLS is negotiated in db/postgres/socket.ts and db/mysql/connect.ts.
  */
 import { readFile } from 'node:fs/promises';
 import { connect, isIP, type Socket } from 'node:net';
@@ -19,20 +20,17 @@ import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 import type { ServerHost, ServerTls } from './server-url.ts';
 
-/**
- * Handler of received bytes. The socket overwrites the bytes afterwards, so the handler must copy values that
- * it keeps.
- */
+/** Handler of received bytes. It must copy the values that it keeps, because the socket reuses the buffer. */
 type OnBytes = (bytes: Buffer) => void;
 
 /** Socket that is ready for the login. */
 export interface ServerSocket {
   readonly socket: Socket;
-  /** Received bytes. Only one handler at a time gets them. */
+  /** Bytes that the socket has received. */
   readonly incoming: Incoming;
   /** TLS socket, or undefined if the connection is not encrypted. */
   readonly tls: TLSSocket | undefined;
-  /** Resolved IP address of the server. A cancellation must be sent to the same server. */
+  /** IP address of the server. A cancellation must be sent to this address. */
   readonly address: ServerHost;
 }
 
@@ -46,8 +44,8 @@ export interface Endpoint {
 const KEEP_ALIVE_MS = 30_000;
 const READ_BYTES = 64 * 1024;
 /**
- * Read buffer that all sockets share, because its bytes are handled before the next socket is read. Node.js
- * would allocate a buffer for each read.
+ * Read buffer of all sockets. They can share it, because received bytes are handled before the next socket is
+ * read.
  */
 let readBuffer: Buffer | undefined;
 
@@ -61,7 +59,7 @@ export class Incoming {
   #listener: OnBytes | undefined;
   #early: Buffer[] = [];
 
-  /** Returns the next bytes. Bytes that arrive later are buffered. */
+  /** Returns the next received bytes, and buffers later bytes. */
   next(): Promise<Buffer> {
     return new Promise((resolve) => {
       const early = this.#early.shift();
@@ -73,13 +71,13 @@ export class Incoming {
     });
   }
 
-  /** Sets the handler, and passes the buffered bytes to it. */
+  /** Sets the handler of all further bytes, and passes the buffered bytes to it. */
   listen(listener: OnBytes): void {
     this.#listener = listener;
     for (const bytes of this.#early.splice(0)) listener(bytes);
   }
 
-  /** Handles or buffers received bytes. */
+  /** Passes received bytes to the handler, or buffers them. */
   readonly take = (bytes: Buffer): void => {
     if (this.#listener !== undefined) this.#listener(bytes);
     else this.#early.push(Buffer.from(bytes));
@@ -101,7 +99,10 @@ export class Opening {
   readonly #isPlain: boolean;
   #isEncrypting = false;
 
-  /** `isPlain` is true when the socket stays unencrypted. Then all bytes go to `incoming` from the start. */
+  /**
+   * `isPlain` is true if the connection will not be encrypted. Then all bytes go to `incoming` from the
+   * start.
+   */
   constructor(endpoint: Endpoint, limit: Limit, clock: Clock, isPlain: boolean = false) {
     const {
       at: { host, port },
@@ -115,7 +116,7 @@ export class Opening {
         ? { path, ...reading }
         : { host, port, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS, noDelay: true, ...reading },
     );
-    // prevents an unhandled rejection: the caller that waits in #or() gets this error
+    // prevents an unhandled rejection; #or() passes the error to its caller
     this.#failed.promise.catch(() => undefined);
     this.#listen(this.#socket);
     this.#watched = watchLimit(limit, clock, (error: DatabaseError) => this.#failed.reject(error));
@@ -128,7 +129,7 @@ export class Opening {
     return shownEndpoint(this.#endpoint);
   }
 
-  /** Resolved IP address of the server. Available once the socket is connected. */
+  /** IP address of the server. Available once the socket is connected. */
   get address(): ServerHost {
     const { at, path } = this.#endpoint;
     return path !== undefined || this.#socket.remoteAddress === undefined
@@ -140,7 +141,7 @@ export class Opening {
     return this.#or(new Promise((resolve) => this.#socket.once(event, resolve)));
   }
 
-  /** Returns the next bytes. Pauses reading after them, because later bytes may belong to TLS. */
+  /** Returns the next received bytes. Then pauses the socket, because later bytes may belong to TLS. */
   bytes(): Promise<Buffer> {
     if (this.#isPlain) return this.#or(this.incoming.next());
     return this.#or(
@@ -178,7 +179,7 @@ export class Opening {
     return this.incoming;
   }
 
-  /** Completes the attempt. Returns the socket, which is ready for the login. */
+  /** Ends the attempt, and returns the socket, which is ready for the login. */
   finished(tls?: TLSSocket): ServerSocket {
     const { address } = this;
     this.detach();
@@ -214,10 +215,7 @@ export class Opening {
   }
 }
 
-/**
- * Returns socket options that read into one shared buffer. A new buffer and a stream event for each read
- * would take a third of the time of a short reply.
- */
+/** Returns socket options that read into a shared buffer. This saves a third of the time of a short reply. */
 function intoOneBuffer(incoming: Incoming): {
   readonly buffer: Buffer;
   readonly callback: (count: number, buffer: Uint8Array) => boolean;
@@ -232,7 +230,7 @@ function intoOneBuffer(incoming: Incoming): {
   };
 }
 
-/** Returns whether the server's certificate must come from a trusted authority, as libpq decides it. */
+/** Returns whether the server's certificate must come from a trusted authority, by the rules of libpq. */
 export function checksChain({ mode, rootCertificate }: ServerTls): boolean {
   return (
     mode === 'verify-ca' || mode === 'verify-full' || (mode === 'require' && rootCertificate !== undefined)
@@ -240,8 +238,9 @@ export function checksChain({ mode, rootCertificate }: ServerTls): boolean {
 }
 
 /**
- * Reads the certificate files, and returns the TLS options for Node.js. The certificate must match the host
- * name `name`.
+ * Reads the certificate files, and returns the TLS options for Node.js. `name` is the host name that the
+ * certificate must contain.
+ *
  * @throws SvcError `E_DB_CONNECT` when a file cannot be read
  */
 export async function tlsOptions(tls: ServerTls, name: string, shown: string): Promise<ConnectionOptions> {
@@ -265,8 +264,9 @@ export async function tlsOptions(tls: ServerTls, name: string, shown: string): P
 }
 
 /**
- * Reads the file that a parameter of the address names. @throws SvcError `E_DB_CONNECT` when it cannot be
- * read
+ * Reads a file that a parameter of the address names, for example `sslrootcert`.
+ *
+ * @throws SvcError `E_DB_CONNECT` when the file cannot be read
  */
 export async function fileOf(path: string | undefined, shown: string): Promise<Buffer | undefined> {
   if (path === undefined) return undefined;

@@ -1,21 +1,21 @@
 /**
- * Parses the common parts of PostgreSQL, MySQL and MariaDB addresses strictly. Form of an address:
+ * Parses the parts that addresses of PostgreSQL, MySQL and MariaDB have in common:
  *   scheme://user:password@one,two:5433,[::1]/database?sslmode=verify-full&set.<parameter>=...
  *
- * Parameters other than those in SHARED_KEYS and in the rules of the protocol are refused. In a name or a
- * password, percent-encode `@ : / ? # % ,`. A `+` stands for itself and not for a space.
+ * Unknown parameters are refused. In a name or a password, percent-encode `@ : / ? # % ,`. A `+` stands for
+ * itself and not for a space.
  */
 import { isIP } from 'node:net';
 import { closest } from '../../base/options.ts';
 import { noteSecrets } from '../../base/used-secrets.ts';
 import type { Timestamps } from '../driver.ts';
 
-/** Throws an error that contains the problem of the address. */
+/** Throws an error for the address. The message contains `problem`. */
 export type Refuse = (problem: string) => never;
 
 /** Rules for the addresses of one protocol. */
 export interface UrlRules {
-  /** Example of an address for messages: `postgres://user@host/database`. */
+  /** Example of an address for error messages: `postgres://user@host/database`. */
   readonly example: string;
   readonly defaultPort: number;
   /**
@@ -23,11 +23,11 @@ export interface UrlRules {
    * values in the list are allowed.
    */
   readonly keys: Readonly<Record<string, readonly string[] | undefined>>;
-  /** Example of a run-time parameter for messages: `search_path=app`. */
+  /** Example of a run-time parameter for error messages: `search_path=app`. */
   readonly parameter: string;
   /**
-   * Run-time parameters in lower case that an address must not set, because the decoding of values depends on
-   * them.
+   * Names of run-time parameters, in lower case, that an address must not set, because the decoding of values
+   * depends on them.
    */
   readonly ours: ReadonlySet<string>;
   /** Names of the TLS parameters of this protocol. */
@@ -38,7 +38,7 @@ export interface UrlRules {
   readonly needsUser?: boolean;
 }
 
-/** Parts of an address that are common to all database servers. */
+/** Parts of an address that PostgreSQL, MySQL and MariaDB have in common. */
 export interface ServerUrl {
   readonly hosts: readonly ServerHost[];
   readonly target: TargetSession;
@@ -52,7 +52,7 @@ export interface ServerUrl {
   /** Time limit in milliseconds for a connection to each host. */
   readonly connectTimeoutMs: number;
   readonly timestamps: Timestamps;
-  /** Size of the statement cache. Undefined if the address does not set it. */
+  /** Maximum number of prepared statements per connection. Undefined if the address does not set it. */
   readonly statementCache: number | undefined;
   /** All parameters after the `?`, validated. */
   readonly settings: ReadonlyMap<string, string>;
@@ -93,7 +93,7 @@ const SHARED_KEYS: Readonly<Record<string, readonly string[] | undefined>> = {
  */
 const OF_COMPOSE = /^(?:db|database|postgres|mysql|mariadb|redis|valkey)$/;
 
-/** Parses the part of an address after its scheme and colon. */
+/** Parses an address without its scheme, such as `//user@host/database`. */
 export function parseServerUrl(rest: string, rules: UrlRules, refuse: Refuse): ServerUrl {
   const [, authority = '', path = '', query] =
     /^\/\/([^/?]*)(?:\/([^?]*))?(?:\?(.*))?$/s.exec(rest) ??
@@ -286,17 +286,17 @@ function decoded(part: string, refuse: Refuse): string {
 }
 
 /**
- * Whether a connection is encrypted, and how its server is verified. The modes are those of libpq's parameter
- * `sslmode`. The mode `allow` is not supported, because it never protects a connection.
+ * Whether a connection is encrypted, and how its server is verified, as in libpq's parameter `sslmode`. The
+ * mode `allow` is not supported, because it never protects a connection.
  */
 export type SslMode = 'disable' | 'prefer' | 'require' | 'verify-ca' | 'verify-full';
 
-/** Wanted kind of server. The values are those of libpq's parameter `target_session_attrs`. */
+/** Required kind of server, as in libpq's parameter `target_session_attrs`. */
 export type TargetSession = 'any' | 'read-write' | 'read-only' | 'primary' | 'standby' | 'prefer-standby';
 
 /** Host and port of one server. */
 export interface ServerHost {
-  /** Host name, IP address, or path of a Unix socket. Only such a path begins with a slash. */
+  /** Host name, IP address, or path of a Unix socket. A path begins with a slash. */
   readonly host: string;
   readonly port: number;
 }
@@ -314,14 +314,14 @@ export interface ServerTls {
   /** Passphrase of the client's private key. */
   readonly keyPassword: string | undefined;
   /**
-   * Whether the host name is sent in clear text, so that the server can select its certificate by the name
-   * (SNI).
+   * Whether the host name is sent in clear text (SNI), so that the server can choose its certificate by the
+   * name.
    */
   readonly sendsServerName: boolean;
   readonly leastVersion: 'TLSv1.2' | 'TLSv1.3';
 }
 
-/** Returns whether a host is this machine, so that the connection uses no network. */
+/** Returns whether a host is this machine. */
 export function isLocalHost(host: string): boolean {
   return (
     isUnixHost(host) ||
@@ -331,7 +331,7 @@ export function isLocalHost(host: string): boolean {
   );
 }
 
-/** Returns whether a host is the path of a Unix socket. */
+/** Returns whether a host is the path of a Unix socket, which begins with a slash. */
 export function isUnixHost(host: string): boolean {
   return host.startsWith('/');
 }
