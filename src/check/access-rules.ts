@@ -1,6 +1,6 @@
 /**
- * Rules about access: routes that change data without a guard, guards that contradict each other, and routes
- * without a rate limit where clients can guess secrets.
+ * Rules about access (SVC201 … SVC204, SVC206): missing or weak authentication, CORS, CSRF, and logins
+ * without a rate limit.
  */
 import { CORSMiddleware } from '../http/middleware/cors.ts';
 import { UNKNOWN_ORIGIN } from '../http/origins.ts';
@@ -44,9 +44,9 @@ function findUnguarded(view: ApplicationView, report: ReportFinding): void {
   }
 }
 
-/** Calls with which a WebSocket handler changes data. */
+/** Matches method calls that change data, such as `db.execute(`. */
 const WRITES = /[.#](?:execute|executeMany|insert\w*|save\w*|transaction)\s*\(/;
-/** Verbs in the names of tools and methods that change data. */
+/** Verbs in the names of methods and MCP tools that change data. */
 const CHANGES =
   'set|put|save|store|insert|update|upsert|delete|remove|cancel|create|write|clear|reset|transfer|pay|refund|approve|reject|grant|revoke|rename|assign|archive|publish|send|book|buy';
 const NAMES_CHANGE = new RegExp(`^(?:${CHANGES})(?![a-z])`);
@@ -56,7 +56,7 @@ const CHANGES_VARIABLE = new RegExp(
 );
 const CHANGES_ANYTHING = new RegExp(`[.#](?:${CHANGES})(?![a-z])\\w*\\(`);
 
-/** SVC201: routes, tools and WebSockets that change data without a guard. */
+/** SVC201: routes, MCP tools and WebSockets that change data without authenticating the client. */
 export function findUnguardedWrites(view: ApplicationView, report: ReportFinding): void {
   findUnguarded(view, report);
   findIdleGuards(view, report);
@@ -110,12 +110,12 @@ function findIdleGuards(view: ApplicationView, report: ReportFinding): void {
   }
 }
 
-/** Whether a client needs no credential for a route, although the route is not declared public. */
+/** Whether a route requires no credential and is not declared public. */
 function isOpen(detail: RouteDetail): boolean {
   return !isPublic(detail) && asksNothing(detail);
 }
 
-/** Whether a route has no guard, and no dependency that could reject a request instead. */
+/** Whether a route has neither a guard nor another dependency that could reject a request. */
 function asksNothing(detail: RouteDetail): boolean {
   const { routerDeps, deps } = detail.declared;
   const all = [...routerDeps.map(([, dependency]) => dependency), ...Object.values(deps)];
@@ -123,15 +123,15 @@ function asksNothing(detail: RouteDetail): boolean {
 }
 
 /**
- * SVC206: CORS origin functions that compare only a part of the origin. Synchronous functions that allow
- * every origin are exempt, because compile() of CORSMiddleware reports them.
+ * SVC206: CORS origin functions that accept sites of unknown owners, for example because they compare only
+ * the end of an origin.
  */
 export function findStrangers(view: ApplicationView, report: ReportFinding): void {
   for (const [layer, place] of layersWithPlaces(view)) {
     if (!(layer instanceof CORSMiddleware) || !layer.allowsCredentials) continue;
     const { allowed } = layer;
     const stranger = allowed.strangerAmong(sourceAt(place));
-    // compile() of CORSMiddleware has already reported a synchronous function that allows every origin
+    // compile() of CORSMiddleware has already reported synchronous functions that allow every origin
     if (stranger === undefined || (stranger === UNKNOWN_ORIGIN && !allowed.isAsynchronous)) continue;
     report(
       'middleware cors',
@@ -168,8 +168,8 @@ export function findForgeable(view: ApplicationView, report: ReportFinding): voi
 const STRENGTH = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'];
 
 /**
- * SVC203: methods whose guard is weaker than the guard of a method that changes less. Example: `DELETE`
- * requires less than `POST` on the same path.
+ * SVC203: methods with a weaker guard than a method that changes less. Example: `DELETE` accepts every client
+ * that has logged in, but `POST` on the same path requires a role.
  */
 export function findWeaker(view: ApplicationView, report: ReportFinding): void {
   for (const details of Map.groupBy(ownRoutes(view), shapeOf).values()) {
@@ -225,7 +225,7 @@ function weakDemandOf(detail: RouteDetail): string {
 
 /**
  * Whether the guard of `other` is stricter than the guard of `detail`. False if `detail` has no guard and is
- * not public, because SVC201 reports such a route.
+ * not public, because SVC201 then reports it.
  */
 function asksForMore(other: RouteDetail, detail: RouteDetail): boolean {
   const [theirs, own] = [other.route.security, detail.route.security];
@@ -238,7 +238,10 @@ function isQualified({ roles, scopes }: SecurityRequirement): boolean {
   return roles.length + scopes.length > 0;
 }
 
-/** Patterns of role names and last words of scopes, sorted from the fewest rights to the most. */
+/**
+ * Patterns for roles and for the last words of scopes such as `notes:read`, from the fewest rights to the
+ * most.
+ */
 const RANKS: readonly RegExp[] = [
   /^(?:guest|anonymous|public)$/i,
   /^(?:readers?|viewers?|users?|members?|customers?|read|view|readonly)$/i,
@@ -248,8 +251,8 @@ const RANKS: readonly RegExp[] = [
 ];
 
 /**
- * Whether the lowest role or scope that `other` accepts has more rights than the lowest that `detail`
- * accepts. False if a role or scope of either route has no rank in RANKS.
+ * Whether `other` requires a higher role or scope than `detail`, judged by the lowest that each accepts.
+ * False if a role or scope is not in RANKS.
  */
 function ranksAbove(other: RouteDetail, detail: RouteDetail): boolean {
   const [theirs, own] = [ranksOf(other), ranksOf(detail)];
@@ -265,7 +268,7 @@ function ranksOf({ route: { security } }: RouteDetail): number[] {
   return ranks.includes(-1) ? [] : ranks;
 }
 
-/** Reports a note if two methods of one path change data and accept no role in common. */
+/** Reports two methods of one path if both change data and no role may call both. */
 function findForeignRoles(detail: RouteDetail, before: readonly RouteDetail[], report: ReportFinding): void {
   const rolesOf = ({ route: { security } }: RouteDetail): readonly string[] =>
     security.flatMap(({ roles }) => roles);
@@ -328,8 +331,8 @@ const SECRET_WORDS =
   /^(?:log-?in|log-?on|sign-?in|tokens?|passwords?|(?:password-reset|(?:reset|change)-password)|forgot(?:-password)?|otp|totp|2fa|mfa|magic-links?)$/i;
 
 /**
- * Words that concern a secret only next to a word of ACCOUNT_WORDS: `/password/reset` concerns one, but
- * `/filters/reset` does not.
+ * Words that suggest a secret only together with a word of ACCOUNT_WORDS: in `/password/reset`, but not in
+ * `/filters/reset`.
  */
 const CHANGING_WORDS = /^(?:reset|change|verify|verification)$/i;
 const ACCOUNT_WORDS =
@@ -340,7 +343,7 @@ const CODE_WORDS = /^(?:unlock|pins?|passcodes?)$/i;
 const ISSUING_WORDS =
   /^(?:auth|oauth2?|refresh|sessions?|(?:api|access|signing)-?keys?|[\w-]+-tokens?|credentials)$/i;
 
-/** Whether the path or the tags of a route suggest that its requests or replies hold secrets. */
+/** Whether the path or the tags of a route suggest that its requests or replies contain secrets. */
 export function isAboutSecrets(detail: RouteDetail): boolean {
   const words = wordsOf(detail);
   return (
@@ -389,7 +392,7 @@ function findLooseLimit(
   const perMinute = Math.min(
     ...limits.map((layer) => (layer instanceof RateLimitMiddleware ? layer.perMinuteOf(route) : 0)),
   );
-  // the handler limits the rate itself: take() is a method of RateLimiter
+  // a handler that calls take() of a RateLimiter limits the rate itself
   if (perMinute <= MOST_TRIES || /\.take\s*\(/.test(codeOf(handler))) return;
   report(
     `${route.method} ${route.template}`,

@@ -1,5 +1,5 @@
 /**
- * Runs the rules. The report contains their findings and those of the compilation of the application.
+ * Runs the rules on a compiled application. The report also contains the findings of the compilation.
  *
  * Rules run in the order of their phases: `graph`, `security`, `contract`, `environment`. Then findings that
  * a route allows (option `allow`) are suppressed, and the others are sorted. Rules of the phase `live` are
@@ -27,11 +27,11 @@ import type { Dependency } from '../routing/di.ts';
 import type { FlatRoute } from '../routing/route.ts';
 
 /**
- * The compiled application, as the rules of this package see it. The rules of plugins see only a
+ * Data about a compiled application for the rules of this package. Rules of plugins receive only a
  * `CompiledView`.
  */
 export interface ApplicationView extends CompilationView {
-  /** Place of the call of `new Svc()`. */
+  /** Place (file, line and column) of the call `new Svc()`. */
   readonly place: Place;
   /** Returns the place where the application adds a middleware. */
   placeOfMiddleware(middleware: Middleware): Place | undefined;
@@ -42,9 +42,9 @@ export interface ApplicationView extends CompilationView {
   /** Function that decides which clients may read /metrics, if one is configured. */
   readonly metricsGuard: ((...args: never[]) => unknown) | undefined;
   readonly settings: Config;
-  /** Secret settings that parts of the application need. */
+  /** Secret settings that plugins, middleware and dependencies need. */
   readonly secrets: readonly NeededSecret[];
-  /** Time of the application's clock, for expiry dates. */
+  /** Current time of the application's clock, for expiry dates. */
   readonly nowMs: number;
   /** Version of the running Node.js, such as `24.21.0`. */
   readonly nodeVersion: string;
@@ -58,7 +58,6 @@ export interface NeededSecret {
   readonly place: Place | undefined;
 }
 
-/** Properties of a finding that differ from those of its rule. */
 interface Particulars {
   readonly severity?: Severity | undefined;
   readonly remedy?: string | undefined;
@@ -82,7 +81,7 @@ export interface Cause {
   readonly value: unknown;
 }
 
-/** The option or setting behind a finding, for findings that have such a cause. */
+/** The option or setting that caused a finding. Most findings have no entry. */
 export const causes: WeakMap<Finding, Cause> = new WeakMap();
 
 /** Function with which a rule reports a finding in the compiled application. */
@@ -94,8 +93,8 @@ export type ReportFinding = (
 ) => void;
 
 /**
- * A rule of this package. A rule without `run` is reported elsewhere: while the application is loaded or
- * compiled, or while its sources are read.
+ * A rule of this package. If it has no `run`, other code reports its findings: while loading or compiling the
+ * application, or while reading its sources.
  */
 export interface CoreRule extends Omit<Rule, 'run' | 'phase'> {
   readonly phase: Rule['phase'] | 'load' | 'source';
@@ -111,7 +110,6 @@ export interface Examination {
   readonly refuses: boolean;
 }
 
-/** A finding, whether it prevents the start, and whether the option `allow` of a route can suppress it. */
 interface Entry {
   readonly finding: Finding;
   /** Whether the finding, if it is an error, prevents the application from starting. */
@@ -125,8 +123,8 @@ const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
 const DAY_MS = 86_400_000;
 
 /**
- * Runs every rule except those of the phase `live`. The report also contains the earlier findings `found`. If
- * a rule throws, the report has a finding about that rule.
+ * Runs every rule except those of the phase `live`. The report also contains `found`, the findings of the
+ * compilation. If a rule throws, the report has a finding about that rule.
  */
 export function examine(
   view: ApplicationView,
@@ -162,7 +160,7 @@ export async function examineLive(
 }
 
 /**
- * Returns the rule if it is valid. With `mayExtend`, the rule may use the id of a built-in rule and then adds
+ * Returns the rule if it is valid. With `mayExtend`, a rule may have the id of a built-in rule and then adds
  * findings under that id.
  * @throws SvcError `E_RULE` for an invalid rule or an id in use.
  */
@@ -193,7 +191,7 @@ function runRule(rule: CoreRule | Rule, view: ApplicationView, entries: Entry[])
   try {
     const pending: unknown = rule.run?.(view, reporterOf(rule, view, entries));
     if (!(pending instanceof Promise)) return;
-    // a rejection is ignored, because the next line already reports the promise as an error of the rule
+    // ignores a rejection, because the next line already reports the promise as an error of the rule
     pending.catch(() => undefined);
     entries.push(broken(rule, 'the rule returned a promise, which only rules of the phase live may do'));
   } catch (error) {
@@ -234,14 +232,14 @@ function reporterOf(rule: RuleText, view: ApplicationView, entries: Entry[]): Re
 }
 
 /**
- * Places of the routes of a view, by names such as `POST /users`. Cached, because there may be thousands of
- * routes and findings.
+ * Places of routes, by names such as `POST /users`. Cached, because there may be thousands of routes and
+ * findings.
  */
 const placesOf = new WeakMap<ApplicationView, ReadonlyMap<string, Place>>();
 
 /**
- * Returns the place of the route or plugin that the subject of a finding names: `POST /users`, `plugin
- * oauth`.
+ * Returns where a route or plugin is declared. `subject` is its name in findings, such as `POST /users` or
+ * `plugin oauth`.
  */
 function placeOfSubject(view: ApplicationView, subject: string): Place | undefined {
   const plugin = /^(?:plugin|database) (.+)$/.exec(subject)?.[1];
@@ -250,8 +248,7 @@ function placeOfSubject(view: ApplicationView, subject: string): Place | undefin
   if (places === undefined)
     placesOf.set(
       view,
-      // a Map keeps the last value of a key. The order is reversed, so that the first route with a key
-      // counts.
+      // the first route with a name counts. A Map keeps the last value of a key, so the order is reversed.
       (places = new Map(
         view.routes.toReversed().map((route) => [`${route.method} ${route.template}`, route.place]),
       )),
@@ -306,8 +303,8 @@ function compareText(left: string, right: string): number {
 // -- allowances of routes --
 
 /**
- * Applies the option `allow` of routes to a finding. Returns undefined if a route allows the finding, an
- * error if the allowance has ended, and otherwise the finding.
+ * Applies the option `allow` of routes to a finding. Returns undefined if a route allows the finding. If the
+ * allowance has ended or has no reason, returns the finding as an error.
  */
 function judge(entry: Entry, allowing: readonly RouteDetail[], nowMs: number): Entry | undefined {
   const { finding } = entry;
@@ -386,8 +383,7 @@ export function findRule(
         near: nearest(
           id,
           rules.map((candidate) => candidate.id),
-          // the largest edit distance: ids of rules have few digits, so a larger distance would find
-          // unrelated rules
+          // largest edit distance. Ids of rules have few digits, so 2 would find unrelated rules.
           1,
         ),
       }
@@ -402,12 +398,12 @@ export function subjectOf({ route }: RouteDetail): string {
   return `${route.method} ${route.template}`;
 }
 
-/** Whether the method of a route is one that changes data. */
+/** Whether the HTTP method of a route may change data. False for WebSockets. */
 export function isWrite({ route, declared }: RouteDetail): boolean {
   return declared.socket === undefined && !SAFE_METHODS.has(route.method);
 }
 
-/** Whether the route is declared public. */
+/** Whether the option `public` declares that every client may call a route. */
 export function isPublic({ declared: { spec } }: RouteDetail): boolean {
   return spec.public !== undefined && spec.public !== false;
 }
@@ -467,11 +463,11 @@ export function needsOf(dependency: Dependency<unknown>): readonly Dependency<un
 }
 
 /*
- * Calls CORS origin functions and metrics guards with test input. They may be asynchronous, but `check()` is
- * not. So `svc check` calls them first and stores the results for the rules.
+ * `svc check` calls CORS origin functions and guards with test input before the rules run. These functions
+ * may be asynchronous, but rules are not. So the results are stored for the rules.
  */
 
-/** Time limit for one function. If a function takes longer, the rules ignore it. */
+/** Time limit in milliseconds for one function. The rules ignore a function that takes longer. */
 const LIMIT_MS = 1_000;
 
 type Guard = (...args: never[]) => unknown;
@@ -479,9 +475,8 @@ type Guard = (...args: never[]) => unknown;
 const openGuards = new WeakSet<Guard>();
 
 /**
- * Calls every CORS origin function and metrics guard of an application, and stores the results for the rules.
- * `textOf` returns text that contains the host names with which a function may compare an origin. Never
- * rejects.
+ * Calls the CORS origin functions and guards of an application with test input, and stores the results for
+ * the rules. `textOf` returns text with host names that an origin function may accept. Never rejects.
  */
 export async function probe(view: ApplicationView, textOf: () => string = () => ''): Promise<void> {
   const origins = [
@@ -524,12 +519,14 @@ export function sourceAt(place: Place | undefined): string {
   }
 }
 
-/** Whether a guard accepted the test request, which has no valid credential. */
+/** Whether probe() found that a guard accepts a request without a valid credential. */
 export function letsStrangersIn(guard: Guard): boolean {
   return openGuards.has(guard);
 }
 
-/** Calls a guard with a test request. The same object serves as the request and as the context. */
+/**
+ * Calls a guard with a request that has no valid credential. Remembers the guard if it accepts the request.
+ */
 async function probeGuard(guard: Guard, accepts: (verdict: unknown) => boolean): Promise<void> {
   try {
     const req = strangeRequest();
@@ -537,12 +534,12 @@ async function probeGuard(guard: Guard, accepts: (verdict: unknown) => boolean):
     const verdict = Promise.try(() => guard(context as never));
     if (accepts(await within(systemClock, LIMIT_MS, verdict, () => undefined))) openGuards.add(guard);
   } catch {
-    // the guard has thrown, for example because the test request lacks a member, so its verdict is unknown
+    // the guard has thrown, for example because the test request lacks a member, so the result is unknown
   }
 }
 
 /**
- * Returns a test request from a public address (RFC 5737) in which every header and cookie has the same
+ * Returns a test request from a documentation address (RFC 5737). All its headers and cookies have one
  * invalid value.
  */
 function strangeRequest(): object {

@@ -72,8 +72,8 @@ function isDefinedIn(code: string, name: string): boolean {
 }
 
 /**
- * Matches a statement that calls a clean-up method without await. `\u0001` replaces the parentheses of the
- * call and the arguments in them.
+ * Matches a clean-up call without await, such as `db.close()`. forgottenIn() has replaced its parentheses and
+ * arguments by `\u0001`.
  */
 const FORGOTTEN = /^(Promise\.\w+|(?:[\w$#?]+\.)+(?:close|end|disconnect|rollback|commit|quit|flush))\u0001$/;
 
@@ -104,12 +104,15 @@ export function findLostCleanUp(view: ApplicationView, report: ReportFinding): v
   }
 }
 
-/** Returns the first clean-up call that is not awaited, in a finally block of an asynchronous generator. */
+/**
+ * Returns the name of the first clean-up call without await in the `finally` block of an asynchronous
+ * generator.
+ */
 function forgottenIn(code: string): string | undefined {
   const end = /\bfinally\s*\{/.exec(code);
   if (end === null) return undefined;
   let block = code.slice(end.index + end[0].length);
-  // replaces the arguments of all calls, innermost calls first
+  // replaces the arguments of all calls by `\u0001`, innermost calls first
   for (let before = ''; before !== block;) [before, block] = [block, block.replace(/\([^()]*\)/g, '\u0001')];
   for (const statement of block.split(/[;\n}]/)) {
     const found = FORGOTTEN.exec(statement.trim())?.[1];
@@ -124,7 +127,7 @@ function forgottenIn(code: string): string | undefined {
  */
 export function findUnused(view: ApplicationView, report: ReportFinding): void {
   for (const declared of new Set(ownRoutes(view).map((detail) => detail.declared))) {
-    // a WebSocket route gets its handlers only later, through onMessage()
+    // a WebSocket route receives its handlers later, through onMessage()
     if (declared.socket !== undefined) continue;
     const taken = takenBy(declared.handler);
     if (taken === undefined || taken.includes('...')) continue;
@@ -148,7 +151,10 @@ export function findUnused(view: ApplicationView, report: ReportFinding): void {
   }
 }
 
-/** Whether a dependency, or one that it needs, requires a credential or throws. */
+/**
+ * Whether a dependency can reject a request: it, or a dependency that it needs, requires a credential or
+ * throws.
+ */
 export function guards(dependency: Dependency<unknown>, seen: Set<unknown> = new Set()): boolean {
   if (seen.has(dependency.source)) return false;
   seen.add(dependency.source);
@@ -159,7 +165,7 @@ export function guards(dependency: Dependency<unknown>, seen: Set<unknown> = new
   );
 }
 
-/** Matches code that runs after the handler has ended: streamed replies and background tasks. */
+/** Matches the start of code that runs after the handler has ended: a streamed reply or a background task. */
 const OUTLIVES =
   /\bnew\s+(?:Streaming|EventStream|NDJSON|Ndjson)\w*\s*\(|\.\s*add\s*\(\s*(?:async\s*)?(?:(?:\([^)]*\)|\w+)\s*=>|function\b)/g;
 
@@ -168,8 +174,8 @@ export function findUnknownNames(view: ApplicationView, report: ReportFinding): 
   const names = new Set(view.routes.flatMap(({ name }) => name ?? []));
   for (const detail of ownRoutes(view)) {
     const { handler } = detail.declared;
-    // codeOf() empties strings to `''`, or to `""` if tsx compiled the code. This quick test skips handlers
-    // without urlFor().
+    // quick test that skips handlers without urlFor(). codeOf() has emptied all strings to `''`, or to `""`
+    // if tsx compiled the code.
     if (!/\burlFor\s*\(\s*(?:''|"")/.test(codeOf(handler))) continue;
     for (const [, , name] of Function.prototype.toString
       .call(handler)

@@ -12,7 +12,7 @@ import type { RouteDetail } from '../routing/compile.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 import type { ObjectPlan, TypeSource } from '../schema/schema.ts';
 
-/** Calls that read a JSON body or a form. */
+/** Matches calls that read a JSON body or a form. */
 const READS_BODY = String.raw`(?:json|form)\s*\(`;
 
 /** SVC301: handlers that read a body without a schema. */
@@ -53,7 +53,7 @@ export function findUndescribedReplies(view: ApplicationView, report: ReportFind
         remedy: 'Declare a response schema: response: User',
       });
     }
-    // routes about secrets return secrets on purpose
+    // logins and routes that create keys return secrets on purpose
     if (isAboutSecrets(detail) || isIssuing(detail)) continue;
     for (const name of new Set(responsesOf(detail).flatMap(([, type]) => namesIn(type)))) {
       if (REVEALING_NAMES.test(name) && !HARMLESS_NAMES.test(name))
@@ -71,8 +71,7 @@ export function findUndescribedReplies(view: ApplicationView, report: ReportFind
 }
 
 /**
- * Returns the response types, each with its status. The status is undefined for the default status of the
- * route.
+ * Returns the response types of a route with their statuses. The status is undefined for the default status.
  */
 function responsesOf({
   declared: {
@@ -88,7 +87,7 @@ function isByStatus(response: object): response is Readonly<Record<number, TypeS
   return Object.getPrototypeOf(response) === Object.prototype;
 }
 
-/** Returns the names of all members that a reply of this type may contain and that may hold text. */
+/** Returns the names of all members of a reply, including nested members, that may contain text. */
 function namesIn(type: TypeSource): string[] {
   const schemas = new JsonSchemas();
   const schema = schemas.type(compileType(type).node, 'output');
@@ -100,7 +99,7 @@ function namesIn(type: TypeSource): string[] {
   return names;
 }
 
-/** Whether a schema may hold text. Numbers, booleans and times cannot reveal a secret. */
+/** Whether a value of a schema may contain text. Numbers, booleans and times cannot reveal a secret. */
 function mayBeText(schema: JsonSchema): boolean {
   const types = [schema['type'] ?? []].flat();
   const isOther =
@@ -191,7 +190,7 @@ export function findUnbounded(view: ApplicationView, report: ReportFinding): voi
   }
 }
 
-/** Returns the paths of strings and lists without a maximum length. */
+/** Returns the paths of strings and lists without a maximum length, such as `body.tags[]`. */
 function unboundedIn(
   schema: JsonSchema,
   path: string,

@@ -145,7 +145,10 @@ export function findUnnamedHosts(
   ];
 }
 
-/** SVC218: TLS without verification of certificates, for the whole process. */
+/**
+ * SVC218: NODE_TLS_REJECT_UNAUTHORIZED=0, which switches off the verification of TLS certificates in the
+ * whole process.
+ */
 export function findUnverifiedTls({ place }: ApplicationView, report: ReportFinding): void {
   if (process.env['NODE_TLS_REJECT_UNAUTHORIZED'] === '0')
     report(
@@ -190,8 +193,8 @@ export function findForgedClients(view: ApplicationView, report: ReportFinding):
 const CREDENTIALS: ReadonlySet<string> = new Set(['authorization', 'cookie', 'x-api-key']);
 
 /**
- * Returns the header field on which the key of a rate limit depends, or undefined. Calls the function that
- * computes the key with two requests that differ only in their header fields.
+ * Returns the header field that changes the key of a rate limit, or undefined. Calls the key function with
+ * two requests that differ only in their header fields.
  */
 function headerOfKey(key: RateLimitKey): string | undefined {
   const names = new Set<string>();
@@ -375,8 +378,8 @@ function readEngines(file: string): string | undefined {
 }
 
 /**
- * Returns whether a version is in a range, or undefined if the syntax is unknown. Ignores prerelease and
- * build parts of the version.
+ * Returns whether a version is in a range such as `>=24 <27`. Undefined if the version or range cannot be
+ * parsed. Ignores prerelease and build parts of the version.
  */
 export function satisfies(version: string, range: string): boolean | undefined {
   const own = versionOf(version.split(/[-+]/)[0]!);
@@ -385,7 +388,10 @@ export function satisfies(version: string, range: string): boolean | undefined {
   return results.includes(true) ? true : results.includes(undefined) ? undefined : false;
 }
 
-/** Whether a version satisfies all comparators of one alternative, or undefined for an unknown syntax. */
+/**
+ * Whether a version satisfies one alternative of a range, such as `>=24 <27`. Undefined if the alternative
+ * cannot be parsed.
+ */
 function isIn(version: Version, part: string): boolean | undefined {
   const hyphen = /^(\S+)\s+-\s+(\S+)$/.exec(part);
   const comparators =
@@ -434,8 +440,8 @@ function before(version: Version, limit: Version | undefined): boolean {
 }
 
 /**
- * Returns the first version above all versions that begin with the same `parts` numbers: 1.3.0 for 1.2.3 and
- * 2 parts.
+ * Returns the lowest version above all versions with the same first `parts` numbers: 1.3.0 for 1.2.3 and 2
+ * parts.
  */
 function nextOf([major, minor, patch]: Version, parts: number): Version | undefined {
   return parts === 0
@@ -452,8 +458,8 @@ function order(left: Version, right: Version): number {
 }
 
 /**
- * Parses a version such as `24`, `24.x`, `24.1.0` or `*`. Returns the lowest matching version, and the number
- * of parts that are digits.
+ * Parses a version such as `24`, `24.x`, `24.1.0` or `*`. Returns the lowest matching version, and how many
+ * of its parts are fixed numbers.
  */
 function versionOf(text: string): { readonly from: Version; readonly parts: number } | undefined {
   if (text === '' || text === '*' || /^x$/i.test(text)) return { from: [0, 0, 0], parts: 0 };

@@ -25,9 +25,7 @@ export function reportDocument(view: ApplicationView, report: ReportFinding): vo
   reportTools(view, report);
 }
 
-/**
- * Counts the routes of each method and path, without regard to the names of parameters.
- */
+/** Counts the routes of each method and path. Ignores the names of path parameters. */
 function countsOf({ details }: ApplicationView): Map<string, number> {
   const counts = new Map<string, number>();
   for (const detail of details) {
@@ -101,7 +99,7 @@ function reportTools({ details, tools }: ApplicationView, report: ReportFinding)
     const isMeant = typeof mcp === 'object' && mcp.name !== undefined;
     if (earlier === undefined) first.set(wanted, detail);
     else if (isMeant || isMounted) {
-      // without an MCP endpoint, clients do not see generated names, so duplicates of them are not reported
+      // generated names are reported only if there is an MCP endpoint, because clients see them only there
       report(
         subjectOf(detail),
         `the tool name "${wanted}" belongs to ${subjectOf(earlier)}, so clients see this tool as "${name}"`,

@@ -3,20 +3,19 @@
  */
 import type { Finding } from '../base/findings.ts';
 
-/** Examples and references of a rule. */
 interface Explanation {
   readonly wrong: string;
   readonly right: string;
   /** Numbers of the Common Weakness Enumeration. */
   readonly cwe?: readonly number[];
-  /** Further reading: RFCs, OWASP. */
+  /** Further reading, such as RFCs and OWASP. */
   readonly sources?: readonly string[];
 }
 
 const TOP_10 = 'OWASP Top 10 2021';
 const cheat = (name: string): string => `OWASP Cheat Sheet: ${name}`;
 
-/** Explanations by rule id. */
+/** Explanation of each rule, by the id of the rule. */
 export const EXPLANATIONS: Readonly<Partial<Record<Finding['rule'], Explanation>>> = {
   SVC001: { wrong: 'await app.run();', right: 'if (import.meta.main) await app.run();' },
   SVC101: {

@@ -1,6 +1,6 @@
 /**
- * Rules of the phase `graph`. Like the errors of compilation, their errors prevent the application from
- * starting.
+ * Rules of the phase `graph`, about routes, dependencies and middleware. Their errors prevent the application
+ * from starting.
  *
  * At start-up, passesAtStart() runs only rules that may report an error. `svc check` runs every rule
  * (rules.ts).
@@ -31,7 +31,7 @@ function findWhatIsAllowed(view: ApplicationView, report: ReportFinding): void {
 }
 
 /**
- * Whether the rules of code-rules.ts need the code of a handler: its route has dependencies, or it calls
+ * Whether the rules of code-rules.ts can find anything in a route: it has dependencies, or its handler calls
  * urlFor().
  */
 function hasReadableCode({ declared: { deps, routerDeps, handler } }: RouteDetail): boolean {
@@ -48,10 +48,10 @@ function hasReadableCode({ declared: { deps, routerDeps, handler } }: RouteDetai
  * Returns the more specific templates that together match every path of a route. Returns an empty list if
  * some path still reaches the route.
  *
- * Only a template that ends with a `path` parameter can be covered completely, by templates that begin with
- * the same segments. Each further segment of such a template becomes a letter: E for an empty segment, O for
- * a plain parameter, which matches any text, and P for a `path` parameter, which matches the rest of a path
- * unless it is empty. The letters of a template form a word.
+ * Only a template that ends with a `path` parameter can be covered, by templates with the same first
+ * segments. Each of their other segments becomes a letter: E for an empty segment, O for a plain parameter
+ * (any text), P for a `path` parameter (any rest that is not empty). After `/files`, the template
+ * `/files/{a}/{rest:path}` has the word OP.
  */
 export function coveredBy<T>(
   path: ParsedTemplate,
@@ -66,7 +66,7 @@ export function coveredBy<T>(
     if (segments.length < own.length || prefix.some((segment, index) => segments[index] !== segment))
       return [];
     const word = segments.slice(prefix.length).map(letterOf).join('');
-    // if `word` is P, `other` has the template of this route, which SVC101 reports
+    // SVC101 reports a template with the word P, because it equals the template of this route
     return word === 'P' || word.includes('X') ? [] : [{ other, word }];
   });
   return leavesGap(
@@ -78,8 +78,8 @@ export function coveredBy<T>(
 }
 
 /**
- * Returns the letter of a segment for coveredBy(): E, O or P. X is a segment that matches only some texts, so
- * a template with an X cannot cover a route.
+ * Returns the letter of a segment; see coveredBy(). X stands for a segment that matches only some texts. A
+ * template with an X cannot cover a route.
  */
 function letterOf(segment: string): 'E' | 'O' | 'P' | 'X' {
   return segment === '='
@@ -92,8 +92,8 @@ function letterOf(segment: string): 'E' | 'O' | 'P' | 'X' {
 }
 
 /**
- * Whether a path exists that begins with the segments of `word` but matches no template with a word in
- * `rests`. All words in `rests` begin with `word`.
+ * Whether some path that begins like `word` matches none of the templates in `rests`. Templates are written
+ * in the letters of coveredBy().
  */
 function leavesGap(rests: readonly string[], word: string): boolean {
   if (word !== '' && word !== 'E' && !rests.includes(word)) return true;
@@ -102,8 +102,7 @@ function leavesGap(rests: readonly string[], word: string): boolean {
     const longer = word + letter;
     const following = rests.filter((rest) => rest.startsWith(longer));
     if (!isOpen) return leavesGap(following, longer);
-    // if `isOpen` is true, a template matches every rest that is not empty, so only an empty rest can be
-    // missing
+    // with `isOpen`, a template matches every rest that is not empty, so only an empty rest can be missing
     return letter === 'E' && longer !== 'E' && !following.includes(longer);
   });
 }
@@ -311,7 +310,7 @@ export function passesAtStart(view: ApplicationView): boolean {
   return passes;
 }
 
-/** Whether the last parameter of a route takes the rest of the path: `/files/{name:path}`. For SVC102. */
+/** Whether the last parameter of a route takes the rest of the path, as in `/files/{name:path}`. */
 function takesRest({ declared: { template } }: RouteDetail): boolean {
   return template.parameters.at(-1)?.converter === CONVERTERS.path;
 }

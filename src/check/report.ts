@@ -9,18 +9,18 @@ import { fileOfPlace } from '../base/findings.ts';
 import type { RuleText } from './check.ts';
 import type { Finding, Place, Report, Severity } from '../base/findings.ts';
 
-/** Target, working folder, rules and counts, which a report shows besides its findings. */
+/** Data that a report needs besides its findings. */
 export interface ReportContext {
   /** Target of the command line, such as `src/app.ts:app`. */
   readonly target: string;
   readonly cwd: string;
-  /** Rules of the report. Must contain at least the rules that have findings. */
+  /** Rules that the report lists. They include at least every rule with a finding. */
   readonly rules: readonly RuleText[];
-  /** Counts of what was checked. Absent if the application could not be loaded. */
+  /** Scope of the check, such as the number of routes. Absent if the application could not be loaded. */
   readonly scope?: ReportScope | undefined;
 }
 
-/** Counts of what was checked in an application. */
+/** Scope of a check: the environment, the numbers of checked parts, and the files that could not be read. */
 export interface ReportScope {
   /** Environment in which the application was checked. */
   readonly env: string;
@@ -33,7 +33,6 @@ export interface ReportScope {
   readonly unread: readonly { readonly file: string; readonly why: string }[];
 }
 
-/** Number of findings of each severity. */
 interface Counts {
   readonly error: number;
   readonly warning: number;
@@ -43,7 +42,7 @@ interface Counts {
 const HEADINGS: Readonly<Record<Severity, string>> = { error: 'Errors', warning: 'Warnings', info: 'Notes' };
 const COLOURS = { error: '31', warning: '33', info: '36', dim: '2', bold: '1' } as const;
 
-/** Colours a text, or returns it unchanged if the report has no colours. */
+/** Colours a text. Returns it unchanged if the report has no colours. */
 type Paint = (colour: keyof typeof COLOURS, text: string) => string;
 
 /** Returns how many findings have each severity. */
@@ -177,7 +176,10 @@ export function shownPlace(place: Place, cwd: string): string {
   return place.line === 0 ? '' : `${relativeFile(place.file, cwd)}:${place.line}:${place.column}`;
 }
 
-/** Returns the path of a file: relative and with slashes if it is below the working folder, else absolute. */
+/**
+ * Returns the path of a file. It is relative, with slashes, if the file is below the working folder, and
+ * otherwise absolute.
+ */
 export function relativeFile(file: string, cwd: string): string {
   const path = fileOfPlace({ file });
   const below = relative(cwd, path);
@@ -219,8 +221,8 @@ export function githubReport(report: Report, { target, cwd }: ReportContext): st
 }
 
 /**
- * Returns all findings as a Markdown table for the summary of a GitHub job. The summary has no limit of ten
- * findings.
+ * Returns all findings as a Markdown table for the summary of a GitHub job. Unlike annotations, a summary is
+ * not limited to ten findings.
  */
 export function githubSummary(report: Report, { target, cwd }: ReportContext): string {
   const title = `### svc check ${inMarkdown(target)}\n\n`;
@@ -290,8 +292,8 @@ export function fingerprints(findings: readonly Finding[]): readonly string[] {
 }
 
 /**
- * Returns a JUnit report. A finding is a failure of its test case if `fails` returns true, otherwise it is
- * output of the test case.
+ * Returns a JUnit report with one test case for each rule. A finding fails its test case if `fails` returns
+ * true. Otherwise it becomes output of the test case.
  */
 export function junitReport(
   report: Report,
@@ -377,8 +379,8 @@ function escapeXml(text: string): string {
 /*
  * SARIF 2.1.0 (OASIS), for code scanning services.
  *
- * The document leaves out allowed findings, because services without support for `suppressions` would open
- * alerts for them.
+ * The document leaves out findings that the application allows. Services without support for `suppressions`
+ * would open alerts for them.
  */
 
 /**

@@ -1,5 +1,5 @@
 /**
- * The catalogue: every rule of this package by its id, and the functions that check a compiled application.
+ * The catalogue of all rules of this package, sorted by id. Also contains the code of a few rules.
  *
  * An id never changes. Rules without `run` are reported elsewhere: while loading (cli/inspect-child.ts),
  * while compiling (routing/compile.ts, routing/di.ts, routing/plugin.ts, routing/route.ts), or in the sources
@@ -427,9 +427,7 @@ function findIdle(view: ApplicationView, report: ReportFinding): void {
 
 // -- SVC213: static folders that serve private files --
 
-/**
- * Names of entries that show that a folder contains a program. The sources of a program must not be public.
- */
+/** A folder with one of these entries contains a program, whose sources must not be public. */
 const PRIVATE = ['package.json', 'node_modules'];
 
 /** Matches the names of files with keys, databases or backups. */
@@ -440,7 +438,7 @@ function findExposed({ details, place }: ApplicationView, report: ReportFinding)
     route,
     declared: { mount, template },
   } of details) {
-    // one static mount declares several routes; only the route with a `path` parameter serves its files
+    // a static mount declares several routes, and only the route with a `path` parameter serves its files
     if (mount === undefined || template.parameters.at(-1)?.converter !== CONVERTERS.path) continue;
     const subject = `GET ${route.template}`;
     if (mount.followsSymlinks)

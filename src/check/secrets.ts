@@ -1,5 +1,5 @@
 /**
- * The rule about secrets (SVC205): missing, weak, or written in the source. Its findings never contain a
+ * Rule SVC205, about secrets that are missing, weak or written in the source. Its findings never contain a
  * secret.
  *
  * A secret that is missing, has fewer than 32 bytes or is a public key prevents the start. A secret that is
@@ -82,7 +82,7 @@ function judgeSecret(setting: string, value: unknown, place: Place | undefined, 
   }
 }
 
-/** Whether a secret is missing. As in authSecrets(), an empty text or list counts as missing. */
+/** Whether a secret is missing. An empty text or list counts as missing, as in authSecrets(). */
 function isAbsent(value: unknown): boolean {
   return (
     value === undefined || value === null || value === '' || (Array.isArray(value) && value.length === 0)
@@ -102,14 +102,14 @@ function isRefused(secret: string): boolean {
   }
 }
 
-/** The place of a plugin, middleware or dependency. `place` may be a getter, because few findings need it. */
+/** `place` may be a getter that computes the place, because few findings need it. */
 interface Placed {
   readonly place: Place | undefined;
 }
 
 /**
- * Returns the secret settings that plugins, middleware and dependencies need, each with the first part that
- * needs it.
+ * Returns the secret settings that plugins, middleware and dependencies need. Each names the first part of
+ * the application that needs it.
  */
 export function neededSecrets(
   view: CompilationView,
@@ -138,7 +138,7 @@ export function neededSecrets(
     for (const key of secrets) need(key, `the dependency ${label}`, by);
     for (const inner of needs) visit(inner, by);
   };
-  // routes share dependencies, so this set keeps each object from being visited twice
+  // routes may share lists of dependencies, so this set prevents repeated visits
   const looked = new Set<object>();
   for (const {
     declared: { routerDeps, deps },

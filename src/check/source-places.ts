@@ -3,7 +3,7 @@
  *
  * - Searches the sources and their JSON files for secrets that code passed to this package (SVC205).
  * - Finds the line of the option or setting that causes a finding, such as `debug: true`.
- * - Reports a mistake once, even if a finding of each kind describes it.
+ * - Reports a mistake once, even if both kinds of findings describe it.
  */
 import { readFileSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
@@ -21,7 +21,7 @@ import { WRITTEN_REMEDY } from './source/written-secrets.ts';
 import type { Node } from './source/nodes.ts';
 import type { SourceReport } from './source/examine.ts';
 
-/** A JSON file that the sources name. */
+/** A JSON file whose path occurs in the sources. */
 interface DataFile {
   readonly file: string;
   readonly text: string;
@@ -33,7 +33,7 @@ interface DataFile {
  */
 const LEAST_CHARACTERS = 8;
 
-/** Returns the findings of the compiled application and of the sources. A mistake that both found appears once. */
+/** Returns the findings of the compiled application and of the sources, each mistake once. */
 export function joinFindings(
   declared: readonly Finding[],
   { findings: written, project }: SourceReport,
@@ -48,8 +48,7 @@ export function joinFindings(
     return place === undefined ? finding : { ...finding, place };
   });
   const found = findSecrets(secrets, project.modules, sources, secretRule);
-  // lines with a secret in `found`. Findings in `written` about these lines would report the same secret
-  // again.
+  // lines whose secrets `found` already reports, so that findings in `written` about these lines are left out
   const elsewhere = new Set(found.map(({ call }) => lineOf(call)));
   const others = written.filter(
     ({ rule, message, place }) =>
@@ -120,7 +119,7 @@ function findSecrets(
   sources: () => Sources,
   { id, severity }: RuleText,
 ): FoundSecret[] {
-  // a Map keeps the last value of a key. The order is reversed, so that the first call with a secret counts.
+  // the first call with a secret counts. A Map keeps the last value of a key, so the order is reversed.
   const byText = new Map(secrets.toReversed().map((secret) => [secret.text, secret]));
   return [...byText.values()].flatMap(({ text, owner, declared }) => {
     if (text.length < LEAST_CHARACTERS) return [];
@@ -143,7 +142,7 @@ function findSecrets(
   });
 }
 
-/** Returns the place of a text in the sources. The text may also be the password of a URL. */
+/** Returns where the sources contain a text, as a literal or as the password in a URL. */
 function placeOfText(
   text: string,
   modules: readonly SourceModule[],
@@ -189,7 +188,8 @@ function isForDevelopment(node: Node, module: SourceModule, sources: Sources, de
 }
 
 /**
- * Returns the JSON files that the modules name. A path is relative to the module or to the working folder.
+ * Returns the JSON files whose paths occur in the modules. A path is relative to the module or to the working
+ * folder.
  */
 function dataFiles(modules: readonly SourceModule[]): readonly DataFile[] {
   const files = new Set(

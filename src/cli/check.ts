@@ -1,8 +1,7 @@
 /**
- * `svc check`: reports everything that is wrong with an application, without starting it.
+ * `svc check`: reports mistakes in an application without starting it.
  *
  * Exit status:
- *
  *   0  nothing at or above --fail-level     1  findings, or too many warnings     2  invalid arguments
  *   3  the module could not be imported     4  a bug of this package              124  time limit reached
  */
@@ -116,7 +115,6 @@ export const checkCommand: Command = {
 
 type Format = (typeof FORMATS)[number];
 
-/** Report format, and the file to write it to. */
 interface Output {
   readonly format: Format;
   readonly file: string;
@@ -177,9 +175,8 @@ async function print(
 }
 
 /**
- * Moves the findings that the file of `--known` lists to the suppressed findings of a report. If the file
- * does not exist, writes all findings to it. Removes findings that no longer occur from the file, so that the
- * file only shrinks.
+ * Suppresses the findings that the file of `--known` lists. If the file does not exist, writes all findings
+ * to it. Removes findings that no longer occur, so that the file only shrinks.
  * @throws SvcError `E_CLI_USAGE` if the file has no list of known findings, or cannot be written
  */
 function withoutKnown(
@@ -214,9 +211,7 @@ function judges(
   return options.wants === 'live' || rules.find((rule) => rule.id === id)?.phase !== 'live';
 }
 
-/**
- * Returns a readable key for each finding, independent of line numbers: its rule, subject and fingerprint.
- */
+/** Returns a readable key for each finding, without a line number: its rule, subject and fingerprint. */
 function keysOf(findings: readonly Finding[]): string[] {
   return fingerprints(findings).map(
     (print, index) => `${findings[index]!.rule} ${findings[index]!.subject} ${print}`,
@@ -278,7 +273,7 @@ function summarize(report: Report, context: ReportContext): void {
   }
 }
 
-/** Returns a function that decides, by the severity of a finding, whether the finding fails the check. */
+/** Returns a function that tells, by the severity of a finding, whether the finding fails the check. */
 function failsBy({ failLevel }: CheckOptions): (finding: Finding) => boolean {
   const failing = SEVERITIES.slice(0, SEVERITIES.indexOf(failLevel) + 1);
   return ({ severity }) => failing.includes(severity);
@@ -412,8 +407,8 @@ function readOutput(given: string): Output {
 
 /**
  * Returns the patterns of rules in an option. Rejects a pattern such as `SVC9*` that matches no built-in
- * rule, because it is probably misspelt. Does not check patterns with a slash, because rules of plugins are
- * not known yet.
+ * rule, because it is probably misspelt. Accepts any pattern with a slash, because it may match rules of
+ * plugins.
  */
 function readPatterns(option: string, given: unknown): string[] {
   const patterns = ((given ?? []) as readonly string[])

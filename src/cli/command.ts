@@ -104,8 +104,8 @@ export function importApplication({ target, module, given }: Subject): Promise<S
 /**
  * Waits for a promise with a time limit, and reports on standard error if it takes long.
  *
- * If nothing keeps the process alive meanwhile, Node.js would exit with status 0 and without a message.
- * Before that, Node.js emits `beforeExit`, and the returned promise rejects on that event.
+ * Without other work, Node.js would exit with status 0 although the promise is still pending. Before it
+ * exits, it emits `beforeExit`, and then the returned promise rejects.
  */
 export async function settling<T>(
   pending: Promise<T>,

@@ -10,7 +10,7 @@ import type { Command, Invocation } from './command.ts';
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const;
 
-/** An option, as the completion script offers it. */
+/** An option in the completion script. */
 interface Option {
   readonly name: string;
   readonly summary: string;
@@ -19,7 +19,7 @@ interface Option {
   readonly choices: readonly string[] | undefined;
 }
 
-/** A command, as the completion script offers it. */
+/** A command in the completion script. */
 interface Completed {
   readonly name: string;
   readonly summary: string;

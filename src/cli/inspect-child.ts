@@ -61,10 +61,9 @@ process.once('message', (job: Job) => {
 process.once('disconnect', () => process.exit(1)); // the parent process has ended
 
 async function work(job: Job): Promise<Answer> {
-  // with the channel open, the event loop would never be empty, and a promise that never settles would not be
-  // detected
+  // an open channel keeps the event loop busy, so that a promise that never settles would not be detected
   process.channel?.unref();
-  // maps places of compiled code to its sources
+  // makes stack traces of compiled code show places in its sources
   process.setSourceMapsEnabled(true);
   Error.stackTraceLimit = STACK_FRAMES;
   // opens both streams now, so that they do not count as opened by the application
@@ -103,7 +102,7 @@ async function work(job: Job): Promise<Answer> {
   ];
   if (job.wants === 'routes') return { token: job.token, kind: 'routes', routes: routesOf(app) };
   if (job.wants === 'report' || job.wants === 'live') judgeAsDeployed(app);
-  // called before probe(), because network access by functions that probe() calls is not part of the import
+  // called before probe(), because network access in probe() is not part of the import
   const found = trespassed();
   if (job.wants === 'report' || job.wants === 'live') await probe(app.inspect(), () => namesFor(job));
   const checked = app.check();
@@ -111,7 +110,7 @@ async function work(job: Job): Promise<Answer> {
     job.wants === 'openapi' &&
     !checked.findings.some(({ rule, severity }) => severity === 'error' && rule.startsWith('SVC1'))
   )
-    // the document of an application with errors would lack routes, so its response is a report instead
+    // with errors, the OpenAPI document would lack routes, so the answer is a report instead
     return openapiOf(job, app);
   if (job.wants === 'live') network.allow();
   const live = job.wants === 'live' ? await app.checkLive() : undefined;
@@ -150,7 +149,7 @@ function judgeAsDeployed(app: Svc): void {
     if (workers !== undefined) app.config.loadDict({ workers });
     app.withEnvironment({ env: env === 'development' || env === 'test' ? env : 'production' });
   } catch (error) {
-    // the module itself has already compiled the application, so its environment cannot be changed any more
+    // the module has already compiled the application, so its environment can no longer be changed
     if ((error as Partial<SvcError>).code !== 'E_APP_FROZEN') throw error;
   }
 }
@@ -166,15 +165,15 @@ function workersOfScripts(): string | undefined {
 }
 
 /**
- * Returns the texts that may contain the host names with which CORS origin functions compare: the sources,
- * and the values of environment variables.
+ * Returns text that may contain the host names that CORS origin functions accept: the sources, and the values
+ * of environment variables.
  */
 function namesFor({ module }: Job): string {
   const { modules } = readProject([fileURLToPath(module)]);
   return [...modules.map(({ source }) => source), ...Object.values(process.env)].join('\n');
 }
 
-/** Returns the secrets in settings whose values come from code and not from environment variables. */
+/** Returns secret settings whose values are set in code and not by environment variables. */
 function settingSecrets(app: Svc): UsedSecret[] {
   const { settings, place } = app.inspect();
   return ['authSecret', 'authSecretPrevious', 'mcpToken'].flatMap((key) =>
@@ -252,8 +251,8 @@ async function load({ target, module, timeoutMs }: Job): Promise<Loaded> {
 }
 
 /**
- * Returns the milliseconds in which this process has computed or waited. Time for which a busy machine ran
- * other processes does not count.
+ * Returns the milliseconds for which this process has computed or waited. Leaves out the time for which a
+ * busy machine ran other processes.
  */
 function importMsSoFar(): number {
   const { user, system } = process.cpuUsage();
@@ -298,7 +297,7 @@ function trespasses({ given }: Job, found: readonly Trespass[]): Finding[] {
 }
 
 /**
- * Returns the finding for an error of the import. Its rule is SVC001, unless the code of the error belongs to
+ * Returns the finding for an error of the import. Its rule is SVC001, unless the error code belongs to
  * another rule.
  */
 function loadFinding({ given }: Job, error: unknown): Finding {
@@ -328,7 +327,7 @@ function known(place: Place): Place | undefined {
   return place.line === 0 ? undefined : place;
 }
 
-/** Returns the texts of rules, without duplicate ids. */
+/** Returns the texts of rules, one for each id. */
 function texts(rules: readonly RuleText[]): RuleText[] {
   return [...Map.groupBy(rules, ({ id }) => id).values()]
     .map(([first]) => first!)

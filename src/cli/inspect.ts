@@ -29,7 +29,7 @@ export interface Job {
   /** URL of the module. */
   readonly module: string;
   readonly timeoutMs: number;
-  /** An earlier OpenAPI document, which the application is compared with. */
+  /** An earlier OpenAPI document, which is compared with the document of the application. */
   readonly baseline?: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -61,7 +61,7 @@ export type Answer = { readonly token: string } & (
   | { readonly kind: 'routes'; readonly routes: readonly ListedRoute[] }
   /** The OpenAPI document as JSON, and one line for each part of the application that it cannot express. */
   | { readonly kind: 'openapi'; readonly document: string; readonly problems: readonly string[] }
-  /** Answer if the import failed. */
+  /** Answer after a failed import. */
   | {
       readonly kind: 'failed';
       readonly isLate: boolean;
@@ -73,15 +73,15 @@ export type Answer = { readonly token: string } & (
 );
 
 /**
- * Time limits in milliseconds for the start of the child, and for its answer after the time limit of the
- * import. A child whose event loop is blocked sends no answer.
+ * Milliseconds that are added to the time limit of the import, because a blocked child sends no answer:
+ * START_MS before the child has started, GRACE_MS after that.
  */
 const START_MS = 3_000;
 const GRACE_MS = 1_000;
 
 /**
- * Kind of the answer to each kind of job, if the import succeeds. If an application has errors, a report
- * replaces its OpenAPI document.
+ * Kind of the answer to each kind of job. If an application has errors, a report replaces its OpenAPI
+ * document.
  */
 interface Kinds {
   readonly report: 'checked';
@@ -158,7 +158,7 @@ export async function ask<W extends Job['wants']>(
   }
 }
 
-/** Returns the response for an application that could not be imported. */
+/** Returns the answer for an application that could not be imported. */
 export function failed(
   { token, given }: Pick<Job, 'token' | 'given'>,
   message: string,
@@ -176,7 +176,8 @@ export function failed(
 }
 
 /**
- * Returns the value of an option, which must be one of `words`; `fallback` if the option is not given.
+ * Returns the value of an option, which must be one of `words`. Returns `fallback` if the option is not
+ * given.
  * @throws SvcError `E_CLI_USAGE` if the value is not one of `words`
  */
 export function readWord<const T extends string>(
@@ -220,7 +221,7 @@ const FULL: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT', 'EFBI
  * Writes to standard output and waits until everything is written, because the process exits right
  * afterwards. A closed pipe is not an error.
  *
- * If standard output is a file, it is written with writeSync(): a file stream of Node.js reports a partial
+ * If standard output is a file, uses writeFileSync(), because a file stream of Node.js reports a partial
  * write as complete.
  *
  * @throws SvcError `E_CLI_USAGE` if the disk is full

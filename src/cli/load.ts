@@ -24,7 +24,7 @@ export interface Target {
 }
 
 /**
- * Splits a target at its last colon before an identifier, so that a drive letter stays with the path. The
+ * Splits a target at its last colon before an identifier: `C:\app.ts:shop` has the export name `shop`. The
  * default export name is `app`.
  */
 export function parseTarget(target: string): Target {
@@ -63,7 +63,6 @@ function namesFolder(module: string): boolean {
   return /(?:^|[/\\])\.{0,2}$/.test(module);
 }
 
-/** Whether a file of this path exists. */
 function isFile(path: string): boolean {
   try {
     return !statSync(path).isDirectory();
@@ -178,7 +177,7 @@ export async function loadApplication(target: Target, module: URL): Promise<Svc>
   return app;
 }
 
-/** Whether a value is an application, of any copy of this package. */
+/** Whether a value is an application, even if another copy of this package created it. */
 export function isApplication(value: unknown): value is Svc {
   return typeof value === 'object' && value !== null && APP_BRAND in value;
 }
@@ -259,7 +258,7 @@ function translate(error: unknown): string {
   return isFault(error) ? `${where}${said}` : `${where}${error.name}: ${said}`;
 }
 
-/** Whether an error is an SvcError with a remedy, of any copy of this package. */
+/** Whether an error is an SvcError with a remedy, even if another copy of this package created it. */
 export function isFault(error: unknown): error is SvcError {
   const { code, remedy } = (error ?? {}) as Partial<SvcError>;
   return (
@@ -283,8 +282,8 @@ export function permissionFault(error: unknown): unknown {
 }
 
 /**
- * Returns `file:line: ` from the first line of the stack, or from the first frame outside of Node.js and this
- * package.
+ * Returns the place of an error as `file:line: `, from the first line of the stack or from the first frame
+ * outside of Node.js and this package.
  */
 function placeIn(error: Error): string {
   const stack = error.stack ?? '';
@@ -295,9 +294,8 @@ function placeIn(error: Error): string {
 }
 
 /**
- * Returns the message of a syntax error with its place, which V8 does not report for a module. For
- * JavaScript, `node --check` finds the line without running the code. For TypeScript, names the usual cause:
- * type stripping leaves decorators and `accessor` in the code.
+ * Adds the place of a syntax error to its message, because V8 reports none for a module. For JavaScript,
+ * `node --check` finds the line. For TypeScript, the message names the usual cause: decorators or `accessor`.
  */
 function syntaxError(said: string): string {
   if (!lastResolved.startsWith('file:')) return said;

@@ -2,7 +2,6 @@
  * Entry point of the command line: runs the command that the arguments name, and exits with its status.
  *
  * Exit status:
- *
  *   0  done                                        1  failed while running        2  invalid arguments
  *   3  the application did not load or compile     4  a bug of this package
  */
@@ -155,7 +154,10 @@ async function invoke(
   return command.run({ positionals, values, argv, subject: { given, target, module } });
 }
 
-/** Paths of the module with `main()` in a copy of this package: of current and of older, bundled versions. */
+/**
+ * Paths of the module with `main()` in a copy of this package. The second path is that of older, bundled
+ * versions.
+ */
 const COMMAND_LINES = ['dist/cli/main.js', 'dist/cli.js'] as const;
 
 /** Runs the command in the copy of this package that the application imports. */
@@ -204,8 +206,8 @@ function report(thrown: unknown, command: string | undefined): number {
 }
 
 /**
- * Returns the remedy of an error: the help of the command, the remedy of the only finding, or the stack of
- * the exception in the application.
+ * Returns advice for an error: the help of the command, the remedy of the only finding, or the stack of the
+ * application's exception.
  */
 function adviceOn({ code, cause, remedy, findings }: SvcError, command: string | undefined): string {
   if (code === 'E_CLI_USAGE')

@@ -88,8 +88,7 @@ function headersOf(values: Invocation['values']): readonly string[] {
 }
 
 /**
- * @throws SvcError `E_CLI_USAGE` if the text does not consist of a header field, "=" and an environment
- * variable
+ * @throws SvcError `E_CLI_USAGE` if the text is not a header field and an environment variable, joined by "="
  */
 function readHeader(text: string): readonly [name: string, variable: string] {
   const [name = '', variable = '', ...rest] = text.split('=');

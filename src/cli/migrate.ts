@@ -79,7 +79,7 @@ export const migrateCommand: Command = {
     actionOf(invocation.positionals) === 'new' ? create(invocation) : migrate(invocation),
 };
 
-/** @throws SvcError `E_CLI_USAGE` if the word is missing, or is not a subcommand */
+/** @throws SvcError `E_CLI_USAGE` if the first argument is missing, or is not a subcommand */
 function actionOf([word]: readonly string[]): string {
   const words = [...Object.keys(ACTIONS), 'new'];
   if (word !== undefined && words.includes(word)) return word;
@@ -257,8 +257,8 @@ async function create({ positionals: [, given, ...surplus], values }: Invocation
 }
 
 /**
- * Returns the name of a migration in lower case, with "_" between its words. Rejects other characters,
- * because they would be a path or a file extension.
+ * Returns the name of a migration in lower case, with "_" between its words. Rejects other characters, such
+ * as slashes and dots.
  * @throws SvcError `E_CLI_USAGE` if the name is empty or has another character
  */
 function nameOf(given: string): string {

@@ -1,11 +1,12 @@
 /**
  * `svc new`: writes a runnable project.
  *
- *   --vendor    depends on a copy in vendor/svc: npm install --offline is enough. The default
- *   --registry  depends on the package at the running version: npm install fetches it
- *   --link      depends on the running copy, through links in node_modules: nothing to install
+ * An option determines where the project finds the package `svc`:
+ *   --vendor    in a copy in vendor/svc (the default): npm install --offline is enough
+ *   --registry  in the registry, at the running version: npm install fetches it
+ *   --link      in the running copy, through links in node_modules: nothing to install
  *
- * The package `svc` in the public registry is a different one: a project depends on the registry only with
+ * The public npm registry has another package named `svc`. So a project depends on a registry only with
  * --registry.
  *
  * The project is written to a temporary folder and then moved, so that it is either complete or absent.
@@ -91,7 +92,7 @@ async function run({ positionals, values }: Invocation): Promise<number> {
   return 0;
 }
 
-/** @throws SvcError `E_CLI_USAGE` if more than one source is given */
+/** @throws SvcError `E_CLI_USAGE` if more than one of --vendor, --registry and --link is given */
 function sourceOf(values: Invocation['values']): PackageSource {
   const [source = 'vendor', other] = SOURCES.filter((each) => values[each] === true);
   if (other !== undefined)
@@ -261,7 +262,7 @@ function copyTree(from: string, to: string): void {
 }
 
 /**
- * Creates the links that npm would create. On Windows they are a junction, whose path is absolute, and a
+ * Creates the links that npm would create. On Windows, these are a junction with an absolute path, and a
  * command script.
  */
 function linkPackage(own: string, place: string, modules: string): void {

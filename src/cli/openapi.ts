@@ -3,7 +3,6 @@
  * starting the application.
  *
  * Exit status:
- *
  *   0  written
  *   2  invalid arguments
  *   3  the module could not be imported, or has errors that prevent compilation

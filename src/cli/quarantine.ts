@@ -40,7 +40,7 @@ export function isDenied(error: unknown): boolean {
   return false;
 }
 
-/** Denied uses of the network so far, and a function that ends the denial. */
+/** Attempts to use the network that were denied, and a function that allows later ones. */
 interface DeniedNetwork {
   readonly tried: readonly Trespass[];
   allow(): void;
@@ -113,7 +113,7 @@ function addressOf(args: readonly unknown[]): string {
     : 'a local socket';
 }
 
-/** Descriptions of active resources, by the lower-case names that Node.js gives them. */
+/** Descriptions of resources. The keys are the type names of Node.js in lower case. */
 const HANDLES: Readonly<Record<string, string>> = {
   timeout: 'a timer',
   immediate: 'an immediate',
@@ -134,7 +134,7 @@ const HANDLES: Readonly<Record<string, string>> = {
   filehandle: 'an open file',
   ttywrap: 'a terminal',
 };
-/** Number of waits for resources that end by themselves, such as a file read. */
+/** Number of times that leftOpen() waits for resources that end by themselves, such as a file read. */
 const SETTLE_ROUNDS = 10;
 const SETTLE_MS = 10;
 
@@ -144,7 +144,7 @@ interface Kept {
   readonly place: Place;
 }
 
-/** Records the place in the code that opens each handle, such as a socket or a timer. */
+/** Records where code opens each handle, such as a socket or a timer. */
 export class HandleWatch {
   readonly #kept = new Map<number, Kept>();
   readonly #before: readonly string[] = process.getActiveResourcesInfo();
@@ -188,7 +188,7 @@ export class HandleWatch {
     });
   }
 
-  /** Returns the names of new resources that keep the process alive now, as Node.js calls them. */
+  /** Returns the type names of new resources that keep the process alive. */
   runningNow(): string[] {
     return [...new Set(this.#more())];
   }

@@ -52,7 +52,6 @@ function readFormat(values: Invocation['values']): 'human' | 'json' {
 
 const HEAD = ['METHOD', 'PATH', 'NAME', 'SECURITY', 'DECLARED'];
 
-/** Returns a table whose columns are as wide as their content. */
 function table(routes: readonly ListedRoute[], cwd: string, hasColour: boolean): string {
   const rows = routes.map((route) => [
     route.method,

@@ -1,7 +1,6 @@
 /**
  * A comment in the source can allow a finding. It names the rule and a reason, and may name the last day on
  * which it applies:
- *
  *   // svc-allow SVC606 until 2027-01-31: names come from the table of uploads
  *
  * The comment stands at the end of the reported line, or alone on the line above it. It can allow every
@@ -45,7 +44,7 @@ export function allowInline(
     const file = place === undefined ? undefined : pathToFileURL(fileOfPlace(place)).href;
     const allowances = file === undefined ? [] : (byFile.get(file)?.get(place!.line) ?? []);
     const allowance = allowances.find((each) => each.rules.includes(rule));
-    if (allowance === undefined || isGrave(finding, rules)) {
+    if (allowance === undefined || preventsStart(finding, rules)) {
       findings.push(finding);
       continue;
     }
@@ -56,8 +55,7 @@ export function allowInline(
   return makeReport(findings, suppressed);
 }
 
-/** Whether a finding prevents the application from starting. A comment cannot allow such a finding. */
-function isGrave({ rule, severity }: Finding, rules: readonly RuleText[]): boolean {
+function preventsStart({ rule, severity }: Finding, rules: readonly RuleText[]): boolean {
   const phase = rules.find(({ id }) => id === rule)?.phase;
   return severity === 'error' && (phase === 'graph' || phase === 'load');
 }

@@ -41,7 +41,7 @@ function findPipes(sources: Sources, report: ReportNode): void {
     if (![object, call.args[0]!].some((node) => isOfNode(node, module))) continue;
     const name = pathOf(object);
     const around = functionAround(call);
-    // code outside of functions belongs to a script, and an error may end a script
+    // code outside of functions belongs to a script, which an error may end
     if (around === undefined) continue;
     const outer = outerOf(around, sources);
     const code = module.source.slice(outer.start, outer.end);
@@ -62,7 +62,7 @@ function findPipes(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Returns the function around a callback: a listener of `open` may pipe streams that other listeners watch. */
+/** Returns the function around nested callbacks, because it may add the listeners for errors. */
 function outerOf(fn: Fn, sources: Sources): Fn {
   const around = functionAround(fn);
   const isCallback = fn.parent?.type === 'call' && !sources.handlers.isHandler(fn);
@@ -81,7 +81,7 @@ function endsInOutput(call: Call): boolean {
   return next?.type === 'call' && next.args.length > 0 && endsInOutput(next);
 }
 
-/** Whether an expression, or the initial value of a variable, creates a stream of Node.js. */
+/** Whether an expression creates a stream of Node.js. For the name of a constant, tests its value. */
 function isOfNode(node: Node, module: SourceModule): boolean {
   let found = false;
   walk(literal(node, module) ?? node, (part) => {
@@ -148,9 +148,8 @@ function findCollected(sources: Sources, report: ReportNode): void {
 }
 
 /**
- * Whether an object may be the response of another server and not a client's request: `https.get(url,
- * (request) => { request.on('data', …); })`. A parameter `request` may be such a response if no other
- * parameter is one.
+ * Whether an object is probably the response of another server and not a client's request: `https.get(url,
+ * (request) => { request.on('data', …); })`.
  */
 function isOfAnswer(call: Call, module: SourceModule): boolean {
   const around = functionAround(call)?.parent;
@@ -228,7 +227,10 @@ function findEndless(sources: Sources, report: ReportNode): void {
 const ANSWERS =
   /\b(?:res|response|reply|ctx)\.\w+[.(]|\breply\(|\b(?:resolve|reject|next|cb|callback|done)\b/;
 
-/** Whether no client waits for a promise: code neither uses it, nor answers in its callbacks. */
+/**
+ * Whether no client waits for the result of a call: code does not use its promise, and its callbacks send no
+ * reply.
+ */
 function isBesideClient(call: Call, { source }: SourceModule): boolean {
   let at: Node = call;
   while (at.parent?.type === 'member' || (at.parent?.type === 'call' && at.parent.callee === at))

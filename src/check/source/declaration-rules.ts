@@ -1,6 +1,6 @@
 /**
  * Rules about guards, routes and tools in the source: SVC201, SVC204, SVC210, SVC215 … SVC217 and SVC305.
- * They report mistakes that do not show in the loaded application, or only without the line of the source.
+ * They find mistakes that the loaded application does not show, or shows without a line.
  */
 import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
 import { constantOf, isRouteCall, literal, numberOf, specOf } from './routes.ts';
@@ -142,7 +142,7 @@ function judgeHandlers(call: Call, module: SourceModule, sources: Sources, repor
 }
 
 const WRITES = /^(?:execute|executeMany|transaction|(?:unlink|writeFile|appendFile|rm)(?:Sync)?)$/;
-/** Names of methods that write data if they are called on a store. */
+/** Names of methods that write data when called on a database or another store. */
 const WRITES_TO_STORE =
   /^(?:(?:insert|update|upsert|delete|destroy|remove|save)(?:$|[A-Z])|create(?:One|Many)?$)/;
 /** Names of variables that usually hold a database or another store of data. */
@@ -379,8 +379,8 @@ function changeIn(
 }
 
 /**
- * Whether a call may change data, to judge by its name. True for names such as `delete`, and for methods of
- * `this` and of a new object.
+ * Whether a call may change data. Its name contains a word such as `delete`, or it is a method of `this` or
+ * of a new object.
  */
 function mayChange(call: Call): boolean {
   const { callee } = call;

@@ -97,7 +97,7 @@ function readsThroughHelpers(sources: Sources): Read[] {
 
 /**
  * Returns the names of the variables in files such as `.env.example`. Reads the working folder, the folder of
- * the entry module and two folders above it.
+ * the entry module and the two folders above it.
  */
 function environmentFiles(sources: Sources): {
   readonly names: ReadonlySet<string>;
@@ -211,8 +211,8 @@ function isValidated(node: Node, { source }: SourceModule): boolean {
 }
 
 /**
- * Whether code takes for granted that an environment variable is set. It writes `!` or `as string` after the
- * variable, or puts it into a text, which then contains "undefined".
+ * Whether code takes for granted that an environment variable is set. `!` or `as string` follows the
+ * variable, or it becomes part of a text, which would then contain "undefined".
  */
 function isTakenForGranted(node: Node, { text }: SourceModule): boolean {
   return (

@@ -496,7 +496,7 @@ export abstract class ExpressionReader {
     return made({ type: 'assign', operator: '=', target: name, value, start, end: this.lastEnd }, true);
   }
 
-  /** Whether a word is a modifier of a member, such as `static`, and not the name of the member. */
+  /** Skips a modifier of a member, such as `static`. Returns false if the word is the name of the member. */
   protected modifier(word: string): boolean {
     if (!this.is(word)) return false;
     const next = this.peek(1);

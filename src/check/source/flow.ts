@@ -1,6 +1,6 @@
 /**
- * Follows request values through functions to the calls that receive them. A value counts as checked once
- * code compares or tests it. Results of unknown functions count as safe, to report few false findings.
+ * Follows values of a request through functions, up to the calls that receive them. A value counts as checked
+ * once code compares or tests it. Results of unknown functions count as safe, to avoid false findings.
  */
 import { boundIn } from './modules.ts';
 import {
@@ -47,7 +47,7 @@ import type { Assign, Call, Fn, Node } from './nodes.ts';
 import type { Handlers, Role } from './routes.ts';
 import type { Given } from './values.ts';
 
-/** A call under analysis. `given` returns the request value that an argument holds. */
+/** A call in the analysed code. `given` returns the request value that an argument contains. */
 export interface Visit {
   readonly call: Call;
   readonly module: SourceModule;
@@ -84,7 +84,7 @@ export class Flow {
     }
   }
 
-  /** Analyses a function. Parameters without a value in `given` get one by their role, such as a request. */
+  /** Analyses a function. `given` contains the values of parameters that are already known. */
   #enter(
     fn: Fn,
     around: Names,
@@ -221,7 +221,7 @@ export class Flow {
     this.#statement(body, names);
   }
 
-  /** Marks arguments as checked if their call throws for bad ones: `assertKnown(a)`, `await getNote(id)`. */
+  /** Marks arguments as checked if the call throws for bad values: `assertKnown(a)`, `await getNote(id)`. */
   #asserted(node: Node, names: Names): void {
     const call = node.type === 'await' ? node.value : node;
     const name = call.type === 'call' ? (calledName(call) ?? '') : '';
@@ -250,8 +250,8 @@ export class Flow {
   }
 
   /**
-   * Returns the paths of the request values in a node. If a variable in the node was looked up with request
-   * values, also returns their paths.
+   * Returns the paths of the request values in a node, such as `params.id`. For a variable, also returns the
+   * request values with which code looked it up.
    */
   #keysWithin(node: Node, names: Names, isOfCalls = false): string[] {
     const found = new Set<string>();
@@ -269,12 +269,12 @@ export class Flow {
     return [...found];
   }
 
-  // -- tests: which values a condition checks --
+  // -- conditions: which values they check --
 
   /**
-   * Returns the paths that count as checked where a condition is true (`yes`) and where it is false (`no`).
-   * `===` checks its sides only where they are equal. Most other tests check their values in both cases. A
-   * test for presence, such as `user === undefined`, checks only the paths with which code looked up `user`.
+   * Returns the paths that count as checked where a condition is true (`yes`), and where it is false (`no`).
+   * After `===`, the compared values are checked only where they are equal. A test for presence, such as
+   * `user === undefined`, checks the request values with which code looked up `user`.
    */
   #judgedIn(test: Node, names: Names, isNegated = false): { yes: string[]; no: string[] } {
     const yes: string[] = [];
@@ -429,7 +429,7 @@ export class Flow {
       module: this.#module,
       given: (node) => (node === undefined ? undefined : this.#outside(node, names)),
     });
-    // if the result is not used, #value() is called only to analyse the calls in the called function
+    // #value() also analyses the called function. If the result is used, other code calls #value().
     if (!isUsed(call)) this.#value(call, names);
   }
 
@@ -438,7 +438,7 @@ export class Flow {
     return value?.kind === 'outside' ? value : undefined;
   }
 
-  /** Returns the unchecked request value that an expression holds. */
+  /** Returns the unchecked request value that an expression contains. */
   #value(node: Node, names: Names): Given | undefined {
     const path = node.type === 'await' ? undefined : pathOf(node);
     if (path !== undefined && names.isChecked(path)) return undefined;
@@ -501,7 +501,7 @@ export class Flow {
     }
   }
 
-  /** Returns the members of an object that hold request values: `text` of `{ db, text: query.q }`. */
+  /** Returns the members of an object that contain request values: `text` of `{ db, text: query.q }`. */
   #members({ entries }: Extract<Node, { type: 'object' }>, names: Names): Given | undefined {
     const members = new Map<string, Given>();
     for (const entry of entries) {
@@ -560,7 +560,7 @@ export class Flow {
     );
   }
 
-  /** Returns the request value in the results of a callback of map() or flatMap(). */
+  /** Returns the request value in the list that map() or flatMap() creates with a callback. */
   #mapped(fn: Fn, list: Given, around: Names): Given | undefined {
     const names = new Names(around);
     const [param] = fn.params;

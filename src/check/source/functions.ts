@@ -65,7 +65,7 @@ interface FunctionSource {
   readonly isExpression: boolean;
 }
 
-/** Placeholder for a removed callback that returns an object. */
+/** Marks the place of a removed callback that returns an object. */
 const GIVES_OBJECT = '\u0002';
 const OPENING = '([{';
 const CLOSING = ')]}';
@@ -237,7 +237,7 @@ function isOwn(code: string, name: string): boolean {
 /** Keywords that may stand before parentheses and a brace. They are not names of methods. */
 const STATEMENTS = /(?<![\w$.])(?:if|for|await|while|switch|catch|with)\s*$/;
 
-/** Returns code without the bodies of the functions and methods in it. */
+/** Returns code without the bodies of the functions and methods that it contains. */
 function withoutCallbacks(code: string): string {
   let kept = '';
   for (let index = 0; index < code.length;) {

@@ -1,6 +1,6 @@
 /**
- * Client input in SQL, commands, code, patterns, redirects, file paths, network addresses and HTML (SVC601 …
- * SVC608).
+ * Rules about client input in SQL, shell commands, code, regular expressions, redirects, file paths, network
+ * addresses and HTML (SVC601 … SVC608).
  */
 import { calledName, entryOf, functionAround, pathOf } from './nodes.ts';
 import { meaningOfCall, writtenOf } from './sources.ts';
@@ -14,7 +14,7 @@ import type { Given } from './values.ts';
 const SQL =
   /\b(?:select\b[^]*\bfrom|insert\s+into|update\b[^]*\bset|delete\s+from|replace\s+into|order\s+by|group\s+by|where|having|limit|union|values\s*\(|create\s+(?:table|index)|drop\s+(?:table|index)|alter\s+table|truncate|exec(?:ute)?\s)\b/i;
 /**
- * Names of methods that may run SQL. Some of these names also have other meanings. NEVER_OTHERWISE lists the
+ * Names of methods that may run SQL. Names such as `run` also have other meanings. NEVER_OTHERWISE lists the
  * names that always mean SQL.
  */
 const RUNS_SQL =
@@ -22,7 +22,7 @@ const RUNS_SQL =
 const NEVER_OTHERWISE =
   /^(?:fetchAll|fetchOne|fetchArrays|\$queryRawUnsafe|\$executeRawUnsafe|whereRaw|orderByRaw|havingRaw)$/;
 
-/** Names of functions of a project that run the SQL of their parameter. */
+/** Names of project functions that pass their parameter to a database as SQL. */
 const FORWARDS = /^(?:query|execute|runQuery|executeQuery|runSql|executeSql)$/;
 
 /**
@@ -76,8 +76,8 @@ function findSql({ call, module, given }: Visit, name: string | undefined, repor
 }
 
 /**
- * Whether a call runs the SQL that the function around it receives as a parameter, as in `const query =
- * (text) => pool.query(text)`. The rule does not report such a call, but the calls of `query`.
+ * Whether a call runs SQL from a parameter of the function around it, as in `const query = (text) =>
+ * pool.query(text)`. The rule reports the calls of `query` instead.
  */
 function isForwarded(call: Call): boolean {
   const statement = pathOf(call.args[0]!);
@@ -124,7 +124,7 @@ function findCode({ call, module, given }: Visit, meaning: string, report: Repor
   if (!RUNS_CODE.test(meaning)) return;
   for (const arg of call.args) {
     const value = given(arg);
-    // a JSON file is data and is not evaluated
+    // a JSON file is data, which require() does not run
     if (meaning === 'require' && /\.json\s*$/.test(value?.text ?? '')) continue;
     if (value !== undefined)
       return report(
@@ -151,8 +151,8 @@ function findPatterns({ call, module, given }: Visit, meaning: string, report: R
 }
 
 /**
- * Values that a link on another site cannot set to an address: headers and cookies, which a link does not
- * contain, and the part of a path that the pattern of the route matches.
+ * Parts of a request through which a link on another site cannot pass an address: headers, cookies, and path
+ * parameters that are read as a whole.
  */
 const CANNOT_CHOOSE = /(?:^|\W)referr?er$|^headers?\b|^(?:signedC|c)ookies?\b|^params$/i;
 
@@ -268,8 +268,8 @@ const ASKS =
   /^(?:fetch|undici\.(?:fetch|request)|https?\.(?:get|request)|got(?:\.\w+)?|axios(?:\.(?:get|post|put|patch|delete|head|request))?|node-fetch|superagent\.\w+|needle(?:\.\w+)?)$/;
 
 /**
- * Names of addresses that a client may choose: an administrator sets the address of a service, a proxy sets
- * headers, and Slack signs the request that contains its `response_url`.
+ * Names of addresses that attackers usually cannot choose: settings of an administrator, headers of a proxy,
+ * and the `response_url` of Slack, which is signed.
  */
 const OF_SETTINGS = /^headers\b|base|endpoint|server|service|registr|instance|api_?ur[il]|response_?url$/i;
 
@@ -301,14 +301,14 @@ function hasAgent({ args }: Call): boolean {
 }
 
 /**
- * Whether the code of the application fixes the host of a URL, so that no client can choose it: the URL begins
- * with a slash, an origin, or a value that does not come from the client.
+ * Whether no client can choose the host of a URL. The URL begins with a slash, an origin, or a value that
+ * does not come from the client.
  */
 function hasHost({ lead }: Given): boolean {
   return lead.startsWith('/') || lead.startsWith(OWN) || /^[a-z][a-z\d+.-]*:\/\/[^/]+[/?#]/i.test(lead);
 }
 
-/** All headers, and the headers that proxies set. */
+/** Matches the headers as a whole, and single headers that proxies set. */
 const OF_PROXIES = /^headers?(?:$|\.(?:x-real-ip|x-forwarded|forwarded|cf-))/;
 
 /** SVC608: client input in HTML. */
@@ -329,7 +329,7 @@ function findHtml(
   const isShown = name === 'html' && isReply(call);
   if (!isHtml && !mayBeHtml && !isSent && !isShown) return;
   const value = given(body);
-  // through a link or a form, another site can choose one value, but neither the headers nor the whole input
+  // a link or form on another site can set one value, but neither the headers nor the whole input
   if (value === undefined || value.part !== undefined || OF_PROXIES.test(value.what)) return;
   if (isSent && !/<[a-z!/]/i.test(value.text)) return;
   report(

@@ -1,8 +1,8 @@
 /**
- * Replaces JSX by plain expressions: each element becomes a list of the expressions in its attributes and
- * children. Tags and text become spaces, so that every other character keeps its position and findings show
- * the right place.
+ * Replaces JSX by plain expressions. Tags and text become spaces, so that every other character keeps its
+ * position and findings show the right place.
  *
+ * Each element becomes a list of the expressions in its attributes and children:
  *   <p title={a}>Hello {b}</p>   ->   [         a,          b,     ]
  */
 
@@ -39,8 +39,8 @@ class JsxReader {
   #code(close: '}' | undefined): void {
     const source = this.#source;
     let depth = 0;
-    // the code before this position without spaces and comments, which shows whether an expression begins
-    // here
+    // the last characters before this position, without comments. They show whether an expression begins
+    // here.
     let last = '';
     while (this.#at < source.length) {
       const char = source[this.#at]!;

@@ -54,8 +54,8 @@ export class SourceModule {
 
   readonly #map: SourceMap | undefined;
   /**
-   * The original text, with types, at the same offsets as `source`. Undefined for JavaScript, and if removing
-   * the types moved code.
+   * The original TypeScript, at the same offsets as `source`. Undefined for JavaScript, and if removing the
+   * types moved code.
    */
   readonly text: string | undefined;
 
@@ -106,7 +106,10 @@ export class SourceModule {
     return [...found];
   }
 
-  /** Returns the declaration or import to which a name refers at a node. Undefined if there is none. */
+  /**
+   * Returns the declaration or import to which a name refers at the position of a node. Undefined if there is
+   * none.
+   */
   lookup(name: string, at: Node): Binding | undefined {
     for (let scope: Node | undefined = at; scope !== undefined; scope = scope.parent) {
       if (!isScope(scope)) continue;
@@ -193,7 +196,7 @@ export function readProject(entries: readonly string[]): Project {
   return { modules: [...modules.values()], unread };
 }
 
-/** The code of a file as JavaScript. It has a source map if removing the types moved code. */
+/** A file converted to JavaScript. It has a source map if removing the types moved code. */
 interface Readable {
   readonly source: string;
   readonly map?: SourceMap | undefined;
@@ -201,8 +204,8 @@ interface Readable {
 }
 
 /**
- * Returns the code of a file as JavaScript. The offsets of TypeScript code stay unchanged unless its types
- * produce code, as enums do.
+ * Returns the code of a file as JavaScript. Removing types keeps all offsets, except for types that become
+ * code, such as enums.
  * @throws Error if the text is not JavaScript or TypeScript
  */
 function sourceOf(file: string): Readable {
@@ -394,12 +397,12 @@ function addAssigned(node: Node, byName: Map<string, Exported>): void {
       byName.set(entry.key, entry.value);
 }
 
-/** Key that stands for the members in the rest element of a destructuring pattern, such as `...others`. */
+/** Key that stands for the rest element of a destructuring pattern, such as `...others`. */
 export const REST = '...';
 
 /**
- * Returns the variables that a destructuring pattern declares, each with the key and path of the member that
- * it holds.
+ * Returns the variables that a destructuring pattern declares. In `{ user: { name: n } }`, the variable `n`
+ * has the key `name` and the path `user`, `name`.
  */
 export function boundIn(
   target: Node,

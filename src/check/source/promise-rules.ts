@@ -102,8 +102,8 @@ function takesCallback({ args }: Call): boolean {
 }
 
 /**
- * Whether a call of transaction() is not the asynchronous method of this package, but belongs to IndexedDB or
- * to a synchronous database.
+ * Whether a call of transaction() does not run the asynchronous method of this package, but a method of
+ * IndexedDB or of a synchronous database.
  */
 export function isOtherTransaction({ args: [work] }: Call): boolean {
   return work?.type !== 'function' || (!work.isAsync && work.params.length === 0);
@@ -138,7 +138,7 @@ function isInClass(node: Node, owner: ClassNode): boolean {
   );
 }
 
-/** Whether a function is asynchronous, or returns only promises that it receives from other calls. */
+/** Whether a function returns a promise: it is asynchronous, or returns only the promises of other calls. */
 function givesPromise(fn: Fn, sources: Sources, depth: number): boolean {
   if (fn.isGenerator) return false;
   if (fn.isAsync) return true;
@@ -225,7 +225,7 @@ function allIn(list: Node): readonly Node[] {
   if (list.type === 'list') return list.items;
   const [callback] = list.type === 'call' && calledName(list) === 'map' ? list.args : [];
   if (callback?.type !== 'function') return [list];
-  // the result is a call node whose callee is the callback, because isUncaught() reads the body of a callee
+  // isUncaught() examines the function that a call runs, so this call node runs the callback
   return [
     { type: 'call', callee: callback, args: [], isNew: false, start: callback.start, end: callback.end },
   ];

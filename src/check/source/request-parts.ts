@@ -13,7 +13,7 @@ export const READERS: RegExp =
   /^(?:json|text|form|body|parts|stream|formData|param|queries|header|get|query|leadingFields)$/;
 /** Members of a request that cannot hold client text. */
 const HARMLESS_MEMBERS = /^(?:length|size|byteLength|constructor)$/;
-/** Headers that rules do not treat as client input. */
+/** Names of headers that rules do not treat as client input. */
 export const HARMLESS_HEADERS: RegExp = /^(?:host|accept|accept-encoding|content-type|content-length)$/;
 const HARMLESS_OF_ADDRESS = /^(?:pathname|protocol)$/;
 /**
@@ -26,21 +26,21 @@ export const WEAK_MEMBERS: RegExp = /^(?:length|size|byteLength|protocol|port)$/
  * `next.startsWith('/')`, `/^https?:/.test(url)`.
  */
 const WEAK_BEGINNING = /^(?:\/|https?:?(?:\/\/)?|\^https\??:?(?:\\?\/){0,2}|\^\\\/)$/;
-/** Methods whose result contains the value that they are called on. */
+/** Names of methods whose result contains the value that they are called on, such as `trim`. */
 export const PASSING: RegExp =
   /^(?:toString|valueOf|trim|trimStart|trimEnd|toLowerCase|toUpperCase|normalize|slice|substring|substr|split|join|concat|padStart|padEnd|at|get|getAll|charAt|repeat|map|filter|flatMap|find|reverse|sort|flat|values|entries|keys|pop|shift|then|json|text|toSorted|with|first|last|bytes)$/;
-/** Functions whose result contains their arguments. */
+/** Names of functions whose result contains their arguments, such as `decodeURIComponent`. */
 export const PASSING_FUNCTIONS: RegExp =
   /^(?:String|decodeURIComponent|decodeURI|unescape|JSON\.(?:parse|stringify)|structuredClone|Object\.(?:values|entries|fromEntries|assign|freeze)|Array\.from|Buffer\.from|URL|Promise\.(?:all|resolve)|(?:path\.|posix\.|path\.posix\.)?(?:join|resolve|normalize)|fileURLToPath|pathToFileURL|String\.raw|format|util\.format)$/;
 export const KEEPING: RegExp = /^(?:push|unshift|append|add|concat)$/;
 export const ASSERTING: RegExp =
   /(?:assert|check|enforce|ensure|valid|safeParse|verify|must|guard|require|expect|allow|reject|refuse)/i;
 
-/** Names of functions whose result counts as checked: `sanitize`, `cleanName`, `toSafePath`. */
+/** Names of functions that return harmless text: `sanitize`, `cleanName`, `toSafePath`. */
 export const CLEANING: RegExp =
   /^(?:sanit|clean|escape|encode|basename|validat|whitelist|allowlist|safe|slug|purify|normali[sz]e[A-Z])|(?:Saniti[sz]ed?|Clean|Escape[ds]?|Safe[A-Z]?\w*|Slug)$|^to(?:Safe|Slug|Int|Number)/;
 
-/** Functions that validate a whole input: `const { error } = schema.validate(body)`. */
+/** Names of functions that validate a whole input: `const { error } = schema.validate(body)`. */
 export const VALIDATES: RegExp = /^(?:validate\w*|safeParse\w*)$/;
 
 /** Names of functions that throw if they find nothing: `findOneOrFail`. */
@@ -56,11 +56,10 @@ export const LOOKS_UP: RegExp =
 export const QUERIES: RegExp = /^(?:find|get|load|lookup|query|retrieve|select|fetch|sql)|quer(?:y|ies)$/i;
 
 /**
- * Returns a member of a value that a request contains, or undefined if the member cannot contain harmful
- * text.
+ * Returns a member of a request, or of a value in it. Undefined if the member cannot contain harmful text.
  */
 export function memberOf(object: Given, property: string): Given | undefined {
-  // a rest element lacks the members that the pattern names, so its value is not the whole input
+  // `...rest` lacks some members of the input, so its value is not the whole input
   if (property === REST) return object.kind === 'outside' ? { ...object, part: undefined } : object;
   if (object.kind === 'members') return object.members?.get(property);
   const made = (what: string, more: Partial<Given> = {}): Given => ({
@@ -86,16 +85,19 @@ export function memberOf(object: Given, property: string): Given | undefined {
   return made(`${object.what}.${property}`);
 }
 
-/** Whether a route is a tool or a prompt, whose arguments a client sends. */
+/** Whether a route is an MCP tool, prompt or resource. A client sends their arguments. */
 function isOfTool(route: Given['route']): boolean {
   return route !== undefined && /^(?:tool|prompt|resource)$/.test(calledName(route.call) ?? '');
 }
 
-/** Functions that test whether a file exists. Such a test does not limit where the path of the file leads. */
+/** Functions that test whether a file exists. Such a test does not keep a path inside of a folder. */
 const PROBES =
   /(?:^|\.)(?:(?:fs\w*|promises)\.(?:exists|access|l?stat)|(?:exists|access|l?stat)Sync|pathExists)$/;
 
-/** Whether a call tests only the beginning of a value: `next.startsWith('/')`, `/^https?:/.test(url)`. */
+/**
+ * Whether a test says little about a value: it tests only the beginning, as `next.startsWith('/')`, or
+ * whether a file exists.
+ */
 export function isWeakTest({ callee, args }: Call): boolean {
   if (PROBES.test(pathOf(callee) ?? '')) return true;
   if (callee.type !== 'member') return false;

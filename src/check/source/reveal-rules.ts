@@ -52,9 +52,8 @@ function findLogged(sources: Sources, report: ReportNode): void {
 }
 
 /**
- * Whether a log message reveals nothing of use. Either it shows a password that the program has just
- * generated, or a token that it has rejected: `'Invalid token'`. Tokens in messages for debugging also count
- * as harmless, because these messages are usually off.
+ * Whether a log message with a secret does no harm. It shows a password that the program has just generated,
+ * or a token that it has rejected. For tokens, only calls of log() and info() count as harmful.
  */
 function isHarmlessMessage(word: string, call: Call, { source }: SourceModule): boolean {
   const text = source.slice(call.start, call.end);
@@ -63,7 +62,7 @@ function isHarmlessMessage(word: string, call: Call, { source }: SourceModule): 
   return !/^(?:log|info)$/.test(calledName(call) ?? '') || REFUSES.test(text);
 }
 
-/** Words of messages about rejected tokens, and about tokens that are currencies. */
+/** Words of messages about rejected tokens, and about tokens of a currency. */
 const REFUSES =
   /invalid|expire|unknown|mis-?match|malform|wrong|bad |fail|reject|denied|refuse|missing|unable|unauthori|forbidden|revoke|error|incorrect|n[o']t |no (?:such|user|session|match)|amount|symbol|balance/i;
 
@@ -210,7 +209,7 @@ function findRevealed(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Whether a condition on the environment controls a value: `env === 'prod' ? null : error.stack`. */
+/** Whether a value depends on a condition about the environment: `env === 'prod' ? null : error.stack`. */
 function isUnderCondition(node: Node, { source }: SourceModule): boolean {
   for (let at = node.parent; at !== undefined && at.type !== 'function'; at = at.parent) {
     const test =

@@ -7,7 +7,7 @@ import { entryOf, pathOf, walk } from './nodes.ts';
 import type { Call, Fn, Node } from './nodes.ts';
 import type { Binding, Project, SourceModule } from './modules.ts';
 
-/** The call that declares a route. */
+/** The call that declares a route, such as `app.get('/notes', …)`. */
 export interface RouteCall {
   readonly call: Call;
   readonly module: SourceModule;
@@ -156,7 +156,7 @@ export class Handlers {
     if (isRoute) this.#markHandlerOf(args, route);
   }
 
-  /** Adds the path parameters that a middleware checks by name. */
+  /** Adds path parameters whose names occur in a middleware, such as `check('id', isNumber)`. */
   #addChecked(path: Node, middleware: Node): void {
     if (middleware.type !== 'call') return;
     const names = new Set<string>();
@@ -169,7 +169,7 @@ export class Handlers {
     });
   }
 
-  /** Marks the handler of `fastify.route({ url, handler })`. */
+  /** Marks the function `handler` of `fastify.route({ url, handler })` as a handler. */
   #markHandlerOf(args: readonly Node[], route: RouteCall): void {
     for (const arg of args) {
       const handler = entryOf(arg, 'handler');
@@ -241,7 +241,9 @@ export function validatesRequest(node: Node): boolean {
   );
 }
 
-/** Returns the value of a constant, or any other expression unchanged. */
+/**
+ * Returns the value of a constant, or any other expression unchanged. Undefined if a name is not a constant.
+ */
 export function literal(node: Node, module: SourceModule): Node | undefined {
   return constantOf(node, module)?.node;
 }
@@ -300,7 +302,7 @@ export function numberOf(node: Node | undefined): number | undefined {
 const HARMLESS_TYPE =
   /\b(?:int|float|bool|uuid|date|datetime|literal|number|boolean|integer)\b|\bpattern\s*:|\bchoices\s*:|\benum\b|\bField\(\s*(?:-?\d|true|false)/;
 
-/** Whether the pattern of a path matches certain characters only, as `\\d+` does and `.*` does not. */
+/** Whether a pattern in a path allows only certain characters: true for `\\d+`, false for `.*`. */
 function isLimited(pattern: string): boolean {
   return !/(?<!\\)\.[*+]|\[\^|^\*$/.test(pattern);
 }
@@ -326,7 +328,7 @@ export function isHarmless(route: RouteCall | undefined, part: string, name: str
 }
 
 /**
- * Names of options that contain the schema of a body: of middleware that validates bodies, or of a Fastify
+ * Names of options that contain the schema of a body, in middleware that validates bodies or in a Fastify
  * route.
  */
 const SCHEMA_KEYS = ['body', 'requestBody', 'bodySchema', 'schema'];

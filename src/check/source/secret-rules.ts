@@ -19,7 +19,7 @@ export function reportSecrets(sources: Sources, report: ReportNode): void {
 
 const SECRET_WORD =
   /(?:secret|apikey|accesskey|adminkey|masterkey|sharedkey|webhookkey|password|passwd|passphrase|passwordhash|(?:csrf|access|auth|bearer|admin|reset|internal|service|api|webhook|hook|session|login|invite|verification|confirmation|unsubscribe)token)$/;
-/** Words that name a secret in some programs and other things in others, such as the key of a list. */
+/** Words that name a secret in some programs only: a key may be a secret, or the key of a list. */
 const MAYBE_SECRET_WORD = /(?:token|pass|key|signature|hmac|mac|sig)$/;
 const SIGNATURE_WORD = /(?:signature|hmac|mac|sig|digest)$/;
 /** Names of values that a program computes and then compares with a secret from a client. */
@@ -76,8 +76,8 @@ function plain(node: Node): Node {
 }
 
 /**
- * Whether `held` is certainly a secret of the server, and `sent` comes from a client. A parameter that is
- * named like a secret counts as a value from a client, if `held` has a name that only secrets have.
+ * Whether `held` is certainly a secret of the server and `sent` comes from a client. If `held` has a name
+ * that only secrets have, `sent` may also be a parameter with the name of a secret.
  */
 function isSecretOfServer(held: Node, sent: Node, module: SourceModule): boolean {
   // the `state` of an OAuth login is valid only once, and a challenge is public, so timing does not help an
@@ -137,7 +137,7 @@ function isSecretParameter(node: Node, module: SourceModule): boolean {
   );
 }
 
-/** Whether a value is a secret of the server: a setting, a stored column, or a signature that it computes. */
+/** Whether a value is a secret of the server: a setting, a stored column, or a computed signature. */
 function isHeld(node: Node, module: SourceModule, isSent: boolean, depth = 0): boolean {
   if (depth > 3) return false;
   const word = wordOf(node);
@@ -264,7 +264,7 @@ const SECRET_NAME =
   /^(?:csp|page|script)nonce$|^(?:access|refresh|auth|bearer|id|api|user|admin|session|login|remember|csrf|xsrf|security|secret|magic|email|reset|password|passwordreset|resetpassword|verify|verification|confirm|confirmation|activation|invite|invitation|registration|signup|unsubscribe|share)?tokens?$|(?:secret|password|passwd|otp|csrf|apikey|sessionid|sid|resetcode|invitecode|verificationcode|magiclink|onetimecode|passcode|recoverycode)s?$|^pins?$/;
 
 /**
- * Words that occur in code about clients. In other code, a token may identify a lock, and a session a device.
+ * Words that occur in code about logins. In other code, a token may identify a lock, and a session a device.
  */
 const OF_CLIENTS = /passw|log_?in|\bauth(?!or)|cookie|e-?mail|verif|reset|invit/i;
 
@@ -289,7 +289,7 @@ function findRandom(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Whether the number is an argument of a function that makes the secret: `randomText(10 + Math.random() * 9)`. */
+/** Whether a random number is only an argument, such as a length: `randomText(10 + Math.random() * 9)`. */
 function isLength(call: Call): boolean {
   for (let at = call.parent; at !== undefined && at.type !== 'function'; at = at.parent)
     if (at.type === 'call' && /rand(?!om$)|^gen|^make/.test(calledName(at) ?? '')) return true;
@@ -370,8 +370,8 @@ function secretMaker(call: Call): string | undefined {
 }
 
 /**
- * Whether the function also uses a secure random source. Then Math.random() probably chooses only a detail of
- * the secret, such as its length.
+ * Whether the function around a call also uses a secure random source. Math.random() then probably chooses
+ * only a detail of the secret, such as its length.
  */
 function usesBetterChance(call: Call, module: SourceModule): boolean {
   const fn = functionAround(call);
@@ -459,7 +459,7 @@ function isSlowLater(call: Call, module: SourceModule): boolean {
   const fn = functionAround(call);
   if (isHashedAgain(module)) return true;
   if (fn === undefined) return false;
-  if (/cache/i.test(nameOfCallback(fn) ?? '')) return true; // the key of a cache lives in memory only
+  if (/cache/i.test(nameOfCallback(fn) ?? '')) return true; // the key of a cache is only in memory
   let repeats = false;
   walk(fn, (node) => {
     if (node.type === 'loop' && /\bcreateHash\(/.test(module.source.slice(node.start, node.end)))
@@ -520,7 +520,7 @@ function isOfObject(call: Call): boolean {
   return isMember && functionAround(call)?.parent?.parent?.type === 'class';
 }
 
-/** Returns the path to which code assigns the result of a chain of calls. */
+/** Returns the variable or member to which code assigns the result of a chain of calls. */
 function targetOf(call: Call): string | undefined {
   let at: Node | undefined = call.parent;
   while (at?.type === 'member' || at?.type === 'call') at = at.parent;

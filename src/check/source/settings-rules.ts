@@ -1,6 +1,6 @@
 /**
- * Rules about settings in the source: SVC207, SVC208, SVC210 … SVC212, SVC218 and SVC403. They report
- * mistakes that do not show in the loaded application, or only without the line of the source.
+ * Rules about settings in the source: SVC207, SVC208, SVC210 … SVC212, SVC218 and SVC403. They find mistakes
+ * that the loaded application does not show, or shows without a line.
  */
 import { calledName, entryOf } from './nodes.ts';
 import { constantOf, literal, numberOf } from './routes.ts';
@@ -36,7 +36,7 @@ export function findWrittenSettings(sources: Sources, report: ReportNode): void 
   }
 }
 
-/** SVC207 for unsafe cookies in calls that set a header: `response.headers.append('Set-Cookie', …)`. */
+/** SVC207: unsafe cookies in calls that set a header, such as `response.headers.append('Set-Cookie', …)`. */
 function judgeHeader(call: Call, module: SourceModule, report: ReportNode): void {
   const [name, value] = call.args;
   if (name?.type !== 'text' || value === undefined || !/^set-cookie$/i.test(name.value)) return;
@@ -93,13 +93,13 @@ function judgeCookies(call: Call, meaning: string, module: SourceModule, report:
   }
 }
 
-/** SVC207 for cookies that code writes into a header itself: `'Set-Cookie': 'session=…'`. */
+/** SVC207: unsafe cookies that code writes into a header itself, such as `'Set-Cookie': 'session=…'`. */
 function judgeCookieText(node: Node, module: SourceModule, report: ReportNode): void {
   const texts = node.type === 'text' ? [node.value] : node.type === 'template' ? node.texts : [];
   const [, name = ''] = /^\s*([\w.-]+)=/.exec(texts[0] ?? '') ?? [];
   if (!SESSION_COOKIE.test(name) || /csrf|xsrf/i.test(name)) return;
   const attributes = texts.join(' ');
-  if (/max-age=0\b|expires=thu, 01 jan 1970/i.test(attributes)) return; // this header deletes the cookie
+  if (/max-age=0\b|expires=thu, 01 jan 1970/i.test(attributes)) return; // a header that deletes the cookie
   const missing = ['HttpOnly', 'Secure'].filter(
     (each) => !new RegExp(`;\\s*${each}\\b`, 'i').test(attributes),
   );
@@ -172,7 +172,7 @@ function judgeDatabases(call: Call, meaning: string, module: SourceModule, repor
     );
 }
 
-/** SVC208 for settings of development, such as `debug`, that code passes to config.loadDict(). */
+/** SVC208: settings for development, such as `debug`, that code passes to config.loadDict(). */
 function judgeSettings(call: Call, module: SourceModule, report: ReportNode): void {
   judgeEnvironment(entryOf(call.args[0], 'env'), module, report);
   for (const [key, what] of [
@@ -188,7 +188,7 @@ function judgeSettings(call: Call, module: SourceModule, report: ReportNode): vo
   }
 }
 
-/** SVC210: networks of trusted proxies that together cover a large part of all addresses. */
+/** SVC210: a network of trusted proxies that covers a large part of all addresses. */
 function judgeProxies(given: Node, module: SourceModule, report: ReportNode): void {
   const value = literal(given, module);
   for (const item of value?.type === 'list' ? value.items : []) {

@@ -1,6 +1,6 @@
 /**
- * Index of a parsed project for the rules: lists all nodes by type. Finds the functions that requests reach,
- * and the original names of imports.
+ * Index of a parsed project. Lists all nodes by type, finds the functions that requests reach, and resolves
+ * the original names of imports.
  */
 import { basename, dirname } from 'node:path';
 import { Handlers } from './routes.ts';
@@ -18,7 +18,6 @@ export type ReportNode = (
   more?: { readonly severity?: Severity; readonly remedy?: string },
 ) => void;
 
-/** A node with its module. */
 interface Located<T extends Node['type']> {
   readonly module: SourceModule;
   readonly node: Extract<Node, { type: T }>;
@@ -26,7 +25,7 @@ interface Located<T extends Node['type']> {
 
 const OF_BROWSERS = /^(?:window|document|localStorage|sessionStorage)$/;
 
-/** A parsed project, indexed for rules. */
+/** A parsed project with lookups for rules. */
 export class Sources {
   readonly project: Project;
   readonly handlers: Handlers;
@@ -79,8 +78,8 @@ export class Sources {
   }
 
   /**
-   * Returns the handler through which requests reach this function, such as a handler that calls it.
-   * Undefined if requests do not reach it.
+   * Returns the handler through which requests reach a function: the function itself or, for example, its
+   * caller. Undefined if no request reaches it.
    */
   reachedFrom(fn: Fn | undefined): Fn | undefined {
     this.#reached ??= this.#reach();
@@ -191,10 +190,10 @@ export function isInPage(node: Node): boolean {
   return false;
 }
 
-/** Conditions that hold in development or in tests only. */
+/** Matches conditions that are true only in development or in tests. */
 const DEVELOPMENT =
   /^[\w.]*?(?:\b|_|is)(?:dev|development|testing|(?:dev|test|debug)_?(?:mode|env\w*))$|(?<!!)===?\s*['"](?:dev\w*|tests?)['"]|!==?\s*['"]prod\w*['"]|^!\s*[\w.]*is_?prod\w*$/i;
-/** Conditions that do not hold in development. */
+/** Matches conditions that are false in development. */
 const PRODUCTION = /(?<!!)===?\s*['"]prod\w*['"]|^[\w.]*is_?prod\w*$/i;
 
 /** Whether code runs in development or in tests only: `if (config.dev) app.post(…)`. */

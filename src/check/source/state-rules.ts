@@ -1,6 +1,6 @@
 /**
- * Rules about data of one client that others can see: module variables, caches without a key, and whole
- * bodies stored as rows (SVC631 … SVC633). Also finds patterns that backtrack exponentially (SVC636).
+ * Rules about data of one client in module variables and shared caches (SVC631, SVC632), request bodies that
+ * are stored whole (SVC633), and regular expressions that backtrack exponentially (SVC636).
  */
 import { boundIn } from './modules.ts';
 import { calledName, entryOf, functionAround, isWithin, pathOf, walk } from './nodes.ts';
@@ -21,7 +21,10 @@ export function reportState(sources: Sources, report: ReportNode): void {
 
 // -- SVC631: request values in module variables --
 
-/** Names of objects that only administrators change. All their members are usually open to them. */
+/**
+ * Names of objects with settings. Only administrators change settings, and they may usually change all
+ * members.
+ */
 const SETTINGS = /(?:settings?|config\w*|conf|preferences|prefs)(?:\.|$)/i;
 
 /** Names of variables that usually hold data of one client. */
@@ -29,8 +32,8 @@ const PERSONAL =
   /^(?:me|user|currentUser|account|session|claims|principal|tenant|customer|profile|req|request|query|params|headers|cookies|token|userId|tenantId)$/;
 
 /**
- * The variables that are already reported, by function. A function that sets several members of a variable is
- * reported once.
+ * Variables that are already reported for each function. A function that sets several members of a variable
+ * is reported once.
  */
 const reported = new WeakMap<Fn, Set<Node>>();
 
@@ -96,7 +99,7 @@ export function findKeptRequests(
   const binding = module.lookup(name, assign.target);
   if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return;
   if (functionAround(binding.node) !== undefined) return;
-  // a request body may set shared state on purpose, which other functions then read
+  // a request body may change shared state on purpose, which other functions then read
   const isWritten = /^(?:body|form|json|text)\b/.test(value.what);
   if (isWritten && isReadElsewhere(binding.node, name, assign, sources)) return;
   if (isUsedAtOnce(binding.node, name, sources) || !isFirst(fn, binding.node)) return;
@@ -115,7 +118,7 @@ function isReadElsewhere(declarator: Node, name: string, assign: Node, sources: 
   return usesOf(declarator, name, sources).some((node) => functionAround(node) !== around);
 }
 
-/** Returns the names that refer to a variable, except the one in its declaration. */
+/** Returns all uses of a variable except its declaration. */
 function usesOf(declarator: Node, name: string, sources: Sources): Node[] {
   return sources.all('name').flatMap(({ module, node }) => {
     if (node.name !== name || node.parent === declarator) return [];
@@ -154,10 +157,7 @@ function waits(fn: Fn, from: number, to: number): boolean {
   return found;
 }
 
-/**
- * Returns the name of a local variable or parameter that, by its name, holds data of one client. Undefined if
- * the expression contains no such name.
- */
+/** Returns the name of a variable in `value` that, by its name, holds data of one client. */
 function personalIn(value: Node, module: SourceModule, sources: Sources): string | undefined {
   let found: string | undefined;
   walk(value, (node) => {
@@ -169,7 +169,7 @@ function personalIn(value: Node, module: SourceModule, sources: Sources): string
     if (node.parent?.type === 'call' && node.parent.callee !== node && /^req(?:uest)?$/.test(node.name))
       return true;
     if (node.parent?.type === 'member' && /^(?:json|text|form|body|method)$/.test(node.parent.property ?? ''))
-      return true; // a request body may set shared state on purpose
+      return true; // a request body may change shared state on purpose
     if (isOfClient(node.name, node, module, sources)) found = node.name;
     return true;
   });
@@ -177,8 +177,8 @@ function personalIn(value: Node, module: SourceModule, sources: Sources): string
 }
 
 /**
- * Whether a variable holds data of one client: a parameter of a handler or with the name of a request, or a
- * constant that code takes out of a request.
+ * Whether a variable holds data of one client. True for a parameter of a handler, for a parameter with a name
+ * such as `req`, and for a constant that code computes from a request.
  */
 function isOfClient(name: string, at: Node, module: SourceModule, sources: Sources): boolean {
   const binding = module.lookup(name, at);
@@ -242,10 +242,7 @@ function judgeCached(call: Call, module: SourceModule, sources: Sources, report:
     );
 }
 
-/**
- * Returns the name of a variable with data of one client that a function uses but does not receive as a
- * parameter.
- */
+/** Returns the name of a parameter of an outer function that `fn` uses and that holds data of one client. */
 function personalOutside(fn: Fn, module: SourceModule): string | undefined {
   let found: string | undefined;
   walk(fn, (node) => {
@@ -259,7 +256,7 @@ function personalOutside(fn: Fn, module: SourceModule): string | undefined {
 }
 
 /**
- * SVC632: a value that depends on a client under a key that is the same for all clients, such as
+ * SVC632: data of one client under a cache key that is the same for all clients, such as
  * `cache.set('profile', …)`.
  */
 function judgeSet(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
@@ -277,7 +274,7 @@ function judgeSet(call: Call, module: SourceModule, sources: Sources, report: Re
     );
 }
 
-/** Returns the name of the variable with data of one client from which a constant was computed. */
+/** Returns the name of the variable with data of one client from which the constant `value` is computed. */
 function personalSource(value: Node, module: SourceModule, sources: Sources): string | undefined {
   const binding = value.type === 'name' ? module.lookup(value.name, value) : undefined;
   const made =
@@ -305,16 +302,16 @@ const MODEL =
   /^(?:[A-Z]\w*[a-z]\w*|\w*(?:prisma|knex|[Dd]b|[Mm]odel|[Rr]epo(?:sitory)?|[Cc]ollection|[Tt]able)(?:\.\w+)?)$/;
 
 /**
- * Names of objects between handlers and the database. Their methods may select the members that they need.
+ * Names of objects between handlers and the database. Their methods may store only some members of a body.
  */
 const OWN_LAYER = /(?:store|service|manager|controller|api|client|provider|handler|logic|helper)s?$/i;
 
-/** Code that selects or tests the members of a body. */
+/** Matches code that validates a body or selects some of its members. */
 const VALIDATES = /validat|sanitiz|whitelist|\b(?:Joi|z|yup)\.|\bpick\(|\.(?:safeParse|parseAsync)\(/i;
 
 /** SVC633: whole request bodies that are stored or merged into an object. */
 export function findMerged({ call, module, given: valueOf }: Visit, report: ReportNode): void {
-  // values without a known route are left out, because a middleware of the route may have validated the body
+  // leaves out values of unknown routes, because a middleware of the route may have validated the body
   const given: Visit['given'] = (node) => {
     const value = isPicked(node) ? undefined : valueOf(node);
     return value?.route === undefined ? undefined : value;
@@ -334,7 +331,7 @@ export function findMerged({ call, module, given: valueOf }: Visit, report: Repo
   );
 }
 
-/** Returns the body that Object.assign() copies into an object that may be stored. */
+/** Returns the argument of Object.assign() that is a whole body, if the target may be stored. */
 function assignedBody({ args }: Call, module: SourceModule, given: Visit['given']): Node | undefined {
   const [target, ...sources] = args;
   if (target === undefined || isNewObject(target, module) || given(target) !== undefined) return undefined;
@@ -345,7 +342,7 @@ function assignedBody({ args }: Call, module: SourceModule, given: Visit['given'
   });
 }
 
-/** Returns the argument with which a method of a model stores a whole body. */
+/** Returns the argument of a call that stores a whole body, such as `User.create(body)`. */
 function storedBody(
   call: Call,
   callee: Member,
@@ -370,7 +367,7 @@ function storedBody(
   const owner = names.join('.');
   // `set(key, value)` stores one value and merges nothing
   if (!isStore || owner === 'Object' || (name === 'set' && call.args.length > 1)) return undefined;
-  // a method of the project, and an unknown function, may select the members that it needs
+  // a method of the project, and an unknown function, may store only some members of the body
   if (isOfProject(callee, module) || OWN_LAYER.test(owner) || SETTINGS.test(owner)) return undefined;
   return call.args.find(
     (arg) =>
@@ -466,7 +463,7 @@ function findSlowPatterns(sources: Sources, report: ReportNode): void {
 
 function isExponential(source: string, flags: string): boolean {
   try {
-    // a `$` in the middle may leave only one way to match, and analysePattern() does not know this
+    // skips patterns with `$` in the middle, because analysePattern() may wrongly find them exponential
     if (/[$](?!$)/.test(source.replace(/\\./g, ''))) return false;
     return analysePattern(new RegExp(source, flags))?.degree === 'exponential';
   } catch {
@@ -474,7 +471,7 @@ function isExponential(source: string, flags: string): boolean {
   }
 }
 
-/** Whether a regular expression is in a constant that is used by a function which handles requests. */
+/** Whether a constant holds the regular expression and a function that handles requests uses the constant. */
 function isUsedByHandlers(node: Node, module: SourceModule, sources: Sources): boolean {
   let at: Node | undefined = node;
   while (at !== undefined && at.type !== 'declarator') at = at.parent;

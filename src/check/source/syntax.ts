@@ -8,7 +8,6 @@ import { childrenOf } from './nodes.ts';
 import type { Block, Case, Declarator, Node } from './nodes.ts';
 import type { Token } from './tokens.ts';
 
-/** A parsed module. */
 interface Parsed {
   readonly body: Block;
   readonly comments: readonly Token[];

@@ -7,7 +7,6 @@
  * too.
  */
 
-/** The kind of a token. */
 type TokenKind = 'name' | 'private' | 'number' | 'string' | 'template' | 'pattern' | 'punctuator' | 'comment';
 
 /** A token with its position in the text. */

@@ -57,8 +57,8 @@ function isOfAccount(node: Node): boolean {
 const IS_CLIENT = /\bgrant_type\b|OAuth2?Client\b|\bgetToken\(|\bid_token\b/;
 
 /**
- * Whether a function is the callback of an OAuth login, `(accessToken, refreshToken, profile, done) => …`, or
- * returns the key that verifies a token. The provider has sent the tokens of a login over TLS.
+ * Whether a function is the callback of an OAuth login, such as `(accessToken, refreshToken, profile, done)
+ * => …`, or returns the key that verifies a token.
  */
 function isProviderCallback(fn: Fn | undefined): boolean {
   if (/^(?:secretOrKeyProvider|getKey|keyProvider)$/.test((fn && nameOfCallback(fn)) ?? '')) return true;
@@ -100,7 +100,7 @@ function isTrusted(call: Call, fn: Fn | undefined): boolean {
   return isRead;
 }
 
-/** Whether a function that calls this one also verifies the token. */
+/** Whether a caller of a function also verifies the token. */
 function isVerifiedByCallers(fn: Fn | undefined, sources: Sources): boolean {
   const name = fn === undefined ? undefined : nameOfCallback(fn);
   if (name === undefined) return false;
@@ -110,7 +110,7 @@ function isVerifiedByCallers(fn: Fn | undefined, sources: Sources): boolean {
   });
 }
 
-/** Whether the token comes from the reply of another server. TLS has proved the identity of that server. */
+/** Whether a token comes from the reply of another server. TLS has proved the identity of that server. */
 function isOfProvider(call: Call, module: SourceModule): boolean {
   let found = false;
   for (const arg of call.args)
@@ -159,8 +159,8 @@ function readsTokenPart(call: Call, module: SourceModule): boolean {
 }
 
 /**
- * Whether the method is called on an object of the program, which may verify the token. Example: `const jwt =
- * this.tokens; jwt.decode(token)`.
+ * Whether a method is called on an object of the program, as in `const jwt = this.tokens; jwt.decode(token)`.
+ * Such a method may verify the token.
  */
 function isOwnObject({ callee }: Call, module: SourceModule): boolean {
   if (callee.type !== 'member' || callee.object.type !== 'name') return false;

@@ -14,39 +14,39 @@ export interface Given {
   /** Origin of the value, such as `query.name`. */
   readonly what: string;
   /**
-   * The name of the input if the value is the whole input, such as `query` or `body`. Undefined for a part of
-   * it.
+   * Name of the input, such as `query` or `body`, if the value is the whole input. Undefined for a part of an
+   * input.
    */
   readonly part?: string | undefined;
   readonly route?: RouteCall | undefined;
   /** Names of path parameters that a middleware checks; see Handlers.checked. */
   readonly checked?: ReadonlySet<string> | undefined;
   /**
-   * Literal text at the beginning of the expression that contains the value. It is {@link OWN} if the
-   * expression begins with a value that no client sets.
+   * Literal text before the value in its expression: `/notes/` in `'/notes/' + id`. Begins with {@link OWN}
+   * if the expression begins with a value that no client sets.
    */
   readonly lead: string;
   /**
-   * All literal texts in the expression that contains the value, joined by spaces or slashes. If the value
-   * stands at the end of the expression, the joined text ends with a space or slash.
+   * All literal texts of the expression that contains the value, joined by spaces or slashes. Ends with a
+   * space or slash if the value is at the end of the expression.
    */
   readonly text: string;
-  /** True for a path that `normalize('/' + name)` returns: it holds no `..`. */
+  /** True for a path that `normalize('/' + name)` returns. Such a path contains no `..`. */
   readonly isRooted?: boolean;
   /** Members of an object that the program created, by name. */
   readonly members?: ReadonlyMap<string, Given> | undefined;
 }
 
-/** Stands for a value that no client sets, at the beginning of an expression. */
+/** Stands for a value that no client sets, in the literal text of an expression. */
 export const OWN = '\0';
 
-/** The values of the variables of a function and of its enclosing functions. */
+/** Request values in the variables of a function and of its enclosing functions. */
 export class Names {
   readonly #values = new Map<string, Given | undefined>();
   readonly #checked = new Set<string>();
   /**
-   * Keys by variable name: the request values with which code looked up the variable. After `const user =
-   * await find(params.id)`, the key of `user` is `params.id`, and a test of `user` also checks `params.id`.
+   * Request values with which code looked up a variable, by the name of the variable. After `const user =
+   * await find(params.id)`, `user` has the key `params.id`, and a test of `user` also checks `params.id`.
    */
   readonly #keys = new Map<string, readonly string[]>();
   readonly #around: Names | undefined;
@@ -129,7 +129,7 @@ export function returnsOf(fn: Fn): Node[] {
   return values;
 }
 
-/** Returns the literal text of an expression. {@link OWN} stands for the values between the texts. */
+/** Returns the literal text of an expression. {@link OWN} replaces every other value in it. */
 export function leadOf(node: Node): string {
   if (node.type === 'text') return node.value;
   if (node.type === 'template') return node.texts.join(OWN);
@@ -149,14 +149,14 @@ function isTypeTest(node: Node): boolean {
   return node.type === 'unary' && node.operator === 'typeof';
 }
 
-/** Returns the value itself, or for an object, its first member that is a request value. */
+/** Returns the value itself. For an object, returns its first member that is a request value. */
 export function outsideOf(value: Given | undefined): Given | undefined {
   if (value?.kind !== 'members') return value;
   // an object of the kind "members" always has `members`
   return value.members!.values().find(({ kind }) => kind === 'outside');
 }
 
-/** Returns the value of a variable to which code appends a value of a request: `address += '?page=' + page`. */
+/** Returns the value of a variable after code appends a request value to it: `address += '?page=' + page`. */
 export function appended(before: Given | undefined, value: Given): Given {
   return before?.kind === 'outside'
     ? { ...before, part: undefined, text: `${before.text} ${value.text}` }
@@ -167,8 +167,8 @@ export function appended(before: Given | undefined, value: Given): Given {
 const JOINS = /(?:^|\.)(?:join|resolve|normalize)$/;
 
 /**
- * Returns the value of a request in the result of a function such as `join(root, name)`, to judge by the values
- * and the literal texts of its arguments.
+ * Returns the request value in the result of a function such as `join(root, name)`. `values` and `texts` are
+ * the request values and the literal texts of its arguments.
  */
 export function passedBy(
   path: string,
@@ -265,13 +265,13 @@ export function givenBy({ kind, route }: Role, checked: ReadonlySet<string>): Gi
   return { kind, what: kind === 'request' ? 'request' : 'the message', route, checked, lead: '', text: '' };
 }
 
-/** Members of the context of Koa. Other programs name other things `ctx`. */
+/** Members of the context of Koa. Other programs use the name `ctx` for other objects. */
 const OF_KOA =
   /\bctx\.(?:body|req|request|res|response|status|redirect|query|cookies|session|throw|type|set|get|headers?|state|ip)\b/;
 
 /**
- * Returns the request that a parameter of a function holds, to judge by its name: `req`, `ctx`, or an object with
- * the member `req`.
+ * Returns the request that a parameter contains, to judge by its name: `req`, `ctx`, or an object with the
+ * member `req`.
  */
 export function requestByName(
   param: Node,

@@ -14,7 +14,7 @@ import type { ReportNode, Sources } from './sources.ts';
 /** Remedy for a secret that is written in the sources and has no environment variable yet. */
 export const WRITTEN_REMEDY = 'Read the secret from the environment, and generate a new one';
 
-/** SVC205 for every secret that the sources contain. */
+/** SVC205: secrets that are written in the sources. */
 export function findWrittenSecrets(sources: Sources, report: ReportNode): void {
   const secrets = secretsOf(sources);
   findWritten(sources, secrets, report);
@@ -22,7 +22,7 @@ export function findWrittenSecrets(sources: Sources, report: ReportNode): void {
   findFallbacks(sources, report);
 }
 
-/** A function that has a secret as a parameter. */
+/** A function with a parameter for a secret. */
 interface Taker {
   readonly function: RegExp;
   /** Position of the secret: the index of an argument, or the name of an option. */
@@ -63,9 +63,7 @@ interface Taken {
   readonly secret: Node;
 }
 
-/**
- * Returns the arguments of all calls in the project that are secrets, such as the secret of `createToken()`.
- */
+/** Returns all arguments in the project that are secrets, such as the secret of `createToken()`. */
 function secretsOf(sources: Sources): readonly Taken[] {
   const found: Taken[] = [];
   for (const { module, node: call } of sources.all('call')) {
@@ -143,7 +141,10 @@ function findShared(secrets: readonly Taken[], report: ReportNode): void {
   }
 }
 
-/** Returns what identifies a secret: its text, or the variable from which code reads it. */
+/**
+ * Returns the text of a secret, or the environment variable from which code reads it. Uses of one secret have
+ * equal results.
+ */
 function keyOf(secret: Node, module: SourceModule): string | undefined {
   const constant = fieldOf(secret) ?? constantOf(secret, module)?.node;
   const value = constant?.type === 'binary' ? constant.left : constant;
@@ -161,7 +162,10 @@ function fieldOf(node: Node): Node | undefined {
   return field?.type === 'entry' ? field.value : undefined;
 }
 
-/** Reports the keys of a Map that holds the API keys of clients: `(key) => clients.get(key)`. */
+/**
+ * Reports API keys that are written as keys of a Map, which a function such as `(key) => clients.get(key)`
+ * reads.
+ */
 function tellKeysOfMap(verify: Node | undefined, module: SourceModule, report: ReportNode): void {
   if (verify === undefined) return;
   walk(verify, (node) => {
@@ -207,12 +211,14 @@ const SECRET_VARIABLE = /(?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|SIGNING_?KEY|P
 const BESIDE_SECRET =
   /_(?:REGION|NAMES?|PREFIX|SUFFIX|ROUNDS|TTL|EXPIR\w*|LIFETIME|DURATION|MINUTES|SECONDS|HOURS|DAYS|MAX_AGE|AGE|LENGTH|SIZE|TYPE|ALG|ALGORITHM|URL|URI|ENDPOINT|PATH|FILE|DIR|ISSUER|AUDIENCE|HEADER|FIELD|PARAM|COOKIE|HOST|PORT|ENABLED|LIMIT|COUNT|ID)$/i;
 
-/** Usual names of functions of a project that read an environment variable. Their second argument is the fallback. */
+/**
+ * Usual names of project functions that read an environment variable. Their second argument is the fallback.
+ */
 const READS_VARIABLE = /^(?:env|getEnv|fromEnv|readEnv|envOr|variable|setting|getConfig)$/i;
 
 /**
- * Reports literal fallbacks. With `process.env.TOKEN ?? 'dev'`, production uses 'dev' if the variable is not
- * set.
+ * Reports secrets that are written as fallbacks. With `process.env.TOKEN ?? 'dev'`, production uses 'dev' if
+ * the variable is not set.
  */
 function findFallbacks(sources: Sources, report: ReportNode): void {
   for (const { module, node } of sources.all('binary')) {

@@ -13,7 +13,6 @@ import { join } from 'node:path';
  */
 export type PackageSource = 'registry' | 'vendor' | 'link';
 
-/** Values that a new project contains. */
 interface StarterDeps {
   /** Folder of this package, which contains the template. */
   readonly root: string;
@@ -30,7 +29,6 @@ interface StarterDeps {
   readonly password: string;
 }
 
-/** A file of the new project. */
 interface StarterFile {
   /** Path in the project, with slashes. */
   readonly path: string;
@@ -86,7 +84,7 @@ export function filesBelow(path: string, prefix = ''): string[] {
   );
 }
 
-/** Whether npm accepts a package name, and the name does not conflict with `svc`. */
+/** Whether npm accepts a package name, and a project with this name can depend on `svc`. */
 export function isPackageName(name: string): boolean {
   return (
     name.length <= 214 &&

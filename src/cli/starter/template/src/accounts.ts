@@ -1,13 +1,13 @@
 /**
- * Accounts at identity providers, each with the person that it belongs to.
+ * Accounts at identity providers. Each account belongs to one person.
  */
 import { randomUUID } from 'node:crypto';
 import { str } from 'svc';
 import type { Database } from 'svc/db';
 
 /**
- * Returns the person of an account. A new account gets `person`. If two requests insert it at the same time,
- * the first insert is kept.
+ * Returns the person to whom an account belongs. A new account gets `person`. If two requests insert an
+ * account at the same time, the first insert is kept.
  */
 export async function personOf(
   db: Database,

@@ -50,7 +50,7 @@ const databaseUrl = app.config.get('databaseUrl', process.env['DATABASE_URL'] ??
 app.register(new DatabasePlugin(databaseUrl, { migrationDirectory: folder('migrations') }));
 const [login, providers] = await addLogin(app);
 
-// Middleware, outermost first: each one also sees the error responses of those below it.
+// Middleware, outermost first. Each middleware also sees the error responses of the next ones.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:";
 app.use(new SecurityHeadersMiddleware({ contentSecurityPolicy: policy }));
 app.use(new RateLimitMiddleware({ perMinute: 300 }));
@@ -61,7 +61,7 @@ app.mountStatic('/public', folder('public'));
 
 // Clients of the API get errors as JSON (RFC 9457), browsers get a page.
 app.exceptionHandler(HTTPException, async (error, req) => {
-  // true if the session of the page with the form has ended, for example by a logout in another window
+  // true if the session ended after the form was loaded, for example by a logout in another window
   const isStale = error.code === 'csrf_failed' && req.headers['sec-fetch-site'] === 'same-origin';
   if (req.method === 'POST' && req.path === '/' && (error instanceof Unauthorized || isStale)) {
     const draft = Buffer.from((await req.form()).get('text')?.slice(0, 500) ?? '').toString('base64url');
@@ -95,14 +95,14 @@ const notes = provide({ db: Depends(db) }, ({ db }) => new Notes(db, app.clock))
 /** Access to the JSON API: a program sends its token in the header `Authorization`, a browser in a cookie. */
 const reader = requireScopes('notes:read');
 const writer = requireScopes('notes:write');
-/** The person who has logged in. Tokens of a login have a session id (`sid`), tokens for programs do not. */
+/** Token of the request. Tokens of a login have a session id (`sid`), tokens for programs do not. */
 const token = BearerAuth<{ sid?: string; name?: string }>();
 const person = provide({ token: Depends(token) }, ({ token: { sub, sid, name = sub } }) => {
   if (sid === undefined) throw new LoginRequired();
   return { id: sub, name };
 });
 
-/** Room of all open pages of a person. Its name is a hash, because an id may be too long for a name. */
+/** Name of the WebSocket room of all open pages of a person. A hash, because an id may be too long. */
 const roomOf = (person: string): string => hash('sha256', person);
 const announce = (person: string): void => app.rooms.broadcast(roomOf(person), 'changed');
 

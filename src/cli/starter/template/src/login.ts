@@ -6,10 +6,10 @@ import { personOf, unlink } from './accounts.ts';
 import type { Svc } from 'svc';
 import type { OAuthProvider } from 'svc/oauth';
 
-/** Scopes of a person in the JSON API. */
+/** Scopes of a logged-in person in the JSON API. */
 export const SCOPES: readonly string[] = ['notes:read', 'notes:write'];
 
-/** Registers the login, except in production without settings. Returns its plugin and its provider names. */
+/** Registers the login, except in production without settings. Returns its plugin and the provider names. */
 export async function addLogin(app: Svc): Promise<[OAuthPlugin | undefined, readonly string[]]> {
   const id = app.config.get('githubClientId', '');
   const secret = app.config.get('githubClientSecret', '');

@@ -63,7 +63,7 @@ export function loginPage(title: string, providers: readonly string[]): HTMLResp
   );
 }
 
-/** The page for an error, such as a missing page or a refused request. */
+/** Returns the page for an error, such as a missing page or a refused request. */
 export function problemPage(req: HttpRequest, error: HTTPException): HTMLResponse {
   const text = html`<p>Error ${error.status}, request <code>${req.id}</code></p>
     <p><a href="/">To the start page</a></p>`;
@@ -78,7 +78,7 @@ export interface Shown {
   readonly providers: readonly string[];
   /** Names of the providers where the person has linked an account. */
   readonly linked: readonly string[];
-  /** A new token for programs, shown once. */
+  /** A new API token for programs. It is shown once. */
   readonly token?: string;
 }
 
