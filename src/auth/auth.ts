@@ -126,8 +126,8 @@ export interface TokenIssuer {
    */
   tokenOf(req: HttpRequest): string | undefined;
   /**
-   * Returns whether this request may use the token, which may be revoked. Called after all checks except
-   * `verify`.
+   * Returns whether the token is valid for this request, for example not revoked. Called after all other
+   * checks except `verify`.
    */
   accepts(claims: Claims, req: HttpRequest): Awaitable<boolean>;
   /**
