@@ -1,10 +1,9 @@
 /**
  * Dependencies that authenticate the client of a request: by bearer token (RFC 6750), by session, or by API
- * key. In `me: Depends(BearerAuth())`, the value of `me` is the claims of the token.
+ * key. For example, `me: Depends(BearerAuth())` gives a handler the claims of the token in `me`.
  *
- * BearerAuth() verifies the token before `schema` and verify() check its claims. It reads no tokens from the
- * query string, which appears in logs, or from forms, which a page of any site can submit. It verifies a
- * token once for each request. require.ts checks roles and scopes.
+ * BearerAuth() ignores tokens in the query string, which appears in logs, and in forms, which a page of any
+ * site can submit. require.ts checks roles and scopes.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { Depends, provide, viewOfDependency } from '../routing/di.ts';
@@ -37,36 +36,37 @@ import type { DependencySource, Provided } from '../routing/di.ts';
 
 /** Options of BearerAuth(). An option that is `undefined` has its default. */
 export interface BearerAuthOptions<C = unknown> extends TokenRequirements {
-  /** Realm in the `WWW-Authenticate` challenge of a 401: printable ASCII without `"` and `\`. Default: none. */
+  /** Realm in the `WWW-Authenticate` header of a 401: printable ASCII without `"` and `\`. Default: none. */
   readonly realm?: string | undefined;
   /**
-   * Schema that checks the claims. If they do not match, the token is refused. Without a schema, the claims
-   * of type `C` are not checked.
+   * Schema for the claims. A token whose claims do not match is refused. Without a schema, additional claims
+   * are not checked.
    */
   readonly schema?: SchemaClass<C & object> | undefined;
   /**
    * Called for a token that has passed all other checks, for example to look up whether the user may still
-   * log in. The token is accepted only if the result is true. Exceptions are passed on.
+   * log in. The token is accepted only if the function returns true. Its exceptions are not caught.
    */
   readonly verify?: ((claims: Claims & C, context: Context) => Awaitable<boolean>) | undefined;
   /**
-   * Accepts a request without a token; its claims are then `undefined`. An invalid token is always refused.
-   * Default false.
+   * Accepts a request without a token; the value of the dependency is then `undefined`. An invalid token is
+   * always refused. Default false.
    */
   readonly optional?: boolean | undefined;
 }
 
 /**
- * Creates a dependency whose value is the claims of a request's bearer token: `{ me: Depends(BearerAuth())
- * }`. Without `secret`, tokens are verified with the setting `authSecret`. If that setting is missing too,
- * the application does not start.
+ * Creates a dependency whose value is the claims of a request's bearer token:
+ * `{ me: Depends(BearerAuth()) }`. Without `secret`, tokens are verified with the setting `authSecret`. If
+ * that setting is missing too, the application does not start.
  *
- * Without a token, the response is 401 with `WWW-Authenticate: Bearer`. If a token is refused, it is 401 with
- * `Bearer error="invalid_token"` for every reason (RFC 6750 §3.1). The event `token_rejected` of the logger
- * `svc_security` contains the reason.
+ * Without a token, the response is 401 with `WWW-Authenticate: Bearer`. For a refused token, it is 401 with
+ * `Bearer error="invalid_token"`, whatever the reason (RFC 6750 §3.1). The reason is in the event
+ * `token_rejected` of the logger `svc_security`.
  *
  * `C` is the type of additional claims. `BearerAuth<{ tenant: string }>()` does not check them at run time.
  * `BearerAuth(undefined, { schema: Tenant })` checks them by the schema.
+ *
  * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an invalid option; `E_SECRET_WEAK`,
  * `E_SECRET_FORM` when the argument `secret` is too short or malformed
  */
@@ -83,7 +83,10 @@ export function BearerAuth(secret?: Secrets, options?: BearerAuthOptions): AuthS
   return bearerAuth(secret, options ?? {});
 }
 
-/** Shared by all calls without arguments, so that several of them verify a token only once per request. */
+/**
+ * Result of BearerAuth() without arguments. All such calls share it, so that a token is verified only once
+ * for each request.
+ */
 let usual: AuthSource<Claims | undefined> | undefined;
 
 function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): AuthSource<Claims | undefined> {
@@ -105,41 +108,44 @@ function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): Au
 }
 
 /**
- * Value of the JOSE header parameter `typ` in access tokens of a {@link TokenIssuer} (RFC 9068 §2.1). A token
- * of another type is not accepted as an access token, even if the same secret signed it.
+ * Header parameter `typ` of the access tokens of a {@link TokenIssuer} (RFC 9068 §2.1). A token of another
+ * type is not accepted as an access token, even if the same secret signed it.
  */
 export const ACCESS_TOKEN_TYPE = 'at+jwt';
 
 /**
- * Issues access tokens of type `at+jwt` for the application. A plugin provides the issuer. BearerAuth() calls
- * tokenOf() for a request without `Authorization: Bearer`, and accepts() for each valid token.
+ * Issuer of the application's access tokens, provided by a plugin. BearerAuth() calls tokenOf() for a request
+ * without `Authorization: Bearer`, and accepts() for each valid token.
  */
 export interface TokenIssuer {
-  /** Id of the key that signs the access tokens of this issuer. */
+  /** Id of the key that signs the access tokens. */
   readonly keyId: string;
   /**
-   * Returns the token of a request that has no `Authorization: Bearer`: from a cookie, or from another
-   * authentication scheme.
+   * Returns the token in a cookie, or in another authentication scheme. Called if the request has no
+   * `Authorization: Bearer`.
    */
   tokenOf(req: HttpRequest): string | undefined;
-  /** Returns whether this request may use the token. Called after all checks except `verify`. */
+  /**
+   * Returns whether the token is valid for this request, for example not revoked. Called after all other
+   * checks except `verify`.
+   */
   accepts(claims: Claims, req: HttpRequest): Awaitable<boolean>;
   /**
-   * Returns the `WWW-Authenticate` challenge of an additional scheme. `error` is set if the request used that
-   * scheme.
+   * Returns a `WWW-Authenticate` challenge for another scheme, such as DPoP. `error` is set if a token was
+   * refused.
    */
   challenge?(req: HttpRequest, error: 'invalid_token' | undefined): string;
-  /** Returns additional header fields for each 401. */
+  /** Returns additional header fields for each response with status 401. */
   fields?(): Readonly<Record<string, string>>;
 }
 
 /**
- * Key of the token issuer in the application's state. BearerAuth() uses this issuer for tokens that are
- * signed with the application's secret.
+ * Key of the {@link TokenIssuer} in the application's state. BearerAuth() uses this issuer unless it verifies
+ * with another secret.
  */
 export const tokenIssuer: StateKey<TokenIssuer> = stateKey('tokenIssuer');
 
-/** The keys and services that a BearerReader reads. They are created when the application starts. */
+/** Objects of one application that a BearerReader needs. They are created when the application starts. */
 class BearerKeys {
   readonly keyring: Keyring;
   readonly issuer: TokenIssuer | undefined;
@@ -149,12 +155,12 @@ class BearerKeys {
   constructor(state: StateMap, own: Keyring | undefined, secret: Secrets | undefined) {
     const shared = state.get(services);
     const issuer = state.has(tokenIssuer) ? state.get(tokenIssuer) : undefined;
-    // if `own` is given, an issuer that signs with another key is not used: its tokens would be refused here
+    // an issuer that signs with another key than `own` is not used, because its tokens would be refused here
     this.issuer = own === undefined || own.current.id === issuer?.keyId ? issuer : undefined;
     this.keyring = own ?? Keyring.of(authSecrets(shared.config));
     this.audit = SecurityLog.of(shared);
     this.#services = shared;
-    // svc check finds weak secrets only in settings (rule SVC205), so an argument is checked here
+    // `svc check` finds weak secrets only in settings, so a secret in the code is checked here
     for (const problem of [secret ?? []].flat().map(weaknessOf))
       if (problem !== undefined) shared.log.warn('secret_weak', { owner: 'BearerAuth()', problem });
   }
@@ -165,15 +171,15 @@ class BearerKeys {
 }
 
 /**
- * Syntax of `Authorization` with a token (RFC 6750 §2.1). The scheme is case-insensitive (RFC 9110 §11.1).
- * Node.js joins repeated fields by a comma. A token contains no comma, so repeated fields are refused.
+ * Syntax of `Authorization` with a bearer token (RFC 6750 §2.1). Repeated fields are joined by a comma, which
+ * no token contains, so they do not match.
  */
 const CREDENTIALS = /^bearer +([\w.~+/-]+=*)$/i;
 const SCHEME = /^bearer(?: |$)/i;
 
 class BearerReader {
   readonly #checks: TokenChecks;
-  /** Checks for tokens of the application's token issuer. They require the type `at+jwt`. */
+  /** Checks for the tokens of a {@link TokenIssuer}. By default, they require the type `at+jwt`. */
   readonly #issuedChecks: TokenChecks;
   readonly #schema: SchemaPlan | undefined;
   readonly #verify: BearerAuthOptions['verify'];
@@ -208,8 +214,9 @@ class BearerReader {
   }
 
   /**
-   * Returns the verified claims of the request's token. Returns undefined without a token, if the option
+   * Returns the verified claims of the request's token; undefined if there is no token and the option
    * `optional` is set.
+   *
    * @throws Unauthorized when there is no token, InvalidToken when the token is refused
    */
   read(context: Context, keys: BearerKeys): Awaitable<Claims | undefined> {
@@ -218,10 +225,9 @@ class BearerReader {
     const isBearer = field !== undefined && SCHEME.test(field);
     const token = isBearer ? CREDENTIALS.exec(field)?.[1] : keys.issuer?.tokenOf(req);
     if (token === undefined && !isBearer) {
-      // the challenge has no error code if the request has no bearer token (RFC 6750 §3.1)
       if (this.#isOptional) return undefined;
-      // called outside of withoutStack(), so that an exception of the issuer keeps its stack
-      const headers = this.#challenges(undefined, req, keys);
+      // outside of withoutStack(), so that an exception of the issuer keeps its stack trace
+      const headers = this.#challenges(undefined, req, keys); // no error code (RFC 6750 §3.1)
       throw withoutStack(() => new Unauthorized('An access token is needed', { headers }));
     }
     const checks = keys.issuer === undefined ? this.#checks : this.#issuedChecks;
@@ -246,9 +252,7 @@ class BearerReader {
     });
   }
 
-  /**
-   * Returns the claims, with values converted by the schema. Returns undefined if the claims do not match.
-   */
+  /** Converts the claims by the schema. Returns undefined if they do not match. */
   #checked(claims: Claims): Claims | undefined {
     const result = this.#schema!.parseJson(claims);
     return result.ok ? Object.assign(claims, result.value) : undefined;
@@ -260,8 +264,8 @@ class BearerReader {
   }
 
   /**
-   * Returns the header fields of a 401 response with all its challenges. Only the challenge of the scheme
-   * that the request used contains `error` (RFC 9449 §7.1).
+   * Returns the header fields of a 401 response. Only the challenge for the scheme of the request contains
+   * `error` (RFC 9449 §7.1).
    */
   #challenges(error: 'invalid_token' | undefined, req: HttpRequest, { issuer }: BearerKeys): Challenge {
     const own = error === undefined ? this.#absent : this.#refused;
@@ -274,7 +278,7 @@ class BearerReader {
 
 type Challenge = Readonly<Record<string, string>> & { readonly 'WWW-Authenticate': string };
 
-/** The error InvalidToken, with the challenges of the BearerAuth() that refused the token. */
+/** InvalidToken with the `WWW-Authenticate` challenges of the BearerAuth() that refused the token. */
 class RefusedToken extends InvalidToken {
   override readonly headers: Challenge;
 
@@ -288,14 +292,11 @@ class RefusedToken extends InvalidToken {
 /*
  * Functions that BearerAuth(), requireSession(), APIKeyAuth() and the guards of require.ts share.
  *
- * If credentials are missing or invalid, the response is 401, always with a challenge (RFC 9110 §11.6.1). If
- * valid credentials lack a permission, the response is 403.
- *
- * Each of these dependencies authenticates a request only once. Guards that also require a role or scope
- * reuse the result.
+ * If credentials are missing or invalid, the response is 401 with a challenge (RFC 9110 §11.6.1). If valid
+ * credentials lack a permission, the response is 403.
  */
 
-/** Function for Depends() that returns the authenticated client: claims, or an object of the application. */
+/** Function for Depends() that returns the authenticated client, for example the claims of a token. */
 export type AuthSource<P> = (context: Context) => Awaitable<P>;
 
 /** Returns a challenge for `WWW-Authenticate`, such as `Bearer error="invalid_token"` (RFC 9110 §11.3). */
@@ -309,16 +310,14 @@ export function challenge(
   return written.length === 0 ? scheme : `${scheme} ${written.join(', ')}`;
 }
 
-/**
- * Returns whether the value is 1 to 200 printable ASCII characters that need no escape in a quoted string.
- */
+/** Returns whether a value is 1 ... 200 printable ASCII characters without `"` and `\`. */
 function isRealm(value: unknown): boolean {
   return typeof value === 'string' && /^[\x20\x21\x23-\x5b\x5d-\x7e]{1,200}$/.test(value);
 }
 
 /**
- * How a dependency authenticates the client. `bare` returns the client, `requirement` is the entry in the
- * OpenAPI document, and `realm` is the realm in challenges.
+ * How a dependency authenticates a client. `bare` is a dependency that returns the client. `requirement` is
+ * the entry in the OpenAPI document.
  */
 interface Way {
   readonly bare: DependencySource;
@@ -331,7 +330,7 @@ const WAYS = new WeakMap<object, Way>();
 function wayIn<P>(name: string, way: Way & { readonly bare: AuthSource<P> }): AuthSource<P> {
   const source = provide(
     { found: Depends(way.bare), security: way.requirement },
-    // the cast is safe: Depends() above resolves `found` from an AuthSource<P>, whose value has the type P
+    // the cast is safe: `found` is the value of `way.bare`, which has the type P
     named(name, ({ found }: { found: unknown }) => found as P),
   );
   WAYS.set(source, way);
@@ -339,8 +338,7 @@ function wayIn<P>(name: string, way: Way & { readonly bare: AuthSource<P> }): Au
 }
 
 /**
- * Returns how a dependency authenticates. A dependency that declares no `security` is described as a bearer
- * token.
+ * Returns how a dependency authenticates a client. If it declares no `security`, a bearer token is assumed.
  */
 export function wayOf(source: DependencySource): Way {
   const own = WAYS.get(source);
@@ -349,14 +347,14 @@ export function wayOf(source: DependencySource): Way {
   return { bare: source, requirement, realm: undefined };
 }
 
-/** Returns a security requirement for the OpenAPI document that demands no roles or scopes. */
+/** Returns an OpenAPI security requirement without roles and scopes. */
 function requirementOf(scheme: SecurityRequirement['scheme'], isOptional = false): SecurityRequirement {
   return { scheme, scopes: [], roles: [], ...(isOptional ? { isOptional } : {}) };
 }
 
 /**
- * Scheme names in challenges. Only `Bearer` is registered with IANA. Sessions and API keys have names of our
- * own, because every 401 must have a challenge (RFC 9110 §11.6.1).
+ * Authentication schemes in `WWW-Authenticate`. Sessions and API keys have no registered scheme, but every
+ * 401 needs a challenge (RFC 9110 §11.6.1).
  */
 export const SCHEMES: Readonly<Record<SecurityRequirement['scheme'], string>> = {
   bearer: 'Bearer',
@@ -364,19 +362,19 @@ export const SCHEMES: Readonly<Record<SecurityRequirement['scheme'], string>> = 
   apiKey: 'ApiKey',
 };
 
-/** Sets the name of a function, which findings and errors show as the name of the dependency. */
+/** Sets the name of a function. Error messages show it as the name of a dependency. */
 export function named<F extends object>(name: string, fn: F): F {
   return Object.defineProperty(fn, 'name', { value: name });
 }
 
 const calls = new WeakMap<object, Declared>();
 
-/** Stores where the program called `by`, which created this guard. Findings show that file and line. */
+/** Stores the file and line where the program called `by`, the function that created the guard. */
 export function noteGuard(guard: object, by: (...args: never[]) => unknown): void {
   calls.set(guard, declaredHere(by));
 }
 
-/** Returns where the program created a guard. `svc check` shows this file and line. @internal */
+/** Returns the file and line where the program created a guard. `svc check` shows them. @internal */
 export function placeOfGuard(guard: object): Place | undefined {
   return calls.get(guard)?.place;
 }
@@ -394,7 +392,7 @@ export function mistaken(owner: string, problem: string): never {
 export type PrincipalOf<A> = A extends DependencySource ? NonNullable<Provided<A>> : never;
 
 /*
- * Dependencies whose value is the user that a login has stored in the session.
+ * requireSession(): a dependency whose value is the user that a login has stored in the session.
  *
  * Example:
  *   const USER = sessionKey<{ id: number }>('user');
@@ -403,15 +401,15 @@ export type PrincipalOf<A> = A extends DependencySource ? NonNullable<Provided<A
  * A login stores the value:
  *   req.session.regenerate(); req.session.set(USER, { id })
  *
- * To redirect pages to the login instead of the response 401:
- *   app.exceptionHandler(LoginRequired, () => new RedirectResponse('/login', { status: 303 }))
+ * To redirect a browser to the login page instead of the response 401:
  */
 
 /**
- * Creates a dependency whose value is the session's value of `key`. Without a value, it throws LoginRequired:
- * 401 with `WWW-Authenticate: Session`. The session middleware must be in use. If the values are objects,
- * requireRoles() and similar guards accept the dependency as option `auth`.
- * @throws SvcError `E_AUTH` when sessionKey() did not create the key
+ * Creates a dependency whose value is the session's value for `key`. Without a value, it throws
+ * LoginRequired: 401 with `WWW-Authenticate: Session`. It needs SessionMiddleware. If the value is an object,
+ * guards such as requireRoles() accept the dependency as option `auth`.
+ *
+ * @throws SvcError `E_AUTH` if sessionKey() did not create the key
  */
 export function requireSession<T>(key: SessionKey<T>): AuthSource<NonNullable<T>> {
   if (typeof key?.name !== 'string') mistaken('requireSession()', 'the key is not made by sessionKey()');
@@ -432,15 +430,14 @@ export function requireSession<T>(key: SessionKey<T>): AuthSource<NonNullable<T>
  *
  * Examples:
  *   client: Depends(APIKeyAuth({ keys: { billing: process.env.BILLING_KEY! } }))          gives 'billing'
- *   client: Depends(APIKeyAuth({ header: 'X-Key', verify: (key) => find(sha256(key)) }))  gives the result of verify()
+ *   client: Depends(APIKeyAuth({ header: 'X-Key', verify: (key) => find(sha256(key)) }))  gives its result
  *
- * The key is read from a header field or a cookie, never from the URL. Only digests of keys are stored, so a
- * memory dump does not show them. Comparison takes constant time, so response times do not reveal a key.
+ * A key is read from a header field or a cookie, never from the URL. Keys are compared in constant time, so
+ * that response times do not reveal a key.
  */
 
 /**
- * Options that APIKeyAuth() has in both forms, with `keys` and with `verify`. An option that is `undefined`
- * has its default.
+ * Options of APIKeyAuth(), both with `keys` and with `verify`. An option that is `undefined` has its default.
  */
 export interface APIKeyPlace {
   /** Name of the header field that contains the key. Default `X-API-Key`, unless `cookie` is set. */
@@ -453,8 +450,8 @@ export interface APIKeyPlace {
   /** Realm in the `WWW-Authenticate` challenge of a 401: printable ASCII without `"` and `\`. */
   readonly realm?: string | undefined;
   /**
-   * Accepts a request without a key; the client is then `undefined`. A wrong key is always refused. Default
-   * false.
+   * Accepts a request without a key; the value of the dependency is then `undefined`. A wrong key is always
+   * refused. Default false.
    */
   readonly optional?: boolean | undefined;
 }
@@ -462,8 +459,8 @@ export interface APIKeyPlace {
 /** Options of APIKeyAuth() for keys that are listed in the program. */
 export interface KnownKeys<N extends string> extends APIKeyPlace {
   /**
-   * One key or a list of keys for each client, by its name. A list allows a change of keys without
-   * interruption. Each key has at least 16 characters, and there are 1 ... 100 keys in total.
+   * The keys of each client, by the name of the client. With two keys in a list, a client can change its key
+   * without interruption. There are 1 ... 100 keys in total, each of at least 16 characters.
    */
   readonly keys: Readonly<Record<N, string | readonly string[]>>;
   readonly verify?: undefined;
@@ -472,8 +469,8 @@ export interface KnownKeys<N extends string> extends APIKeyPlace {
 /** Options of APIKeyAuth() for keys that a function looks up, for example in a database. */
 export interface LookedUpKeys<P> extends APIKeyPlace {
   /**
-   * Returns the client that owns the key, or undefined if the key is unknown. In a database, store
-   * `sha256(key)` instead of the key, and look up that digest.
+   * Returns the client that owns the key, or undefined for an unknown key. In a database, store only the
+   * digest `sha256(key)`, and look up the digest.
    */
   readonly verify: (key: string, context: Context) => Awaitable<P | undefined>;
   readonly keys?: undefined;
@@ -481,8 +478,9 @@ export interface LookedUpKeys<P> extends APIKeyPlace {
 
 /**
  * Creates a dependency whose value is the client that owns the request's API key. If the key is missing or
- * wrong, the response is 401 with `WWW-Authenticate: ApiKey`. A wrong key is also logged: event
- * `key_rejected` of the logger `svc_security`.
+ * wrong, the response is 401 with `WWW-Authenticate: ApiKey`. For a wrong key, the logger `svc_security`
+ * writes the event `key_rejected`.
+ *
  * @throws SvcError `E_AUTH` unless exactly one of `keys` and `verify` is set; when both `header` and `cookie`
  * are set; and for keys that are too short, too many or repeated. `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an
  * invalid option.
@@ -516,7 +514,7 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
   if ((keys === undefined) === (verify === undefined))
     mistaken(OWNER, 'exactly one of keys and verify must be set');
   noteSecrets('APIKeyAuth', Object.values(keys ?? {}).flat());
-  const find = verify ?? finder(keys!); // without `verify`, the check above requires `keys`
+  const find = verify ?? finder(keys!); // `keys` is defined, because either `keys` or `verify` is set
   const place =
     cookie === undefined
       ? ({ in: 'header', name: header ?? 'X-API-Key' } as const)
@@ -551,7 +549,7 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
 
 const OWNER = 'APIKeyAuth()';
 const LEAST_CHARACTERS = 16;
-/** Maximum number of keys. It is limited, because the key of a request is compared with all of them. */
+/** Maximum number of keys. The key of a request is compared with all of them. */
 const MOST_KEYS = 100;
 
 function isName(value: unknown): boolean {
@@ -559,8 +557,8 @@ function isName(value: unknown): boolean {
 }
 
 /**
- * Returns a function that finds the client of a key. It always compares all keys, so that its duration does
- * not reveal which key matched.
+ * Returns a function that finds the name of the client for a key. It always compares all keys, so that its
+ * duration does not reveal which key matched.
  */
 function finder(
   keys: Readonly<Record<string, string | readonly string[]>>,

@@ -1,16 +1,17 @@
 /**
- * Guards: dependencies that authorize a client by roles, scopes, or a function. Their value is the claims.
+ * Guards: dependencies that authorize a client by roles, scopes, or a function. Their value is the claims of
+ * the client.
  *
  * Examples:
  *   requireRoles('admin', 'owner')                 any of these roles
  *   requireScopes('notes:read', 'notes:write')     all of these scopes (RFC 6750 §3.1)
  *   requireIf((claims, { req }) => claims.sub === req.pathParams['id'])
  *
- * The claims come from `BearerAuth()`, or from the source in the option `auth`. If the client is not
+ * The claims come from BearerAuth(), or from the dependency in the option `auth`. If the client is not
  * authenticated, the response is 401. If a role or scope is missing, it is 403.
  *
- * A claim of the wrong type grants nothing. The claim `roles` must be an array of strings. Scopes are read
- * from `scopes`, an array of strings, or else from `scope`, a string with spaces between scopes.
+ * Roles are in the claim `roles`, an array of strings. Scopes are in the claim `scopes`, an array of strings,
+ * or else in the claim `scope`, one string with spaces. A claim of another type is ignored.
  */
 import { BearerAuth, SCHEMES, audit, challenge, mistaken, named, noteGuard, wayOf } from './auth.ts';
 import { Depends, provide } from '../routing/di.ts';
@@ -23,17 +24,14 @@ import type { Claims } from '../crypto/jwt.ts';
 import type { Awaitable, Context, HttpRequest } from '../http/contracts.ts';
 import type { SecurityLog } from '../http/security-log.ts';
 
-/**
- * `A` itself if the value of this dependency is an object of claims; otherwise an error text as a string
- * literal type.
- */
+/** `A` if its value is an object, such as claims; otherwise an error text, which the compiler shows. */
 type CheckedAuth<A> = A extends DependencySource
   ? PrincipalOf<A> extends object
     ? A
     : 'auth must give claims: an object such as BearerAuth() gives, or undefined without authentication'
   : 'auth must be the source of a dependency, such as BearerAuth(), without Depends( )';
 
-/** `S` itself if it is a valid scope; otherwise an error text as a string literal type. */
+/** `S` if it is a valid scope; otherwise an error text, which the compiler shows. */
 type CheckedScope<S> = S extends ''
   ? 'a scope is not empty'
   : S extends `${string} ${string}`
@@ -42,8 +40,8 @@ type CheckedScope<S> = S extends ''
 type CheckedScopes<S extends readonly string[]> = { readonly [K in keyof S]: CheckedScope<S[K]> };
 
 /**
- * Error texts as types, for invalid arguments. Only the last overload uses them, because the compiler reports
- * the errors of that overload.
+ * Replaces the types of invalid arguments by error texts. Only the last overload uses them, because the
+ * compiler reports only the errors of the last overload.
  */
 type WrongRoles<G extends readonly unknown[]> = {
   readonly [K in keyof G]: G[K] extends ''
@@ -76,15 +74,16 @@ export interface ScopeRequirement<A, S extends readonly string[] = readonly stri
 
 /** Options of {@link requireIf}, besides `auth`. */
 export interface ConditionOptions {
-  /** Detail of the response 403, which the client can read. */
+  /** Text for the client in the response 403. */
   readonly detail?: string | undefined;
 }
 
 /**
- * Creates a dependency that refuses clients without any of these roles. Its value is the claims. Without a
- * valid token, the response is 401; without such a role, it is 403.
+ * Creates a dependency that accepts only clients with at least one of these roles. Its value is the claims.
+ * Without a valid token, the response is 401; without such a role, it is 403.
  *
- * The client's roles are in the claim `roles`, an array of strings. They are compared exactly.
+ * The client's roles are in the claim `roles`, an array of strings. Upper and lower case differ.
+ *
  * @throws SvcError `E_AUTH` when no role is given, or a role is not a string or empty
  */
 export function requireRoles<A extends DependencySource>(
@@ -104,12 +103,13 @@ export function requireRoles(...of: readonly unknown[]): AuthSource<object> {
 }
 
 /**
- * Creates a dependency that refuses clients without all of these scopes. Its value is the claims. Without a
+ * Creates a dependency that accepts only clients with all of these scopes. Its value is the claims. Without a
  * valid token, the response is 401. If a scope is missing, it is 403 with `WWW-Authenticate: Bearer
- * error="insufficient_scope", scope="..."`, which names the required scopes (RFC 6750 §3).
+ * error="insufficient_scope", scope="..."`, which lists the required scopes (RFC 6750 §3).
  *
- * The client's scopes are in the claim `scopes`, an array of strings. Without that claim, they are in the
- * claim `scope`, one string with spaces.
+ * The client's scopes are in the claim `scopes`, an array of strings, or else in the claim `scope`, one
+ * string with spaces.
+ *
  * @throws SvcError `E_AUTH` when no scope is given, or a scope has an invalid form (RFC 6749 §3.3)
  */
 export function requireScopes<A extends DependencySource, const S extends readonly string[]>(
@@ -130,10 +130,12 @@ export function requireScopes(...of: readonly unknown[]): AuthSource<object> {
 }
 
 /**
- * Creates a dependency that refuses clients for which `predicate` does not return true. Its value is the
- * claims. The response to refused clients is 403 with `detail`. The predicate receives the claims and the
- * context of the request: path, headers and state, but not the body. It may be asynchronous; its exceptions
- * are passed on.
+ * Creates a dependency that accepts only clients for which `predicate` returns true. Its value is the claims.
+ * The response to other clients is 403 with `detail`.
+ *
+ * The predicate receives the claims and the context of the request, without the body. It may be asynchronous;
+ * its exceptions are not caught.
+ *
  * @throws SvcError `E_AUTH` when the predicate is not a function, `E_OPTION_UNKNOWN` for an unknown option,
  * `E_OPTION_RANGE` for a value that is not allowed
  */
@@ -157,7 +159,7 @@ export function requireIf(
     auth,
     { roles: [], scopes: [] },
     (claims, context) => {
-      // the cast is safe: the overloads only allow a predicate that accepts the claims of `auth`
+      // the cast is safe: the predicate accepts the claims of `auth`, as the overloads require
       const answer = predicate(claims as never, context);
       return isThenable(answer)
         ? answer.then((isAllowed) => (isAllowed === true ? undefined : 'condition'))
@@ -182,12 +184,10 @@ export function predicateOf(source: object): ((...args: never[]) => unknown) | u
   return predicates.get(source);
 }
 
-/** Returns the roles in the claims; an empty list if the claim `roles` has the wrong type. */
 function rolesOf(claims: object): readonly string[] {
   return textsOf(ownOf(claims, 'roles'));
 }
 
-/** Returns the scopes in the claims; an empty list if their claim has the wrong type. */
 function scopesOf(claims: object): readonly string[] {
   if (Object.hasOwn(claims, 'scopes')) return textsOf(ownOf(claims, 'scopes'));
   const scope = ownOf(claims, 'scope');
@@ -236,8 +236,8 @@ function readNames(
 type Lack = 'role' | 'scope' | 'condition';
 
 /**
- * Creates a guard whose value is the value of `auth`. `judge` returns what the client lacks, and the guard
- * refuses the client; it accepts the client if `judge` returns undefined.
+ * Creates a guard whose value is the value of `auth`. `judge` returns `role`, `scope` or `condition` if the
+ * client lacks it, and undefined to accept the client.
  */
 function demand(
   name: string,
@@ -260,8 +260,8 @@ function demand(
     scope === undefined
       ? {}
       : {
-          // only challenges for access tokens name the required scopes (RFC 6750 §3, RFC 9449 §7.1)
           code: 'insufficient_scope',
+          // only the challenges for access tokens list the required scopes (RFC 6750 §3, RFC 9449 §7.1)
           ...(scheme === SCHEMES.bearer
             ? {
                 headers: { 'WWW-Authenticate': challenge(by, { realm, error: 'insufficient_scope', scope }) },

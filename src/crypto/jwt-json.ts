@@ -1,20 +1,20 @@
 /**
- * Reads the JSON objects in tokens: decodes base64url, then UTF-8, then one JSON object. It accepts exactly
- * one encoding of each text (RFC 7515 §2, RFC 7515 §5.2).
+ * Reads and writes the segments of JSON Web Tokens: JSON objects in base64url (RFC 7515 §2, RFC 7515 §5.2).
+ * Accepts only canonical base64url.
  *
- * The reader is stricter than JSON.parse(). It refuses a name that occurs twice, at any depth, because
- * parsers differ in which value they use (RFC 8259 §4). It also refuses the name `__proto__`, and more than
- * 32 levels of nesting.
+ * The parser is stricter than JSON.parse(). It refuses an object with two members of one name, because other
+ * parsers differ in the value they use (RFC 8259 §4). It also refuses the name `__proto__`, and more than 32
+ * levels of nesting.
  */
 import { isUtf8 } from 'node:buffer';
 
-/** An object with unknown members. */
+/** A parsed JSON object. */
 export type JsonObject = Record<string, unknown>;
 
 const MAX_DEPTH = 32;
 /**
- * Size of the shared buffer, enough for tokens up to the default maximum length. With this buffer, encoding
- * or decoding a segment allocates only the resulting text.
+ * Size of `room`, the buffer that all calls share, so that they allocate only the resulting text. Longer
+ * texts get a buffer of their own.
  */
 const ROOM_CHARACTERS = 8_192;
 const room = Buffer.allocUnsafeSlow(ROOM_CHARACTERS);
@@ -22,31 +22,31 @@ const REPLACEMENT = '\ufffd';
 
 /** Encodes a text in base64url, as a segment of a token. */
 export function segmentOf(text: string): string {
-  // this text may not fit into `room`, because a UTF-16 unit has up to three bytes in UTF-8
+  // the text may be too long for `room`, because a UTF-16 unit takes up to three bytes in UTF-8
   if (text.length > ROOM_CHARACTERS / 3) return Buffer.from(text).toString('base64url');
   return room.toString('base64url', 0, room.write(text));
 }
 
-/** Returns the JSON object in a base64url segment. Undefined if the segment contains none. */
+/** Returns the JSON object in a base64url segment, or undefined if the segment contains none. */
 export function objectOf(segment: string): JsonObject | undefined {
   const text = textOf(segment);
   return text === undefined ? undefined : parseObject(text);
 }
 
 /**
- * Returns the text of a segment. Undefined unless it is well-formed UTF-8 in canonical base64url. Decoders
- * ignore invalid characters and unused bits, so the text is encoded again and compared with the segment.
+ * Returns undefined unless the segment is well-formed UTF-8 in canonical base64url. Node.js ignores invalid
+ * base64url characters, so the bytes are encoded again and compared with the segment.
  */
 function textOf(segment: string): string | undefined {
   const bytes = segment.length <= ROOM_CHARACTERS ? room : Buffer.allocUnsafe(segment.length);
   const length = bytes.write(segment, 'base64url');
   if (bytes.toString('base64url', 0, length) !== segment) return undefined;
   const text = bytes.toString('utf8', 0, length);
-  // malformed bytes become U+FFFD, so only a text that contains U+FFFD needs the slow test
+  // toString() replaces malformed UTF-8 by U+FFFD, so only a text with U+FFFD needs the slow test isUtf8()
   return text.includes(REPLACEMENT) && !isUtf8(bytes.subarray(0, length)) ? undefined : text;
 }
 
-/** Parses a JSON text strictly. Returns undefined if it is not an object. */
+/** Parses a JSON text like {@link parseValue}. Returns undefined also if the value is not an object. */
 export function parseObject(text: string): JsonObject | undefined {
   const value = parseValue(text);
   return typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -54,7 +54,10 @@ export function parseObject(text: string): JsonObject | undefined {
     : undefined;
 }
 
-/** Parses a JSON text strictly. Returns undefined for invalid JSON, and for JSON that this reader refuses. */
+/**
+ * Parses a JSON text. Returns undefined for invalid JSON, an object with two members of one name, the name
+ * `__proto__`, and more than 32 levels of nesting.
+ */
 export function parseValue(text: string): unknown {
   let value: unknown;
   try {
@@ -69,8 +72,8 @@ export function parseValue(text: string): unknown {
 const REFUSED = -1;
 
 /**
- * Returns the number of members in an object and in all objects inside it. Returns REFUSED if an object has a
- * member with a forbidden name, or is nested too deeply.
+ * Counts the members of an object and of all objects inside it. Returns REFUSED for the name `__proto__`, and
+ * for too many levels of nesting.
  */
 function countMembers(object: JsonObject, depth: number): number {
   if (depth > MAX_DEPTH) return REFUSED;
@@ -86,8 +89,8 @@ function countMembers(object: JsonObject, depth: number): number {
 }
 
 /**
- * Returns the number of members in all objects inside a value. `depth` is the nesting level of the value.
- * Returns REFUSED in the same cases as countMembers().
+ * Counts the members of all objects inside a value, which is at the nesting level `depth`. Returns REFUSED in
+ * the same cases as countMembers().
  */
 function countInside(value: unknown, depth: number): number {
   if (typeof value !== 'object' || value === null) return 0;
@@ -107,9 +110,8 @@ const SPACE = 0x20;
 const BACKSLASH = 0x5c;
 
 /**
- * Returns an upper limit for the number of member names in a JSON text: the number of colons after a quote or
- * white space. If it equals the number of parsed members, no name occurs twice, and the slower check of each
- * name is skipped.
+ * Counts the colons after a quote or white space. A JSON text has at most this number of member names. If the
+ * parsed value has as many members, no name occurs twice.
  */
 function mostNames(text: string): number {
   let count = 0;
@@ -120,9 +122,10 @@ function mostNames(text: string): number {
   return count;
 }
 
-/** Returns whether an object in a valid JSON text has the same name twice. */
+/** Returns whether any object in a valid JSON text has two members of one name. */
 function hasRepeatedName(text: string): boolean {
-  const open: (Set<string> | undefined)[] = []; // the names in each open object; undefined for an open array
+  // for each `{` that is not closed yet, the names after it; for each such `[`, undefined
+  const open: (Set<string> | undefined)[] = [];
   for (let index = 0; index < text.length; index++) {
     switch (text[index]) {
       case '{':
@@ -138,7 +141,7 @@ function hasRepeatedName(text: string): boolean {
       case '"': {
         const end = endOfString(text, index);
         if (isName(text, end)) {
-          // the set exists, because a string before a colon is the name of a member of an open object
+          // `names` is defined: in valid JSON, a string before a colon is always inside an object
           const names = open.at(-1)!;
           const { size } = names;
           if (names.add(JSON.parse(text.slice(index, end)) as string).size === size) return true;
@@ -156,10 +159,7 @@ function endOfString(text: string, start: number): number {
   return index + 1;
 }
 
-/**
- * Returns whether the JSON string that ends at `end` is the name of a member: a colon follows it, perhaps
- * after white space.
- */
+/** Returns whether a colon follows the position `end`, perhaps after white space. */
 function isName(text: string, end: number): boolean {
   let index = end;
   while (text.charCodeAt(index) <= SPACE) index++;

@@ -4,11 +4,11 @@
  * Form of a token:
  *   token = base64url(header) "." base64url(claims) "." base64url(HMAC-SHA-256(secret, header "." claims))
  *
- * The length, the three segments and the header are checked first, then the MAC (the signature of HS256).
- * Claims are read and checked only after the MAC is verified. Keys and addresses in a token are ignored.
+ * The length and the header are checked first, then the signature, and only then the claims. A token is
+ * refused if its header contains a key, or the address of a key.
  *
- * Every segment has only one valid encoding, so a segment with characters that other decoders ignore is
- * refused. A client learns only that its token is refused. `InvalidToken.reason` is for the audit log.
+ * Only canonical base64url is accepted. A client learns only that its token is refused: `InvalidToken.reason`
+ * is for the audit log.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { systemClock } from '../base/clock.ts';
@@ -21,8 +21,8 @@ import type { JsonObject } from './jwt-json.ts';
 import type { RingKey, Secrets } from './keys.ts';
 
 /**
- * Claims of a verified token. The types of the registered claims (RFC 7519 §4.1) are checked, but the types
- * of other claims are not. Times are seconds since the epoch.
+ * Claims of a verified token. The types of the registered claims (RFC 7519 §4.1) are checked; other claims
+ * may have any type. Times are in seconds since the epoch.
  */
 export interface Claims {
   sub: string;
@@ -35,35 +35,32 @@ export interface Claims {
   [name: string]: unknown;
 }
 
-/** Options of a new token. */
+/** Options of createToken(). */
 export interface CreateTokenOptions {
   /** Lifetime in seconds, an integer 1 ... 315_360_000. Default 900. */
   readonly expiresInSeconds?: number | undefined;
   /**
-   * Further claims, such as `{ scopes: ['read'] }`. Registered claims, such as `exp` and `iss`, are refused.
-   * JSON.stringify() converts the values.
+   * Additional claims, such as `{ scopes: ['read'] }`. Registered claims, such as `exp` and `iss`, are
+   * refused. The values are written as JSON.
    */
   readonly claims?: Readonly<Record<string, unknown>> | undefined;
   /** Claim `iss`, which names the issuer of the token. Default: no claim. */
   readonly issuer?: string | undefined;
-  /**
-   * Claim `aud`, which names the recipients of the token. Verifiers for another audience refuse it. Default:
-   * no claim.
-   */
+  /** Claim `aud`: the recipients of the token. Other recipients refuse it. Default: no claim. */
   readonly audience?: string | readonly string[] | undefined;
   /**
-   * Header field `typ`. Another value separates tokens of different kinds, for example `at+jwt` (RFC 8725
-   * §3.11). Default `JWT`.
+   * Header field `typ`, for example `at+jwt` for an access token. A verifier can require a type, and so
+   * refuse tokens for other purposes (RFC 8725 §3.11). Default `JWT`.
    */
   readonly type?: string | undefined;
-  /** Claim `jti`: this text, or 128 random bits if `true`. Default: no claim. */
+  /** Claim `jti`, the id of the token: this text, or 128 random bits for `true`. Default: no claim. */
   readonly id?: boolean | string | undefined;
   readonly clock?: Clock | undefined;
 }
 
-/** Requirements that a token must meet. */
+/** Requirements that a token must meet to be accepted. */
 export interface TokenRequirements {
-  /** Required claim `iss`. Default: not checked. */
+  /** Required value of the claim `iss`. Default: not checked. */
   readonly issuer?: string | undefined;
   /**
    * Accepted values of the claim `aud`. A token needs at least one of them. Default: a token with an `aud` is
@@ -76,20 +73,20 @@ export interface TokenRequirements {
    */
   readonly type?: string | undefined;
   /**
-   * Number of seconds by which clocks may differ, 0 ... 300. It extends the limits of `exp`, `nbf` and `iat`.
-   * Default 0.
+   * Accepted difference between the clocks of issuer and verifier, 0 ... 300 seconds. It applies to `exp`,
+   * `nbf` and `iat`. Default 0.
    */
   readonly leewaySeconds?: number | undefined;
   /** Refuses a token without `exp`, because it would never expire. Default true. */
   readonly requireExp?: boolean | undefined;
   /**
-   * Maximum length of a token, 64 ... 1_048_576 characters. Longer tokens are refused and not parsed. Default
-   * 8192.
+   * Maximum length of a token, 64 ... 1_048_576 characters. Longer tokens are refused before they are parsed.
+   * Default 8192.
    */
   readonly maxLength?: number | undefined;
 }
 
-/** Requirements for verifyToken(), and its clock. */
+/** Options of verifyToken(). */
 export interface VerifyTokenOptions extends TokenRequirements {
   readonly clock?: Clock | undefined;
 }
@@ -99,7 +96,6 @@ export interface VerifyTokenOptions extends TokenRequirements {
 const TEN_YEARS_SECONDS = 315_360_000;
 const ID_BYTES = 16;
 const MEDIA_TYPE = /^(?:[\w!#$&^.+-]+\/)?[\w!#$&^.+-]{1,127}$/;
-/** Returns whether a value is an audience, or a list of at least one audience. */
 const isAudience = (value: unknown): boolean =>
   isNames(value) && value.length > 0 && [value].flat().every((name) => name !== '');
 const isText = (value: unknown): boolean => typeof value === 'string' && value !== '';
@@ -123,8 +119,8 @@ const MAKING = {
 };
 
 /**
- * Names that the option `claims` must not contain: registered claims, `__proto__`, which verifyToken()
- * refuses, and `toJSON`, which could replace all claims.
+ * Names that the option `claims` must not contain. verifyToken() refuses `__proto__`, and a method `toJSON`
+ * could replace all claims.
  */
 const TAKEN: ReadonlySet<string> = new Set([
   'sub',
@@ -139,9 +135,9 @@ const TAKEN: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Creates a token for a subject. The key is the secret's UTF-8 bytes, so any HS256 library can verify the
- * token. The claims are `sub`, `iat` and `exp`, then the claims of the options. If there are several secrets,
- * the header of the token has the key id (`kid`).
+ * Creates a token for the subject `sub`, signed by HS256. The key is the UTF-8 text of the secret, so any JWT
+ * library can verify the token. If there are several secrets, the first one signs, and the header names it by
+ * its id (`kid`).
  *
  * @throws SvcError `E_TOKEN_CLAIM` for an empty or non-string subject, and for claims that are reserved or
  *   cannot be written as JSON; `E_OPTION_RANGE`, `E_OPTION_UNKNOWN` for invalid options; `E_SECRET_WEAK`,
@@ -203,12 +199,13 @@ const READING = {
   maxLength: int(8_192, 64, 1_048_576),
 };
 
-/** Requirements for tokens, after validation. */
+/** Validated {@link TokenRequirements}. */
 export interface TokenChecks {
   readonly issuer: string | undefined;
   readonly audiences: ReadonlySet<string> | undefined;
   /**
-   * Required type in lower case, without `application/`. Undefined if every type in USUAL_TYPES is accepted.
+   * Required `typ` in lower case, without `application/`. If undefined, the types in USUAL_TYPES and a
+   * missing `typ` are accepted.
    */
   readonly type: string | undefined;
   readonly leewaySeconds: number;
@@ -217,8 +214,7 @@ export interface TokenChecks {
 }
 
 /**
- * Validates requirements once, so that they can be used for many tokens. `owner`: name of the function in
- * error messages.
+ * Validates requirements for tokens. Error messages name the function `owner`.
  *
  * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value
  */
@@ -234,11 +230,11 @@ export function tokenChecks(owner: string, requirements: TokenRequirements): Tok
 const DEFAULT_CHECKS = tokenChecks('verifyToken()', {});
 
 /**
- * Verifies a token and returns its claims (RFC 7515 §7.1). Accepts only HS256, whatever the header says (RFC
- * 8725 §3.1). Requires `sub` and `exp`, although `exp` is optional in RFC 7519, and refuses an unexpected
- * `aud`. Each call returns a new object.
+ * Verifies a token and returns its claims (RFC 7515 §7.1). Accepts only the algorithm HS256 (RFC 8725 §3.1).
+ * Requires the claims `sub` and, by default, `exp`. Refuses a token with `aud` if the option `audience` is
+ * not set.
  *
- * `C` is the type of further claims. It is not checked.
+ * `C` is the type of additional claims, which are not checked at run time.
  *
  * @throws InvalidToken for a refused token; SvcError for invalid options and secrets
  */
@@ -256,7 +252,7 @@ export function verifyToken<C = unknown>(
   }
   const found = readToken(Keyring.of(secret), token, checks, Math.floor(time.nowMs() / 1_000));
   if (typeof found === 'string') throw new InvalidToken(found);
-  return found as Claims & C; // the cast is not checked: the caller has chosen the type C
+  return found as Claims & C; // not checked at run time: the caller has chosen the type C
 }
 
 /**
@@ -289,25 +285,25 @@ export function readToken(
       (issueOf(claims, checks, nowSeconds) ?? (claims as unknown as Claims));
 }
 
-/** Types that are accepted if the requirements name no type. */
+/** Values of `typ` that are accepted if the option `type` is not set. */
 const USUAL_TYPES: ReadonlySet<string> = new Set(['jwt', 'at+jwt']);
 
-/** Length of a MAC in characters: 32 bytes in base64url. */
+/** A MAC of 32 bytes has 43 characters in base64url. */
 const MAC_CHARACTERS = 43;
 const expectedBytes = Buffer.alloc(MAC_CHARACTERS);
 const presentedBytes = Buffer.alloc(MAC_CHARACTERS);
 
 /**
- * Returns whether one of the keys signed a text. Compares MACs as texts of 43 characters, because several
- * texts decode to the same bytes.
+ * Returns whether `presented` is the MAC of `signed` by one of the keys. MACs are compared in base64url,
+ * because several base64url texts decode to the same bytes.
  */
 function isSigned(signed: string, presented: string, keys: readonly RingKey[]): boolean {
   presentedBytes.write(presented, 'latin1');
   for (const { key } of keys) {
     const expected = hmacSha256(key, signed);
     expectedBytes.write(expected, 'latin1');
-    // Latin-1 drops the high byte of a character, so different texts may have equal bytes. `===` compares
-    // the texts, and reveals nothing by its duration, because the bytes are already those of the right MAC.
+    // Latin-1 drops the high byte of each character, so different texts can have equal bytes. `===` refuses
+    // such texts. Its duration reveals nothing, because the bytes are already equal.
     if (timingSafeEqual(expectedBytes, presentedBytes) && expected === presented) return true;
   }
   return false;
@@ -320,14 +316,8 @@ interface Header {
   readonly kid: string | undefined;
 }
 
-/**
- * Maximum length of the header segment in characters. A header that this package writes has fewer than 100.
- */
 const MAX_HEADER_CHARACTERS = 1_024;
-/**
- * Parsed headers of tokens without a key id, by their encoded segment. A token with one of these segments
- * needs no decoding of its header.
- */
+/** The most common headers, already parsed, by their base64url text. */
 const USUAL_HEADERS: ReadonlyMap<string, Header> = new Map(
   ['JWT', 'at+jwt'].map((typ) => [
     segmentOf(JSON.stringify({ alg: 'HS256', typ })),
@@ -335,8 +325,8 @@ const USUAL_HEADERS: ReadonlyMap<string, Header> = new Map(
   ]),
 );
 /**
- * Header members that make a token invalid: extensions that a verifier must understand (RFC 7515 §4.1.11),
- * keys, and nested content.
+ * Header members that are not supported, such as critical extensions (RFC 7515 §4.1.11). A token that has one
+ * of them is refused.
  */
 const UNSUPPORTED: ReadonlySet<string> = new Set([
   'crit',
@@ -366,10 +356,7 @@ function mediaType(typ: string): string {
   return typ.toLowerCase().replace(/^application\/(?=[^/]*$)/, '');
 }
 
-/**
- * Returns an own member of an object. Inherited members do not count, because a modified Object.prototype
- * could provide an algorithm or a subject.
- */
+/** Reads only own members: a modified Object.prototype must not provide an algorithm or a subject. */
 function own(object: JsonObject, name: string): unknown {
   return Object.hasOwn(object, name) ? object[name] : undefined;
 }
@@ -412,15 +399,12 @@ function issueOf(
 }
 
 /**
- * Latest accepted time, in seconds: the end of the year 9999. A later time is probably in milliseconds, and
- * its token would never expire.
+ * Latest accepted time in seconds since the epoch: the end of the year 9999. A greater number is probably a
+ * time in milliseconds.
  */
 export const LATEST_SECONDS = 253_402_300_799;
 
-/**
- * Returns whether a value is absent or a NumericDate (RFC 7519 §2). Null and text are refused, and so is
- * 1e400, which JSON.parse() converts to infinity.
- */
+/** Returns whether a value is undefined or a NumericDate (RFC 7519 §2). */
 function isTime(value: unknown): value is number | undefined {
   return (
     value === undefined ||
@@ -438,7 +422,7 @@ function isNames(value: unknown): value is string | string[] {
   );
 }
 
-/** Reasons to refuse a token, for the audit log. */
+/** Reason to refuse a token, for the audit log. */
 export type TokenRefusal =
   | 'length'
   | 'form'
@@ -457,19 +441,19 @@ export type TokenRefusal =
   | 'audience'
   | 'revoked'
   | 'schema'
-  | 'verify'; // BearerAuth() uses this reason if its verify function refuses a valid token
+  | 'verify'; // the option `verify` of BearerAuth() refused the token
 
 /**
  * Error 401 for a token that is malformed, forged or expired, or that is for another audience. Clients get
  * the same response in each case (RFC 6750 §3.1).
  */
 export class InvalidToken extends Unauthorized {
-  /** The reason to refuse the token. It is only for the audit log, and never sent to a client. */
+  /** Reason to refuse the token. It is only for the audit log, and never sent to a client. */
   readonly reason: TokenRefusal;
 
   constructor(reason: TokenRefusal) {
-    // Created without a stack trace, because the trace would always show the verifier. Capturing it would
-    // take ten times as long as the rest of the refusal (test/bench/parts.mjs --only='HS256 tokens').
+    // The error has no stack trace, because the trace would only show the verifier. Capturing it would take
+    // ten times as long as all the rest (test/bench/parts.mjs --only='HS256 tokens').
     const limit = Error.stackTraceLimit;
     Error.stackTraceLimit = 0;
     super('The access token is invalid or has expired', REFUSED);

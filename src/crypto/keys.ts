@@ -1,14 +1,14 @@
 /**
- * Derives keys from secrets. A keyring contains several secrets: the first signs, and all of them verify. So
- * a secret can be replaced while existing sessions stay valid.
+ * Derives keys from secrets. A keyring has a key for each secret: the first key signs, and all of them
+ * verify. So a secret can be replaced while existing sessions stay valid.
  *
- * Keys that are made from one secret:
- * - Its UTF-8 bytes sign JWTs, so that any HS256 library can read them.
- * - HKDF-SHA-256 (RFC 5869) with a label derives one key for each other purpose: derive('svc cookie').
- * - HKDF-SHA-256 with the salt "svc key id" derives the public id of the secret, 9 bytes.
+ * Each secret gives:
+ * - the key for JWTs: the UTF-8 text of the secret, so that any HS256 library can verify the tokens
+ * - one key for each other purpose, such as cookies, derived by HKDF-SHA-256 (RFC 5869)
+ * - its public id: 9 bytes, also derived by HKDF-SHA-256
  *
- * Each purpose has its own key, so a signature for one purpose is never valid for another (RFC 8725 §3.11).
- * Secrets are used as they are: text that looks like hexadecimal or base64 is not decoded.
+ * A signature for one purpose is never valid for another, because their keys differ (RFC 8725 §3.11). A
+ * secret that looks like hexadecimal or base64 is not decoded.
  */
 import { createHmac, createSecretKey, hash, hkdfSync, randomBytes } from 'node:crypto';
 import { SvcError } from '../base/errors.ts';
@@ -16,41 +16,37 @@ import type { KeyObject } from 'node:crypto';
 import type { Config } from '../base/config.ts';
 
 /**
- * One secret, or a list of secrets: the first signs, and all of them verify. Each secret has at least 32
+ * One secret, or a list of secrets: the first signs, and all of them verify. Each secret needs at least 32
  * bytes in UTF-8.
  */
 export type Secrets = string | readonly string[];
 
-/** A key of a keyring. Each key is made from one secret of the keyring. */
+/** A key of a keyring, made from one secret. */
 export interface RingKey {
   /** Public id of the secret. The secret cannot be computed from it. */
   readonly id: string;
   readonly key: KeyObject;
 }
 
-/** Minimum length of a secret in bytes: the length of the MAC (RFC 7518 §3.2). */
+/** A secret must be at least as long as the MAC (RFC 7518 §3.2). */
 const LEAST_SECRET_BYTES = 32;
 /**
- * Maximum number of secrets in a keyring. It is limited, because a token without a key id is verified with
- * one secret after another.
+ * Maximum number of secrets in a keyring. A token without a key id is verified with one secret after another.
  */
 const MOST_SECRETS = 16;
-/**
- * Maximum number of cached keyrings. When there are more, the oldest is removed. A program has one keyring,
- * or one for each tenant.
- */
+/** Maximum number of cached keyrings. A program has one keyring, or one for each tenant. */
 const MOST_RINGS = 256;
 /**
- * Maximum number of cached derivations of a keyring. It is limited, because a program may compute labels at
- * run time.
+ * Maximum number of keyrings that derive() caches. Labels that a program computes at run time must not fill
+ * the memory.
  */
 const MOST_LABELS = 64;
 const KEY_BYTES = 32;
 const ID_BYTES = 9;
-/** Cached keyrings, by the JSON text of their secrets. */
+/** Cached keyrings. The key of the map is the JSON text of the secrets. */
 const rings = new Map<string, Keyring>();
 
-/** A keyring. Equal secrets share one keyring. If it is printed, the output contains no keys or secrets. */
+/** Keys for signatures, made from a list of secrets. A printed keyring shows no keys or secrets. */
 export class Keyring {
   readonly #keys: readonly RingKey[];
   readonly #byId: ReadonlyMap<string, RingKey>;
@@ -62,10 +58,10 @@ export class Keyring {
   }
 
   /**
-   * Returns the keyring of one secret, or of a list of 1 ... 16 secrets. A duplicate counts once.
+   * Returns the keyring for one secret, or for a list of 1 ... 16 secrets. A repeated secret counts once.
    *
-   * @throws SvcError `E_SECRET_WEAK` for fewer than 32 bytes; `E_SECRET_FORM` for a public key, certificate
-   *   or JWK (RFC 8725 §2.1), for malformed text, and for a list that is empty or too long
+   * @throws SvcError `E_SECRET_WEAK` for a secret of fewer than 32 bytes; `E_SECRET_FORM` for a public key,
+   *   certificate or JWK (RFC 8725 §2.1), for malformed text, and for a list that is empty or too long
    */
   static of(secrets: Secrets): Keyring {
     const list = typeof secrets === 'string' ? [secrets] : textsOf(secrets);
@@ -73,29 +69,29 @@ export class Keyring {
     return rings.get(text) ?? remember(rings, MOST_RINGS, text, new Keyring(keysOf(list)));
   }
 
-  /** The current key, then the previous keys in their original order. */
+  /** All keys: first the current key, then the previous keys. */
   get keys(): readonly RingKey[] {
     return this.#keys;
   }
 
-  /** The current key, which signs. */
+  /** The current key, which creates signatures. */
   get current(): RingKey {
     return this.#keys[0]!; // a keyring has at least one key, because keysOf() refuses an empty list
   }
 
-  /** Returns the key with an id, or undefined. */
+  /** Returns the key with this id, or undefined. */
   find(id: string): RingKey | undefined {
     return this.#byId.get(id);
   }
 
-  /** Returns whether the two keyrings have a key in common. */
+  /** Returns whether this keyring and `other` have a key in common. */
   sharesWith(other: Keyring | undefined): boolean {
     return other !== undefined && this.#keys.some(({ id }) => other.find(id) !== undefined);
   }
 
   /**
-   * Derives a keyring for one purpose. Its keys have 32 bytes, and the same ids as the keys of this keyring.
-   * `label`: a constant of the program, such as `'svc cookie'`.
+   * Derives a keyring for one purpose, which `label` names, such as `'svc cookie'`. Its keys have the same
+   * ids as the keys of this keyring.
    */
   derive(label: string): Keyring {
     return (
@@ -111,11 +107,11 @@ export class Keyring {
 }
 
 /**
- * Returns the secrets of an application: first those of the setting `authSecret`, then those of
- * `authSecretPrevious`. Each setting is a string; in code it may be a list. An empty string counts as absent.
+ * Returns the secrets in the settings `authSecret` and `authSecretPrevious`, in this order. Each setting is a
+ * string or, if code sets it, a list of strings. An empty string counts as absent.
  *
- * @throws SvcError `E_SECRET_ABSENT` without a secret, `E_SECRET_FORM` for a setting that is not a string or
- *   a list of strings
+ * @throws SvcError `E_SECRET_ABSENT` if no secret is set, `E_SECRET_FORM` for a setting that is not a string
+ *   or a list of strings
  */
 export function authSecrets(config: Config): Secrets {
   const current = listOf(config.get('authSecret', null));
@@ -125,22 +121,21 @@ export function authSecrets(config: Config): Secrets {
 }
 
 /**
- * Returns the keyring of the application's secrets. An application without secrets gets a random keyring, so
- * no other process accepts values that it signs.
+ * Returns the keyring for the secrets of the application. Without secrets, the keyring is random, so only
+ * this process can verify its signatures.
  */
 export function ringOf(config: Config | undefined): Keyring {
   const hasSecret = listOf(config?.get('authSecret', null)).length > 0;
-  // `config` is defined if `hasSecret` is true, because the secret was read from `config`
+  // `config` is defined, because a secret was found in it
   return Keyring.of(hasSecret ? authSecrets(config!) : randomBytes(32).toString('hex'));
 }
 
 /**
- * Returns why a secret is weak. Undefined if no weakness is found. The text does not contain the secret. `svc
- * check` (SVC205) and warnings show it.
+ * Returns why a secret is weak; undefined if no weakness is found. The text does not contain the secret, so
+ * that it can be logged.
  *
- * In addition to the checks of {@link Keyring.of}, this function finds placeholders, repeated blocks,
- * ascending or descending characters, and too few different characters. No check can prove that a secret is
- * strong: only a random generator creates strong secrets.
+ * Makes the checks of {@link Keyring.of}. Also finds placeholders, repetitions, sequences such as `abcd`, and
+ * too few different characters. These checks cannot prove that a secret is strong.
  */
 export function weaknessOf(secret: string): string | undefined {
   const form = formOf(secret);
@@ -201,13 +196,12 @@ function listOf(setting: unknown): readonly string[] {
 
 // -- public keys and certificates, which are not secrets --
 
-/** Start of a public key in the one-line format of SSH. */
+/** Start of an SSH public key that is on one line. */
 const SSH = /^\s*(?:ssh-|ecdsa-sha2-|sk-ssh-)/;
 const DER_SEQUENCE = 0x30;
-/** Minimum length of a public key or certificate in DER, in bytes. */
 const LEAST_DER_BYTES = 64;
 
-/** Returns which kind of key or certificate a text is. Undefined if the text may be a secret. */
+/** Returns why a text cannot be a secret, for example `an SSH key`. Undefined if it may be one. */
 function formOf(secret: string): string | undefined {
   if (!secret.isWellFormed()) return 'text with half a surrogate pair, which UTF-8 cannot write';
   if (/-----BEGIN [^-]*-----/.test(secret)) return 'a PEM key or certificate';
@@ -216,15 +210,12 @@ function formOf(secret: string): string | undefined {
   return isDer(secret) ? 'a key or certificate (DER in base64)' : undefined;
 }
 
-/**
- * Returns whether a text is exactly one ASN.1 sequence in base64: the length in its header must be the number
- * of bytes after the header.
- */
+/** Returns whether a text is one ASN.1 sequence in base64, of the length that its header states. */
 function isDer(secret: string): boolean {
   if (!/^M[A-Za-z0-9+/_\s-]+={0,2}\s*$/.test(secret)) return false;
   const bytes = Buffer.from(secret, 'base64');
   if (bytes.length < LEAST_DER_BYTES || bytes[0] !== DER_SEQUENCE) return false;
-  // number of bytes in a long length field; 0 if the length fits into the first byte (X.690 §8.1.3)
+  // number of bytes after the first byte of the length; 0 for a length below 128 (X.690 §8.1.3)
   const sizes = bytes[1]! & 0x80 ? bytes[1]! & 0x7f : 0;
   if (sizes > 4) return false;
   const stated = sizes === 0 ? bytes[1]! : bytes.readUIntBE(2, sizes);
@@ -247,21 +238,18 @@ const PLACEHOLDERS: readonly string[] = [
   'secretsecret',
 ];
 /**
- * Words that occur in placeholder secrets such as `change-me`. Longer words come first, because the first
- * match is removed from the text.
+ * Words that occur in placeholder secrets such as `change-me`. A word comes before its own beginning, for
+ * example `testing` before `test`.
  */
 const COMMON_WORDS =
   /placeholder|development|production|characters|character|session|default|example|replace|signing|testing|private|minimum|string|please|insert|random|secure|secret|cookie|should|change|longer|server|sample|admin|super|token|least|bytes|value|123456|0123456789|qwerty|pass|word|must|than|very|here|auth|long|bits|your|test|prod|demo|with|this|hs256|256|512|and|not|the|key|jwt|dev|for|bit|use|abc|foo|bar|baz|svc|app|my|me|at|in|is|be|of|to|do|32|64/g;
-/** Minimum number of characters that must remain after the common words are removed. */
+/** A secret needs this many characters besides the common words. */
 const LEAST_RANDOM_CHARACTERS = 12;
-/**
- * Minimum entropy in bits. Text of 32 random hexadecimal digits has about 120; text of five different
- * characters has fewer than 80.
- */
+/** Minimum entropy of a secret in bits. A text of 32 random hexadecimal digits has about 120. */
 const LEAST_ENTROPY_BITS = 80;
 /**
- * Maximum share of characters whose code differs by at most one from the code of the previous character. In
- * 32 random hexadecimal digits, the share is about a fifth.
+ * Maximum share of neighboring characters with equal or successive codes, such as `ab`. In random hexadecimal
+ * digits, the share is about a fifth.
  */
 const MOST_RISING = 0.7;
 
@@ -273,8 +261,8 @@ function withoutCommonWords(secret: string): string {
 }
 
 /**
- * Returns the length of the shortest block whose repetition gives the whole text. The last repetition may be
- * incomplete. Returns the length of the text if no block repeats.
+ * Returns the length of the shortest repeated block: 3 for `abcabca`. Returns the length of the text if no
+ * block repeats.
  */
 function periodOf(secret: string): number {
   for (let period = 1; period <= secret.length / 2; period++) {
@@ -283,9 +271,7 @@ function periodOf(secret: string): number {
   return secret.length;
 }
 
-/**
- * Returns the share of characters whose code differs by at most one from the code of the previous character.
- */
+/** Returns the share of neighboring characters with equal or successive codes, such as `ab`. */
 function risingPart(secret: string): number {
   let rising = 0;
   for (let index = 1; index < secret.length; index++) {
@@ -295,8 +281,8 @@ function risingPart(secret: string): number {
 }
 
 /**
- * Returns an upper limit for the entropy of a text in bits: Shannon's entropy of its single characters, added
- * up.
+ * Estimates the entropy of a text in bits from the frequency of each character (Shannon). The true entropy
+ * may be lower.
  */
 function entropyBits(secret: string): number {
   const counts = new Map<string, number>();
@@ -307,41 +293,35 @@ function entropyBits(secret: string): number {
 }
 
 /*
- * HMAC-SHA-256 of a short text (RFC 2104). It needs two calls of hash(), with prepared key blocks:
+ * Computes HMAC-SHA-256 (RFC 2104) of a short text by two calls of hash(), with prepared blocks of the key:
  *
  *   inner = SHA-256(key ⊕ 3636... || text)      mac = SHA-256(key ⊕ 5c5c... || inner)
  *
- * A block has 64 bytes. A longer key is hashed first. Two calls of hash() take 0.64 of the time of
- * createHmac(), which creates a stream and two native objects for each text
- * (test/bench/parts.mjs --only='HS256 tokens'). The inner hash is a string with one character for each byte,
- * because a Buffer would take longer.
+ * Two calls of hash() take 0.64 of the time of createHmac() (test/bench/parts.mjs --only='HS256 tokens'). The
+ * inner hash is a binary string, because a Buffer would take longer.
  */
 
 const BLOCK_BYTES = 64;
 const HASH_BYTES = 32;
 const INNER_PAD = 0x36;
 const OUTER_PAD = 0x5c;
-/**
- * Maximum length of the text in characters. Most tokens and cookies are shorter. For a longer text, the hash
- * itself takes most of the time.
- */
+/** For a longer text, createHmac() is used. Most tokens and cookies are shorter. */
 const MOST_CHARACTERS = 2_048;
-// three bytes for each character, because a UTF-16 unit has at most three bytes in UTF-8
+// a UTF-16 unit takes at most three bytes in UTF-8
 const room = Buffer.allocUnsafeSlow(BLOCK_BYTES + 3 * MOST_CHARACTERS);
 
-/** Key XOR pad, for the inner and the outer hash of HMAC. The outer buffer has room for the inner hash. */
+/**
+ * The key XOR 0x36 (`inner`) and the key XOR 0x5c (`outer`). `outer` has room for the inner hash at its end.
+ */
 interface Blocks {
   readonly inner: Buffer;
   readonly outer: Buffer;
 }
 
-/**
- * Blocks of each key, computed once. They are in a map and not in the keyring, so that printing a keyring does
- * not reveal them.
- */
+/** Blocks of each key. They are not in RingKey, so that a printed key does not show them. */
 const blocksOfKeys = new WeakMap<KeyObject, Blocks>();
 
-/** Returns the MAC of a text's UTF-8 bytes in base64url: 43 characters. */
+/** Returns the HMAC-SHA-256 of a text in base64url: 43 characters. */
 export function hmacSha256(key: KeyObject, text: string): string {
   if (text.length > MOST_CHARACTERS) return createHmac('sha256', key).update(text).digest('base64url');
   const { inner, outer } = blocksOfKeys.get(key) ?? blocksOf(key);
@@ -364,9 +344,9 @@ function blocksOf(key: KeyObject): Blocks {
   return blocks;
 }
 
-/** Returns a buffer that begins with the key XOR the pad. */
+/** Returns a buffer of `size` bytes: the key, filled up with zeros, XOR `pad` in each byte. */
 function padded(key: Uint8Array, pad: number, size: number): Buffer {
-  // not from the pool of Node.js, whose memory other buffers share
+  // no other buffer shares this memory, which contains a key
   const block = Buffer.allocUnsafeSlow(size).fill(pad);
   for (let index = 0; index < key.length; index++) block[index]! ^= key[index]!;
   return block;

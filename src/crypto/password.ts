@@ -1,14 +1,12 @@
 /**
  * Password hashes by PBKDF2 (RFC 8018 §5.2). A hash contains its parameters.
  *
- * Form of a hash:
- *   $pbkdf2-sha256$i=600000$<salt>$<hash>                 16 random bytes, 32 bytes; base64 without padding
- *   $pbkdf2-sha256$i=600000,keyid=2027$<salt>$<hash>      of HMAC-SHA-256(pepper "2027", password)
+ * Form of a hash. The salt and the hash are in base64 without padding:
+ *   $pbkdf2-sha256$i=600000$<salt>$<hash>
+ *   $pbkdf2-sha256$i=600000,keyid=2027$<salt>$<hash>      with the pepper "2027"
  *
- * Hashes are computed from the password's UTF-8 bytes in Unicode normal form C, so composed and decomposed
- * spellings are equal. The password is not trimmed, shortened or case-folded. Form KC is not used, because it
- * would make "ﬁ" and "fi" equal. The thread pool computes only a few hashes at once, so it can read files
- * meanwhile.
+ * A password is hashed as UTF-8 in Unicode normal form C, so composed and decomposed spellings are equal. It
+ * is not trimmed, shortened or case-folded.
  */
 import { createHmac, pbkdf2, randomBytes, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
@@ -17,7 +15,7 @@ import { bool, given, int, oneOf, readOptions, shown } from '../base/options.ts'
 import { Keyring } from './keys.ts';
 
 /**
- * A secret that is part of every hash and is stored apart from the database (OWASP Password Storage,
+ * A secret that is part of every hash, and that is stored outside of the database (OWASP Password Storage,
  * peppering).
  */
 export interface Pepper {
@@ -27,7 +25,7 @@ export interface Pepper {
   readonly secret: string;
 }
 
-/** Options of new hashes. Hashes with other parameters can still be verified. */
+/** Options of new password hashes. Stored hashes with other parameters can still be verified. */
 export interface PasswordOptions {
   /** Hash function. Default `sha256`. */
   readonly algorithm?: 'sha256' | 'sha512' | undefined;
@@ -41,17 +39,17 @@ export interface PasswordOptions {
    * Default 5_000_000, which takes some seconds.
    */
   readonly maxIterations?: number | undefined;
-  /** Peppers. New hashes use the first pepper; a stored hash may have any of them. Default: no peppers. */
+  /** Peppers. New hashes use the first pepper; stored hashes may use any of them. Default: no peppers. */
   readonly pepper?: Pepper | readonly Pepper[] | undefined;
-  /** Allows fewer iterations, 1 or more. Such hashes do not protect passwords. Default false. */
+  /** Allows fewer iterations than the minimum. Such hashes do not protect passwords. Default false. */
   readonly unsafeForTests?: boolean | undefined;
 }
 
-/** Options of a password check. */
+/** Options of checkPassword(). */
 export interface CheckPasswordOptions extends PasswordOptions {
   /**
-   * Called with a new hash that you store, if the password is correct and {@link needsRehash} returns true.
-   * It is awaited, and its errors are thrown. It is not called if too many hashes are waiting to be computed.
+   * Function that stores a new hash. It is called if the password is correct, {@link needsRehash} returns
+   * true, and the queue of hashes is not full. It is awaited, and its errors are thrown.
    */
   readonly rehash?: ((fresh: string) => unknown) | undefined;
 }
@@ -84,9 +82,8 @@ export async function hashPassword(password: string, options: PasswordOptions = 
 }
 
 /**
- * Returns whether a password matches a stored hash. For an invalid hash, returns false after as much work as
- * for a valid one. So the response time of `checkPassword(password, user?.passwordHash)` does not reveal
- * which users exist.
+ * Returns whether a password matches a stored hash. An invalid or missing hash takes as long as a valid one.
+ * So the response time of `checkPassword(password, user?.passwordHash)` does not reveal which users exist.
  *
  * @throws HTTPException 503 with `Retry-After` when too many hashes are waiting to be computed; SvcError for
  *   invalid options, as {@link hashPassword} does
@@ -164,7 +161,7 @@ function read(owner: string, options: PasswordOptions): HashOptions {
       shown(iterations),
     ]);
   const peppers = pepper === undefined ? [] : ([pepper].flat() as readonly Pepper[]);
-  // throws for a weak pepper, so that the error occurs before the first password is hashed
+  // throws for a weak pepper, before any password is hashed
   for (const { secret } of peppers) Keyring.of(secret);
   return { algorithm, iterations, maxIterations, peppers };
 }
@@ -179,16 +176,13 @@ interface StoredHash {
   readonly hash: Buffer;
 }
 
-/**
- * Pattern of a stored hash. Other programs use salts of 4 bytes and more; needsRehash() reports salts of
- * fewer than 16.
- */
+/** Pattern of a stored hash. It accepts salts of 4 bytes and more, because other programs use short salts. */
 const STORED =
   /^\$pbkdf2-(sha256|sha512)\$i=([1-9]\d{0,9})(?:,keyid=([A-Za-z0-9+/.-]{1,64}))?\$([A-Za-z0-9+/]{6,86})\$([A-Za-z0-9+/]{22,86})$/;
 
 /**
- * Parses a stored hash. Returns undefined if it is invalid, has too many iterations, or needs a pepper that
- * the options do not contain.
+ * Parses a stored hash. Returns undefined if the hash is invalid, has too many iterations, or needs a pepper
+ * that the options do not contain.
  */
 function parse(stored: unknown, { maxIterations, peppers }: HashOptions): StoredHash | undefined {
   const parts =
@@ -199,12 +193,12 @@ function parse(stored: unknown, { maxIterations, peppers }: HashOptions): Stored
   const pepper = peppers.find(({ id }) => id === keyId);
   const [salt, hash] = [bytesOfBase64(parts[4]!), bytesOfBase64(parts[5]!)];
   if (iterations > maxIterations || (keyId !== undefined && pepper === undefined)) return undefined;
-  // refuse a hash that is longer than one block: PBKDF2 repeats all iterations for each further block
+  // a longer hash has several blocks, and PBKDF2 repeats all iterations for each block
   if (salt === undefined || hash === undefined || hash.length > HASH_BYTES[algorithm]) return undefined;
   return { algorithm, iterations, pepper, salt, hash };
 }
 
-/** Decodes base64 without padding. Returns undefined unless the text is canonical. */
+/** Decodes base64 without padding. Returns undefined unless the text is canonical base64. */
 function bytesOfBase64(text: string): Buffer | undefined {
   const bytes = Buffer.from(text, 'base64');
   return unpadded(bytes) === text ? bytes : undefined;
@@ -227,9 +221,8 @@ function isOutdated(found: StoredHash, { algorithm, iterations, peppers }: HashO
 // -- hashing --
 
 /**
- * Returns the bytes of a password in normal form C. Undefined for an invalid password. Text with a lone
- * surrogate is invalid, because UTF-8 encodes every lone surrogate as U+FFFD. Text that ends in NUL is
- * invalid: HMAC pads its key with NULs (RFC 2104 §2), so the text without the NUL would be an equal password.
+ * Returns undefined for an invalid password. Lone surrogates are invalid, because UTF-8 encodes each of them
+ * as U+FFFD. A NUL at the end is invalid, because HMAC ignores it (RFC 2104 §2).
  */
 function bytesOf(password: unknown): Buffer | undefined {
   if (
@@ -269,13 +262,12 @@ async function offer(
 }
 
 /**
- * Maximum number of hashes that are computed at once: one fewer than the threads of the pool of Node.js. The
- * free thread can read files and resolve host names.
+ * Maximum number of hashes that are computed at once. The thread pool of Node.js has four threads by default.
+ * The fourth stays free to read files and to resolve host names.
  */
 const MOST_AT_ONCE = 3;
 /**
- * Maximum number of hashes that wait to be computed. Computing so many hashes takes some seconds; clients at
- * the end of a longer queue would give up.
+ * Maximum number of hashes that wait to be computed. In a longer queue, the last clients would wait too long.
  */
 const MOST_WAITING = 64;
 const RETRY_AFTER_SECONDS = '2';
@@ -293,7 +285,7 @@ async function derive(
 ): Promise<Buffer> {
   if (running < MOST_AT_ONCE) running++;
   else if (waiting.length < MOST_WAITING)
-    // each computation that ends starts the next waiting one, without a change of `running`
+    // a computation that ends starts this one; `running` does not change then
     await new Promise<void>((resolve) => waiting.push(resolve));
   else
     throw new HTTPException(503, 'Too many passwords are being checked; try again later', {

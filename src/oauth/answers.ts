@@ -1,6 +1,6 @@
 /**
- * Responses under `/oauth/*`. No cache stores them. Every error response is an object `{ error,
- * error_description, request_id }` (RFC 6749 §5.2).
+ * Responses of the routes under `/oauth/*`. Caches do not store them. The body of an error response is the
+ * JSON object `{ error, error_description, request_id }` (RFC 6749 §5.2).
  */
 import { HTTPException, statusTitle } from '../base/errors.ts';
 import { HttpResponse, JSONResponse, PROBLEM_TYPE } from '../http/response.ts';
@@ -10,7 +10,7 @@ import type { Failure, FailurePages } from './failure-page.ts';
 
 const JSON_TYPE = 'application/json';
 
-/** Forbids caches to store the response, and browsers to send `Referer` from its page. */
+/** Forbids caches to store a response, and browsers to send `Referer` from its page. */
 function unstored<T extends HttpResponse>(response: T): T {
   response.headers.set('Cache-Control', 'no-store');
   response.headers.set('Pragma', 'no-cache');
@@ -19,14 +19,14 @@ function unstored<T extends HttpResponse>(response: T): T {
 }
 
 /**
- * Content of each error response, by its request. OAuthAnswers cannot read it from the body, because a
+ * The error that each failed request was answered with. It cannot be read from the response, because a
  * middleware may have compressed the body.
  */
 const refused = new WeakMap<HttpRequest, Failure>();
 
 /**
- * Returns whether an error becomes an OAuth error response: an OAuthError, or an error with a status below
- * 500. Other errors are logged and rendered as usual.
+ * Returns whether an error is an OAuthError, or an HTTP error with a status below 500. answering() turns such
+ * errors into OAuth error responses.
  */
 export function isRefusal(error: unknown): error is HTTPException {
   return error instanceof OAuthError || (error instanceof HTTPException && error.status < 500);
@@ -59,8 +59,7 @@ export function refusal(error: HTTPException, req: HttpRequest): HttpResponse {
 }
 
 function failureOf(code: string, description: string, req: HttpRequest): Failure {
-  // RFC 6749 §5.2 allows only printable ASCII without quotes and backslashes, and some clients reject other
-  // text
+  // RFC 6749 §5.2 allows only printable ASCII without quotes and backslashes
   return {
     error: code,
     error_description: description.replace(/["\\]/g, "'").replace(/[^\x20-\x7e]/g, '?'),
@@ -68,7 +67,7 @@ function failureOf(code: string, description: string, req: HttpRequest): Failure
   };
 }
 
-/** Returns the OAuth error code for an HTTP error status. */
+/** Returns the OAuth error code for an HTTP status. */
 function codeOf(status: number): string {
   if (status === 429) return 'rate_limited';
   if (status === 503 || status === 504) return 'temporarily_unavailable';
@@ -76,14 +75,14 @@ function codeOf(status: number): string {
 }
 
 /**
- * Rewrites error responses below the plugin's paths as OAuth errors, such as a 404 or 413 of the framework or
- * a 500. It must be outside of all middleware and exception handlers that may create such a response.
+ * Middleware that turns each error response under `/oauth/` into an OAuth error, for example a response 404
+ * of the framework. It must surround all middleware and exception handlers that may create an error response.
  */
 export class OAuthAnswers implements Middleware {
   readonly #prefix: string;
   readonly #pages: FailurePages | undefined;
 
-  /** `pages` shows errors to browsers. If it is absent, every client gets JSON. */
+  /** `pages` shows errors to browsers as HTML. Without it, every client gets JSON. */
   constructor(prefix: string, pages?: FailurePages) {
     this.#prefix = `${prefix}/`;
     this.#pages = pages;
@@ -111,7 +110,7 @@ export class OAuthAnswers implements Middleware {
   }
 }
 
-/** Decodes the escapes of a path, as the router does. An invalid path stays unchanged. */
+/** Decodes percent-encoded characters in a path. An invalid path stays unchanged. */
 function decoded(path: string): string {
   try {
     return path.includes('%') ? decodeURIComponent(path) : path;
@@ -122,7 +121,7 @@ function decoded(path: string): string {
 
 /** Rewrites the body of an error response as an OAuth error. */
 function reform(response: HttpResponse, req: HttpRequest): Failure {
-  // the JSON is valid, because http/response.ts wrote it
+  // the framework wrote this JSON, so it is valid
   const { detail, code } =
     response.headers.get('Content-Type') === PROBLEM_TYPE && typeof response.body === 'string'
       ? (JSON.parse(response.body) as { readonly detail?: string; readonly code?: string })
@@ -134,7 +133,7 @@ function reform(response: HttpResponse, req: HttpRequest): Failure {
   return failure;
 }
 
-/** Removes the headers that describe the replaced body. */
+/** Removes the headers that describe the old body, which is replaced. */
 function bare(response: HttpResponse): HttpResponse {
   for (const name of ['Content-Encoding', 'Content-Length', 'Content-Language', 'ETag', 'Last-Modified'])
     response.headers.delete(name);

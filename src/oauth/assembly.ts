@@ -1,4 +1,4 @@
-/** Creates the plugin's objects and connects them, once for each application. */
+/** Creates the objects of OAuthPlugin and connects them, once for each application. */
 import { SvcError } from '../base/errors.ts';
 import { RecordRateLimitStore, MemoryRecordStore } from '../cache/stores.ts';
 import { Keyring, authSecrets } from '../crypto/keys.ts';
@@ -56,13 +56,13 @@ const MAX_RECORDS = 10_000_000;
 const HOLD_MS = 25;
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
-/** The plugin's objects in an application that has registered the plugin. */
+/** Objects of OAuthPlugin in one application. */
 export interface Registered extends EndpointDeps {
   readonly log: Logger;
   readonly loginEndpoints: LoginEndpoints;
   readonly tokenEndpoints: TokenEndpoints;
   readonly logouts: LogoutEndpoints;
-  /** Defined if the option `onLink` is set. */
+  /** Undefined unless the option `onLink` is set. */
   readonly links: LinkEndpoints | undefined;
   readonly connect: (provider: OAuthProvider) => ProviderClient;
   readonly gate: ValidAfterGate | undefined;
@@ -70,7 +70,7 @@ export interface Registered extends EndpointDeps {
   readonly isPersistent: boolean;
 }
 
-/** Creates the plugin's objects for one application. */
+/** Creates the objects of OAuthPlugin for one application. */
 export function assemble(host: Host, options: ReadOptions, providers: readonly OAuthProvider[]): Registered {
   const { clock, metrics } = host;
   const log = host.log.child('svc_oauth');
@@ -208,7 +208,6 @@ function refreshTokensOf(
   });
 }
 
-/** Returns the allowed redirect URIs by provider. */
 function allowlistsOf(
   { allowedRedirectUris }: ReadOptions,
   providers: readonly OAuthProvider[],
@@ -269,9 +268,9 @@ function limitStoreOf(
 }
 
 /**
- * Returns a function that returns the current store of the records in a table. The store changes, because
- * each start of the application opens a new database object. Without a database, the records are in the
- * memory of this process.
+ * Returns a function that gives the record store of a table. The store changes with each start of the
+ * application, which opens a new database object. Without a database, the records are in the memory of this
+ * process.
  */
 function recordsOf(database: (() => Database) | undefined, clock: Clock, table: string): () => RecordStore {
   if (database === undefined) {
@@ -292,9 +291,8 @@ function recordsOf(database: (() => Database) | undefined, clock: Clock, table: 
 
 /**
  * Returns whether the access cookie must be ignored, because a page of another origin may have sent the
- * request. SameSite=Lax stops other sites. This test also stops other hosts of the same site, and protects
- * browsers without SameSite. Requests that only read may always use the cookie, except the GET that opens a
- * WebSocket.
+ * request. SameSite=Lax does not stop other hosts of the same site. Requests that only read data may use the
+ * cookie, except for the GET that opens a WebSocket.
  */
 function isForeign(req: HttpRequest, ownPages: OwnPages): boolean {
   const isRead = SAFE_METHODS.has(req.method) && req.headers['upgrade'] === undefined;

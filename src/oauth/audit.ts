@@ -1,5 +1,6 @@
 /**
- * The audit trail: an event of the logger `svc_oauth` for each step of a login, and counters.
+ * Audit log of logins: the logger `svc_oauth` writes an event for each step. Counters show the results as
+ * metrics.
  *
  * The events never contain tokens, codes, login states, PKCE verifiers, cookies or passwords. `sub` is the
  * application's id of the user, `login_id` the id of the login, `ip` the address of the client.
@@ -12,15 +13,12 @@ import type { Logger } from '../observability/log.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 import type { LoginRow } from './tokens/store.ts';
 
-/**
- * Result of a login: the label `outcome` of the metric `svc_oauth_logins_total`. The set of values is fixed,
- * so user input never becomes a label.
- */
+/** Result of a login: the label `outcome` of the metric `svc_oauth_logins_total`. */
 type LoginOutcome = 'succeeded' | 'denied' | 'state_rejected' | 'provider_failed' | 'refused' | 'failed';
 
 type LoginFields = Pick<LoginRow, 'id' | 'provider' | 'sub'>;
 
-/** Writes the audit trail. */
+/** Writes the audit log, and counts results. */
 export class Audit {
   readonly #log: Logger;
   readonly #logins: Counter;
@@ -41,7 +39,7 @@ export class Audit {
   }
 
   loginStarted(req: HttpRequest, provider: string): void {
-    // anonymous clients can start any number of logins, so only the level `debug` logs them
+    // only at level `debug`, because anonymous clients can start any number of logins
     this.#log.debug('login_started', { provider, ...fieldsOf(req) });
   }
 
@@ -72,10 +70,7 @@ export class Audit {
     this.#log.info('account_unlinked', { provider, sub, ...fieldsOf(req) });
   }
 
-  /**
-   * Records a failed login. `reason` is a fixed word or text from a provider. Such text is shortened here,
-   * and the logger escapes it.
-   */
+  /** Logs a failed login. `reason` may be a long text of the provider, so it is shortened. */
   loginFailed(req: HttpRequest, provider: string, outcome: LoginOutcome, reason: string): void {
     this.#logins.add(1, provider, outcome);
     const fields = { provider, reason: cut(reason), ...fieldsOf(req), category: 'authn_login_fail' };
@@ -96,22 +91,22 @@ export class Audit {
   }
 
   /**
-   * Records a refused access token. Either the request does not prove the key to which the token is bound, or
-   * the client sent an unbound token with the scheme DPoP.
+   * Logs an access token that was refused because of DPoP. Either the request does not prove the key to which
+   * the token is bound, or the token is not bound to a key.
    */
   proofRefused(req: HttpRequest, reason: string): void {
     this.#log.warn('dpop_refused', { reason, ...fieldsOf(req) });
   }
 
-  /** Records that the record store or the database failed during a request. */
+  /** Logs a failure of the record store or the database. */
   storeFailed(req: HttpRequest, error: unknown): void {
     if (req.path.endsWith('/token')) this.#refreshes.add(1, 'unavailable');
     this.#log.error('token_store_failed', error, fieldsOf(req));
   }
 
   /**
-   * Records that a client has exceeded a rate limit. The caller limits this to one event a minute for each
-   * client and limit.
+   * Logs that a client has exceeded a rate limit. The caller does this at most once a minute for each client
+   * and limit.
    */
   rateLimited(req: HttpRequest, limit: string, loginId: string | undefined): void {
     this.#log.warn('rate_limited', {
@@ -122,7 +117,7 @@ export class Audit {
     });
   }
 
-  /** Records that a page of another origin sent a request with cookies of this origin. */
+  /** Logs that a page of another origin sent a request with cookies of this origin. */
   foreignPage(req: HttpRequest, reason: string): void {
     this.#refreshes.add(1, 'refused');
     this.#log.warn('token_refused', {
@@ -132,10 +127,7 @@ export class Audit {
     });
   }
 
-  /**
-   * Records the reuse of a refresh token. Only the request that ended the login calls this method, so the log
-   * has one event for each reuse.
-   */
+  /** Logs the reuse of a refresh token. Called once for each login that ends because of a reuse. */
   reuseDetected(req: HttpRequest | undefined, login: LoginFields): void {
     this.#refreshes.add(1, 'reuse');
     this.#reuses.add(1);
@@ -157,7 +149,7 @@ export class Audit {
   }
 }
 
-/** Returns the fields that every event of a request has, and the fields of its login. */
+/** Returns the fields of an event that describe its request and its login. */
 function fieldsOf(req: HttpRequest | undefined, login?: LoginFields): Readonly<Record<string, string>> {
   return {
     ...(login === undefined ? {} : { provider: login.provider, sub: login.sub, login_id: login.id }),
@@ -171,7 +163,7 @@ function cut(text: string): string {
   return text.length <= MAX_REASON ? text : `${text.slice(0, MAX_REASON)}…`;
 }
 
-/** Returns the label `outcome` of a failed login, for the metric `svc_oauth_logins_total`. */
+/** Returns the `outcome` of a failed login, a label of the metric `svc_oauth_logins_total`. */
 export function outcomeOf(error: unknown): LoginOutcome {
   if (!(error instanceof OAuthError))
     return error instanceof HTTPException && error.status < 500 ? 'refused' : 'failed';
@@ -182,10 +174,10 @@ export function outcomeOf(error: unknown): LoginOutcome {
 }
 
 /**
- * Error codes of a provider that do not count as failures: the user has decided against the login, or must
- * log in or consent (OpenID Connect Core §3.1.2.6).
+ * Error codes of a provider that are no failures: the user refused the login, or must still log in or consent
+ * (OpenID Connect Core §3.1.2.6).
  */
-const OF_USERS = [
+const USER_DECISIONS = [
   'access_denied',
   'login_required',
   'interaction_required',
@@ -194,9 +186,9 @@ const OF_USERS = [
 ] as const;
 
 /**
- * Returns whether an error code of a provider reports a decision of the user. The client gets such a code
+ * Returns whether an error code of a provider reports a decision of the user. Clients get such a code
  * unchanged.
  */
-export function isUsersAnswer(error: string): error is (typeof OF_USERS)[number] {
-  return (OF_USERS as readonly string[]).includes(error);
+export function isUsersAnswer(error: string): error is (typeof USER_DECISIONS)[number] {
+  return (USER_DECISIONS as readonly string[]).includes(error);
 }

@@ -1,6 +1,6 @@
 /**
- * Starts every login and link at a provider: chooses the redirect URI, creates the login state, and builds
- * the address of the provider's page.
+ * Starts logins and account links at a provider: chooses the redirect URI, creates the login state, and
+ * builds the URL of the provider's page.
  */
 import { SvcError } from '../base/errors.ts';
 import { OAuthError } from './errors.ts';
@@ -16,21 +16,19 @@ import type { ConnectedProvider } from './provider/client.ts';
 import type { OAuthProvider } from './provider/presets.ts';
 import type { RedirectAllowlist } from './redirects.ts';
 
-/** Properties that differ between a login and the linking of another account. */
 interface LoginPurpose extends Pick<BegunLogin, 'keyThumbprint' | 'client' | 'link'> {
-  /** All values of the parameter `redirect_uri` in the request. */
+  /** All values of the parameter `redirect_uri`. More than one is refused. */
   readonly redirectUris: readonly string[];
 }
 
-/** Dependencies of {@link Authorizations}. */
 interface AuthorizationsDeps {
   readonly states: LoginStates;
-  /** Allowed redirect URIs by provider. */
+  /** Allowed redirect URIs, by the name of the provider. */
   readonly allowlists: ReadonlyMap<string, RedirectAllowlist>;
   readonly options: ReadOptions;
 }
 
-/** Starts logins and links at providers. */
+/** Starts logins and account links at providers. */
 export class Authorizations {
   readonly #deps: AuthorizationsDeps;
 
@@ -39,11 +37,11 @@ export class Authorizations {
   }
 
   /**
-   * Begins a login. Returns the address of the provider's page (`url`), and the login with its state and its
-   * cookie (`begun`). The caller must set that cookie on the response.
+   * Begins a login. Returns the URL of the provider's page. The caller must call `begun.remember(response)`,
+   * which sets the cookie of the login.
    *
    * @throws OAuthError `invalid_redirect_uri`, `invalid_request` or `invalid_scope` for an invalid parameter;
-   * a provider's error code when discovery fails
+   *   `provider_error`, `provider_timeout` or `temporarily_unavailable` when discovery fails
    */
   async begin(
     req: HttpRequest,

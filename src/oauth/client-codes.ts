@@ -1,15 +1,14 @@
 /**
- * One-time codes for native clients and single-page applications. Because of them, no URL contains a token.
+ * One-time codes that native clients and single-page applications exchange for tokens, so that no URL
+ * contains a token.
  *
- * 1. The client opens GET /oauth/login with client_redirect_uri, code_challenge (S256 of its verifier) and
- * client_state in the browser.
- * 2. After onUser(), the callback stores the login for 60 seconds, and redirects to client_redirect_uri with
- * a code for it.
- * 3. The client sends the code with its verifier to POST /oauth/token, and gets the tokens.
+ * 1. The client opens GET /oauth/login in the browser, with client_redirect_uri, client_state and
+ *    code_challenge (S256 of its verifier).
+ * 2. The callback stores the login for 60 seconds, and redirects to client_redirect_uri with a code.
+ * 3. The client sends the code and its verifier to POST /oauth/token, and gets the tokens.
  *
- * Until the callback, a cookie binds the login to the browser that started it. After that, PKCE binds it to
- * the client: an attacker who intercepts the code cannot exchange it without the verifier (RFC 7636 §1, RFC
- * 8252 §6).
+ * PKCE protects the code: an attacker who intercepts it cannot exchange it without the verifier (RFC 7636 §1,
+ * RFC 8252 §6).
  */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isRecord } from '../base/options.ts';
@@ -34,7 +33,10 @@ interface PendingLogin {
   readonly client: ClientLogin;
 }
 
-/** The record that replaces a code after its exchange. */
+/**
+ * Added to a stored login when its code is exchanged. `usedBy` is the id of the new login, or null until the
+ * login has started.
+ */
 interface UsedCode {
   readonly usedBy: string | null;
 }
@@ -47,10 +49,10 @@ const TTL_MS = 60_000;
  */
 const USED_TTL_MS = 600_000;
 const CODE = /^[\w-]{43}$/;
-/** Syntax of a verifier (RFC 7636 §4.1). */
+/** Syntax of a PKCE verifier (RFC 7636 §4.1). */
 const VERIFIER = /^[\w.~-]{43,128}$/;
 
-/** Issues and exchanges codes. */
+/** Issues one-time codes, and exchanges them for tokens. */
 export class ClientCodes {
   readonly #deps: EndpointDeps;
 
@@ -59,7 +61,7 @@ export class ClientCodes {
   }
 
   /**
-   * Stores a login. Returns the client's redirect URI with a code for the login.
+   * Stores a login, and returns the client's redirect URI with a code for the login.
    *
    * @throws OAuthError `temporarily_unavailable` when the record store fails
    */
@@ -71,9 +73,7 @@ export class ClientCodes {
     return this.addressOf(login.client, { code });
   }
 
-  /**
-   * Returns the client's redirect URI with these parameters, the client's own `state`, and `iss` (RFC 9207).
-   */
+  /** Returns the client's redirect URI with `parameters`, the client's own `state`, and `iss` (RFC 9207). */
   addressOf({ redirectUri, state }: ClientLogin, parameters: Readonly<Record<string, string>>): string {
     const { issuer } = this.#deps.options;
     const query = new URLSearchParams({
@@ -103,8 +103,7 @@ export class ClientCodes {
     const text = CODE.test(code) ? await records.kept('code', key) : undefined;
     const login = text === undefined ? undefined : pendingOf(text);
     if (text === undefined || login === undefined) throw this.#refusal(req, 'code_unknown');
-    // a wrong verifier leaves the code valid: otherwise an attacker who only has the code could use it up,
-    // and so prevent the login
+    // a wrong verifier does not use up the code, so an attacker without the verifier cannot prevent the login
     if (!VERIFIER.test(verifier) || !isSame(challengeOf(verifier), login.client.challenge))
       throw this.#refusal(req, 'code_verifier');
     if (redirectUri !== login.client.redirectUri) throw this.#refusal(req, 'code_redirect_uri');

@@ -10,7 +10,7 @@ interface Described {
   readonly meta: Readonly<Record<string, unknown>>;
 }
 
-/** Options of the plugin that change the descriptions. */
+/** Options of OAuthPlugin on which the descriptions depend. */
 interface DocumentedMode {
   readonly mode: 'json' | 'cookie';
   readonly dpop: 'off' | 'optional' | 'required';
@@ -18,7 +18,7 @@ interface DocumentedMode {
   readonly nativeRedirects: readonly string[];
 }
 
-/** Names of the endpoints: the last segments of their paths. */
+/** Names of the endpoints, which are the last segments of their paths. */
 export type EndpointName =
   'login' | 'callback' | 'token' | 'revoke' | 'link' | 'unlink' | 'logout' | 'backchannel-logout';
 
@@ -247,8 +247,8 @@ const CALLBACK = {
 };
 
 /**
- * Error responses, all in the form of RFC 6749. Null removes a response that OpenAPI would otherwise list for
- * the route.
+ * Error responses of all endpoints, in the format of RFC 6749. Null removes a response that the document
+ * would otherwise list.
  */
 const REFUSALS = {
   400: null,
@@ -261,7 +261,7 @@ const REFUSALS = {
   '5XX': { $ref: `${REF}/responses/OAuthFailure` },
 };
 
-/** Values of `token_type`, by value of the option `dpop`. */
+/** Possible values of `token_type` for each value of the option `dpop`. */
 const TOKEN_TYPES = { off: ['Bearer'], optional: ['Bearer', 'DPoP'], required: ['DPoP'] };
 
 function componentsOf({ mode, dpop }: DocumentedMode): object {
@@ -312,7 +312,7 @@ function described(description: string): DescribedSchema {
   return { ...TEXT, description };
 }
 
-/** Returns OpenAPI query parameters. Each takes its description from its schema. */
+/** Returns OpenAPI query parameters. The description of each comes from its schema. */
 function queries(schemas: Readonly<Record<string, DescribedSchema>>): object[] {
   return Object.entries(schemas).map(([name, { description, ...schema }]) => ({
     name,
@@ -350,7 +350,7 @@ function objectOf(properties: Readonly<Record<string, object>>, required: readon
   return { type: 'object', properties, ...(required.length > 0 && { required }) };
 }
 
-/** Returns a request body: a form, or a JSON object whose values are strings. */
+/** Returns the OpenAPI description of a request body, which is a form or a JSON object. */
 function body(properties: Readonly<Record<string, object>>, required: readonly string[] = []): object {
   const schema = objectOf(properties, required);
   return { required: required.length > 0, content: { [FORM]: { schema }, ...json(schema) } };

@@ -1,4 +1,4 @@
-/** Objects of the plugin that several endpoints use. */
+/** Objects of OAuthPlugin that several endpoints use. */
 import type { Env } from '../base/config.ts';
 import type { OwnPages } from '../http/origins.ts';
 import type { Authorizations } from './authorization.ts';
@@ -21,9 +21,9 @@ export interface EndpointDeps extends LoginsDeps {
   readonly states: LoginStates;
   readonly authorizations: Authorizations;
   readonly logins: Logins;
-  /** Decides whether a page of this origin, or of another, has sent a request with cookies. */
+  /** Settings for the check that a request with cookies comes from a page of this origin. */
   readonly ownPages: OwnPages;
-  /** Undefined unless `mode` is `cookie`. */
+  /** Undefined unless the option `mode` is `cookie`. */
   readonly cookies: TokenCookies | undefined;
   /** Undefined unless the option `storeProviderTokens` is set. */
   readonly providerTokens: StoredProviderTokens | undefined;

@@ -1,12 +1,12 @@
 /**
- * Errors under `/oauth/*`, sent as the JSON objects of RFC 6749 §5.2. The meaning of an error code never
- * changes. Descriptions reveal no secret: every invalid token gets the same description, whatever the reason.
+ * Errors under `/oauth/*`, sent as the JSON objects of RFC 6749 §5.2. The description of an error does not
+ * reveal why a token is invalid.
  */
 import { HTTPException } from '../base/errors.ts';
 
 /**
- * Error codes of responses under `/oauth/*`. They come from RFC 6749, RFC 9449 and OpenID Connect Core
- * §3.1.2.6, or are defined by the plugin.
+ * Error codes of responses under `/oauth/*`: codes of RFC 6749, RFC 9449 and OpenID Connect Core §3.1.2.6,
+ * and codes of this plugin.
  */
 export type OAuthErrorCode =
   | 'access_denied'
@@ -34,7 +34,7 @@ export type OAuthErrorCode =
 
 const ASK = 'The provider has to ask the user: log in again, without prompt=none';
 
-/** Status and description of each code. The description tells the client or operator what to do. */
+/** HTTP status and description of each error code. */
 export const OAUTH_ERRORS: Readonly<
   Record<OAuthErrorCode, { readonly status: number; readonly description: string }>
 > = {
@@ -82,9 +82,9 @@ export const OAUTH_ERRORS: Readonly<
 
 /** Options of an {@link OAuthError}. */
 export interface OAuthErrorOptions {
-  /** Description that clients see, in place of the error code's default one. */
+  /** Description for the client. Default: the description of the error code. */
   readonly description?: string | undefined;
-  /** HTTP status in place of the error code's default one. */
+  /** HTTP status. Default: the status of the error code. */
   readonly status?: number | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Reason for the audit log. Clients never see it. */

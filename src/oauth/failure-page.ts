@@ -1,6 +1,6 @@
 /**
- * Error pages of cookie mode. A browser gets a page, or is redirected to a page of the application. A client
- * that does not accept HTML gets JSON from answers.ts.
+ * Error pages for browsers in cookie mode. A browser gets a page, or is redirected to a page of the
+ * application. Other clients get JSON from answers.ts.
  */
 import { hash, randomBytes } from 'node:crypto';
 import { escapeHtml } from '../base/html.ts';
@@ -9,7 +9,7 @@ import { pageOf, policyOf } from './page.ts';
 import type { FormFields, HttpRequest } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
 
-/** Content of an error response, as JSON or as a page. */
+/** Content of an error response. */
 export interface Failure {
   readonly error: string;
   readonly error_description: string;
@@ -36,8 +36,8 @@ export class FailurePages {
   readonly #redirectUris: readonly string[];
 
   /**
-   * `errorPath` is a local path to redirect to, with `error` and `request_id` in its query. `redirectUris` is
-   * the option `allowedRedirectUris`.
+   * After a failed login, browsers are redirected to the path `errorPath`, with `error` and `request_id` in
+   * the query. `redirectUris` is the option `allowedRedirectUris`.
    */
   constructor(prefix: string, errorPath: string | undefined, redirectUris: readonly string[]) {
     this.#routes = new RegExp(`^${prefix}(?:/[^/]+)?/(?:login|callback|link|unlink|logout)$`);
@@ -45,7 +45,7 @@ export class FailurePages {
     this.#redirectUris = redirectUris;
   }
 
-  /** Returns whether a browser sent this request to a route that has error pages. */
+  /** Returns whether a browser has sent the request to a route with error pages. */
   areFor(req: HttpRequest): boolean {
     return req.route !== undefined && this.#routes.test(req.path) && wantsHtml(req);
   }
@@ -60,8 +60,8 @@ export class FailurePages {
   }
 
   /**
-   * Returns the path that starts the failed login again. If several redirect URIs are allowed, the path names
-   * the one that leads to this callback. Returns undefined if none does.
+   * Returns the path that starts the failed login again. If several redirect URIs are allowed, the query
+   * contains the one with the path of this callback. Returns undefined if there is none.
    */
   #loginOf({ path, host }: HttpRequest): string | undefined {
     const login = path.replace(/callback$/, 'login');
@@ -104,12 +104,12 @@ function showPage(
 }
 
 /*
- * A page that posts a form again. With `response_mode=form_post`, a page of the provider makes the browser
- * post to the callback. In this cross-site request, browsers send no SameSite cookie. They send these cookies
- * when a page of this origin posts the form again.
+ * With `response_mode=form_post`, a page of the provider posts a form to the callback. Browsers send no
+ * SameSite cookies with this cross-site request. They send the cookies when a page of this origin posts the
+ * form again.
  */
 
-/** Parameters of a callback that are posted again. All others are dropped. */
+/** Parameters of the callback that repostPage() posts again. All others are dropped. */
 const FIELDS = [
   'code',
   'state',
@@ -121,7 +121,7 @@ const FIELDS = [
   'user',
 ] as const;
 
-/** Returns a page that posts a form again. A script submits it; a browser without scripts shows a button. */
+/** Returns a page that posts a form again by a script. Without scripts, the user clicks a button. */
 export function repostPage(form: FormFields): HttpResponse {
   const nonce = randomBytes(16).toString('base64');
   const fields = FIELDS.flatMap((name) =>

@@ -1,6 +1,6 @@
 /**
- * Rate limits and audit log of all OAuth endpoints. Also checks that a request with cookies comes from a page
- * of this origin.
+ * Rate limits and audit log of the OAuth endpoints, and the check that a request with cookies comes from a
+ * page of this origin.
  */
 import { TooManyRequests } from '../base/errors.ts';
 import { MemoryRateLimitStore } from '../cache/stores.ts';
@@ -18,7 +18,6 @@ import type { OwnPages } from '../http/origins.ts';
 
 const MINUTE_MS = 60_000;
 
-/** Dependencies of {@link EndpointGuard}. */
 interface EndpointGuardDeps {
   readonly audit: Audit;
   readonly limits: EndpointLimits;
@@ -28,7 +27,7 @@ interface EndpointGuardDeps {
 /** Applies the rate limits, and writes failures of the endpoints to the audit log. */
 export class EndpointGuard {
   readonly #deps: EndpointGuardDeps;
-  /** Limits the audit events about exceeded rate limits to one a minute for each client and limit. */
+  /** Allows one audit event a minute for each client and exceeded limit. */
   readonly #reported: MemoryRateLimitStore;
 
   constructor(deps: EndpointGuardDeps) {
@@ -36,7 +35,7 @@ export class EndpointGuard {
     this.#reported = new MemoryRateLimitStore({ clock: deps.clock });
   }
 
-  /** Runs a step of a login. If it fails, writes the failure to the audit log. */
+  /** Runs a step of a login. If it fails, logs the failure. */
   async audited(req: HttpRequest, provider: string, run: () => Promise<HttpResponse>): Promise<HttpResponse> {
     try {
       return await run();
@@ -57,10 +56,7 @@ export class EndpointGuard {
       );
   }
 
-  /**
-   * Runs a step of a request that is not a login. If the record store or the database fails, writes that to
-   * the audit log.
-   */
+  /** Runs a step of a request that is not a login. Logs failures of the record store and the database. */
   async watched<T>(req: HttpRequest, run: () => Promise<T>): Promise<T> {
     try {
       return await run();
@@ -70,7 +66,7 @@ export class EndpointGuard {
     }
   }
 
-  /** Writes an error to the audit log if the record store or the database caused it. */
+  /** Logs an error that the record store or the database caused. */
   noteStore(req: HttpRequest, error: unknown): void {
     if (error instanceof OAuthError && error.reason === 'store')
       this.#deps.audit.storeFailed(req, error.cause);
@@ -93,7 +89,7 @@ export class EndpointGuard {
 
 /**
  * Returns why a request may come from a page of another origin; undefined for a page of this origin. With
- * `isByCookie`, a request without the headers `Origin` and `Sec-Fetch-Site` also counts as foreign.
+ * `isByCookie`, the reason is `unknown` if both `Origin` and `Sec-Fetch-Site` are absent.
  */
 export function pageIssue(
   req: HttpRequest,

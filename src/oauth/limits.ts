@@ -1,7 +1,6 @@
 /**
- * Rate limits of the endpoints. All addresses in an IPv6 /64 network count as one client (RFC 6177 §2). All
- * clients in a /48 network, which one site usually gets, share a second limit that is ten times as high. So a
- * client that changes its address within its site can send at most ten times as many requests.
+ * Rate limits of the OAuth endpoints. All addresses of an IPv6 /64 network count as one client (RFC 6177 §2).
+ * A second limit, ten times as high, applies to each /48 network, which is usually one site.
  */
 import { RateLimiter } from '../http/middleware/rate-limiter.ts';
 import { given, readOptions } from '../base/options.ts';
@@ -11,16 +10,13 @@ import type { HttpRequest } from '../http/contracts.ts';
 
 /** Rate limits in requests a minute. `false` disables a limit. */
 export interface OAuthLimits {
-  /** Starts of logins from one client address. Default 20. */
+  /** Logins that one client address starts. Default 20. */
   readonly login?: number | false | undefined;
   /** Callbacks from one client address. Default 20. */
   readonly callback?: number | false | undefined;
-  /**
-   * Refreshes of one login. Revocations of one login have the same limit, but are counted separately. Default
-   * 60.
-   */
+  /** Token refreshes of one login. Revocations of one login have an equal limit of their own. Default 60. */
   readonly token?: number | false | undefined;
-  /** Invalid refresh tokens, and invalid logout tokens, from one client address. Default 600. */
+  /** Invalid refresh tokens and logout tokens from one client address. Default 600. */
   readonly forged?: number | false | undefined;
   /**
    * Store of the counters: a store that all processes share, or `database` for the application's database.
@@ -34,7 +30,7 @@ export const SITE_BITS = 48;
 const SITE_FACTOR = 10;
 const MAX_PER_MINUTE = 1_000_000;
 
-/** A rate limit for the client's address, or for another key. */
+/** A rate limit for a client address, or for a login. */
 class EndpointLimit {
   readonly #client: RateLimiter;
   readonly #site: RateLimiter;
@@ -51,7 +47,7 @@ class EndpointLimit {
   }
 
   /**
-   * Counts a request. `key` is the login that is limited. Without it, the client's address is limited.
+   * Counts a request of the login `key`. Without `key`, counts a request of the client's address.
    *
    * @throws TooManyRequests
    */
@@ -79,7 +75,7 @@ const LIMIT = (fallback: number): OptionKind<number | false> => ({
   accepts: isLimit,
 });
 
-/** The options of the rate limits after validation, with defaults. */
+/** Validated rate limits, with defaults. */
 export type ReadLimits = {
   readonly [Name in Exclude<keyof OAuthLimits, 'store'>]-?: NonNullable<OAuthLimits[Name]>;
 } & Pick<OAuthLimits, 'store'>;
@@ -99,7 +95,7 @@ export function readLimits(limits: OAuthLimits): ReadLimits {
   });
 }
 
-/** Creates the limits of the endpoints. */
+/** Creates the rate limits of the endpoints. */
 export function limitsOf(read: ReadLimits, store: RateLimitStore | undefined): EndpointLimits {
   const limit = (name: string, perMinute: number | false): EndpointLimit | undefined =>
     perMinute === false ? undefined : new EndpointLimit(name, perMinute, store);

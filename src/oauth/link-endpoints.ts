@@ -8,8 +8,8 @@
  * - POST /oauth/{provider}/unlink calls onUnlink(sub, provider), deletes the provider's tokens, and ends
  *   other logins by that provider.
  *
- * Both routes accept only POST. With cookies, they also accept only pages of this origin. Otherwise an
- * attacker could link his own identity to the user's account.
+ * A request with cookies must come from a page of this origin, so that an attacker cannot link his own
+ * identity to the user's account.
  */
 import { HTTPException } from '../base/errors.ts';
 import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.ts';
@@ -28,7 +28,7 @@ import type { OnLink, OnUserContext } from './plugin-options.ts';
 import type { BegunLogin, LinkingUser } from './login-state.ts';
 import type { UserInfo } from './provider/presets.ts';
 
-/** Links and unlinks identities. */
+/** Handlers that link and unlink identities at providers. */
 export class LinkEndpoints {
   readonly #deps: EndpointDeps;
   readonly #onLink: OnLink;
@@ -69,7 +69,8 @@ export class LinkEndpoints {
   }
 
   /**
-   * Completes a link at the callback.
+   * Completes the link of an account, when the provider redirects to the callback.
+   *
    * @throws OAuthError `access_denied` when the user is not logged in any more, `account_taken` when `onLink`
    * refuses
    */
@@ -111,8 +112,7 @@ export class LinkEndpoints {
       if (!(await isAgreed(() => options.onUnlink!(sub, name)))) throw new OAuthError('last_login_method');
       await providerTokens?.forget(sub, name);
       const now = clock.nowMicros();
-      // the user's other logins with the removed identity end, because the identity may belong to another
-      // person
+      // end the user's other logins with the removed identity, which may belong to another person
       for (const row of await store.listLogins(sub, now))
         if (row.provider === name && row.id !== loginId) await store.revokeOf(sub, row.id, now);
       audit.accountUnlinked(req, name, sub);
@@ -144,7 +144,7 @@ export class LinkEndpoints {
   }
 
   /**
-   * Checks that the user is still logged in, and that no other user has logged in with this browser.
+   * Checks that the user is still logged in, and that no other user has logged in in this browser.
    *
    * @throws OAuthError `access_denied` when the user has logged out, or another user has logged in
    */
@@ -160,8 +160,8 @@ export class LinkEndpoints {
 }
 
 /**
- * Returns whether a hook of the application agrees. An exception with a 4xx status means no. The client does
- * not see its message.
+ * Calls a hook of the application. Returns false if the hook returns false, or throws an exception with a 4xx
+ * status.
  */
 async function isAgreed(ask: () => Awaitable<boolean | void>): Promise<boolean> {
   try {

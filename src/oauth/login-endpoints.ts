@@ -1,10 +1,9 @@
 /**
  * Handlers of `/oauth/login` and `/oauth/callback`.
  *
- * `/oauth/login` checks the redirect URI, creates a login state with its cookie, and redirects to the
- * provider with a PKCE challenge. `/oauth/callback` accepts the state once, from the same browser, and checks
- * the issuer. Then it exchanges the code, reads the user, calls onUser(), stores the login, and returns
- * tokens.
+ * `/oauth/login` checks the redirect URI, creates a login state and its cookie, and redirects to the
+ * provider. `/oauth/callback` verifies the state and the issuer, exchanges the code, calls onUser(), stores
+ * the login, and returns tokens.
  */
 import { HTTPException } from '../base/errors.ts';
 import { HttpResponse, RedirectResponse } from '../http/response.ts';
@@ -54,8 +53,8 @@ export class LoginEndpoints {
   }
 
   /**
-   * Handles `GET /oauth/callback?code=...&state=...`, and POST for providers that respond with a form:
-   * completes the login.
+   * Completes a login. Handles `GET /oauth/callback?code=...&state=...`, and POST for providers that respond
+   * with a form.
    */
   async callback(req: HttpRequest, connected: ConnectedProvider): Promise<HttpResponse> {
     if (isLook(req)) return new HttpResponse(null, { status: 204 });
@@ -125,7 +124,7 @@ export class LoginEndpoints {
     return response;
   }
 
-  /** Completes a login. Before the call, its login state was checked, and marked as used. */
+  /** Completes a login whose state was checked, and marked as used. */
   async #admit(
     req: HttpRequest,
     { provider, client }: ConnectedProvider,
@@ -186,8 +185,9 @@ export class LoginEndpoints {
   }
 
   /**
-   * Checks the parameter `dpop_jkt`: the thumbprint of the key to which all tokens of the login are bound,
-   * from the first one on (RFC 9449 §10).
+   * Checks the parameter `dpop_jkt`, the thumbprint of a DPoP key (RFC 9449 §10). All tokens of the login are
+   * bound to this key.
+   *
    * @throws OAuthError `invalid_request` when it is not a thumbprint, or the option `dpop` is `off`
    */
   #keyThumbprintOf(given: string | undefined): string | null {
@@ -201,14 +201,15 @@ export class LoginEndpoints {
   }
 
   /**
-   * Calls `onUser`, and returns the user for the tokens.
+   * Calls `onUser`, and returns the user to whom tokens are issued.
+   *
    * @throws OAuthError `access_denied` when `onUser` refuses the login; SvcError `E_OAUTH_USER` when its
    * result is not valid; any other error of `onUser`
    */
   async #userOf(provider: string, info: UserInfo, context: OnUserContext): Promise<TokenUser> {
     let answer: UserAnswer;
     try {
-      // the constructor of OAuthPlugin requires onUser when there is a provider
+      // `onUser` is defined, because OAuthPlugin requires it if there is a provider
       answer = await this.#deps.options.onUser!(provider, info, context);
     } catch (error) {
       if (error instanceof HTTPException && error.status < 500)
@@ -221,7 +222,6 @@ export class LoginEndpoints {
   }
 }
 
-/** Dependencies of {@link LoginEndpoints}. */
 interface LoginEndpointDeps extends EndpointDeps {
   readonly codes: ClientCodes;
   /** Undefined unless the option `onLink` is set. */

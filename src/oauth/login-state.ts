@@ -2,15 +2,12 @@
  * Login states: values of the parameter `state`. A login creates one when it starts, and the callback accepts
  * it once, from the same browser.
  *
- * - The state is in the URL: key id, second of its creation, 32 random bytes, tag. The tag proves without a
- *   look-up that this application has created the state.
- * - A cookie for each login contains the parameters of the login. It is encrypted (AES-256-GCM), and valid
- *   for one state only.
+ * - The state is in the URL. It consists of a key id, its creation time, 32 random bytes, and a MAC, which
+ *   proves that this application has created the state.
+ * - A cookie for each login contains the parameters of the login, encrypted by AES-256-GCM.
  * - The PKCE verifier and the nonce are derived from the state and a key, and stored nowhere.
  *
- * The server stores nothing when a login starts, so many unfinished logins cannot evict others. The callback
- * stores that a state was used. If another browser sends the state, it remains valid for the browser that
- * started the login.
+ * The server stores nothing when a login starts. The callback stores that a state was used.
  */
 import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isRecord } from '../base/options.ts';
@@ -26,10 +23,10 @@ import type { HttpRequest, SessionKey } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
 import type { SingleUse } from './single-use.ts';
 
-/** The user to whom another identity is added. */
+/** The user who adds another identity. */
 export interface LinkingUser {
   readonly sub: string;
-  /** Id of the login to which the user's access token belongs. Null if a session identified the user. */
+  /** Id of the login of the user's access token. Null if a session identified the user. */
   readonly loginId: string | null;
 }
 
@@ -38,7 +35,7 @@ export interface ClientLogin {
   readonly redirectUri: string;
   /** PKCE challenge of the client by the method S256 (RFC 7636 §4.2). */
   readonly challenge: string;
-  /** Text that the client receives unchanged with the code. */
+  /** Value of the parameter `client_state`. The client gets it back with the code. */
   readonly state: string | null;
 }
 
@@ -46,19 +43,19 @@ export interface ClientLogin {
 export interface BegunLogin {
   readonly provider: string;
   readonly redirectUri: string;
-  /** Local path to open after the login, in cookie mode. */
+  /** In cookie mode: local path to open after the login. */
   readonly returnTo: string | null;
-  /** Scopes to request from the provider. Null: the scopes of the provider's options. */
+  /** Scopes to request from the provider. Null: the scopes in the provider's options. */
   readonly scopes: readonly string[] | null;
-  /** Thumbprint of the key to which the tokens are bound from the start (RFC 9449 §10). Null: not bound. */
+  /** Thumbprint of the DPoP key to which all tokens of the login are bound (RFC 9449 §10). Null: no key. */
   readonly keyThumbprint: string | null;
-  /** The native client that logs in. Null: the browser itself logs in. */
+  /** The native client that started the login. Null if there is none. */
   readonly client: ClientLogin | null;
-  /** The user who links an identity. Null: this is a login. */
+  /** The user who links another identity. Null if this is a login. */
   readonly link: LinkingUser | null;
 }
 
-/** A started login: values for the provider's URL, and a function that sets the cookie. */
+/** A started login: values for the authorization URL, and a function that sets the cookie. */
 export interface Begun {
   readonly state: string;
   readonly challenge: string;
@@ -76,7 +73,7 @@ export interface ReturnedLogin {
   readonly nonce: string;
 }
 
-/** Content of the cookie of a login. */
+/** Content of a login cookie. */
 interface SealedLogin extends BegunLogin {
   readonly startedAt: number;
 }
@@ -98,12 +95,11 @@ const STATE = /^([\w-]{1,64})\.([0-9a-z]{1,10})\.[\w-]{43}\.([\w-]{22})$/;
  */
 const MARGIN_MS = 60_000;
 
-/** Dependencies of {@link LoginStates}. */
 interface LoginStatesDeps {
   readonly used: SingleUse;
   readonly clock: Clock;
   readonly env: Env;
-  /** Keys of the application, from which the keys for tags, verifiers and cookies are derived. */
+  /** Keys of the application. The keys for states, PKCE verifiers and cookies are derived from them. */
   readonly keys: Keyring;
   readonly ttlSeconds: number;
 }
@@ -182,7 +178,7 @@ export class LoginStates {
   }
 
   /**
-   * Returns the key that has authenticated a state.
+   * Verifies the MAC and the age of a state. Returns the key of the MAC.
    *
    * @throws OAuthError `invalid_state` for a state that was not created here or has expired
    */
@@ -199,19 +195,19 @@ export class LoginStates {
     return key;
   }
 
-  /** Returns the login in the cookie that belongs to a state, or why there is none. */
+  /** Returns the login from the cookie of a state, or the reason why it cannot be read. */
   #open(req: HttpRequest, stateHash: string): SealedLogin | 'no_cookie' | 'other_browser' {
     const { name } = hostCookie(COOKIE + stateHash.slice(0, 8), req, this.#deps.env);
     const text = req.cookies[name];
     if (text === undefined) return 'no_cookie';
     const read = this.#cookies.read(stateHash, text, this.#deps.clock.nowMs() / 1_000);
     if (read.kind === 'refused') return 'other_browser';
-    // begin() wrote this JSON, because the cookie is authentic
+    // the cookie is authentic, so begin() wrote this JSON
     const login: unknown = JSON.parse(read.payload);
     return isRecord(login) ? (login as unknown as SealedLogin) : 'other_browser';
   }
 
-  /** Returns the names of the oldest login cookies beyond the maximum number and size. */
+  /** Returns the names of the oldest login cookies, if there are too many or they are too long. */
   #surplus(req: HttpRequest, length: number): string[] {
     const prefix = hostCookie(COOKIE, req, this.#deps.env).name;
     const pending = Object.entries(req.cookies)
@@ -229,8 +225,8 @@ export class LoginStates {
 }
 
 /**
- * Returns the second in which an encrypted cookie was created. Returns 0 for any other text, which then
- * counts as the oldest cookie.
+ * Returns the time at which an encrypted cookie was created, in seconds since the epoch. Returns 0 for any
+ * other text.
  */
 function issuedOf(sealed: string): number {
   return Number.parseInt(sealed.split('.', 3)[2] ?? '', 10) || 0;
@@ -240,10 +236,7 @@ function invalid(reason: string): OAuthError {
   return new OAuthError('invalid_state', { reason });
 }
 
-/**
- * Key in the session for the id (`sub`) of the logged-in user. The callback sets it if SessionMiddleware is
- * in use.
- */
+/** Session key for the id (`sub`) of the logged-in user. A login sets it if SessionMiddleware is in use. */
 export const currentUser: SessionKey<string> = sessionKey('svc_user');
 
 function tagOf(untagged: string, key: KeyObject): Buffer {
@@ -254,22 +247,22 @@ function tagOf(untagged: string, key: KeyObject): Buffer {
     .subarray(0, TAG_BYTES);
 }
 
-/** Derives the nonce of an OpenID Connect login from its state (Core §3.1.2.1): 43 characters. */
+/** Derives the nonce of an OpenID Connect login from its state (Core §3.1.2.1). */
 function nonceOf(state: string, key: KeyObject): string {
   return createHmac('sha256', key).update('svc-oidc-nonce\0').update(state).digest('base64url');
 }
 
 /*
- * PKCE (RFC 7636) with the method S256. The verifier is derived from the login state and a key of the server.
- * So neither a copy of the database nor the state alone reveals it.
+ * PKCE (RFC 7636) with the method S256. The verifier is derived from the login state and a secret key, and
+ * stored nowhere.
  */
 
-/** Derives the PKCE verifier from a login state (RFC 7636 §4.1): 43 characters. */
+/** Derives the PKCE verifier from a login state (RFC 7636 §4.1). */
 export function verifierOf(state: string, key: KeyObject): string {
   return createHmac('sha256', key).update('svc-pkce-verifier\0').update(state).digest('base64url');
 }
 
-/** Returns the PKCE challenge of a verifier by S256 (RFC 7636 §4.2): 43 characters. */
+/** Returns the PKCE challenge of a verifier by the method S256 (RFC 7636 §4.2). */
 export function challengeOf(verifier: string): string {
   return hash('sha256', verifier, 'base64url');
 }

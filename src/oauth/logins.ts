@@ -22,15 +22,15 @@ import type { RefreshTokens } from './tokens/refresh.ts';
 /** Options of a login that the application starts itself. */
 export interface IssueOptions {
   /**
-   * The request in which the user was identified. If `SessionMiddleware` is in use, the login renews the
-   * session of this request. If the request has a DPoP proof, the tokens are bound to its key.
+   * The request in which the user was identified. If `SessionMiddleware` is in use, its session is renewed.
+   * If the request has a DPoP proof, the tokens are bound to the key of the proof.
    */
   readonly req: HttpRequest;
-  /** In cookie mode: the response on which the cookies are set. */
+  /** Response on which the cookies are set. Required in cookie mode, and allowed only there. */
   readonly response?: HttpResponse | undefined;
-  /** Scopes in place of those of the plugin. */
+  /** Scopes of the access tokens. Default: the option `scopes` of the plugin. */
   readonly scopes?: readonly string[] | undefined;
-  /** Further claims of the access tokens, for example `roles`. */
+  /** Additional claims of the access tokens, for example `roles`. */
   readonly claims?: Readonly<Record<string, unknown>> | undefined;
   /**
    * Name of the login method, for `listSessions()` and the log: `[a-z][a-z0-9-]*`, at most 32 characters.
@@ -41,7 +41,7 @@ export interface IssueOptions {
 
 /** A login that the application started. */
 export interface IssuedLogin {
-  /** Id of the login: claim `sid` of the access token, and `id` in `listSessions()`. */
+  /** Id of the login. It is the claim `sid` of the access token, and `id` in `listSessions()`. */
   readonly loginId: string;
   /** Response body for the client, like that of `/oauth/token`. In cookie mode it contains no tokens. */
   readonly body: TokenBody;
@@ -60,7 +60,7 @@ export interface LoginsDeps {
   /** Undefined if the option `dpop` is `off`. */
   readonly dpop: DPoP | undefined;
   readonly options: ReadOptions;
-  /** Providers by name. A login method of the application must not have the name of a provider. */
+  /** Providers by name. The application's own login methods must have other names. */
   readonly connected: ReadonlyMap<string, ConnectedProvider>;
 }
 
@@ -73,10 +73,9 @@ export class Logins {
   }
 
   /**
-   * Stores a login. Also renews the session of the request, unless `renewsSession` is false, as for a native
-   * client.
+   * Stores a login, and renews the session of the request. For a native client, `renewsSession` is false.
    *
-   * @throws OAuthError `access_denied` when the subject was revoked since `startedAt`
+   * @throws OAuthError `access_denied` when the user's logins were revoked after `startedAt`
    */
   async start(
     req: HttpRequest,

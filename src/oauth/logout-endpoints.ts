@@ -1,5 +1,5 @@
 /**
- * Logout that also ends the session at the provider, and logout that the provider requests.
+ * Logout that also logs the user out at the provider, and logout that the provider requests.
  *
  * - /oauth/logout ends the login, clears cookies and session, and redirects to the provider's page that ends
  *   the session there (OpenID Connect RP-Initiated Logout 1.0).
@@ -19,7 +19,7 @@ import type { EndpointDeps } from './endpoint-deps.ts';
 import type { ConnectedProvider } from './provider/client.ts';
 import type { LoginRow } from './tokens/store.ts';
 
-/** HTTP handlers that end logins together with the provider's sessions. */
+/** Handlers of the logout routes. */
 export class LogoutEndpoints {
   readonly #deps: EndpointDeps;
 
@@ -105,9 +105,8 @@ export class LogoutEndpoints {
   }
 
   /**
-   * Returns the address of `afterLogin` on this server, for development. Returns undefined in production, if
-   * `postLogoutRedirectUris` has addresses, or if the request's Host field does not name the loopback
-   * interface.
+   * For development: returns the URL of `afterLogin` on this server. Undefined in production, if
+   * `postLogoutRedirectUris` lists URLs, or if the Host field does not name the loopback interface.
    */
   #homeOf({ host }: HttpRequest): string | undefined {
     const { options, env } = this.#deps;
@@ -117,8 +116,8 @@ export class LogoutEndpoints {
   }
 
   /**
-   * Returns the address of the provider's logout page. Returns undefined if the provider has none. Also
-   * returns undefined if the provider cannot be reached, so that the logout here still succeeds.
+   * Returns the URL of the provider's logout page. Undefined if the provider has none or cannot be reached:
+   * the logout here must still succeed.
    */
   async #urlOf(
     req: HttpRequest,
@@ -134,8 +133,7 @@ export class LogoutEndpoints {
         state: to === undefined ? undefined : state,
       });
     } catch {
-      // a failure of the provider is ignored: the login has already ended, and the next login logs such a
-      // failure
+      // the login has already ended, so a failure of the provider does not matter
       return undefined;
     }
   }

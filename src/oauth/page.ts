@@ -1,8 +1,8 @@
-/** HTML pages of the plugin and of DevProvider. They load no external resources. */
+/** HTML pages of OAuthPlugin and DevProvider. They load no external resources. */
 
 /**
- * Returns a page with a heading. `head` contains further elements of the head, and `body` the content below
- * the heading.
+ * Returns a page with a heading. `head` contains additional elements of `<head>`, and `body` the content
+ * below the heading.
  */
 export function pageOf(title: string, head: string, body: string): string {
   return `<!doctype html>
@@ -24,8 +24,8 @@ ${body}
 }
 
 /**
- * Returns the Content Security Policy of a page. `source` allows its style or script, and `forms` the targets
- * of its forms.
+ * Returns the Content Security Policy of a page. `source` is the directive for its style or script, and
+ * `forms` lists the targets of its forms.
  */
 export function policyOf(source: string, forms: string): string {
   return `default-src 'none'; ${source}; form-action ${forms}; base-uri 'none'; frame-ancestors 'none'`;

@@ -1,6 +1,6 @@
 /**
- * Reads the parameters of the endpoints. Each parameter may occur only once (RFC 6749 §3.1, RFC 6749 §3.2),
- * and has a maximum length.
+ * Reads the parameters of requests. Each parameter may occur only once (RFC 6749 §3.1, RFC 6749 §3.2), and
+ * has a maximum length.
  */
 import { OAuthError } from './errors.ts';
 import { allowsClientRedirect } from './redirects.ts';
@@ -14,13 +14,14 @@ const MAX_LENGTH = 4_096;
 const MAX_BODY_BYTES = 16_384;
 
 /**
- * Returns a parameter by name; undefined if it is absent or empty (RFC 6749 §3.1). Throws if it has more than
- * `maxLength` characters, by default 4,096.
+ * Function that returns a parameter by name; undefined if it is absent or empty (RFC 6749 §3.1). Throws if it
+ * has more than `maxLength` characters, by default 4,096.
  */
 export type Parameters = (name: string, maxLength?: number) => string | undefined;
 
 /**
- * Returns a reader for the parameters of a query or form.
+ * Returns a function that reads the parameters of a query or form.
+ *
  * @throws OAuthError `invalid_request` if a parameter occurs twice, or is too long
  */
 export function parametersOf(from: MultiMap): Parameters {
@@ -38,8 +39,8 @@ export function parametersOf(from: MultiMap): Parameters {
 }
 
 /**
- * Returns a reader for the parameters in a request body: a form, or a JSON object of strings. An empty body
- * has no parameters.
+ * Returns a function that reads the parameters in a request body: a form, or a JSON object of strings. An
+ * empty body has no parameters.
  *
  * @throws HTTPException 400, 413, 415
  */
@@ -49,7 +50,7 @@ export async function bodyParameters(req: HttpRequest): Promise<Parameters> {
   if (type === undefined && (await req.body(options)).length === 0) return () => undefined;
   if (type === undefined || !/^application\/(?:[\w.+-]*\+)?json\s*(?:;|$)/i.test(type))
     return parametersOf(await req.form(options));
-  await req.json(options); // called only for its error: if the JSON is invalid, the error names the position
+  await req.json(options); // called only for its error, which names the position of invalid JSON
   const body = parseObject(await req.text(options));
   if (body === undefined)
     throw new OAuthError('invalid_request', {
@@ -69,8 +70,8 @@ export async function bodyParameters(req: HttpRequest): Promise<Parameters> {
 const PROMPTS: ReadonlySet<string> = new Set(['none', 'login', 'consent', 'select_account']);
 
 /**
- * Returns whether a request only prepares a visit of the user: HEAD, or the prefetch of a link. Such a
- * request must not start or complete a login.
+ * Returns whether a request is a HEAD request, or a prefetch by the browser. Such a request must not start or
+ * complete a login.
  */
 export function isLook(req: HttpRequest): boolean {
   return (
@@ -85,7 +86,8 @@ export function isLook(req: HttpRequest): boolean {
 const MAX_RETURN_TO = 2_000;
 
 /**
- * Returns the local path to open after the login, from the parameter `return_to`.
+ * Returns the parameter `return_to`, a local path to open after the login.
+ *
  * @throws OAuthError `invalid_request` for anything but a path of this application
  */
 export function returnToOf(parameter: Parameters): string | null {
@@ -98,7 +100,7 @@ export function returnToOf(parameter: Parameters): string | null {
 }
 
 /**
- * Returns the parameters that are passed on from the client to the provider: `login_hint` and `prompt`.
+ * Returns the parameters that the client sends for the provider: `login_hint` and `prompt`.
  *
  * @throws OAuthError `invalid_request` for invalid values
  */
@@ -123,8 +125,8 @@ export function extraOf(parameter: Parameters): Readonly<Record<string, string>>
 }
 
 /**
- * Returns the scopes to request for one login, a subset of the provider's scopes; undefined if the request
- * names none. `openid` is always included if the provider has it, because the login needs an id_token.
+ * Returns the scopes that a login requests from the provider; undefined if the client names none. `openid` is
+ * added if the provider's options contain it, because the login then needs an id_token.
  *
  * @throws OAuthError `invalid_scope` for a scope that the provider's options do not have
  */

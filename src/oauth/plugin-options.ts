@@ -1,4 +1,4 @@
-/** Options of the plugin with their defaults, and the hooks of the application. */
+/** Options of OAuthPlugin with their defaults, and the hooks of the application. */
 import { SvcError } from '../base/errors.ts';
 import {
   bool,
@@ -28,20 +28,23 @@ export interface OAuthPluginOptions {
   /** Secret for keys and tokens. Default: the application's secret. If both are given, they must be equal. */
   readonly authSecret?: Secrets | undefined;
   /**
-   * The identity provider. For several providers, use `providers` instead. Without any provider, the
-   * application itself starts logins by `issue()`.
+   * The identity provider. If there are several, use `providers`. Without a provider, the application starts
+   * logins by `issue()`.
    */
   readonly provider?: OAuthProvider | undefined;
-  /** Several identity providers, each with its own name; `/oauth/login` uses the first. */
+  /** Several identity providers with different names. `/oauth/login` uses the first. */
   readonly providers?: readonly OAuthProvider[] | undefined;
   /**
-   * Finds or creates the user of an identity, and returns the user's id for the tokens (`sub`). Required with
-   * a provider. It refuses the login if it returns undefined or null, or throws a 4xx exception.
+   * Finds or creates the user after a login at a provider, and returns the user's id (`sub`). Required with a
+   * provider. To refuse a login, it returns undefined or null, or throws an exception with a 4xx status.
    */
   readonly onUser?: OnUser | undefined;
-  /** Called when a login or a link begins. It returns additional parameters for the provider, and scopes. */
+  /**
+   * Called when a login or link starts. Returns additional parameters and scopes for the request to the
+   * provider.
+   */
   readonly onLogin?: OnLogin | undefined;
-  /** Adds an identity to a logged-in user. Enables `POST /oauth/{provider}/link`. */
+  /** Adds an identity at a provider to a logged-in user. Enables `POST /oauth/{provider}/link`. */
   readonly onLink?: OnLink | undefined;
   /**
    * Removes the identities of a provider from a user. Enables `POST /oauth/{provider}/unlink`. Requires
@@ -49,8 +52,8 @@ export interface OAuthPluginOptions {
    */
   readonly onUnlink?: OnUnlink | undefined;
   /**
-   * Called at every refresh. If it returns `false`, the login ends. Scopes and claims that it returns apply
-   * to the new access token.
+   * Called at every refresh. If it returns `false`, the login ends. It can return scopes and claims for the
+   * new access token.
    */
   readonly onRefresh?: ((login: RefreshedLogin) => Awaitable<RefreshVerdict>) | undefined;
   /**
@@ -64,17 +67,17 @@ export interface OAuthPluginOptions {
    */
   readonly allowLoopbackRedirects?: boolean | undefined;
   /**
-   * Addresses of native clients and single-page applications that may receive codes (RFC 8252 §7). Not in
-   * cookie mode. Default none.
+   * Redirect URIs of native clients and single-page applications, which receive one-time codes (RFC 8252 §7).
+   * Not allowed in cookie mode. Default none.
    */
   readonly nativeRedirects?: readonly string[] | undefined;
   /**
-   * Enables the route `/oauth/logout`. Lists the addresses to which the provider may redirect the browser
-   * afterwards. If the list is empty, the browser stays at the provider in production, and is redirected to
-   * `afterLogin` outside production. Default: no such route.
+   * Enables the route `/oauth/logout`. Lists the URLs to which the provider may redirect the browser after
+   * the logout. With an empty list, the browser stays at the provider; outside production, it returns to
+   * `afterLogin`. Default: no such route.
    */
   readonly postLogoutRedirectUris?: readonly string[] | undefined;
-  /** Lets providers end logins by `POST /oauth/{provider}/backchannel-logout`. Default false. */
+  /** Enables `POST /oauth/{provider}/backchannel-logout`, by which providers end logins. Default false. */
   readonly backchannelLogout?: boolean | undefined;
   /**
    * `json`: the callback returns the tokens. `cookie`: the tokens are in cookies that scripts cannot read.
@@ -92,37 +95,38 @@ export interface OAuthPluginOptions {
   readonly scopes?: readonly string[] | undefined;
   /** Lifetime of access tokens in seconds, 1 ... 86_400. Default 900. */
   readonly accessTtlSeconds?: number | undefined;
-  /** Time after which an unused login ends, 1 second ... 1 year. Default 14 days. */
+  /** Time without a refresh after which a login ends, 1 second ... 1 year. Default 14 days. */
   readonly refreshIdleTtlSeconds?: number | undefined;
   /** Maximum lifetime of a login, 1 second ... 1 year. Default 90 days. */
   readonly refreshAbsoluteTtlSeconds?: number | undefined;
   /** Time limit in seconds for the user to log in at the provider, 30 ... 3_600. Default 600. */
   readonly stateTtlSeconds?: number | undefined;
   /**
-   * Time in seconds, 0 ... 60, during which a client can send a rotated refresh token again and get the same
-   * successor, because the first response may have been lost. Default 0, in cookie mode 10.
+   * Time in seconds, 0 ... 60, in which a used refresh token still gives the same new tokens. So a client can
+   * repeat a refresh whose response was lost. Default 0, in cookie mode 10.
    */
   readonly refreshGraceSeconds?: number | undefined;
   /** Maximum difference between the clocks of several hosts in milliseconds, 0 ... 5_000. Default 0. */
   readonly clockSkewMs?: number | undefined;
   /**
-   * Handling of refreshes that overlap. With `coalesce`, all of them get the same tokens; with `strict`, only
-   * one succeeds. Default `coalesce`.
+   * Handling of overlapping refreshes with one refresh token. With `coalesce`, all of them get the same new
+   * tokens; with `strict`, only one succeeds. Default `coalesce`.
    */
   readonly concurrency?: 'coalesce' | 'strict' | undefined;
   /**
-   * Binds tokens to a key of the client (RFC 9449). With `optional`, a login is bound if its client sends
-   * proofs. With `required`, a refresh without a proof is refused. Not in cookie mode. Default `off`.
+   * DPoP: binds tokens to a key of the client (RFC 9449). With `optional`, tokens are bound if the client
+   * sends a DPoP proof. With `required`, a refresh without a proof is refused. Not allowed in cookie mode.
+   * Default `off`.
    */
   readonly dpop?: 'off' | 'optional' | 'required' | undefined;
   /**
-   * Nonces of the server in DPoP proofs (RFC 9449 §8). With `offered`, each token response and each refusal
-   * has a nonce. With `required`, proofs without a nonce are also refused. Default `offered`.
+   * Server nonces in DPoP proofs (RFC 9449 §8). With `offered`, responses contain a nonce, which proofs may
+   * use. With `required`, proofs without a nonce are refused. Default `offered`.
    */
   readonly dpopNonces?: 'offered' | 'required' | undefined;
   /**
-   * Refuses access tokens that were issued before a `revokeAll()` of their user. Costs one look-up for each
-   * user every 5 seconds. Default false.
+   * Refuses access tokens that were issued before a `revokeAll()` of their user. Requires one look-up for
+   * each user every 5 seconds. Default false.
    */
   readonly enforceValidAfter?: boolean | undefined;
   readonly limits?: OAuthLimits | undefined;
@@ -131,13 +135,13 @@ export interface OAuthPluginOptions {
    * it. Default: the application's database; without one, the memory of the process.
    */
   readonly records?: RecordStore | undefined;
-  /** Stores the tokens of the providers, encrypted, for `providerToken()`. Default false. */
+  /** Stores the tokens of the providers in encrypted form, for `providerToken()`. Default false. */
   readonly storeProviderTokens?: boolean | undefined;
   /** Claim `iss` of access tokens. Default none. */
   readonly issuer?: string | undefined;
   /** Claim `aud` of access tokens. Default none. */
   readonly audience?: string | undefined;
-  /** Keys of session values that survive a login. All other values are removed. Default none. */
+  /** Keys of session values that are kept at a login. All other values are removed. Default none. */
   readonly keepSession?: readonly string[] | undefined;
   /** Whether the client's address is stored with each login. Default true. */
   readonly keepAddress?: boolean | undefined;
@@ -153,7 +157,7 @@ export function isScopes(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((scope) => typeof scope === 'string' && SCOPE.test(scope));
 }
 
-/** Returns the definition of an option that is a list, empty by default. */
+/** Defines an option that is a list, by default empty. */
 function list(needs: string, accepts: (value: unknown) => boolean): OptionKind<readonly string[]> {
   return { fallback: [], needs, accepts };
 }
@@ -179,7 +183,7 @@ type Undefaulted =
   | 'issuer'
   | 'audience';
 
-/** The options after validation, with defaults. */
+/** Validated options of OAuthPlugin, with defaults. */
 export type ReadOptions = {
   readonly [Name in Exclude<keyof OAuthPluginOptions, 'limits'>]-?: Name extends Undefaulted
     ? OAuthPluginOptions[Name]
@@ -277,14 +281,14 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
   return {
     ...read,
     nativeRedirects: [...nativeRedirects],
-    // in cookie mode, a response is lost if the user leaves the page, so that mode needs a grace time
+    // in cookie mode, a response is lost if the user leaves the page, so a repeated refresh must succeed
     refreshGraceSeconds: refreshGraceSeconds ?? (read.mode === 'cookie' ? 10 : 0),
     limits: readLimits(limits ?? {}),
   };
 }
 
 /**
- * Result of `onUser`: the application's id of the user (`sub`), alone or with further values. Undefined or
+ * Result of `onUser`: the application's id of the user (`sub`), alone or with scopes and claims. Undefined or
  * null refuses the login.
  */
 export type UserAnswer =
@@ -293,9 +297,9 @@ export type UserAnswer =
   | undefined
   | {
       readonly sub: string;
-      /** Scopes in place of those of the plugin. */
+      /** Scopes of the access tokens. Default: the option `scopes` of the plugin. */
       readonly scopes?: readonly string[] | undefined;
-      /** Further claims of the access tokens, for example `roles`. */
+      /** Additional claims of the access tokens, for example `roles`. */
       readonly claims?: Readonly<Record<string, unknown>> | undefined;
     };
 
@@ -307,12 +311,12 @@ export interface OnUserContext {
   readonly req: HttpRequest;
 }
 
-/** Finds or creates the user of an identity. */
+/** Function that finds or creates the user of an identity. */
 export type OnUser = (provider: string, info: UserInfo, context: OnUserContext) => Awaitable<UserAnswer>;
 
 /**
- * Adds an identity to a user. If the identity belongs to another user, the function refuses: it returns
- * `false` or throws a 4xx exception.
+ * Function that adds an identity to a user. If the identity belongs to another user, it returns `false` or
+ * throws an exception with a 4xx status.
  */
 export type OnLink = (
   sub: string,
@@ -322,27 +326,27 @@ export type OnLink = (
 ) => Awaitable<boolean | void>;
 
 /**
- * Removes the identities of a provider from a user. If the user could not log in afterwards, the function
- * refuses: it returns `false` or throws a 4xx exception.
+ * Function that removes the identities of a provider from a user. If the user could not log in afterwards, it
+ * returns `false` or throws an exception with a 4xx status.
  */
 export type OnUnlink = (sub: string, provider: string) => Awaitable<boolean | void>;
 
-/** Parameters of one login, in addition to the provider's configuration. */
+/** Result of `onLogin`: parameters and scopes of one login. */
 export interface LoginRequest {
   /**
-   * Parameters to add to the authorization URL, for example `{ kc_idp_hint: 'github' }`. Parameters of the
-   * protocol and `max_age` are refused.
+   * Parameters to add to the authorization URL, for example `{ kc_idp_hint: 'github' }`. Parameters that the
+   * plugin sets, such as `state`, and `max_age` are refused.
    */
   readonly params?: Readonly<Record<string, string>> | undefined;
   /**
-   * Scopes in place of the provider's scopes, for example to request more for one feature. `openid` stays if
-   * the provider has it.
+   * Scopes to request instead of the provider's scopes, for example more for one feature. `openid` is added
+   * if the provider's scopes contain it.
    */
   readonly scopes?: readonly string[] | undefined;
 }
 
 /**
- * Chooses the parameters of a login or link. The request is not authenticated, so validate every value from
- * it.
+ * Function that chooses the parameters of a login or link. The request is not authenticated, so validate
+ * every value from it.
  */
 export type OnLogin = (provider: string, req: HttpRequest) => Awaitable<LoginRequest | undefined>;

@@ -1,4 +1,4 @@
-/** Rules of the plugin for `svc check`. */
+/** Rules of OAuthPlugin for `svc check`. */
 import { issueInProduction, weaknessesOf } from './provider/options.ts';
 import { issuesOfRedirect } from './redirects.ts';
 import type { Env } from '../base/config.ts';

@@ -1,5 +1,5 @@
 /**
- * The OAuth plugin: options, routes and clean-up. login-endpoints.ts and token-endpoints.ts handle requests.
+ * OAuthPlugin: options, routes and clean-up. login-endpoints.ts and token-endpoints.ts handle requests.
  *
  * The routes are GET /oauth/login, GET and POST /oauth/callback, POST /oauth/token and POST /oauth/revoke.
  * With several providers, each also has GET /oauth/{provider}/login, and GET and POST
@@ -31,7 +31,7 @@ import type { IssueOptions, IssuedLogin } from './logins.ts';
 import type { ProviderTokenAnswer, ProviderTokenOptions, StoredProviderTokens } from './provider-tokens.ts';
 import type { LoginRow } from './tokens/store.ts';
 
-/** A login, for a page on which users see their sessions. */
+/** A login of a user, as `listSessions()` returns it. */
 export interface SessionInfo {
   readonly id: string;
   readonly provider: string;
@@ -43,7 +43,7 @@ export interface SessionInfo {
   readonly isCurrent: boolean;
 }
 
-/** Context of a route. It has the claims of the access token if the route reads them. */
+/** Context of a route. `me` is the claims of the access token, in routes that read it. */
 type MaybeUser = Context & { readonly me?: Claims | undefined };
 
 const CLEAN_UP_MS = 600_000;
@@ -64,7 +64,7 @@ export class OAuthPlugin implements Plugin {
   readonly #providers: readonly OAuthProvider[];
   #registered: Registered | undefined;
   #timer: Disposable | undefined;
-  /** The clean-up that is running or has run last. Undefined before the first one. */
+  /** The last clean-up, which may still be running. */
   #cleaning: Promise<unknown> | undefined;
   #isStopped = false;
 
@@ -112,10 +112,13 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Starts a login for a user whom the application identified itself, by password, passkey or otherwise. The
-   * user gets the same rotating refresh tokens as from a provider. In JSON mode, send `body` to the client.
-   * In cookie mode, pass the response, which gets the cookies. If `SessionMiddleware` is in use, the session
-   * is renewed. Call this method from a POST route behind `CSRFMiddleware`, or from one that ignores cookies.
+   * Starts a login for a user whom the application has identified itself, for example by password. The user
+   * gets rotating refresh tokens, as after a login at a provider.
+   *
+   * In JSON mode, send `body` of the result to the client. In cookie mode, pass `response`, on which the
+   * cookies are set. If `SessionMiddleware` is in use, the session is renewed.
+   *
+   * Call this method from a POST route behind `CSRFMiddleware`, or from a route that ignores cookies.
    *
    * @throws SvcError `E_OPTION_RANGE` for an invalid option, `E_OAUTH_USER` for a user, scopes or claims that
    * cannot be in a token; OAuthError `invalid_dpop_proof` or `use_dpop_nonce` for an invalid proof,
@@ -126,9 +129,9 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Returns a user's access token for the API of a provider, from the user's last login at that provider. A
-   * token that expires within `minValiditySeconds` is refreshed, by one process at a time. If there is no
-   * token, `kind` of the result says why. Requires the option `storeProviderTokens`.
+   * Returns an access token of a user for the API of a provider, from the user's last login there. Refreshes
+   * a token that expires within `minValiditySeconds`. If there is no token, `kind` of the result is the
+   * reason. Requires the option `storeProviderTokens`.
    *
    * @throws SvcError `E_OPTION_RANGE` for an invalid option; OAuthError `provider_error`, `provider_timeout`
    * or `temporarily_unavailable` when the provider or the database fails
@@ -145,7 +148,7 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Deletes the provider's tokens of a user, for example when you delete the account. Returns whether there
+   * Deletes a user's tokens of a provider, for example when you delete the account. Returns whether there
    * were any.
    */
   async forgetProviderToken(sub: string, provider: string): Promise<boolean> {
@@ -159,16 +162,13 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Logs out the user of a request. Call it in a POST route of the application behind `CSRFMiddleware`. In
-   * cookie mode it ends the login of the refresh cookie, and deletes the plugin's cookies on `response`. It
-   * destroys `req.session` if `SessionMiddleware` is in use. Returns whether a login was ended; cookies and
-   * session are cleared in any case.
+   * Logs out the user of a request. Call it in a POST route behind `CSRFMiddleware`. In cookie mode, it ends
+   * the login, and deletes the cookies on `response`. If `SessionMiddleware` is in use, it destroys the
+   * session. Returns whether a login has ended.
    *
-   * JSON mode has no refresh cookie. In JSON mode, call `revokeSession(me.sub, me.sid)` to end the login of
-   * an access token.
+   * JSON mode has no cookies: call `revokeSession(me.sub, me.sid)` to end the login of an access token.
    *
-   * @throws OAuthError `temporarily_unavailable` when the database does not answer; then nothing has been
-   * changed
+   * @throws OAuthError `temporarily_unavailable` when the database does not answer; then nothing has changed
    */
   async logout(req: HttpRequest, response: HttpResponse): Promise<boolean> {
     return this.#use().tokenEndpoints.logout(req, response);
@@ -283,7 +283,7 @@ export class OAuthPlugin implements Plugin {
 
   /**
    * Deletes logins whose maximum lifetime is over, in batches. It runs automatically about every ten minutes.
-   * Returns how many rows it deleted.
+   * Returns the number of deleted rows.
    */
   async cleanUp(): Promise<number> {
     const { store, clock } = this.#use();

@@ -1,11 +1,10 @@
 /**
- * Tokens of the identity provider. `onUser` receives them. With `storeProviderTokens`, they are also stored
- * for calls to the provider's API.
+ * Tokens of the identity provider. `onUser` receives them. With the option `storeProviderTokens`, they are
+ * also stored, encrypted, for calls to the provider's API.
  *
- * There is one record for each user and provider, encrypted (AES-256-GCM) with a key that is derived from the
- * secret. Only one process at a time refreshes the tokens of a record, under a lock, because some providers
- * rotate refresh tokens and punish a second use. Other processes wait and read the result. A login may write
- * newer tokens meanwhile, so a refresh replaces only the record that it has read.
+ * Only one process at a time refreshes the tokens of a user, under a lock: some providers end a login if its
+ * refresh token is used twice. A login may store newer tokens meanwhile, so a refresh replaces only the
+ * record that it has read.
  */
 import { hash, randomBytes } from 'node:crypto';
 import { OAuthError } from './errors.ts';
@@ -25,16 +24,19 @@ export interface ProviderTokens {
   readonly refreshToken?: string | undefined;
   /** The verified id_token, as the provider sent it. */
   readonly idToken?: string | undefined;
-  /** Scopes of the access token. If the provider names none, the requested scopes (RFC 6749 §5.1). */
+  /**
+   * Scopes of the access token: the scopes in the token response or, without them, the requested scopes (RFC
+   * 6749 §5.1).
+   */
   readonly scopes: readonly string[];
-  /** Time at which the access token expires; undefined if the provider names none. */
+  /** Time at which the access token expires; undefined if the token response has none. */
   readonly expiresAt?: Date | undefined;
 }
 
 /**
- * A provider's access token, or the reason why there is none. `absent`: none was stored, or the secret that
- * encrypted the record is no longer configured. `expired`: there is no refresh token. `revoked`: the provider
- * refuses the refresh token. In each case the user has to log in again.
+ * A provider's access token, or the reason why there is none (`kind`). `absent`: none is stored, or it cannot
+ * be decrypted. `expired`: it has expired, and there is no refresh token. `revoked`: the provider has refused
+ * the refresh token. In each case the user has to log in again.
  */
 export type ProviderTokenAnswer =
   | {
@@ -54,7 +56,7 @@ export interface ProviderTokenOptions {
   readonly minValiditySeconds?: number | undefined;
 }
 
-/** Decrypted content of a record. */
+/** Decrypted content of a stored record. */
 interface StoredTokens {
   readonly accessToken: string;
   readonly refreshToken?: string | undefined;
@@ -67,15 +69,15 @@ interface StoredTokens {
 /** Lifetime of a record after its last write, in milliseconds: one year. */
 const TTL_MS = 31_536_000_000;
 /**
- * Time in milliseconds that a lock lasts beyond the longest possible call to the provider. After that,
- * another process may take the lock.
+ * A lock ends this many milliseconds after the longest possible call to the provider. Then another process
+ * can take the lock.
  */
 const LOCK_MARGIN_MS = 5_000;
 const POLL_MS = 50;
 const MAX_CHARACTERS = 100_000;
 /**
- * Error codes by which a provider reports that it no longer accepts a refresh token: one of RFC 6749 §5.2,
- * and one of GitHub.
+ * Error codes for a refresh token that the provider no longer accepts: one of RFC 6749 §5.2, and one of
+ * GitHub.
  */
 const REVOKED: ReadonlySet<string> = new Set(['invalid_grant', 'bad_refresh_token']);
 
@@ -95,7 +97,6 @@ export function providerTokensOf(
   };
 }
 
-/** Dependencies of {@link StoredProviderTokens}. */
 interface StoredTokensDeps {
   readonly records: () => RecordStore;
   readonly keys: Keyring;
@@ -158,7 +159,7 @@ export class StoredProviderTokens {
       if (answer !== undefined) return answer;
       if (await this.#ask((records) => records.add(lock, owner, lockMs))) {
         try {
-          // the tokens are read again, because the previous owner of the lock may have written new ones
+          // read the tokens again, because the previous owner of the lock may have stored new ones
           const again = await this.#read(key);
           const settled = this.#judge(again?.tokens, minValiditySeconds);
           if (settled !== undefined) return settled;
@@ -225,7 +226,7 @@ export class StoredProviderTokens {
     const text = await this.#ask((records) => records.get(key));
     if (text === undefined) return undefined;
     const read = this.#sealed.read(key, text, this.#deps.clock.nowMs() / 1_000);
-    // JSON.parse() does not throw, because #seal() wrote the JSON in an authentic record
+    // the record is authentic, so #seal() wrote this JSON
     return read.kind === 'valid' ? { text, tokens: JSON.parse(read.payload) as StoredTokens } : undefined;
   }
 
@@ -257,8 +258,8 @@ function answerOf({ accessToken, idToken, scopes, expiresAtMs }: StoredTokens): 
 }
 
 /**
- * Returns the key of a record. The length of `sub` precedes it, so two pairs of user and provider never have
- * the same key.
+ * Returns the key of a record. The length of `sub` makes the key different for each pair of user and
+ * provider.
  */
 function keyOf(sub: string, provider: string): string {
   return hash('sha256', `${sub.length}:${sub}${provider}`, 'hex');

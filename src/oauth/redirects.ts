@@ -5,10 +5,9 @@
  *
  *   - http://127.0.0.1/done and http://[::1]/done: the loopback interface, with any port (RFC 8252 §7.3)
  *   - com.example.app:/done: a private-use scheme, which is a reversed domain name (RFC 8252 §7.1)
- *   - https://app.example/done: an https address of a native client or single-page application (RFC 8252
- *     §7.2)
+ *   - https://app.example/done: an https address (RFC 8252 §7.2)
  *
- * These addresses are also compared byte for byte, except for the port on the loopback interface.
+ * These addresses are also compared byte for byte, except for a port on the loopback interface.
  */
 import type { Env } from '../base/config.ts';
 
@@ -20,7 +19,7 @@ interface RedirectOptions {
   readonly allowsLoopback: boolean;
 }
 
-/** Returns all problems of an entry; an empty list if it is valid. The texts do not contain the entry. */
+/** Returns all problems of a redirect URI; an empty list if it is valid. The texts do not contain the URI. */
 export function issuesOfRedirect(entry: string, { env, allowsLoopback }: RedirectOptions): string[] {
   if (typeof entry !== 'string' || !URL.canParse(entry)) return ['is not an absolute URL'];
   const url = new URL(entry);
@@ -42,29 +41,25 @@ export function issuesOfRedirect(entry: string, { env, allowsLoopback }: Redirec
 }
 
 /**
- * Returns whether a URL has no slashes after its scheme, as in `https:host/path`. URL parsers add the
- * slashes, but providers compare byte for byte.
+ * Returns whether a URL has no slashes after its scheme, as in `https:host/path`. URL parsers accept such a
+ * URL, but providers compare URLs byte for byte.
  */
 export function hasNoAuthority(entry: string): boolean {
   return /^https?:(?!\/\/)/i.test(entry);
 }
 
-/**
- * Allowed redirect URIs of logins at one provider. {@link issuesOfRedirect} has checked the entries at
- * start-up.
- */
+/** Allowed redirect URIs of logins at one provider. */
 export class RedirectAllowlist {
   readonly #entries: ReadonlySet<string>;
   readonly #hasList: boolean;
   readonly #env: Env;
   readonly #callbackPaths: readonly string[];
-  /** Redirect URI of a login request without `redirect_uri`. Undefined if several entries are possible. */
+  /** Redirect URI of a login request without `redirect_uri`. Undefined if several are possible. */
   readonly #usual: string | undefined;
 
   /**
-   * `callbackPaths` are the callback paths of this provider, the default path first. `otherPaths` are those
-   * of the other providers. Entries with such a path are excluded, because another provider's callback would
-   * refuse the login state.
+   * `callbackPaths` are the callback paths of this provider, the default path first. `otherPaths` are the
+   * callback paths of other providers; entries with such a path are excluded.
    */
   constructor(
     entries: readonly string[],
@@ -90,11 +85,11 @@ export class RedirectAllowlist {
 
   /**
    * Returns the redirect URI of a login; undefined if it is not allowed. `given` is the redirect URI in the
-   * request, and `host` the host of the request.
+   * request, and `host` is the host of the request.
    *
-   * A request without a redirect URI gets the only entry that ends in a callback path of this provider. If no
-   * entry ends in such a path, it gets the only entry. Without a list, outside production, the callbacks of
-   * this server on the loopback interface are allowed.
+   * Without `given`, returns the only entry with a callback path of this provider; if no entry has such a
+   * path, the only entry. If the list is empty, the callbacks of this server on the loopback interface are
+   * allowed, but not in production.
    */
   choose(given: string | undefined, host: string): string | undefined {
     if (this.#hasList)
@@ -129,16 +124,12 @@ export function issueOfClientRedirect(entry: string): string | undefined {
 }
 
 const LOOPBACK = /^http:\/\/(?:127\.0\.0\.1|\[::1\])\/[^@]*$/;
-/**
- * Matches an address with a private-use scheme (RFC 8252 §7.1). The scheme is a reversed domain name, so it
- * contains a dot. One slash follows the colon.
- */
+/** Matches an address with a private-use scheme, such as `com.example.app:/done` (RFC 8252 §7.1). */
 const PRIVATE_USE = /^[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)+:\/(?!\/)/;
 const LOOPBACK_PORT = /^(http:\/\/(?:127\.0\.0\.1|\[::1\])):(?:[1-9]\d{0,4})(\/.*)$/;
 
 /**
- * Returns whether a login may name this address as that of its native client. `entries` is the option
- * `nativeRedirects`.
+ * Returns whether a redirect URI of a native client is allowed. `entries` is the option `nativeRedirects`.
  */
 export function allowsClientRedirect(entries: readonly string[], given: string): boolean {
   if (entries.includes(given)) return true;

@@ -1,16 +1,15 @@
 /**
- * Values that can be used only once: login states, DPoP proofs, one-time codes, logout tokens. A state or
- * proof is stored only when it is used, so the start of a login writes no row. If several processes use a
- * value at the same time, the record store decides which of them is first.
+ * Values that can be used only once: login states, DPoP proofs, one-time codes, logout tokens. If several
+ * processes use a value at the same time, the record store decides which of them is first.
  */
 import { OAuthError } from './errors.ts';
 import { SvcError } from '../base/errors.ts';
 import type { Awaitable, RecordStore } from '../cache/stores.ts';
 
-/** Kinds of values. Values of different kinds never collide. */
+/** Kinds of values that can be used only once. */
 type SingleUseKind = 'state' | 'proof' | 'code' | 'logout';
 
-/** Remembers used values under their hashes. */
+/** Remembers used values by their hashes. */
 export class SingleUse {
   readonly #records: () => RecordStore;
 
@@ -20,7 +19,7 @@ export class SingleUse {
   }
 
   /**
-   * Marks a value as used for `ttlMs`. If several callers use one value, only one call returns true.
+   * Marks a value as used for `ttlMs`. If several calls use one value, only one of them returns true.
    *
    * @throws OAuthError `temporarily_unavailable` when the record store fails
    */
@@ -54,7 +53,7 @@ export class SingleUse {
   }
 
   /**
-   * Replaces a stored text if it equals `before`. If several callers pass the same `before`, only one call
+   * Replaces a stored text if it equals `before`. If several calls have the same `before`, only one of them
    * returns true.
    *
    * @throws OAuthError `temporarily_unavailable` when the record store fails
@@ -69,7 +68,7 @@ export class SingleUse {
 }
 
 /**
- * Runs an operation of the record store or of the database with the logins.
+ * Runs an operation of the record store, or of the database that contains the logins.
  *
  * @throws OAuthError `temporarily_unavailable` when the operation fails
  */
@@ -77,8 +76,7 @@ export async function askStore<T>(ask: () => Awaitable<T>): Promise<T> {
   try {
     return await ask();
   } catch (error) {
-    // E_DB_NESTED is a bug of the application: inside a transaction, it did not use the transaction's own
-    // object. A retry by the client would fail again.
+    // E_DB_NESTED is a bug of the application, so a retry by the client would fail again
     if (error instanceof SvcError && error.code === 'E_DB_NESTED') throw error;
     throw new OAuthError('temporarily_unavailable', {
       cause: error,

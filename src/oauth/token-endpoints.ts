@@ -1,8 +1,8 @@
 /**
  * Handlers of `/oauth/token` and `/oauth/revoke`, and the logout that a route of the application can call.
  *
- * `/oauth/token` rotates a refresh token. Requests that overlap get the same new tokens. `/oauth/revoke` ends
- * the login of a refresh token.
+ * `/oauth/token` exchanges a refresh token for new tokens. Overlapping requests get the same new tokens.
+ * `/oauth/revoke` ends the login of a refresh token.
  */
 import { HttpResponse } from '../http/response.ts';
 import { SESSION } from '../http/state.ts';
@@ -16,7 +16,7 @@ import type { EndpointDeps } from './endpoint-deps.ts';
 import type { RefreshToken } from './tokens/refresh-codec.ts';
 import type { Refreshed } from './tokens/refresh.ts';
 
-/** HTTP handlers that refresh and end logins. */
+/** Handlers that refresh and end logins. */
 export class TokenEndpoints {
   readonly #deps: EndpointDeps;
   readonly #codes: ClientCodes | undefined;
@@ -64,8 +64,8 @@ export class TokenEndpoints {
 
   /**
    * Handles `POST /oauth/revoke` with a refresh token (RFC 7009). Responds with 200 even if there was nothing
-   * to revoke. In cookie mode, the refresh token may be missing in a request from a page of this origin. Then
-   * only the cookies are deleted.
+   * to revoke. In cookie mode, a request from a page of this origin needs no refresh token; then only the
+   * cookies are deleted.
    */
   revoke(req: HttpRequest): Promise<HttpResponse> {
     return this.#deps.guard.watched(req, async () => {
@@ -75,19 +75,19 @@ export class TokenEndpoints {
       if (given === undefined && this.#isOwnPageWithoutToken(req)) return this.#forget(req, response);
       const { token, isCookie } = await this.#presented(req, given);
       if (token !== undefined) {
-        // revocations have a limit of their own: otherwise an attacker with an old token could use up the
-        // limit by refreshes, and so prevent the user's logout
+        // revocations have a limit of their own, so an attacker with an old token cannot use it up by
+        // refreshes
         await this.#deps.guard.take('revoke', req, token.id);
         await this.#deps.refreshTokens.revoke(token, req);
       }
-      // the browser keeps its cookies if the token came from the body
+      // the cookies are deleted only if the token came from a cookie
       return isCookie ? this.#forget(req, response) : response;
     });
   }
 
   /**
-   * For a route of the application: ends the login of the refresh cookie, and deletes cookies and session.
-   * Returns whether a login ended.
+   * For a route of the application: ends the login of the refresh cookie, and deletes the cookies and the
+   * session. Returns whether a login has ended.
    */
   logout(req: HttpRequest, response: HttpResponse): Promise<boolean> {
     return this.#deps.guard.watched(req, async () => {
@@ -119,9 +119,8 @@ export class TokenEndpoints {
             : 'The refresh token is missing: neither the body nor a cookie has one',
       });
     const isCookie = given === undefined;
-    // In cookie mode, a page of another site must neither refresh nor revoke, because the browser would add
-    // the cookie. The page could also send a refresh token of its own, and so log the user in as another
-    // user.
+    // In cookie mode, a page of another site must not refresh or revoke, because the browser adds the cookie.
+    // It must not send its own refresh token either, which would log the user in as another user.
     if (cookies !== undefined) assertOwnPage(req, this.#deps.ownPages, isCookie, this.#deps.audit);
     const token = codec.parse(text);
     if (token === undefined) await this.#deps.guard.take('forged', req);
@@ -150,11 +149,11 @@ export class TokenEndpoints {
   }
 
   /**
-   * Completes the rotation after the response was sent. A client that disconnects earlier may retry with the
-   * same refresh token.
+   * Completes the rotation after the response was sent. If the client disconnects before that, it may retry
+   * with the same refresh token.
    */
   #completeWhenSent(req: HttpRequest, refreshed: Refreshed): void {
-    // the cast is safe: the application passes only requests of this class to handlers
+    // the cast is safe: the application passes only requests of the class TransportRequest to handlers
     const { late, afterwards } = req as TransportRequest;
     if (late !== undefined) return; // a time limit has passed, so the client already has an error response
     afterwards.call(req, async (outcome) => {

@@ -34,12 +34,11 @@ export type TokenBody =
     }
   | { readonly token_type: 'Cookie'; readonly expires_in: number; readonly scope: string };
 
-/** Dependencies of {@link TokenResponses}. */
 interface TokenResponsesDeps {
   readonly options: ReadOptions;
   readonly access: AccessTokens;
   readonly clock: Clock;
-  /** Undefined unless `mode` is `cookie`. */
+  /** Undefined unless the option `mode` is `cookie`. */
   readonly cookies: TokenCookies | undefined;
   /** Undefined if the option `dpop` is `off`. */
   readonly dpop: DPoP | undefined;
@@ -53,7 +52,7 @@ export class TokenResponses {
     this.#deps = deps;
   }
 
-  /** Creates a token response. In cookie mode with `to`, the response is a redirect to that local path. */
+  /** Creates a token response. In cookie mode, it redirects to the local path `to`, if given. */
   of(req: HttpRequest, pair: IssuedPair, to?: string): HttpResponse {
     const { cookies, dpop } = this.#deps;
     if (cookies !== undefined) {
@@ -69,7 +68,7 @@ export class TokenResponses {
   }
 
   /**
-   * Returns the members of a token response (RFC 6749 §5.1). In cookie mode they contain no tokens; the
+   * Returns the members of a token response (RFC 6749 §5.1). In cookie mode, they contain no tokens: the
    * tokens are set as cookies on `response`.
    */
   body(req: HttpRequest, pair: IssuedPair, response: HttpResponse | undefined): TokenBody {

@@ -1,13 +1,13 @@
 /**
- * DevProvider: an OpenID provider for development and tests that accepts any user without a password. It
- * refuses to run in production. Otherwise it follows the standards: code flow with PKCE S256, `iss` in
- * responses, single-use codes, id_token, user info, discovery, JWK set, logout.
+ * DevProvider: an OpenID provider for development and tests, where users log in without a password. It
+ * refuses to run in production. It supports the code flow with PKCE S256, `iss` in responses, single-use
+ * codes, id_token, user info, discovery, JWK set and logout.
  *
  * The endpoints are GET /.well-known/openid-configuration, GET /jwks, GET and POST /authorize, POST /token,
  * GET and POST /userinfo, GET and POST /logout.
  *
- * DevProvider can run on its own server at 127.0.0.1 or as routes of an application, or handle requests that
- * are passed to `handle()`.
+ * DevProvider runs on its own server at 127.0.0.1, as routes of an application, or without a network through
+ * `handle()`.
  */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { http } from '../../base/node-http.ts';
@@ -72,10 +72,10 @@ export class DevProvider {
   }
 
   /**
-   * The issuer, with which the URL of each endpoint begins.
+   * The issuer of this provider, a URL.
    *
-   * @throws SvcError `E_DEV_PROVIDER` when the option `issuer` is not set, and neither start() nor mount()
-   * has been called
+   * @throws SvcError `E_DEV_PROVIDER` if the option `issuer` is not set, and neither start() nor mount() has
+   *   been called
    */
   get url(): string {
     if (this.#issuer === undefined)
@@ -108,8 +108,8 @@ export class DevProvider {
   }
 
   /**
-   * Returns this provider for `OAuthPlugin`. `options` replace those that DevProvider sets, such as `name`.
-   * In production, `svc check` reports the provider.
+   * Returns this provider for `OAuthPlugin`. `options` override the options that DevProvider sets, such as
+   * `name`. In production, `svc check` reports this provider.
    */
   provider(options: Partial<OAuthProviderOptions> = {}): OAuthProvider {
     const { clientId, clientSecret, url: issuer } = this;
@@ -127,10 +127,11 @@ export class DevProvider {
   }
 
   /**
-   * Adds routes for this provider below `path` of an application. Returns the provider for `OAuthPlugin`,
-   * like provider(). Browsers reach it at the origin of the application, whatever its port and host name. The
-   * application calls it without a network connection. `redirectUris` may be paths. Without the option
-   * `issuer`, the issuer is `http://localhost` followed by the path.
+   * Adds the routes of this provider to an application, below `path`. Returns the provider for `OAuthPlugin`.
+   * The application calls it without a network connection.
+   *
+   * Browsers open the provider at the origin of the application, and paths in `redirectUris` are relative to
+   * this origin. Without the option `issuer`, the issuer is `http://localhost` followed by the path.
    *
    * @throws SvcError `E_PATH_TEMPLATE` for an invalid path
    */
@@ -138,7 +139,7 @@ export class DevProvider {
     this.#issuer ??= `http://localhost${path}`;
     this.#mountedAt = path;
     serveOn(router, path, this.#handling);
-    // a placeholder: the application's own origin replaces it before a browser gets the URL
+    // a placeholder: browsers get these URLs with the origin of the application
     const here = `http://localhost${path}`;
     return markForDevelopment(
       this.provider({
@@ -151,8 +152,9 @@ export class DevProvider {
   }
 
   /**
-   * For tests: does what a browser does with an authorization URL of this provider. It opens the URL and
-   * chooses the user `sub`; `undefined` cancels the login. Returns the URL of the application's callback.
+   * For tests: opens an authorization URL of this provider as a browser does, and chooses the user `sub`;
+   * `undefined` cancels the login. Returns the URL of the application's callback.
+   *
    * @throws Error when the provider responds with an error page
    */
   async pick(authorizationUrl: string, sub: string | undefined): Promise<string> {
@@ -176,7 +178,7 @@ export class DevProvider {
     return location;
   }
 
-  /** Handles a request. The issuer must be known, from the option `issuer`, start() or mount(). */
+  /** Handles a request. Before, the issuer must be set by the option `issuer`, start() or mount(). */
   async handle(request: DevRequest): Promise<DevResponse> {
     const isForm =
       request.headers['content-type']?.split(';', 1)[0]!.trim().toLowerCase() ===
@@ -216,7 +218,7 @@ export class DevProvider {
 
   /**
    * Handles an authorization request. For an unknown client or redirect URI, the response is an error page.
-   * Every other error goes to the application (RFC 6749 §4.1.1). Only a posted form selects a user, so a link
+   * Other errors are sent to the redirect URI (RFC 6749 §4.1.1). Only a posted form selects a user, so a link
    * cannot log a user in.
    */
   #authorize(given: URLSearchParams, isForm: boolean, origin: string | undefined): DevResponse {
@@ -298,7 +300,7 @@ export class DevProvider {
     if (grant === undefined || grant.accessToken !== undefined || grant.expiresMs <= this.#clock.nowMs())
       return tokenError('invalid_grant');
     const verifier = form.get('code_verifier') ?? '';
-    // the access token marks the code as used, even if one of the next checks fails
+    // marks the code as used, even if one of the next checks fails
     grant.accessToken = randomBytes(32).toString('base64url');
     const isProven =
       /^[\w.~-]{43,128}$/.test(verifier) && hash('sha256', verifier, 'base64url') === grant.challenge; // PKCE, RFC 7636 §4.6
@@ -324,8 +326,8 @@ export class DevProvider {
   }
 
   /**
-   * Authenticates the client, which must use exactly one method (RFC 6749 §2.3.1). Returns the error
-   * response; undefined on success.
+   * Authenticates the client by `Authorization` or by the form, but not by both (RFC 6749 §2.3.1). Returns an
+   * error response, or undefined on success.
    */
   #client(form: URLSearchParams, authorization: string | undefined): DevResponse | undefined {
     const basic = /^basic +([A-Za-z0-9+/]+={0,2})$/i.exec(authorization ?? '')?.[1];
@@ -383,7 +385,7 @@ export class DevProvider {
   }
 }
 
-/** Returns whether a URL is in a list. A path in the list is relative to the origin of the request. */
+/** Returns whether a list contains a URL. A path in the list is relative to `origin`. */
 function isRegistered(entries: readonly string[], url: string, origin: string | undefined): boolean {
   return entries.some((entry) =>
     entry.startsWith('/') ? origin !== undefined && url === origin + entry : url === entry,

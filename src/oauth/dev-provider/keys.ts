@@ -1,6 +1,4 @@
-/**
- * Keys of DevProvider: one RSA and one EC pair, generated when it starts.
- */
+/** Keys of DevProvider: one RSA and one EC key pair, generated when it starts. */
 import { generateKeyPair, randomBytes, verify } from 'node:crypto';
 import { promisify } from 'node:util';
 import { signedToken } from '../provider/client-assertion.ts';
@@ -8,7 +6,7 @@ import type { KeyObject } from 'node:crypto';
 
 const generate = promisify(generateKeyPair);
 
-/** Signature algorithms of DevProvider. */
+/** Signature algorithms that DevProvider supports. */
 export type DevAlgorithm = 'RS256' | 'ES256';
 
 interface SigningKey {
@@ -25,7 +23,7 @@ export class DevKeys {
     this.#keys = keys;
   }
 
-  /** Generates both key pairs. The thread pool does the work. */
+  /** Generates both key pairs in the thread pool. */
   static async make(): Promise<DevKeys> {
     const [rsa, ec] = await Promise.all([
       generate('rsa', { modulusLength: 2_048 }),
@@ -53,8 +51,8 @@ export class DevKeys {
   }
 
   /**
-   * Returns the claims of a compact JWS. Returns undefined unless one of these keys has signed it. Expiry is
-   * not checked.
+   * Returns the claims of a compact JWS. Returns undefined unless one of these keys has signed it. Does not
+   * check the expiry.
    */
   verify(token: string): Readonly<Record<string, unknown>> | undefined {
     const [header, claims, signature, ...rest] = token.split('.') as [string, string?, string?, ...string[]];

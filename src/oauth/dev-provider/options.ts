@@ -12,7 +12,7 @@ import type { DevUser } from './protocol.ts';
 
 /** Options of a `DevProvider`. An option that is `undefined` has its default. */
 export interface DevProviderOptions {
-  /** Users from which a developer can choose. Default: Ada Lovelace and Alan Turing. */
+  /** Users that a developer can choose on the login page. Default: Ada Lovelace and Alan Turing. */
   readonly users?: readonly DevUser[] | undefined;
   /** Id of the client. Default `dev-client`. */
   readonly clientId?: string | undefined;
@@ -24,34 +24,37 @@ export interface DevProviderOptions {
    */
   readonly redirectUris: readonly string[];
   /**
-   * Allowed addresses to open after a logout, compared byte for byte. A path is relative to the origin of the
-   * application. Default: none.
+   * Allowed URLs for the redirect after a logout, compared byte for byte. A path is relative to the origin of
+   * the application. Default: none.
    */
   readonly postLogoutRedirectUris?: readonly string[] | undefined;
   /** Name of the provider in `OAuthPlugin`, for applications with several providers. Default `dev`. */
   readonly name?: string | undefined;
   /** Port that start() listens on. Default 0: any free port. */
   readonly port?: number | undefined;
-  /** Issuer: a URL without a slash at its end. Default: the address of start() or mount(). */
+  /**
+   * Issuer: a URL without a slash at its end. Default: the URL at which start() or mount() serves the
+   * provider.
+   */
   readonly issuer?: string | undefined;
   /** Signature algorithm of id_tokens. Default `RS256`. */
   readonly idTokenAlgorithm?: DevAlgorithm | undefined;
   /**
-   * The environment. DevProvider refuses `production`. Default: the environment variable SVC_ENV, or
-   * `production` if it is not set. Applications have the same default.
+   * Environment, which must not be `production`. Default: the environment variable SVC_ENV, or `production`
+   * if it is not set.
    */
   readonly env?: Env | undefined;
   readonly clock?: Clock | undefined;
 }
 
-/** The options after validation, with defaults. */
+/** Validated options of DevProvider, with defaults. */
 export type ReadDevOptions = {
   readonly [Name in Exclude<keyof DevProviderOptions, 'env' | 'issuer'>]-?: NonNullable<
     DevProviderOptions[Name]
   >;
 } & { readonly issuer: string | undefined };
 
-/** The users to choose from if the options name none. */
+/** Default of the option `users`. */
 const USERS: readonly DevUser[] = [
   { sub: 'ada', name: 'Ada Lovelace', email: 'ada@example.test' },
   { sub: 'alan', name: 'Alan Turing', email: 'alan@example.test' },

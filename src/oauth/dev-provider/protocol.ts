@@ -1,5 +1,5 @@
 /**
- * Functions of DevProvider that need no state: metadata, checks of requests, responses, pages, logout (OpenID
+ * Functions of DevProvider without state: metadata, checks of requests, responses, pages, and logout (OpenID
  * Connect RP-Initiated Logout 1.0).
  */
 import { hash } from 'node:crypto';
@@ -15,7 +15,7 @@ export interface DevUser {
   /** Whether `email` is verified. Default true. */
   readonly emailVerified?: boolean | undefined;
   readonly picture?: string | undefined;
-  /** Additional claims of user info and id_token. */
+  /** Additional claims in user info and id_token. */
   readonly claims?: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -42,7 +42,7 @@ export interface DevResponse {
   readonly body: string;
 }
 
-/** Claims by scope (OpenID Connect Core §5.4). */
+/** Claims that each scope gives (OpenID Connect Core §5.4). */
 const PROFILES: Readonly<Record<string, readonly string[]>> = {
   email: ['email', 'email_verified'],
   profile: ['name', 'picture'],
@@ -78,8 +78,8 @@ export function metadataOf(
 }
 
 /**
- * Checks an authorization request. Returns the error code for the application; undefined for a valid request
- * (RFC 6749 §4.1.2.1, RFC 7636 §4.4.1).
+ * Checks an authorization request. Returns an error code, or undefined for a valid request (RFC 6749
+ * §4.1.2.1, RFC 7636 §4.4.1).
  */
 export function authorizationError(
   given: URLSearchParams,
@@ -144,7 +144,6 @@ export function json(
   };
 }
 
-/** A user on the page that lists the users. */
 interface PickableUser {
   readonly sub: string;
   readonly name: string;
@@ -160,9 +159,8 @@ const STYLE =
 const STYLE_HASH = hash('sha256', STYLE, 'base64');
 
 /**
- * Returns the headers of a page whose form may lead only to this origin and to `formOrigins`. The origin of a
- * redirect that follows the form must be in `formOrigins`, too, because browsers also apply the CSP directive
- * form-action to this redirect.
+ * Returns the headers of a page. Forms on it may be sent only to this origin, and may redirect only to
+ * `formOrigins`: the CSP directive form-action also applies to redirects.
  */
 export function pageHeaders(formOrigins: readonly string[]): Record<string, string> {
   const targets = formOrigins.length === 0 ? "'none'" : ["'self'", ...formOrigins].join(' ');
@@ -177,8 +175,8 @@ export function pageHeaders(formOrigins: readonly string[]): Record<string, stri
 }
 
 /**
- * Returns the page that lists the users. `parameters` are those of the authorization request; the form sends
- * them again.
+ * Returns the page on which a developer chooses a user. Its form also contains the parameters of the
+ * authorization request.
  */
 export function pickerPage(
   action: string,
@@ -201,8 +199,7 @@ ${buttons.join('\n')}
 }
 
 /**
- * Returns the page that asks whether to log out. `parameters` are those of the logout request; the form sends
- * them again.
+ * Returns the page that asks whether to log out. Its form also contains the parameters of the logout request.
  */
 function logoutPage(action: string, parameters: Readonly<Record<string, string>>): string {
   return page(
@@ -229,8 +226,8 @@ function page(title: string, body: string): string {
 }
 
 /**
- * A login for which a user was chosen. It is stored under its authorization code, and after the exchange of
- * this code under its access token.
+ * A login after the choice of a user. It is stored by its authorization code and, after the exchange of the
+ * code, also by its access token.
  */
 export interface Grant {
   readonly user: DevUser;
@@ -241,8 +238,7 @@ export interface Grant {
   readonly authTime: number;
   readonly expiresMs: number;
   /**
-   * The access token, once the code was exchanged. A second exchange of the code deletes the token (RFC 6749
-   * §4.1.2).
+   * The access token, after the exchange of the code. A second exchange deletes the token (RFC 6749 §4.1.2).
    */
   accessToken: string | undefined;
 }
@@ -257,11 +253,10 @@ export function keep(grants: Map<string, Grant>, key: string, grant: Grant): voi
   if (grants.size > MAX_GRANTS) grants.delete(oldest!);
 }
 
-/** Dependencies of a logout request. */
 interface LogoutDeps {
   readonly clientId: string;
   readonly issuer: string;
-  /** Returns the claims of an id_token. Returns undefined if this provider has not signed it. */
+  /** Returns the claims of an id_token, or undefined if this provider has not signed it. */
   readonly claimsOf: (token: string) => Readonly<Record<string, unknown>> | undefined;
   readonly mayReturnTo: (url: string) => boolean;
 }

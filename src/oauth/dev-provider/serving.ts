@@ -1,7 +1,4 @@
-/**
- * Serves DevProvider on its own server, or through routes of an application. That application calls its
- * DevProvider without a network connection.
- */
+/** Serves DevProvider on its own server, or through routes of an application. */
 import { HttpResponse } from '../../http/response.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Router } from '../../routing/route.ts';
@@ -12,7 +9,7 @@ import type { DevRequest, DevResponse } from './protocol.ts';
 export type Handle = (request: DevRequest) => Promise<DevResponse>;
 
 const MAX_BODY_BYTES = 65_536;
-/** Options of the routes. They are public, because users have no token yet. */
+/** The routes are public, because their users have no token yet. */
 const SPEC = {
   public: 'Development stand-in for an identity provider',
   mcp: false,
@@ -21,7 +18,7 @@ const SPEC = {
   summary: 'Identity provider for development',
 } as const;
 
-/** Handles a node:http request. */
+/** Handles a request to DevProvider's own server. */
 export async function serve(
   request: IncomingMessage,
   response: ServerResponse,
@@ -36,7 +33,7 @@ export async function serve(
       chunks.push(chunk);
     }
     const [path, query = ''] = (request.url ?? '/').split('?', 2) as [string, string?];
-    // node:http returns lists only for headers that DevProvider does not read
+    // the cast is safe: each header that DevProvider reads is a single string in node:http
     const headers = request.headers as Readonly<Record<string, string | undefined>>;
     const answer = await handle({
       method: request.method ?? '',
@@ -92,8 +89,8 @@ export function inProcess(issuer: string, handle: Handle): InProcess {
 }
 
 /**
- * Returns the provider's endpoints as options of OAuthProvider. Discovery cannot find them, because it would
- * call the application before it listens.
+ * Returns the provider's endpoints as options of OAuthProvider. They are not discovered, because the
+ * application may not listen yet.
  */
 export function pathsBelow(url: string): Partial<OAuthProviderOptions> {
   return { tokenUrl: `${url}/token`, userinfoUrl: `${url}/userinfo`, jwksUrl: `${url}/jwks` };

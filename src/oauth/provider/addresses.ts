@@ -1,6 +1,6 @@
 /**
- * Decides which addresses of a provider the server may call. An address must be https; an option allows http
- * to this machine. An address that the provider itself names must be public (server-side request forgery).
+ * Decides which URLs of a provider the server may call. A URL must be https; an option allows http to this
+ * machine. A URL that the provider itself names must have a public address (server-side request forgery).
  */
 import { BlockList, isIP } from 'node:net';
 
@@ -41,8 +41,8 @@ for (const [network, prefix] of PRIVATE)
   privateNetworks.addSubnet(network, prefix, isIP(network) === 6 ? 'ipv6' : 'ipv4');
 
 /**
- * Returns whether an IP address is not public. An IPv4 address inside an IPv6 address counts as the IPv4
- * address (`::ffff:127.0.0.1`, and NAT64, RFC 6052). Text that is not an address counts as not public.
+ * Returns whether an IP address is not public. Inside an IPv6 address such as `::ffff:127.0.0.1` or NAT64
+ * (RFC 6052), the IPv4 address decides. Text that is no IP address counts as not public.
  */
 export function isPrivateAddress(address: string): boolean {
   const bare = address.replace(/^\[|\]$|%.*$/g, '');
@@ -74,7 +74,10 @@ export function issueOfUrl(text: string, allowsInsecure: boolean | readonly stri
     : 'is not https: set allowInsecure to allow http to the loopback interface';
 }
 
-/** Returns whether a host is this machine. `hostname` has the form of `URL.hostname`. */
+/**
+ * Returns whether a host is this machine: `localhost` or a loopback address. `hostname` comes from
+ * `URL.hostname`.
+ */
 export function isLoopback(hostname: string): boolean {
   return (
     hostname === 'localhost' || hostname === '[::1]' || (isIP(hostname) === 4 && hostname.startsWith('127.'))

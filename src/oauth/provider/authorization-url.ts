@@ -8,22 +8,22 @@ import type { ResolvedProviderOptions } from './options.ts';
 export interface AuthorizationRequest {
   readonly redirectUri: string;
   readonly state: string;
-  /** PKCE challenge, method S256 (RFC 7636 §4.2). */
+  /** PKCE challenge by the method S256 (RFC 7636 §4.2). */
   readonly challenge: string;
   /** Required if the scopes of the provider include `openid`. */
   readonly nonce: string | undefined;
   /**
-   * Scopes to request in place of the provider's scopes. `openid` is kept if it is one of the provider's
-   * scopes.
+   * Scopes to request instead of the provider's scopes. `openid` is added if the provider's scopes contain
+   * it.
    */
   readonly scopes?: readonly string[] | undefined;
   /**
    * Parameters from the client's request. Only those in {@link EXTRA_PARAMETERS} are used. A parameter in the
-   * provider's own URL takes precedence.
+   * provider's URL takes precedence.
    */
   readonly extra?: Readonly<Record<string, string>> | undefined;
   /**
-   * Query parameters that the application adds to the URL of this login. They take precedence over
+   * Query parameters that the application adds to the URL of this login. They take precedence over the option
    * `authorizeParams`.
    */
   readonly params?: Readonly<Record<string, string>> | undefined;
@@ -33,9 +33,8 @@ export interface AuthorizationRequest {
 const EXTRA_PARAMETERS: readonly string[] = ['login_hint', 'prompt', 'max_age', 'ui_locales'];
 
 /**
- * Builds the URL that starts a login. Keeps the query of the provider's own URL, and sets no parameter twice.
- * `isServedHere` says that this application serves the provider, so browsers reach it at the origin of the
- * callback.
+ * Builds the URL that starts a login. Keeps the query of `authorizeUrl`, and sets no parameter twice. If
+ * `isServedHere` is true, this application serves the provider, so the URL gets the origin of the callback.
  */
 export function authorizationUrlOf(
   authorizeUrl: string,
@@ -45,7 +44,7 @@ export function authorizationUrlOf(
 ): string {
   const { clientId, clientIdName, usesOpenId, usesNonce, usesPkce, authorizeParams } = options;
   if (usesOpenId && usesNonce && nonce === undefined)
-    // only a bug of this package leads here; without a nonce, a replayed id_token would not be detected
+    // a bug of this package: without a nonce, a replayed id_token would not be detected
     throw new TypeError('A login by OpenID Connect needs a nonce');
   const asked = (scopes ?? options.scopes).filter((scope) => scope !== 'openid');
   const scope = [...(usesOpenId ? ['openid'] : []), ...asked].join(' ');
@@ -72,7 +71,7 @@ export function authorizationUrlOf(
       ),
     ),
   });
-  // a space is %20, because some providers read + as a plus sign
+  // a space becomes %20, because some providers read + as a plus sign
   return `${address}?${[...kept, ours.toString().replaceAll('+', '%20')].join('&')}`;
 }
 

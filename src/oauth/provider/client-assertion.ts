@@ -9,11 +9,11 @@ import type { KeyObject } from 'node:crypto';
 /** The private key by which a client authenticates. */
 export interface ClientKey {
   /**
-   * Key as PKCS #8 in PEM: RSA of 2,048 bits or more, P-256, or Ed25519. Read it from the environment or a
-   * file.
+   * Private key in PEM (PKCS #8): RSA of 2,048 bits or more, P-256, or Ed25519. Read it from the environment
+   * or a file.
    */
   readonly privateKey: string;
-  /** Id of the public key at the provider. */
+  /** Id of the public key, which the provider knows. */
   readonly keyId?: string | undefined;
 }
 
@@ -23,9 +23,7 @@ const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
 const VALID_SECONDS = 60;
 const MIN_RSA_BITS = 2_048;
 
-/**
- * Signs assertions for client authentication. If the object is printed, the output does not contain the key.
- */
+/** Signs assertions for client authentication. A printed object does not show the key. */
 export class ClientAssertions {
   readonly #key: KeyObject;
   readonly #algorithm: Algorithm;
@@ -37,7 +35,7 @@ export class ClientAssertions {
     this.#keyId = keyId;
   }
 
-  /** Creates a signer. Returns the reason as text if the key cannot sign. */
+  /** Creates a signer. If the key cannot sign, returns the reason as text. */
   static of({ privateKey, keyId }: ClientKey): ClientAssertions | string {
     let key: KeyObject;
     try {

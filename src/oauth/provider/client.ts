@@ -1,9 +1,9 @@
 /**
- * Client of one provider. It builds the authorization URL, exchanges the code for tokens, verifies the
- * id_token, and reads user info and e-mail addresses.
+ * Client of one identity provider. It builds the authorization URL, exchanges the code for tokens, verifies
+ * the id_token, and reads user info and e-mail addresses.
  *
- * Every failure is a ProviderFault. An application can start while its provider is unreachable: discovery
- * runs in the background at start-up, and again at the first login if it has failed.
+ * Every failure is a ProviderFault. Discovery runs in the background, so an application can start while its
+ * provider is unreachable. If discovery fails, the next login repeats it.
  */
 import { isRecord } from '../../base/options.ts';
 import { Discovery } from './discovery.ts';
@@ -30,7 +30,9 @@ import type { InProcess, OAuthProvider, ResolvedProviderOptions } from './option
 import type { TokenAnswer } from './token-answer.ts';
 import type { MappedUser, UserInfo } from './user-info.ts';
 
-/** Parameters that the callback of a login received, and the values against which identify() checks them. */
+/**
+ * Argument of identify(): parameters of the callback, and values of the login that the callback completes.
+ */
 interface Identification {
   readonly code: string;
   /** The redirect URI of the authorization request. */
@@ -38,9 +40,9 @@ interface Identification {
   readonly verifier: string;
   readonly nonce: string | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** The form field `user` of the callback. It is used only with the option `acceptsPostedName`. */
+  /** Form field `user` of the callback. It is used only with the option `acceptsPostedName`. */
   readonly postedUser?: string | undefined;
-  /** `max_age` of the authorization request. A `max_age` in `authorizeParams` takes precedence. */
+  /** `max_age` of the authorization request. A `max_age` in the option `authorizeParams` takes precedence. */
   readonly maxAgeSeconds?: number | undefined;
 }
 
@@ -52,7 +54,6 @@ interface Identified {
   readonly sid: string | null;
 }
 
-/** Dependencies of {@link ProviderClient}. */
 interface ProviderClientDeps {
   readonly clock: Clock;
   readonly log: Logger;
@@ -69,7 +70,7 @@ export class ProviderClient {
   readonly #options: ResolvedProviderOptions;
   readonly #deps: ProviderClientDeps;
   /**
-   * True if this application serves the provider. Browsers then reach the provider at the origin of the
+   * True if this application serves the provider. Browsers then open the provider at the origin of the
    * callback.
    */
   readonly #isServedHere: boolean;
@@ -102,7 +103,7 @@ export class ProviderClient {
     return 5 * this.#options.timeoutMs;
   }
 
-  /** Starts discovery in the background if it is needed. If the provider is unreachable, logs a warning. */
+  /** Starts discovery in the background. If the provider is unreachable, logs a warning. */
   async start(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     void this.#discover();
@@ -134,12 +135,11 @@ export class ProviderClient {
   }
 
   /**
-   * Checks that the parameter `iss` of an authorization response is the issuer of this provider (RFC 9207
-   * §2.4). If no issuer is configured, every response passes: each provider has its own callback, which tells
-   * the responses of different providers apart.
+   * Checks the parameter `iss` of an authorization response: it must be the issuer of this provider (RFC 9207
+   * §2.4). If no issuer is configured, every response passes, because each provider has its own callback.
    *
    * @throws ProviderFault `issuer_mismatch` when `iss` names another issuer, or is missing although the
-   * provider's metadata promises it
+   *   provider's metadata announces it
    */
   async checkIssuer(iss: string | undefined): Promise<void> {
     const { issuer, tenants } = this.#options;
@@ -155,8 +155,8 @@ export class ProviderClient {
   }
 
   /**
-   * Exchanges the code, verifies the id_token, and reads the user info. Rejects with the reason of `signal`
-   * if it aborts.
+   * Exchanges the code, verifies the id_token, and reads the user info. If `signal` aborts, rejects with its
+   * reason.
    *
    * @throws ProviderFault
    */
@@ -181,8 +181,8 @@ export class ProviderClient {
   }
 
   /**
-   * Returns the address that ends the user's session at the provider (OpenID Connect RP-Initiated Logout 1.0
-   * §2); undefined if the provider has none. `origin` is the origin of this application.
+   * Returns the URL of the provider's logout page (OpenID Connect RP-Initiated Logout 1.0 §2); undefined if
+   * the provider has none. `origin` is the origin of this application.
    */
   async logoutUrl(
     origin: string,
@@ -237,7 +237,7 @@ export class ProviderClient {
   }
 
   /**
-   * Sends a token request. The client authenticates by exactly one method (RFC 6749 §2.3.1). For HTTP Basic,
+   * Sends a token request with exactly one method of client authentication (RFC 6749 §2.3.1). For HTTP Basic,
    * the client's id and secret are first encoded as form values.
    */
   #askToken(
@@ -254,7 +254,7 @@ export class ProviderClient {
     else form.set(clientIdName, clientId);
     if (clientAuth === 'post') form.set('client_secret', clientSecret);
     if (clientAuth === 'private_key_jwt') {
-      // the constructor of OAuthProvider requires a key for `private_key_jwt`
+      // `assertions` is defined: OAuthProvider requires a key for `private_key_jwt`
       const assertion = this.#options.assertions!.parameters(clientId, token.url, this.#nowSeconds());
       for (const [name, value] of Object.entries(assertion)) form.set(name, value);
     }
@@ -286,15 +286,15 @@ export class ProviderClient {
     return verifyIdToken(idToken, rules, this.#keysOf(keys));
   }
 
-  /** Returns the requirements for all tokens that the provider signs: id_tokens and logout tokens. */
+  /** Returns the requirements for id_tokens and logout tokens, which the provider signs. */
   #tokenRules(): LogoutRules {
     const { issuer, tenants, clientId, idTokenAlgorithms, clientSecret, leewaySeconds } = this.#options;
     return {
-      issuer: issuer!, // the constructor of OAuthProvider requires an issuer for OpenID Connect
+      issuer: issuer!, // `issuer` is defined: OAuthProvider requires it for OpenID Connect
       tenants,
       clientId,
       algorithms: idTokenAlgorithms,
-      // HS256 needs a secret that is a string, which the constructor of OAuthProvider checks
+      // for HS256, OAuthProvider requires a secret that is a string
       secret: typeof clientSecret === 'string' ? clientSecret : undefined,
       leewaySeconds,
       nowSeconds: this.#nowSeconds(),
@@ -306,7 +306,7 @@ export class ProviderClient {
   }
 
   /**
-   * Reads the user info, and merges it into the claims of the id_token. Both must have the same `sub` (OpenID
+   * Reads the user info, and adds it to the claims of the id_token. Both must have the same `sub` (OpenID
    * Connect Core §5.3.2).
    */
   async #read(
@@ -338,8 +338,8 @@ export class ProviderClient {
   }
 
   /**
-   * Reads the e-mail endpoint, and uses the primary address if the provider has verified it. If there is
-   * none, or the token may not read the endpoint (403, 404), the user's e-mail counts as not verified.
+   * Reads the user's primary address from the e-mail endpoint. If none is verified, or the response is 403 or
+   * 404, the user's e-mail counts as not verified.
    */
   async #withEmail(
     user: MappedUser | undefined,
@@ -394,6 +394,6 @@ function bearer(accessToken: string): Readonly<Record<string, string>> {
 /** A provider of a running application, and its client. */
 export interface ConnectedProvider {
   readonly provider: OAuthProvider;
-  /** Replaced when a stopped application starts again, because a shutdown closes it. */
+  /** Replaced when the application starts again, because a shutdown closes the client. */
   client: ProviderClient;
 }

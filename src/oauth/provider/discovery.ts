@@ -2,12 +2,11 @@
  * Finds the endpoints of a provider. Options of the application take precedence over the provider's discovery
  * document (OpenID Connect Discovery §3, RFC 8414 §2).
  *
- * The document is fetched on first use, and waiting logins share one fetch. If that fails, the next login
- * tries again. After an hour, the document is fetched again in the background; the old document stays in use
- * until that succeeds. If the options contain all endpoints or `metadata`, nothing is fetched.
+ * The document is fetched on first use, and after an hour again in the background. If a fetch fails, the old
+ * document stays in use; if there is none, the next login tries again. Nothing is fetched if the options
+ * contain `metadata` or all endpoints.
  *
- * If a provider has a public address, the endpoints that it names must be public, too (server-side request
- * forgery).
+ * The endpoints of a provider with a public address must be public, too (server-side request forgery).
  */
 import { ProviderFault } from './failure.ts';
 import { jsonObject, withoutNulls } from './outbound.ts';
@@ -19,9 +18,7 @@ import type { ResolvedProviderOptions } from './option-types.ts';
 /** A URL of the provider that the server calls. */
 export interface Target {
   readonly url: string;
-  /**
-   * True if the host must have a public address, because a provider on a public address has named the URL.
-   */
+  /** True if the host must have a public address: a provider on a public address has named this URL. */
   readonly isGuarded: boolean;
 }
 
@@ -77,8 +74,8 @@ export class Discovery {
   }
 
   /**
-   * Fetches the document again in the background. If that fails, the old document stays in use, and the next
-   * attempt follows a minute later.
+   * Fetches the document again in the background. If that fails, the old document stays in use, and a retry
+   * is possible after a minute.
    */
   #refresh(): void {
     this.#refreshMs = this.#clock.monotonicMs() + RETRY_MS;
@@ -96,15 +93,15 @@ export class Discovery {
   }
 }
 
-/** Returns whether an endpoint can only be found through the discovery document. */
+/** Returns whether the discovery document is needed, because the options lack an endpoint. */
 function needsDiscovery(options: ResolvedProviderOptions): boolean {
   const { metadata, discoveryUrl } = options;
   return metadata === undefined && discoveryUrl !== undefined && missingEndpoint(options, {}) !== undefined;
 }
 
 /**
- * Returns a message if a login needs an endpoint or keys that are missing. The endpoints and keys may come
- * from `options` or from the metadata in `named`.
+ * Returns a message if a login needs an endpoint or keys that neither `options` nor the provider's metadata
+ * contain.
  */
 export function missingEndpoint(
   options: ResolvedProviderOptions,
@@ -117,7 +114,7 @@ export function missingEndpoint(
     return has('userinfoUrl')
       ? undefined
       : 'nothing identifies the user: give the scope "openid" for an id_token, or a userinfoUrl';
-  // with HS256 the client secret is the key, so no key set is needed
+  // with HS256, the client secret is the key, so no key set is needed
   return options.idTokenAlgorithms.includes('HS256') || options.jwks !== undefined || has('jwksUrl')
     ? undefined
     : 'the keys of the provider are missing: give jwks, jwksUrl, or metadata with a jwks_uri';
@@ -130,7 +127,7 @@ export function missingEndpoint(
 function pinned(options: ResolvedProviderOptions): Endpoints {
   const metadata =
     options.metadata === undefined ? { sendsIssuer: false } : readMetadata(options.metadata, options);
-  // the constructor of OAuthProvider refuses invalid metadata, so readMetadata() returned an object
+  // readMetadata() returned an object, because OAuthProvider refuses invalid metadata
   return join(options, metadata as Metadata, false);
 }
 
@@ -152,10 +149,10 @@ function join(options: ResolvedProviderOptions, metadata: Metadata, isGuarded: b
   };
 }
 
-/** The members of a discovery document that this package uses. */
+/** The members of a discovery document that are used. */
 interface Metadata extends Partial<Record<keyof typeof ENDPOINTS, string>> {
   /**
-   * Client authentication that the token endpoint supports. Undefined if it supports neither `post` nor
+   * Client authentication at the token endpoint. Undefined if the endpoint supports neither `post` nor
    * `basic`.
    */
   readonly clientAuth?: 'post' | 'basic' | undefined;
@@ -163,7 +160,7 @@ interface Metadata extends Partial<Record<keyof typeof ENDPOINTS, string>> {
   readonly sendsIssuer: boolean;
 }
 
-/** Options with which a discovery document must agree. */
+/** Options that a discovery document must match. */
 type MetadataRules = Pick<ResolvedProviderOptions, 'issuer' | 'allowInsecure' | 'requireSameSite'>;
 
 const ENDPOINTS = {
@@ -175,8 +172,8 @@ const ENDPOINTS = {
 } as const;
 
 /**
- * Returns the members of a discovery document that are used, or a text that says why it is invalid. The
- * issuer is compared byte for byte (RFC 8414 §3.3).
+ * Returns the used members of a discovery document, or the reason why the document is invalid. The issuer is
+ * compared byte for byte (RFC 8414 §3.3).
  */
 export function readMetadata(
   document: Readonly<Record<string, unknown>>,
@@ -187,7 +184,7 @@ export function readMetadata(
   for (const [name, member] of Object.entries(ENDPOINTS) as [keyof typeof ENDPOINTS, string][]) {
     const url = document[member];
     if (url === undefined) continue;
-    // the value may have any type; issueOfUrl() refuses everything but strings
+    // issueOfUrl() refuses values of any type except string
     const problem = issueOfUrl(url as string, allowInsecure);
     if (problem !== undefined) return `${member} ${problem}`;
     if (requireSameSite && !isWithinSite(new URL(url as string).hostname, new URL(String(issuer)).hostname))
@@ -202,8 +199,8 @@ export function readMetadata(
 }
 
 /**
- * Returns `post` or `basic`, whichever comes first in the provider's list of authentication methods. Without
- * a list, returns `basic` (OpenID Connect Discovery §3).
+ * Returns `post` if the provider's list of authentication methods contains it, or else `basic`. Without a
+ * list, returns `basic` (OpenID Connect Discovery §3).
  */
 function clientAuthOf(methods: unknown): 'post' | 'basic' | undefined {
   if (methods === undefined) return 'basic';

@@ -1,6 +1,6 @@
 /** Failures of an identity provider, with a code for the client and a reason for the log. */
 
-/** Error codes that clients get. Their statuses are 502, 504, 503 and 400. */
+/** Error codes for clients. Their HTTP statuses are 502, 504, 503 and 400. */
 type ProviderFailureCode =
   'provider_error' | 'provider_timeout' | 'temporarily_unavailable' | 'issuer_mismatch';
 
@@ -9,8 +9,8 @@ const MAX_REASON_CHARACTERS = 120;
 /**
  * Error for a provider that refused a call, sent an invalid response, or did not respond in time.
  *
- * `reason` is for the log. It consists of fixed words such as `token_status_500`, and has at most 120 visible
- * ASCII characters. It never contains a token, a code, a secret or a body.
+ * `reason` is for the log. It consists of words such as `token_status_500`, and has at most 120 visible ASCII
+ * characters. It never contains a token, a code, a secret or a body.
  */
 export class ProviderFault extends Error {
   readonly code: ProviderFailureCode;
@@ -36,7 +36,7 @@ export class ProviderFault extends Error {
 }
 
 /**
- * Makes a text from the provider safe for `reason`. Replaces everything except visible ASCII by `?`, and cuts
+ * Makes a text from the provider safe for the log. Replaces everything except visible ASCII by `?`, and cuts
  * the text to `most` characters.
  */
 export function word(text: string, most: number = 40): string {

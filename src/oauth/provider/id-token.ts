@@ -2,13 +2,12 @@
  * Verifies an id_token: a compact JWS with claims about a login (OpenID Connect Core §3.1.3.7, RFC 7515, RFC
  * 8725).
  *
- * The signature is verified first. Then issuer, audience, nonce, times, `at_hash` and `auth_time` are
- * checked. A token cannot choose its own key: `jwk`, `jku`, `x5u` and `x5c` are ignored (RFC 8725 §3.10).
- * They are not refused, because some providers always send them. `crit` and header fields that change the
+ * The signature is verified first, then the claims are checked. A token cannot choose its own key: the header
+ * fields `jwk`, `jku`, `x5u` and `x5c` are ignored (RFC 8725 §3.10). `crit` and header fields that change the
  * encoding are refused.
  *
- * A failed check throws a ProviderFault `provider_error`, whose reason names the check. The client does not
- * see the reason.
+ * A failed check throws a ProviderFault `provider_error`. Its reason names the check, and is not sent to the
+ * client.
  */
 import { isUtf8 } from 'node:buffer';
 import { constants, createHmac, hash, timingSafeEqual, verify } from 'node:crypto';
@@ -22,31 +21,31 @@ import type { IdTokenAlgorithm } from './options.ts';
 
 /** Requirements for an id_token. */
 export interface IdTokenRules {
-  /** Issuer, compared byte for byte. `{tenantid}` in it stands for the GUID that the claim `tid` contains. */
+  /** Issuer, compared byte for byte. `{tenantid}` in it stands for the GUID in the claim `tid`. */
   readonly issuer: string;
   readonly tenants: readonly string[] | undefined;
   readonly clientId: string;
   readonly algorithms: readonly IdTokenAlgorithm[];
-  /** Nonce of the login. Null means that the provider sends none. With undefined, every token is refused. */
+  /** Nonce of the login; null if the provider sends none. With undefined, every token is refused. */
   readonly nonce: string | undefined | null;
-  /** Client secret, which is the key of HS256. */
+  /** Client secret, the key for HS256. */
   readonly secret?: string | undefined;
-  /** Access token of the same response. The claim `at_hash` must match it. */
+  /** Access token of the same response. The claim `at_hash` must match it, if present. */
   readonly accessToken: string;
-  /** Maximum age of the login in seconds; undefined if none was requested. */
+  /** Maximum age of the login in seconds; undefined if the login has requested none. */
   readonly maxAgeSeconds: number | undefined;
   readonly leewaySeconds: number;
   readonly nowSeconds: number;
 }
 
 /**
- * Source of the provider's keys. If no key fits a token, `again()` fetches the keys once more. It returns
- * undefined if such a fetch has begun shortly before.
+ * Keys of the provider. `current()` returns the known keys. If no key fits a token, `again()` fetches them
+ * again; it returns undefined if it has done so shortly before.
  */
 export interface IdTokenKeys {
   current(): KeySet | Promise<KeySet>;
   again(): Promise<KeySet> | undefined;
-  /** Called after a wrong signature. Fetches the keys again, because a new key may now have the same id. */
+  /** Fetches the keys again after a wrong signature, because a new key may have the id of an old one. */
   renewed?(): Promise<KeySet> | undefined;
 }
 
@@ -60,7 +59,6 @@ export interface SignatureInput {
   readonly signature: Buffer;
 }
 
-/** A parsed token. */
 interface DecodedIdToken extends SignatureInput {
   readonly keyId: string | undefined;
   readonly claims: Record<string, unknown>;
@@ -68,15 +66,12 @@ interface DecodedIdToken extends SignatureInput {
 
 const MAX_CHARACTERS = 32_768;
 const MAX_SUBJECT_CHARACTERS = 255;
-/**
- * Maximum number of keys to try for a token without a key id. Without a limit, a large key set would take
- * much time.
- */
+/** Maximum number of keys to try for a token without a key id, because a key set can be large. */
 const MAX_TRIED = 8;
 const FORBIDDEN_HEADERS = ['crit', 'b64', 'cty', 'zip', 'enc'];
 /**
- * Hash function of each algorithm (RFC 7518 §3.3, RFC 7518 §3.4, RFC 7518 §3.5). Ed25519 needs none for its
- * signature (RFC 8037 §3.1).
+ * Hash function of each algorithm (RFC 7518 §3.3, RFC 7518 §3.4, RFC 7518 §3.5). For `EdDSA`, it is used only
+ * for `at_hash` (RFC 8037 §3.1).
  */
 const HASHES: Readonly<Record<IdTokenAlgorithm, string>> = {
   HS256: 'sha256',
@@ -112,8 +107,8 @@ export async function verifyIdToken(
 }
 
 /**
- * Verifies the form and the signature of a token. `types` matches the allowed values of the header field
- * `typ`, which a token may also omit.
+ * Verifies the format and the signature of a token. `types` matches the allowed values of the header field
+ * `typ`, which may also be absent.
  *
  * @throws ProviderFault `provider_error` for an invalid token, or another code when the keys cannot be
  * fetched
@@ -165,7 +160,7 @@ function open(token: string, algorithms: readonly IdTokenAlgorithm[], types: Reg
 }
 
 /**
- * Decodes a segment of a token. It must be canonical base64url, and not empty (RFC 7515 §2, RFC 4648 §3.5).
+ * Decodes a segment of a token, which must be canonical base64url and not empty (RFC 7515 §2, RFC 4648 §3.5).
  */
 function segmentBytes(segment: string): Buffer {
   const bytes = Buffer.from(segment, 'base64url');
@@ -174,8 +169,8 @@ function segmentBytes(segment: string): Buffer {
 }
 
 /**
- * Parses a JSON object. Refuses a name that occurs twice, at any depth, because parsers differ in which of
- * its values they use (RFC 7515 §4, RFC 7519 §4).
+ * Parses a JSON object. Refuses an object with two members of one name, because parsers differ in the value
+ * they use (RFC 7515 §4, RFC 7519 §4).
  */
 function objectOf(bytes: Buffer): Record<string, unknown> {
   const object = isUtf8(bytes) ? parseObject(bytes.toString()) : undefined;
@@ -184,8 +179,8 @@ function objectOf(bytes: Buffer): Record<string, unknown> {
 }
 
 /**
- * Returns `signed` if one of the keys signed the token. Otherwise returns `other` if a key has the token's
- * `kid`, and `unknown` if no key has it.
+ * Returns `signed` if one of the keys signed the token. Otherwise returns `other` if a key has the `kid` of
+ * the token, and `unknown` if none has it.
  */
 async function signerAmong(decoded: DecodedIdToken, set: KeySet): Promise<'signed' | 'unknown' | 'other'> {
   const keys = chooseKeys(set, decoded.keyId, decoded.algorithm);
@@ -201,16 +196,16 @@ async function signerAmong(decoded: DecodedIdToken, set: KeySet): Promise<'signe
 }
 
 /**
- * Returns whether a key may sign tokens of the claimed issuer. A key set for many tenants may name, for each
- * key, the issuer of one tenant, or a template that fits every tenant.
+ * Returns whether a key may sign tokens of the claimed issuer. In a key set for many tenants, a key may have
+ * the issuer of one tenant, or a template for all tenants.
  */
 function isIssuerOf(keyIssuer: string, claims: Readonly<Record<string, unknown>>): boolean {
   return keyIssuer === claims['iss'] || keyIssuer.includes(TENANT);
 }
 
 /**
- * Returns whether a key signed a text. The signature is verified in the thread pool. An ECDSA signature is
- * not in DER form, but consists of the numbers r and s (RFC 7518 §3.4). Neither number may be zero.
+ * Returns whether a key signed a text. The signature is verified in the thread pool. An ECDSA signature
+ * consists of two numbers, and neither may be zero (RFC 7518 §3.4).
  */
 export function isSignedBy(
   { algorithm, signed, signature }: SignatureInput,
@@ -253,7 +248,7 @@ function check({ claims, algorithm }: DecodedIdToken, rules: IdTokenRules): IdTo
 }
 
 /**
- * Returns whether the claim `iss` is the issuer of the provider. If the issuer is a template, `iss` must be
+ * Returns whether `iss` is the issuer of the provider. If the issuer is a template for tenants, `iss` must be
  * the issuer of an allowed tenant.
  */
 export function isExpectedIssuer(
@@ -301,8 +296,8 @@ export function isTime(value: unknown): value is number {
 }
 
 /**
- * Returns the value that the claim `at_hash` must have: the left half of the access token's hash (OpenID
- * Connect Core §3.1.3.6). The signature algorithm determines the hash function.
+ * Returns the expected claim `at_hash`: the left half of the access token's hash (OpenID Connect Core
+ * §3.1.3.6). The signature algorithm determines the hash function.
  */
 export function atHashOf(accessToken: string, algorithm: IdTokenAlgorithm): string {
   const digest = hash(HASHES[algorithm], accessToken, 'buffer');

@@ -2,8 +2,7 @@
  * Fetches the keys of a provider (RFC 7517), and selects the keys that may verify an id_token.
  *
  * The keys are cached for ten minutes. If no key fits a token, they are fetched again, at most once a minute.
- * Waiting logins share one fetch. If a fetch fails, the cached keys stay in use for up to a day, and the next
- * fetch follows a minute later.
+ * While fetches fail, the cached keys are used for up to a day.
  */
 import { createPublicKey } from 'node:crypto';
 import { isRecord } from '../../base/options.ts';
@@ -18,34 +17,31 @@ import type { IdTokenAlgorithm } from './options.ts';
 const TTL_MS = 600_000;
 const UNKNOWN_KEY_MS = 60_000;
 /**
- * Time in milliseconds for which cached keys stay in use while the provider is unreachable. It is limited, so
- * that a key which the provider has withdrawn does not stay valid for ever.
+ * Time in milliseconds for which cached keys are used while the provider is unreachable. It is limited,
+ * because the provider may have withdrawn a key.
  */
 const STALE_MS = 86_400_000;
-/**
- * Pause in milliseconds after a failed fetch. Without it, each login would fetch again, and wait until that
- * fails.
- */
+/** Pause in milliseconds after a failed fetch. Without it, each login would wait for another failed fetch. */
 const RETRY_MS = 60_000;
-/** Maximum number of keys that are read from a key set. Providers have fewer. */
+/** Maximum number of keys that are read from a key set. */
 const MAX_KEYS = 64;
 const MIN_RSA_BITS = 2_048;
 /** Maximum size of an RSA key in bits. Verification with a larger key takes milliseconds. */
 const MAX_RSA_BITS = 8_192;
 
-/** A key for verification. */
+/** A public key that verifies signatures. */
 export interface VerificationKey {
   readonly key: KeyObject;
   readonly keyId: string | undefined;
   readonly algorithms: readonly IdTokenAlgorithm[];
   /**
-   * Issuer whose tokens the key may sign. A key set for many tenants names it in the member `issuer` of the
+   * Issuer whose tokens the key may sign. In a key set for many tenants, it is the member `issuer` of the
    * key.
    */
   readonly issuer: string | undefined;
 }
 
-/** A parsed set of keys (JWK set). */
+/** A parsed JWK set. */
 export interface KeySet {
   readonly keys: readonly VerificationKey[];
   /** Key ids that occur more than once in the set. */
@@ -93,7 +89,7 @@ export class KeySource {
   #failedMs = -Infinity;
   #flight: Promise<KeySet> | undefined;
 
-  /** `pinned` are the keys from the options. If they are given, no keys are fetched. */
+  /** `pinned` are the keys in the options. If they are given, no keys are fetched. */
   constructor(outbound: Pick<Outbound, 'call'>, clock: Clock, pinned: readonly unknown[] | undefined) {
     this.#outbound = outbound;
     this.#clock = clock;
@@ -104,7 +100,7 @@ export class KeySource {
    * Returns the keys. Fetches them if they are older than ten minutes. If the fetch fails, returns cached
    * keys that are at most a day old.
    *
-   * @throws ProviderFault if the fetch fails and there are no such keys
+   * @throws ProviderFault if the fetch fails, and no such keys are cached
    */
   current(target: Target | undefined): KeySet | Promise<KeySet> {
     if (this.#pinned !== undefined) return this.#pinned;
@@ -120,8 +116,8 @@ export class KeySource {
   }
 
   /**
-   * Fetches the keys again because none fits a token. Returns undefined within a minute after the last such
-   * fetch.
+   * Fetches the keys again, because none of them fits a token. Returns undefined if this has happened less
+   * than a minute ago.
    *
    * @throws ProviderFault
    */
@@ -135,7 +131,7 @@ export class KeySource {
   }
 
   /**
-   * Fetches the keys again after a wrong signature, because a new key may now have the same id. Returns
+   * Fetches the keys again after a wrong signature, because a new key may have the id of an old one. Returns
    * undefined within a minute after the last fetch.
    */
   renewed(target: Target | undefined): Promise<KeySet> | undefined {
@@ -181,7 +177,7 @@ function readKey(jwk: Readonly<Record<string, unknown>>): VerificationKey | unde
   };
 }
 
-/** Signature algorithms by curve (RFC 7518 §3.4). */
+/** Signature algorithm of each curve (RFC 7518 §3.4). */
 const CURVES: ReadonlyMap<unknown, IdTokenAlgorithm> = new Map([
   ['P-256', 'ES256'],
   ['P-384', 'ES384'],
@@ -206,8 +202,8 @@ function kindOf(
 }
 
 /**
- * Returns the public key of a JWK. Returns undefined if the JWK is invalid, for example if its point is not
- * on the curve. Ignores private members, which a key set may contain by mistake.
+ * Returns the public key of a JWK, or undefined if the JWK is invalid. Ignores private members, which a key
+ * set may contain by mistake.
  */
 function publicKey(
   jwk: Readonly<Record<string, unknown>>,

@@ -1,9 +1,8 @@
 /**
  * Verifies logout tokens of a provider (OpenID Connect Back-Channel Logout 1.0 §2.4 and §2.6).
  *
- * The form and the signature are verified as for an id_token. Then the issuer, the audience, the times and
- * the logout event are checked. The token must have `sub` or `sid`. A token with a nonce is refused, so that
- * an id_token cannot be used as a logout token.
+ * The format and the signature are verified as for an id_token. Then the claims are checked. A token with a
+ * nonce is refused, so that an id_token cannot be used as a logout token.
  */
 import { isRecord } from '../../base/options.ts';
 import { ProviderFault } from './failure.ts';
@@ -12,14 +11,14 @@ import type { IdTokenKeys, IdTokenRules } from './id-token.ts';
 
 /** Claims of a logout token. */
 export interface LogoutClaims {
-  /** Id of the user at the provider. Undefined: every user of the session. */
+  /** Id of the user at the provider. If undefined, the token applies to each user of the session. */
   readonly subject: string | undefined;
-  /** Id of the session at the provider. Undefined: every session of the user. */
+  /** Id of the session at the provider. If undefined, the token applies to each session of the user. */
   readonly providerSid: string | undefined;
   readonly jti: string;
   /**
-   * Remaining lifetime of the token in milliseconds. The id of the token must be remembered for that time,
-   * because the token may be used only once.
+   * Remaining lifetime of the token in milliseconds. The id `jti` must be remembered for that time, because
+   * the token is valid only once.
    */
   readonly validMs: number;
 }

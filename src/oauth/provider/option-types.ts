@@ -1,10 +1,10 @@
-/** Types of a provider's options, and constants of the protocol with a provider. */
+/** Types of the options of an identity provider, and constants of the protocol. */
 import type { ClientAssertions, ClientKey } from './client-assertion.ts';
 import type { MappedUser } from './user-info.ts';
 
 /**
  * Signature algorithms of id_tokens. `none` is never allowed (RFC 8725 §3.1). `HS256` must be the only
- * algorithm in a list, because its key is the client secret.
+ * algorithm, because its key is the client secret.
  */
 export type IdTokenAlgorithm =
   'HS256' | 'RS256' | 'RS384' | 'RS512' | 'PS256' | 'PS384' | 'PS512' | 'ES256' | 'ES384' | 'ES512' | 'EdDSA';
@@ -23,14 +23,17 @@ export interface OAuthProviderOptions {
    */
   readonly clientSecret?: string | ClientSecretMaker | undefined;
   /**
-   * Client authentication at the token endpoint: in the form, by HTTP Basic, by a signed assertion (RFC
-   * 7523), or `none` for a public client, which only uses PKCE. Default: the first of `post` and `basic` in
-   * the provider's metadata, or `post` without metadata.
+   * Client authentication at the token endpoint: `post` in the form, `basic` by HTTP Basic, `private_key_jwt`
+   * by a signed assertion (RFC 7523), `none` for a public client with PKCE. Default: `post` or `basic`,
+   * depending on the provider's metadata; without metadata, `post`.
    */
   readonly clientAuth?: 'post' | 'basic' | 'private_key_jwt' | 'none' | undefined;
-  /** The key for `clientAuth: 'private_key_jwt'`, instead of a clientSecret. */
+  /** Key for `clientAuth: 'private_key_jwt'`, which needs no `clientSecret`. */
   readonly clientKey?: ClientKey | undefined;
-  /** The provider's issuer, compared byte for byte. `{tenantid}` in it matches any GUID (see `tenants`). */
+  /**
+   * The provider's issuer, compared byte for byte. `{tenantid}` in it matches any GUID (see the option
+   * `tenants`).
+   */
   readonly issuer?: string | undefined;
   /**
    * URL of the discovery document, which is read only if the other options lack an endpoint. Default:
@@ -43,7 +46,8 @@ export interface OAuthProviderOptions {
    */
   readonly metadata?: Readonly<Record<string, unknown>> | undefined;
   /**
-   * Authorization endpoint. The URLs in these options take precedence over those in the discovery document.
+   * URL of the authorization endpoint. URLs in these options take precedence over those in the discovery
+   * document.
    */
   readonly authorizeUrl?: string | undefined;
   readonly tokenUrl?: string | undefined;
@@ -51,12 +55,11 @@ export interface OAuthProviderOptions {
   readonly jwksUrl?: string | undefined;
   /** Page that ends the session at the provider (OpenID Connect RP-Initiated Logout 1.0). */
   readonly endSessionUrl?: string | undefined;
-  /** Endpoint that returns the user's e-mail addresses in GitHub's form, `[{ email, primary, verified }]`. */
-  readonly emailsUrl?: string | undefined;
   /**
-   * Keys of the provider, `{ keys: [ ... ] }` (RFC 7517 §5). With this option, nothing is fetched to verify
-   * an id_token.
+   * Endpoint that returns the user's e-mail addresses in GitHub's format, `[{ email, primary, verified }]`.
    */
+  readonly emailsUrl?: string | undefined;
+  /** Keys of the provider, `{ keys: [ ... ] }` (RFC 7517 §5). With this option, no keys are fetched. */
   readonly jwks?: { readonly keys: readonly unknown[] } | undefined;
   /**
    * Scopes to request. If they include `openid`, the login uses a nonce and an id_token. Default `['openid',
@@ -66,27 +69,28 @@ export interface OAuthProviderOptions {
   /** Accepted signature algorithms of id_tokens. Default `['RS256']`. */
   readonly idTokenAlgorithms?: readonly IdTokenAlgorithm[] | undefined;
   /**
-   * Tenants whose users may log in, for `{tenantid}` in the issuer, as lower-case GUIDs. Default: every
+   * Tenants whose users may log in, as lower-case GUIDs. Only for an issuer with `{tenantid}`. Default: every
    * tenant.
    */
   readonly tenants?: readonly string[] | undefined;
   /** Accepted values of `token_type` in token responses. Case does not matter. Default `['bearer']`. */
   readonly tokenTypes?: readonly string[] | undefined;
-  /** Format of token responses. Default `json`. Use `form` for providers that are older than RFC 6749. */
+  /** Format of token responses. `form` is for providers that are older than RFC 6749. Default `json`. */
   readonly tokenAnswer?: 'json' | 'form' | undefined;
   /** Accepts the text "true" for the claim `email_verified`. Default false. */
   readonly acceptsTextVerified?: boolean | undefined;
   /**
-   * Accepts a name from the form field `user` if nothing else names the user. Sign in with Apple posts this
-   * field only with a user's first login. It comes from the browser, so users can choose any name. Default
-   * false.
+   * Accepts a name from the form field `user` if the claims contain none. Sign in with Apple posts this field
+   * only at a user's first login. It comes from the browser, so users can choose any name. Default false.
    */
   readonly acceptsPostedName?: boolean | undefined;
-  /** Converts the provider's data about a user. Default: reads the standard claims. */
+  /**
+   * Converts the provider's data about a user to a {@link MappedUser}. Default: reads the standard claims.
+   */
   readonly mapUser?: ((raw: Readonly<Record<string, unknown>>) => MappedUser) | undefined;
   /**
    * Parameters to add to every authorization URL, for example `{ access_type: 'online' }`. `max_age`, in
-   * whole seconds, is enforced: the id_token must have an `auth_time` that is not older.
+   * whole seconds, is also checked: `auth_time` in the id_token must not be older.
    */
   readonly authorizeParams?: Readonly<Record<string, string>> | undefined;
   /**
@@ -94,20 +98,21 @@ export interface OAuthProviderOptions {
    * id_token cannot be distinguished from a new one. Default true.
    */
   readonly usesNonce?: boolean | undefined;
-  /**
-   * Whether PKCE binds the login to its code (RFC 7636). Set `false` for providers that refuse PKCE. Default
-   * true.
-   */
+  /** Whether PKCE is used (RFC 7636). Set `false` for providers that refuse PKCE. Default true. */
   readonly usesPkce?: boolean | undefined;
   /** Name of the parameter `client_id`, for providers that use another name. Default `client_id`. */
   readonly clientIdName?: string | undefined;
-  /** Whether discovered endpoints must be on the issuer's host or a subdomain of it. Default false. */
+  /**
+   * Whether endpoints in the discovery document must be on the issuer's host or a subdomain of it. Default
+   * false.
+   */
   readonly requireSameSite?: boolean | undefined;
-  /** PEM file with the certificate authorities for this provider. They replace those of Node.js. */
+  /** PEM file with the certificate authorities for this provider, which replace those of Node.js. */
   readonly caFile?: string | undefined;
   /**
    * `true` allows `http://` to the loopback interface. A list also allows `http://` to its hosts, for example
-   * `['keycloak']` in a network of containers. Production allows only the loopback interface. Default false.
+   * `['keycloak']` in a network of containers. In production, only the loopback interface is allowed. Default
+   * false.
    */
   readonly allowInsecure?: boolean | readonly string[] | undefined;
   /**
@@ -116,8 +121,8 @@ export interface OAuthProviderOptions {
    */
   readonly timeoutMs?: number | undefined;
   /**
-   * Tolerated difference between the provider's clock and this server's when an id_token is checked, in
-   * seconds: 0 ... 300. Default 60.
+   * Accepted difference between the clocks of the provider and this server, 0 ... 300 seconds. It applies to
+   * id_tokens. Default 60.
    */
   readonly leewaySeconds?: number | undefined;
 }
@@ -139,7 +144,7 @@ type Defaulted =
   | 'timeoutMs'
   | 'leewaySeconds';
 
-/** All options after validation, with defaults. They contain the client secret. */
+/** Validated options of a provider, with defaults and the client secret. */
 export type ResolvedProviderOptions = {
   readonly [
     Name in Exclude<keyof OAuthProviderOptions, 'caFile' | 'acceptsTextVerified' | 'clientKey'>
@@ -169,7 +174,7 @@ export const PROTOCOL_PARAMETERS: ReadonlySet<string> = new Set([
   'request',
   'request_uri',
 ]);
-/** Placeholder in an issuer for the id of a tenant. */
+/** Placeholder for the id of a tenant in an issuer. */
 export const TENANT = '{tenantid}';
 export const GUID: RegExp = /^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$/;
 
@@ -183,5 +188,5 @@ export const URLS = [
   'endSessionUrl',
   'discoveryUrl',
 ] as const;
-/** Path of the discovery document below an issuer (OpenID Connect Discovery §4). */
+/** Path of the discovery document, relative to the issuer (OpenID Connect Discovery §4). */
 export const WELL_KNOWN = '/.well-known/openid-configuration';

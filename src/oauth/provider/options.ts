@@ -1,6 +1,4 @@
-/**
- * An identity provider. This file reads and checks its options once, and hides the client secret.
- */
+/** An identity provider. Its options are read and checked once, and the client secret is hidden. */
 import { readFileSync } from 'node:fs';
 import { X509Certificate } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
@@ -43,15 +41,12 @@ const ID_TOKEN_ALGORITHMS: readonly string[] = [
   'ES512',
   'EdDSA',
 ] satisfies readonly IdTokenAlgorithm[];
-/** Matches a host in the form that `URL.hostname` returns. */
+/** Matches a host in the format of `URL.hostname`. */
 const HOST = /^(?:[a-z\d_-]+(?:\.[a-z\d_-]+)*|\[[\da-f:]+\])$/;
 
 let settings: (provider: OAuthProvider) => ResolvedProviderOptions;
 
-/**
- * An identity provider: its name, its addresses, and how it differs from the standard. If the object is
- * printed, the output does not contain the secret.
- */
+/** An identity provider. A printed object does not show the client secret. */
 export class OAuthProvider {
   readonly name: string;
   readonly clientId: string;
@@ -78,29 +73,31 @@ export class OAuthProvider {
 }
 
 /**
- * Returns all options of a provider, with the client secret. So only client.ts and functions of this file may
- * use them.
+ * Returns all options of a provider, including the client secret. Only client.ts and this file may use them.
  */
 export function settingsOf(provider: OAuthProvider): ResolvedProviderOptions {
   return settings(provider);
 }
 
-/** Transport that handles calls to a provider within this process. */
+/** Transport that handles requests to a provider within this process. */
 export type InProcess = Pick<Outbound, 'call' | 'close'>;
 
 /**
- * Development providers, each with its transport. Without a transport, the provider is reached over the
- * network.
+ * Development providers. The value is a transport within this process, or undefined if the provider is
+ * reached over the network.
  */
 const forDevelopment = new WeakMap<OAuthProvider, InProcess | undefined>();
 
-/** Marks a provider as one for development. Only dev-provider.ts calls this function. */
+/** Marks a provider as a development provider. Only dev-provider.ts calls this function. */
 export function markForDevelopment(provider: OAuthProvider, inProcess?: InProcess): OAuthProvider {
   forDevelopment.set(provider, inProcess);
   return provider;
 }
 
-/** Returns the transport of a provider that this application serves; undefined for other providers. */
+/**
+ * Returns the transport within this process for a provider that this application serves; undefined for other
+ * providers.
+ */
 export function inProcessOf(provider: OAuthProvider): InProcess | undefined {
   return forDevelopment.get(provider);
 }
@@ -124,7 +121,9 @@ const ALLOW_INSECURE: OptionKind<boolean | readonly string[]> = {
     typeof value === 'boolean' || (isTextList(value) && value.every((host) => HOST.test(host))),
 };
 
-/** Returns the differences from the standard that make logins less secure. `svc check` reports them. */
+/**
+ * Returns weaknesses of a provider's options, such as a missing nonce, as texts for findings of `svc check`.
+ */
 export function weaknessesOf(provider: OAuthProvider): string[] {
   const { usesNonce, usesPkce, usesOpenId, idTokenAlgorithms, clientIdName } = settingsOf(provider);
   return [
@@ -234,7 +233,7 @@ function read(options: OAuthProviderOptions): ResolvedProviderOptions {
   return result;
 }
 
-/** Returns the issuer whose discovery document has this URL (OpenID Connect Discovery §4). */
+/** Returns the issuer to which a discovery URL belongs (OpenID Connect Discovery §4). */
 function issuerOf(discoveryUrl: string | undefined): string | undefined {
   return discoveryUrl?.endsWith(WELL_KNOWN) === true ? discoveryUrl.slice(0, -WELL_KNOWN.length) : undefined;
 }
@@ -242,8 +241,7 @@ function issuerOf(discoveryUrl: string | undefined): string | undefined {
 function certificates(name: string, file: string): string {
   try {
     const pem = readFileSync(file, 'utf8');
-    // throws if the file contains no certificate. TLS would accept such a file, and then refuse every
-    // connection.
+    // throws if the file contains no certificate; TLS would accept the file, and then refuse every connection
     new X509Certificate(pem);
     return pem;
   } catch (error) {

@@ -1,13 +1,12 @@
 /**
- * Sends requests to a provider. Limits their number, their duration, the size of the responses, and the
+ * Sends HTTP requests to a provider. Limits their number and duration, the size of the responses, and the
  * addresses that they may reach.
  *
- * A request passes through these stages: queue, connect (with DNS), TLS, first byte, whole body. If a stage
- * takes too long, by default 10 seconds, the socket is destroyed. Redirects are not followed, proxies are not
- * used, and a compressed response is refused. TLS is always verified; no environment variable can switch that
- * off. Only a running request keeps the process alive.
+ * A request has these stages: queue, connect (with DNS), TLS, first byte, whole body. Each stage has a time
+ * limit, by default 10 seconds. Redirects are not followed, proxies are not used, and TLS certificates are
+ * always verified.
  *
- * JSON responses are read strictly: status 200, a JSON media type, valid UTF-8.
+ * JSON responses must have the status 200, a JSON media type and valid UTF-8.
  */
 import { lookup as systemLookup } from 'node:dns';
 import https from 'node:https';
@@ -23,10 +22,7 @@ import type { LookupFunction, Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Histogram, Metrics } from '../../observability/metrics.ts';
 
-/**
- * Maximum size of a response in bytes. It also limits what a parser gets, because compressed responses are
- * refused.
- */
+/** Maximum size of a response in bytes. Compressed responses are refused. */
 const MAX_ANSWER_BYTES = 1_048_576;
 const MAX_AT_ONCE = 16;
 const MAX_WAITING = 64;
@@ -42,7 +38,7 @@ export interface OutboundCall {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A response of any status, with its whole body. */
+/** A response of any status, with the whole body. */
 export interface OutboundAnswer {
   readonly status: number;
   /** Media type in lower case, without parameters. Empty if the response has none. */
@@ -58,11 +54,10 @@ export type Resolve = (
   callback: (error: NodeJS.ErrnoException | null, addresses: readonly LookupAddress[]) => void,
 ) => void;
 
-/** Dependencies of {@link Outbound}. */
 interface OutboundDeps {
   readonly clock: Clock;
   readonly timeoutMs: number;
-  /** Trusted certificate authorities in PEM. Default: those of Node.js. */
+  /** Trusted certificate authorities in PEM. Default: the authorities of Node.js. */
   readonly ca?: string | undefined;
   /** Resolves host names; tests pass their own function. Default: the system's resolver. */
   readonly resolve?: Resolve | undefined;
@@ -86,9 +81,9 @@ export class Outbound {
 
   constructor(deps: OutboundDeps) {
     this.#deps = deps;
-    // Each request has its own connection. The provider could close an idle connection just when a code is
-    // sent over it, and a code cannot be sent twice. TLS sessions are resumed. The options of the agent take
-    // precedence over the environment variable NODE_TLS_REJECT_UNAUTHORIZED.
+    // Each request has its own connection: the provider could close an idle connection while a code is sent,
+    // and a code cannot be sent twice. `rejectUnauthorized` takes precedence over the environment variable
+    // NODE_TLS_REJECT_UNAUTHORIZED.
     this.#agents = {
       plain: new http.Agent({ keepAlive: false }),
       tls: new https.Agent({
@@ -100,13 +95,13 @@ export class Outbound {
     };
   }
 
-  /** Number of requests that run, and of those that wait. */
+  /** Number of running and waiting requests. */
   get load(): { readonly running: number; readonly waiting: number } {
     return { running: this.#running, waiting: this.#waiting.size };
   }
 
   /**
-   * Sends a request, and reads the whole response. Rejects with the reason of `signal` if it aborts.
+   * Sends a request, and reads the whole response. If `signal` aborts, rejects with its reason.
    *
    * @throws ProviderFault `provider_error` when the request fails, `provider_timeout` when a stage takes too
    * long, `temporarily_unavailable` when the queue is full, a request waits in it too long, or close() was
@@ -123,7 +118,7 @@ export class Outbound {
     }
   }
 
-  /** Cancels every request, and refuses later ones. */
+  /** Cancels all requests, and refuses later ones. */
   close(): void {
     const reason = new ProviderFault('temporarily_unavailable', 'closed');
     this.#closing.abort(reason);
@@ -132,7 +127,7 @@ export class Outbound {
     this.#agents.tls.destroy();
   }
 
-  /** Waits until a request may run, and counts it as running. Returns undefined if it may run immediately. */
+  /** Waits until another request may run. Returns undefined if it may run immediately. */
   #turn(signal: AbortSignal | undefined): Promise<void> | undefined {
     signal?.throwIfAborted();
     this.#closing.signal.throwIfAborted();
@@ -177,7 +172,7 @@ export class Outbound {
       isIP(url.hostname.replace(/^\[|\]$/g, '')) !== 0 &&
       isPrivateAddress(url.hostname)
     ) {
-      // checked here, because Node.js does not call lookupOf() for an IP address
+      // checked here, because Node.js does not call lookupOf() if the URL contains an IP address
       return Promise.reject(new ProviderFault('provider_error', 'private_address'));
     }
     return new Promise((resolve, reject) => {
@@ -282,8 +277,8 @@ class Exchange {
   }
 
   /**
-   * Fails the request with an error of the socket. An error of the DNS look-up may be a ProviderFault
-   * already; any other error becomes one.
+   * Fails the request because of an error of the socket. Converts the error to a ProviderFault, unless it is
+   * one.
    */
   #onError(error: NodeJS.ErrnoException): void {
     this.#fail(
@@ -295,7 +290,7 @@ class Exchange {
     );
   }
 
-  /** Rejects the call and destroys the socket. Later calls of this method have no effect. */
+  /** Rejects the call, and destroys the socket. Later calls have no effect. */
   #fail(reason: unknown): void {
     this.#leave();
     this.#chunks.length = 0;
@@ -314,8 +309,8 @@ function resolveAll(hostname: string, callback: Parameters<Resolve>[1]): void {
 }
 
 /**
- * Returns the DNS look-up for a connection. The socket connects to the addresses that are checked here, so a
- * later change of the DNS has no effect.
+ * Returns a DNS look-up that checks the addresses. The socket connects to the checked addresses, so a later
+ * change in DNS has no effect.
  */
 function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
   return (hostname, options, callback) => {
@@ -332,12 +327,12 @@ function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
 }
 
 /**
- * Histograms of the durations of calls to identity providers, one for each application. They are cached,
- * because a metric can be declared only once.
+ * Histograms of the durations of calls, one for each application. They are cached, because a metric can be
+ * declared only once.
  */
 const histograms = new WeakMap<Metrics, Histogram>();
 
-/** Returns the histogram of an application for the durations of calls to identity providers. */
+/** Returns the histogram for the durations of calls to identity providers. */
 export function secondsOf(metrics: Metrics): Histogram {
   const known =
     histograms.get(metrics) ??
@@ -356,7 +351,7 @@ const BUCKETS_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * Parses the JSON value of a response. `what` names the request. The reason of a failure begins with it.
+ * Parses the JSON value of a response. `what` names the request in the reasons of errors.
  *
  * @throws ProviderFault `provider_error` unless the response is a JSON value with the status 200
  */
@@ -368,11 +363,11 @@ export function jsonValue(what: string, answer: OutboundAnswer): unknown {
     text = utf8.decode(answer.body);
     JSON.parse(text);
   } catch {
-    // the error is not kept as `cause`, because its message contains text of the response
+    // no `cause`, because the message of the error contains text of the response
     throw new ProviderFault('provider_error', `${what}_not_json`);
   }
   const value = parseValue(text);
-  // `value` is undefined if a name occurs twice, because parsers differ in which of the two values they use
+  // parseValue() returns undefined if a name occurs twice, because parsers differ in the value they use
   if (value === undefined) throw new ProviderFault('provider_error', `${what}_ambiguous_json`);
   return value;
 }
@@ -392,7 +387,7 @@ export function isJson(mediaType: string): boolean {
   return /^application\/(?:[\w.-]+\+)?json$/.test(mediaType);
 }
 
-/** Returns the members that are not null. Some providers send null for a member without a value. */
+/** Removes members that are null. Some providers send null for a member without a value. */
 export function withoutNulls(object: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null));
 }

@@ -1,25 +1,19 @@
-/**
- * Addresses and peculiarities of known identity providers. The tests use recorded responses, not the
- * services.
- */
+/** Addresses and peculiarities of known identity providers. */
 import { textOr } from './user-info.ts';
 import type { OAuthProviderOptions } from './options.ts';
 import type { MappedUser } from './user-info.ts';
 
-/** Options of a preset, without name and credentials. */
+/** Options of a known provider, without name and credentials. */
 export type Preset = Omit<OAuthProviderOptions, 'name' | 'clientId' | 'clientSecret'>;
 
 type Raw = Readonly<Record<string, unknown>>;
 
-/** Returns a member of a value; undefined if the value is not an object. */
+/** Returns a member of an object; undefined if `value` is not an object. */
 function inside(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? (value as Raw)[name] : undefined;
 }
 
-/**
- * Returns a user's id as text, from a number or a string. An id never changes, but a login name may pass to
- * another user.
- */
+/** Returns the id of a user as text. The id may be a number or a string. */
 function idOf(value: unknown): string | undefined {
   return Number.isSafeInteger(value) && (value as number) > 0 ? String(value) : textOr(value, undefined);
 }
@@ -92,8 +86,8 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     clientAuth: 'post',
   },
   /**
-   * Discord has no OpenID Connect. `verified` refers to the e-mail. `avatar` is only a hash, from which the
-   * picture's address is built.
+   * Discord has no OpenID Connect. `verified` refers to the e-mail. `avatar` is a hash, from which the URL of
+   * the picture is built.
    */
   discord: {
     authorizeUrl: 'https://discord.com/oauth2/authorize',
@@ -143,7 +137,10 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     usesPkce: false,
     acceptsTextVerified: true,
   },
-  /** X has no OpenID Connect. It returns the e-mail, which is verified, only with the scope `users.email`. */
+  /**
+   * X has no OpenID Connect. It returns the e-mail, which is always verified, only with the scope
+   * `users.email`.
+   */
   x: {
     authorizeUrl: 'https://x.com/i/oauth2/authorize',
     tokenUrl: 'https://api.x.com/2/oauth2/token',

@@ -1,6 +1,6 @@
 /**
- * Functions that create providers. There is one function for each entry of preset-table.ts, and one for each
- * product whose address differs between customers.
+ * Functions that create providers: one for each entry of preset-table.ts, and one for each product whose
+ * address differs between customers.
  */
 import { createPrivateKey } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
@@ -23,12 +23,12 @@ export {
 export type { ClientKey } from './client-assertion.ts';
 export { type MappedUser, type UserInfo } from './user-info.ts';
 
-/** Options of a preset. Each option replaces the value of the preset. */
+/** Options of a function such as githubProvider(). They replace the known values of that provider. */
 export type PresetOptions = Omit<Partial<OAuthProviderOptions>, 'clientId' | 'clientSecret'>;
 
 /**
- * Creates a provider from a client id, a client secret and options. An option replaces the value of the
- * preset.
+ * Function that creates a provider from a client id, a client secret and options. The options replace the
+ * known values of that provider.
  *
  * @throws SvcError `E_OAUTH_PROVIDER` for options that do not fit together
  */
@@ -45,7 +45,7 @@ function made(
   clientSecret: string | ClientSecretMaker,
   options: PresetOptions = {},
 ): OAuthProvider {
-  // an option that is undefined does not replace the preset's value
+  // an option that is undefined does not replace a known value of the provider
   const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
   return new OAuthProvider({ name, ...preset, ...given, clientId, clientSecret });
 }
@@ -172,10 +172,7 @@ export function cognitoProvider(
   return made('cognito', { issuer, acceptsTextVerified: true }, clientId, clientSecret, options);
 }
 
-/**
- * Values of `tenant` that stand for several tenants: all accounts, work and school accounts, personal
- * accounts.
- */
+/** Values of `tenant` for several tenants: all accounts, work and school accounts, and personal accounts. */
 const AUDIENCES: ReadonlySet<string> = new Set(['common', 'organizations', 'consumers']);
 /** Id of the tenant to which all personal accounts belong. */
 const PERSONAL = '9188040d-6c67-4c5b-b112-36a304b66dad';
@@ -184,9 +181,9 @@ const PERSONAL = '9188040d-6c67-4c5b-b112-36a304b66dad';
  * Microsoft Entra, named `microsoft`. `tenant` is the GUID of one tenant. For many tenants, it is
  * `organizations`, `consumers` or `common`, and the option `tenants` may restrict them.
  *
- * The subject is the claim `sub`, which differs between clients. `raw.tid` and `raw.oid` identify the user
- * for every client. An e-mail counts as verified only with the claim `xms_edov`, because any tenant's
- * administrator can enter any address.
+ * The subject is the claim `sub`, which differs between clients. Together, `raw.tid` and `raw.oid` identify
+ * the user for every client. An e-mail counts as verified only with the claim `xms_edov`, because any
+ * tenant's administrator can enter any address.
  *
  * @throws SvcError `E_OAUTH_PROVIDER` for an invalid tenant, or for options that do not fit together
  */
@@ -234,7 +231,7 @@ function microsoftUser(raw: Readonly<Record<string, unknown>>): MappedUser {
 export interface AppleKey {
   readonly teamId: string;
   readonly keyId: string;
-  /** Content of the `.p8` file: PKCS #8 in PEM, on P-256. */
+  /** Content of the `.p8` file: a P-256 key in PEM (PKCS #8). */
   readonly privateKey: string;
 }
 
@@ -242,10 +239,11 @@ export interface AppleKey {
 const APPLE_SECRET_SECONDS = 300;
 
 /**
- * Sign in with Apple, named `apple`. Each call to Apple creates its client secret from the key, so you need
- * not renew a secret. `clientId` is the Services ID.
+ * Sign in with Apple, named `apple`. `clientId` is the Services ID. Each call to Apple creates its client
+ * secret from the key, so the secret needs no renewal.
  *
- * Apple sends the name only with a user's first login, so store it in `onUser`. Do not match users by it.
+ * Apple sends the name only at a user's first login, so store it in `onUser`. Do not match users by their
+ * names.
  *
  * @throws SvcError `E_OAUTH_PROVIDER` for an invalid key, or for options that do not fit together
  */

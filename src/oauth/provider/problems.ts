@@ -28,10 +28,7 @@ function issueOfClient({
   return undefined;
 }
 
-/**
- * Returns whether a secret is given. A function counts as one, because the secret that it returns is only
- * known when it is called.
- */
+/** Returns whether the client secret is set: a text, or a function that creates it. */
 function isSecret(secret: ResolvedProviderOptions['clientSecret']): boolean {
   return typeof secret === 'function' || isVisible(secret ?? '');
 }

@@ -49,7 +49,7 @@ export function readTokenAnswer(
     scope,
     id_token: idToken,
   } = members;
-  // an access token is visible ASCII (RFC 6750 §2.1), because it is sent in a header
+  // an access token must be visible ASCII (RFC 6750 §2.1), because it is sent in a header
   if (
     typeof accessToken !== 'string' ||
     accessToken.length > MAX_TOKEN_CHARACTERS ||
@@ -82,8 +82,8 @@ function scopeOf(scope: unknown): string {
 }
 
 /**
- * Returns the JSON object of a successful response. Throws for an error response (RFC 6749 §5.2); the reason
- * for the log contains its error code.
+ * Returns the JSON object of a successful response. For an error response (RFC 6749 §5.2), throws a
+ * ProviderFault whose reason contains the error code.
  */
 function jsonOf(answer: OutboundAnswer): Record<string, unknown> {
   if (answer.status === 200 || !isJson(answer.mediaType)) return jsonObject('token', answer);

@@ -1,6 +1,4 @@
-/**
- * Converts the users of different providers to one form.
- */
+/** Converts the users of different providers to one format. */
 import { isRecord } from '../../base/options.ts';
 import { parseObject } from '../../crypto/jwt-json.ts';
 import { ProviderFault } from './failure.ts';
@@ -18,14 +16,11 @@ export interface UserInfo {
   readonly name: string | null;
   /** Address of a picture. The plugin does not fetch or check it. */
   readonly picture: string | null;
-  /**
-   * Claims of the verified id_token, merged with the user info. If both have a member, the user info takes
-   * precedence.
-   */
+  /** Claims of the verified id_token, merged with the user info, which takes precedence. */
   readonly raw: Readonly<Record<string, unknown>>;
 }
 
-/** Result of `mapUser(raw)`. Absent members become null, and `emailVerified` false. */
+/** Result of `mapUser(raw)`. An absent member becomes null; an absent `emailVerified` becomes false. */
 export interface MappedUser {
   readonly subject: string | undefined;
   readonly email?: string | null | undefined;
@@ -72,7 +67,7 @@ export function joinClaims(
 }
 
 /**
- * Checks each member of a user that `mapUser` returned.
+ * Checks the user that `mapUser` returned.
  *
  * @throws ProviderFault `provider_error` if the user's id is missing or invalid
  */
@@ -98,9 +93,8 @@ export function userInfoOf(mapped: MappedUser | undefined, raw: Readonly<Record<
 }
 
 /**
- * Returns the name in the form field `user`, or null. Sign in with Apple makes the browser post it with a
- * user's first login, as `{"name":{"firstName":"Ada","lastName":"Lovelace"},"email":"..."}`. The name is not
- * verified. The e-mail is ignored, because the id_token contains one.
+ * Returns the name in the form field `user`, or null. At a user's first login, Sign in with Apple posts
+ * `{"name":{"firstName":"Ada","lastName":"Lovelace"},"email":"..."}` in this field. The name is not verified.
  */
 export function postedName(text: string | undefined): string | null {
   const name =
@@ -115,7 +109,7 @@ export function postedName(text: string | undefined): string | null {
     : textOr(whole, null);
 }
 
-/** Returns a value if it is a text that is not empty, otherwise `none`. */
+/** Returns `value` if it is a text that is not empty; otherwise returns `none`. */
 export function textOr<T>(value: unknown, none: T): string | T {
   return typeof value === 'string' && value !== '' ? value : none;
 }

@@ -1,5 +1,5 @@
 /**
- * Creates access tokens, and checks the results of the application's hooks. A result is checked before
+ * Creates access tokens, and checks the results of hooks such as `onUser`. A result is checked before
  * anything is stored or rotated, so an invalid result ends no login.
  *
  * With the option `enforceValidAfter`, ValidAfterGate refuses access tokens that were issued before a
@@ -19,14 +19,13 @@ import type { Awaitable } from '../../http/contracts.ts';
 import type { Claims } from '../../crypto/jwt.ts';
 import type { TokenStore } from './store.ts';
 
-/** The values in an access token that the application determines. */
+/** Subject, scopes and claims of an access token. */
 export interface TokenUser {
   readonly sub: string;
   readonly scopes: readonly string[];
   readonly claims: Readonly<Record<string, unknown>>;
 }
 
-/** Dependencies of {@link AccessTokens}. */
 interface AccessTokensDeps {
   readonly options: ReadOptions;
   readonly secrets: Secrets;
@@ -42,7 +41,7 @@ const MAX_SUB = 255;
 const MAX_COOKIE_TOKEN = 4_000;
 /** Default of the option `maxLength` of BearerAuth(), in characters. */
 const USUAL_TOKEN = 8_192;
-/** Placeholder for the id of a login, for computing the length of a token. It is as long as such an id. */
+/** A text as long as the id of a login, used to compute the length of a token. */
 const ANY_ID = 'x'.repeat(22);
 
 /** Issues access tokens. */
@@ -55,9 +54,11 @@ export class AccessTokens {
   }
 
   /**
-   * Returns an access token for a login, whose id becomes the claim `sid`. If the login has a key, the token
-   * is bound to it (RFC 9449 §6.1). `issuedAt` is in microseconds since the epoch. It must be earlier than
-   * the last read of the login. Then a revocation that this read did not see is later than the token.
+   * Returns an access token for a login. The id of the login is the claim `sid`. If the login has a key, the
+   * token is bound to it (RFC 9449 §6.1).
+   *
+   * `issuedAt` is in microseconds since the epoch. It must be earlier than the last read of the login, so
+   * that a revocation after this read is later than the token.
    */
   make(user: TokenUser, loginId: string, issuedAt: number, keyThumbprint: string | null = null): string {
     const bound = keyThumbprint === null ? {} : { cnf: { jkt: keyThumbprint } };
@@ -76,8 +77,9 @@ export class AccessTokens {
   }
 
   /**
-   * Checks the user that `onUser` has returned for an accepted login, and returns the user with all defaults.
-   * @throws SvcError `E_OAUTH_USER` when the result cannot be in a token
+   * Checks the user that `onUser` has returned, and adds defaults.
+   *
+   * @throws SvcError `E_OAUTH_USER` when the user cannot be in a token
    */
   userOf(answer: NonNullable<UserAnswer>): TokenUser {
     const {
@@ -140,8 +142,8 @@ export class AccessTokens {
 }
 
 /**
- * Calls `onRefresh`. If it throws an exception with a 4xx status, this refresh is refused, but the login does
- * not end. The client does not see the message of the exception.
+ * Calls `onRefresh`. If it throws an exception with a 4xx status, the refresh is refused, but the login does
+ * not end.
  */
 async function answerOf<T>(
   onRefresh: (login: T) => RefreshVerdict | PromiseLike<RefreshVerdict>,
@@ -165,8 +167,8 @@ const DRIFT = 10_000;
 const EXACT_TIME = 'iat_us';
 
 /**
- * Returns by how many microseconds a token must be later than a revocation to be valid. Their times may come
- * from different clocks.
+ * Returns by how many microseconds a token must be later than a revocation to be valid, because their times
+ * may come from different clocks.
  */
 export function marginOf(clockSkew: number): number {
   return clockSkew + DRIFT;
@@ -176,7 +178,7 @@ export function marginOf(clockSkew: number): number {
 interface Revocation {
   /** Time of the revocation in microseconds since the epoch; 0 for none. */
   readonly moment: number;
-  /** Monotonic time in milliseconds after which the store is asked again. */
+  /** Monotonic time in milliseconds after which the store is read again. */
   readonly deadlineMs: number;
 }
 
@@ -199,9 +201,9 @@ export class ValidAfterGate {
   }
 
   /**
-   * Returns whether a token is later than the last revocation of its user. For tokens of this plugin, the
-   * comparison is exact to the microsecond. Other tokens have their issue time only in whole seconds. So they
-   * are also refused if they were issued in the second of the revocation.
+   * Returns whether a token is later than the last revocation of its user. Tokens of other issuers have their
+   * issue time only in whole seconds. So they are also refused if they were issued in the second of the
+   * revocation.
    */
   allows(claims: Claims): Awaitable<boolean> {
     const { sub } = claims;
@@ -211,7 +213,7 @@ export class ValidAfterGate {
     return this.#store.validAfter(sub).then((moment) => made > this.remember(sub, moment));
   }
 
-  /** Caches the time of a user's revocation. Returns the latest time that is known. */
+  /** Caches the time of a user's revocation. Returns the latest known time. */
   remember(sub: string, given: number): number {
     // two look-ups may finish in reverse order, so the latest time is kept
     const moment = Math.max(given, this.#revocations.get(sub)?.moment ?? 0);
@@ -222,7 +224,7 @@ export class ValidAfterGate {
     return moment;
   }
 
-  /** Returns the earliest time at which a token can have been issued, in microseconds since the epoch. */
+  /** Returns the earliest possible issue time of a token, in microseconds since the epoch. */
   #madeAt(claims: Claims): number {
     const exact = (claims as Readonly<Record<string, unknown>>)[EXACT_TIME];
     const { iat } = claims;

@@ -45,7 +45,7 @@ export class TokenCookies {
     );
   }
 
-  /** Deletes both cookies, with the attributes with which they were set. */
+  /** Deletes both cookies. */
   clear(req: HttpRequest, response: HttpResponse): void {
     for (const base of [ACCESS, REFRESH] as const) this.#write(base, '', 0, req, response);
   }

@@ -1,22 +1,18 @@
 /**
- * DPoP (RFC 9449): with a proof, the sender of a token shows that it holds the key to which the token is
- * bound. See the option `dpop` of the plugin.
+ * DPoP (RFC 9449) binds a token to a key. The sender of the token shows by a signature, the DPoP proof, that
+ * it holds the key. See the option `dpop` of the plugin.
  *
- * A proof is a signed JWT in the header field DPoP. Its header is { typ: 'dpop+jwt', alg, jwk }, and its claims
- * are { jti, htm, htu, iat, ath }. The private key of `jwk` signs it.
+ * A proof is a JWT in the header field DPoP, signed by the private key of `jwk`. Its header is { typ:
+ * 'dpop+jwt', alg, jwk }, and its claims are { jti, htm, htu, iat, ath }.
  *
- * The callback is opened by a redirect, so its request cannot have a proof. Therefore a login is bound to a
- * key from its start only if it names the key (`dpop_jkt`, RFC 9449 §10). Any other login is bound by its
- * first refresh with a proof, in the statement that rotates the token. From then on, only that key can
- * refresh the login.
+ * A login is bound to a key from its start only if the parameter `dpop_jkt` names the key (RFC 9449 §10).
+ * Otherwise, its first refresh with a proof binds it. From then on, only that key can refresh the login.
  *
- * Access tokens of a bound login have the claim `cnf: { jkt }` (RFC 9449 §6.1). They require the scheme
- * `DPoP` with a proof of that key. A proof may name its key only by `jwk`, and must be signed with ES256,
- * EdDSA or RS256 (RFC 9449 §11.6).
+ * Access tokens of a bound login have the claim `cnf: { jkt }` (RFC 9449 §6.1), and require the scheme `DPoP`
+ * with a proof of that key. A proof must be signed with ES256, EdDSA or RS256 (RFC 9449 §11.6).
  *
- * Nonces of the server (RFC 9449 §8) show that a proof is new, even if the client's clock is wrong. A nonce
- * consists of the number of a five-minute window and an HMAC of it, so nothing is stored. It is valid in its
- * window and in the next one.
+ * Server nonces (RFC 9449 §8) show that a proof is new, even if the client's clock is wrong. A nonce consists
+ * of the number of a five-minute window and its HMAC, so nothing is stored.
  */
 import { hash, createHmac, timingSafeEqual } from 'node:crypto';
 import { isRecord } from '../../base/options.ts';
@@ -35,7 +31,7 @@ import type { SignatureInput } from '../provider/id-token.ts';
 import type { VerificationKey } from '../provider/jwks.ts';
 import type { Keyring } from '../../crypto/keys.ts';
 
-/** The reason why a proof is refused. */
+/** Reason why a proof is refused. */
 type ProofIssue =
   | 'absent'
   | 'malformed'
@@ -53,9 +49,8 @@ type ProofIssue =
   | 'other_key'
   | 'replayed';
 
-/** Requirements for a proof in addition to those that follow from its request. */
 interface Expected {
-  /** Access token of the request. The claim `ath` must be its hash. Undefined at the token endpoint. */
+  /** Access token of the request, whose hash must be the claim `ath`. Undefined at the token endpoint. */
   readonly accessToken?: string | undefined;
   /** Thumbprint of the key that must have signed the proof. */
   readonly thumbprint?: string | undefined;
@@ -73,17 +68,16 @@ const MAX_CHARACTERS = 8_192;
 const MAX_JTI_CHARACTERS = 256;
 const MAX_AGE_SECONDS = 60;
 /**
- * Time in milliseconds for which a used proof is remembered. The date of a proof may be 60 seconds in the
- * future, and a proof is valid for 60 seconds after its date.
+ * Time in milliseconds for which a used proof is remembered. A proof is valid from 60 seconds before its time
+ * `iat` until 60 seconds after it.
  */
 const REMEMBERED_MS = 2 * MAX_AGE_SECONDS * 1_000 + 1_000;
-/** Matches a compact JWS. Node.js joins repeated header fields by commas, so repeated proofs do not match. */
+/** Matches a compact JWS. Repeated header fields are joined by commas, so repeated proofs do not match. */
 const COMPACT = /^([\w-]+)\.([\w-]+)\.([\w-]+)$/;
 const CREDENTIALS = /^dpop +([\w.~+/-]+=*)$/i;
 const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
 const FORBIDDEN_HEADERS = ['crit', 'b64', 'jku', 'x5u', 'x5c', 'zip', 'enc'];
 
-/** Dependencies of {@link DPoP}. */
 interface DPoPDeps {
   /** Whether every refresh requires a proof. */
   readonly isRequired: boolean;
@@ -95,15 +89,15 @@ interface DPoPDeps {
   readonly audit: Audit;
 }
 
-/** Verifies DPoP proofs (RFC 9449). Each proof is accepted once, by only one of all processes. */
+/** Verifies DPoP proofs (RFC 9449). A proof is accepted only once, even if there are several processes. */
 export class DPoP {
   readonly #deps: DPoPDeps;
   /**
-   * Results of accepts() by request. Several dependencies of a route may check the same request, but its
-   * proof can be used only once.
+   * Results of accepts() by request. A proof can be used only once, but several dependencies of a route may
+   * check it.
    */
   readonly #judged = new WeakMap<HttpRequest, Promise<boolean>>();
-  /** Error codes for the field WWW-Authenticate, by request. Only requests with a refused proof have one. */
+  /** Error codes for `WWW-Authenticate`, by request. Only requests with a refused proof have one. */
   readonly #unproven = new WeakMap<HttpRequest, 'invalid_dpop_proof' | 'use_dpop_nonce'>();
 
   constructor(deps: DPoPDeps) {
@@ -138,8 +132,8 @@ export class DPoP {
   }
 
   /**
-   * Returns the value of WWW-Authenticate for a protected route (RFC 9449 §7.1). It contains an error only if
-   * the request used the scheme `DPoP`. A refused proof has its own error codes.
+   * Returns the `WWW-Authenticate` challenge for a protected route (RFC 9449 §7.1). It contains an error only
+   * if the request used the scheme `DPoP`.
    */
   challengeOf(req: HttpRequest, error: string | undefined): string {
     if (error === undefined || this.tokenOf(req) === undefined) return `DPoP ${ALGS}`;
@@ -192,8 +186,8 @@ export class DPoP {
 }
 
 /**
- * Returns the request that has the proof. A call of an MCP tool makes a second request within the process.
- * The second one has the credentials of the first, but not its proof.
+ * Returns the request that has the proof. A call of an MCP tool makes a second request within the process,
+ * which has the credentials of the first request, but not its proof.
  */
 function carrierOf(req: HttpRequest): HttpRequest {
   return req.state.has(CARRIER) ? req.state.get(CARRIER) : req;
@@ -242,8 +236,8 @@ function issueOf(
 }
 
 /**
- * Returns whether the claim `htu` names the scheme, host and path of the request. The two URLs are compared
- * without query and fragment (RFC 9449 §4.3).
+ * Returns whether the claim `htu` is the URL of the request. The query and the fragment are ignored (RFC 9449
+ * §4.3).
  */
 function isTarget(htu: string, req: HttpRequest): boolean {
   const given = URL.parse(htu);
@@ -273,8 +267,8 @@ export class DpopNonces {
   }
 
   /**
-   * Returns whether a nonce belongs to the current window, the previous one or the next one. The next one
-   * counts, because the clock of another host may already have reached it.
+   * Returns whether a nonce belongs to the current five-minute window, or to the previous or next one. The
+   * next one counts, because the clock of another host may be ahead.
    */
   accepts(nonce: unknown): boolean {
     const parts = typeof nonce === 'string' ? NONCE.exec(nonce) : null;

@@ -1,18 +1,16 @@
 /**
- * Creates and parses the text of refresh tokens. It uses neither the store nor a clock.
+ * Creates and parses the text of refresh tokens, which has this form:
  *
  *   svcrt_1<kid>.<fid>.<gen>.<secret>.<tag>
  *
- * - kid: id of the key that has made the tag.
- * - fid: id of the login, 16 random bytes.
- * - gen: number of rotations.
- * - secret: 32 bytes. In the first token they are random. In the next one they are HMAC(chain key, fid, gen +
- *   1, secret), so that requests that overlap derive the same token.
- * - tag: 16 bytes of HMAC(tag key, fid, gen, secret). Because of the tag, a forged token costs no query, and
- *   cannot end a login.
+ * - kid: id of the key that created the tag
+ * - fid: id of the login, 16 random bytes
+ * - gen: number of rotations
+ * - secret: 32 bytes, random in the first token; the next secret is HMAC(chain key, fid, gen + 1, secret), so
+ *   that overlapping requests derive the same token
+ * - tag: 16 bytes of HMAC(tag key, fid, gen, secret), by which forged tokens are refused without a query
  *
- * A token has about 120 characters, and clients do not interpret it. Scanners for leaked secrets recognize
- * its prefix.
+ * Scanners for leaked secrets recognize the prefix `svcrt_1`.
  */
 import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
@@ -53,8 +51,8 @@ export class RefreshTokenCodec {
   }
 
   /**
-   * Derives the next token of a login. Returns it if its hash is `storedHash`, else undefined. Tries every
-   * key of the keyring, because the key may have been replaced since the rotation.
+   * Derives the next refresh token of a login with each key of the keyring, because the key may have been
+   * replaced since the rotation. Returns the token whose hash is `storedHash`, or undefined.
    */
   nextThatHas(storedHash: string, token: RefreshToken): RefreshToken | undefined {
     return this.#chain.keys
@@ -62,15 +60,15 @@ export class RefreshTokenCodec {
       .find((next) => hashOf(next) === storedHash);
   }
 
-  /** Returns a token as text, for the client. */
+  /** Returns the text of a token, for the client. */
   format(token: RefreshToken): string {
     const { id, key } = this.#tags.current;
     return `${PREFIX}${id}.${token.id}.${token.generation}.${token.secret.toString('base64url')}.${tagOf(token, key).toString('base64url')}`;
   }
 
   /**
-   * Parses the text of a token. Returns undefined if it is malformed or forged, or if its key was removed
-   * from the keyring.
+   * Parses the text of a token. Returns undefined for a malformed or forged token, and if the keyring no
+   * longer contains its key.
    */
   parse(text: string): RefreshToken | undefined {
     if (text.length > MAX_LENGTH) return undefined;
@@ -111,8 +109,8 @@ export class RefreshTokenCodec {
 }
 
 /**
- * Returns the stored form of a token: the SHA-256 of its secret in hexadecimal. The secret has 256 random
- * bits, so it needs no salt.
+ * Returns the stored form of a token: the SHA-256 of its secret in hexadecimal. It needs no salt, because the
+ * secret has 256 random bits.
  */
 export function hashOf(token: RefreshToken): string {
   return hash('sha256', token.secret, 'hex');
@@ -123,8 +121,8 @@ function tagOf(token: RefreshToken, key: KeyObject): Buffer {
 }
 
 /**
- * Returns the HMAC of several fields. The length of each field precedes it, so that different fields never
- * produce the same bytes.
+ * Returns the HMAC of several fields. The length of each field precedes the field, so that different fields
+ * never produce the same bytes.
  */
 function mac(key: KeyObject, purpose: string, id: string, generation: number, secret: Buffer): Buffer {
   const head = `${purpose.length}:${purpose}${id.length}:${id}${String(generation).length}:${generation}${secret.length}:`;

@@ -1,17 +1,16 @@
 /**
- * The life of a refresh token. A token is issued, and replaced by a successor (rotated) on every use.
- * Requests that overlap get the same successor. If a stolen token is used, the login ends.
+ * Issues, rotates and revokes refresh tokens. Each use of a token replaces it by a new token (rotation).
+ * Overlapping requests get the same new token. A later use of the old token means that it was stolen, so the
+ * login ends.
  *
- * If several requests send the same token, an UPDATE in the database decides which one rotates it. That
- * request waits 25 ms for requests that overlap, passes its response to the socket, and stores the time of
- * this delivery. The other requests wait until that time is stored. A request that arrived before the
- * delivery gets the same successor, which is derived again. If a request arrived later, the token counts as
- * stolen, and the login ends.
+ * If several requests send one token, an UPDATE in the database decides which of them rotates it. This
+ * request waits 25 ms for the others, sends its response, and stores the time of this delivery.
  *
- * A rotation is complete when its response was passed to the socket. Until then, `deliveredAt` is null, and
- * the old token still leads to its successor, so a crash before that moment loses nothing. A login is one
- * row, so a revocation ends all its rotations. The successor is derived from the token, so a token never has
- * two successors.
+ * The other requests wait for the delivery. A request that arrived before it gets the same new token. A
+ * request that arrives after it, and after the grace time, ends the login.
+ *
+ * Until the time of the delivery is stored, the old token still gives the new one, so a crash loses nothing.
+ * The new token is derived from the old one, so an old token never gives two new tokens.
  */
 import { pass } from '../../base/clock.ts';
 import { isLive } from './store.ts';
@@ -28,22 +27,21 @@ interface RefreshPolicy {
   readonly idleTtl: number;
   readonly absoluteTtl: number;
   /**
-   * Time after the response for which a rotated token still leads to its successor, because responses can be
-   * lost.
+   * Time after the delivery in which the old token still gives the new one, because a response can be lost.
    */
   readonly grace: number;
   /** Maximum difference between the clocks of several hosts. */
   readonly clockSkew: number;
   /**
-   * `coalesce`: all requests that overlap get the same successor. `strict`: one of them gets it, and the
+   * `coalesce`: all overlapping requests get the same new token. `strict`: only one of them gets it; the
    * others are refused.
    */
   readonly concurrency: 'coalesce' | 'strict';
-  /** Time in milliseconds for which a response waits for requests that overlap. */
+  /** Time in milliseconds for which a response waits for overlapping requests. */
   readonly holdMs: number;
   /**
-   * Time by which an access token must be later than a `revokeAll()` to be valid; 0 if access tokens are not
-   * compared with revocations.
+   * Time by which an access token must be later than a `revokeAll()` to be valid. 0 without the option
+   * `enforceValidAfter`.
    */
   readonly apart: number;
 }
@@ -53,7 +51,7 @@ interface NewLogin {
   readonly sub: string;
   readonly provider: string;
   readonly subject: string;
-  /** {@link LoginRow.providerSid}. Default null. */
+  /** Session id at the provider. Default null. */
   readonly providerSid?: string | null | undefined;
   readonly scopes: readonly string[];
   readonly claims: Readonly<Record<string, unknown>>;
@@ -64,7 +62,10 @@ interface NewLogin {
   readonly keyThumbprint: string | null;
 }
 
-/** Result of `onRefresh`. `false` ends the login. */
+/**
+ * Result of `onRefresh`. `false` ends the login. An object contains scopes and claims for the new access
+ * token.
+ */
 export type RefreshVerdict =
   | boolean
   | { readonly scopes?: readonly string[]; readonly claims?: Readonly<Record<string, unknown>> }
@@ -79,9 +80,9 @@ interface RefreshRequest {
   readonly arrivedAt: number;
   /** Requested scopes of the access token. Undefined means all granted scopes. */
   readonly scopes: readonly string[] | undefined;
-  /** Thumbprint of the key that the request proved. */
+  /** Thumbprint of the key that the request proved by DPoP; null without a proof. */
   readonly keyThumbprint: string | null;
-  /** The HTTP request, for the audit trail. */
+  /** The HTTP request, for the audit log. */
   readonly req: HttpRequest | undefined;
 }
 
@@ -89,61 +90,57 @@ interface RefreshRequest {
 interface Issued {
   readonly refreshToken: string;
   readonly login: LoginRow;
-  /** Issue time of its first access token, in microseconds since the epoch. */
+  /** Issue time of the first access token, in microseconds since the epoch. */
   readonly issuedAt: number;
 }
 
-/**
- * Result of a refresh. After the response was sent, {@link RefreshTokens.markDelivered} completes the
- * rotation.
- */
+/** Result of a refresh. After the response was sent, markDelivered() completes the rotation. */
 export interface Refreshed {
   readonly refreshToken: string;
   /** Number of rotations that led to this refresh token. */
   readonly generation: number;
   /**
    * Time at which the response was ready, in microseconds since the epoch. A request that arrives later does
-   * not overlap with this one.
+   * not overlap with this refresh.
    */
   readonly readyAt: number;
   readonly login: LoginRow;
   readonly scopes: readonly string[];
   readonly claims: Readonly<Record<string, unknown>>;
   /**
-   * Issue time of the access token in microseconds since the epoch. It is earlier than the time at which the
-   * login was read as valid, so every revocation that the read did not see is later than the token.
+   * Issue time of the access token in microseconds since the epoch. It is earlier than the last read of the
+   * login, so that a revocation after this read is later than the token.
    */
   readonly issuedAt: number;
 }
 
 interface RefreshContext {
   readonly request: RefreshRequest;
-  /** Equals {@link Refreshed.issuedAt}. */
+  /** Issue time of the access token in microseconds since the epoch. */
   readonly issuedAt: number;
-  /** Monotonic time in milliseconds at which the result of the UPDATE was known. */
+  /** Monotonic time in milliseconds at which the UPDATE was complete. */
   readonly knownAtMs: number;
 }
 
 /**
- * Time in microseconds after which `strict` concurrency may issue an undelivered successor again, because the
- * process that made it has probably ended.
+ * Time in microseconds after which a new token that was not delivered may be issued again with `strict`. The
+ * process that created it has probably ended.
  */
 const ABANDONED_AFTER = 5_000_000;
 /**
- * Time in milliseconds for which a request waits for the delivery of another response. After that, the
- * process that rotated the token has probably ended.
+ * Time in milliseconds for which a request waits until the response of another request is delivered. After
+ * that, the process of the other request has probably ended.
  */
 const DELIVERY_WAIT_MS = 1_000;
 const DELIVERY_POLL_MS = 10;
 
-/** Dependencies of {@link RefreshTokens}. */
 interface RefreshTokensDeps {
   readonly store: TokenStore;
   readonly codec: RefreshTokenCodec;
   readonly clock: Clock;
   readonly audit: Audit;
   readonly policy: RefreshPolicy;
-  /** Waits for some milliseconds. Default: uses the clock. Tests replace it. */
+  /** Waits for some milliseconds. Default: a timer of the clock. */
   readonly pause?: ((ms: number) => Promise<void>) | undefined;
   readonly onRefresh: ((login: RefreshedLogin) => Awaitable<RefreshVerdict>) | undefined;
 }
@@ -161,7 +158,7 @@ export class RefreshTokens {
   /**
    * Stores a login, and returns its first refresh token.
    *
-   * @throws OAuthError `access_denied` when the user was revoked since the start of the login
+   * @throws OAuthError `access_denied` when the user's logins were revoked after the start of this login
    */
   async issue(login: NewLogin): Promise<Issued> {
     const token = this.#deps.codec.first();
@@ -186,8 +183,8 @@ export class RefreshTokens {
       revokeReason: null,
     };
     await this.#deps.store.addLogin(row);
-    // this method and revokeAll() both write before they read, so at least one of them sees what the other
-    // wrote
+    // issue() and revokeAll() both write before they read, so at least one of them sees the write of the
+    // other
     const revokedAt = await this.#revokedBefore(row, startedAt);
     return {
       refreshToken: this.#deps.codec.format(token),
@@ -209,13 +206,13 @@ export class RefreshTokens {
   }
 
   /**
-   * Waits until an access token that is issued now is certainly later than the last revocation, even if
-   * clocks differ. Returns its issue time in microseconds since the epoch.
+   * Waits until a new access token is later than the last revocation, even if clocks differ. Returns the
+   * issue time of the token in microseconds since the epoch.
    */
   async #waitApart(row: LoginRow, startedAt: number, revokedAt: number): Promise<number> {
     const { apart } = this.#deps.policy;
     const short = revokedAt + apart - row.createdAt;
-    // skipped if the wait would be longer than normal, because then a clock was set back
+    // too long a wait means that a clock was set back, so it is skipped
     if (apart === 0 || short < 0 || short > 2 * apart) return row.createdAt;
     await this.#pause(Math.floor(short / 1_000) + 2); // timers may fire a millisecond early
     const issuedAt = this.#deps.clock.nowMicros();
@@ -243,8 +240,7 @@ export class RefreshTokens {
       now,
       idleExpiresAt: now + this.#deps.policy.idleTtl,
     });
-    // the wait in #answer() begins at this time, not at `now`, because a slow disk may have delayed the
-    // commit
+    // #answer() waits from this time, not from `now`, because a slow disk may have delayed the commit
     const knownAtMs = this.#deps.clock.monotonicMs();
     const row = await this.#living(token.id, request);
     const context = { request, issuedAt: now, knownAtMs };
@@ -252,7 +248,8 @@ export class RefreshTokens {
   }
 
   /**
-   * Ends the login of a token, even if the token was rotated (RFC 7009). Returns whether this call ended it.
+   * Ends the login of a token, even if the token was replaced (RFC 7009). Returns whether this call ended the
+   * login.
    */
   async revoke(token: RefreshToken, req: HttpRequest | undefined): Promise<boolean> {
     const isEnded = await this.#deps.store.revoke(token.id, 'logout', this.#deps.clock.nowMicros());
@@ -260,7 +257,7 @@ export class RefreshTokens {
     return isEnded;
   }
 
-  /** Checks the requested scopes. This must happen before the rotation, which cannot be undone. */
+  /** Checks the requested scopes before the rotation, which cannot be undone. */
   async #examine(token: RefreshToken, request: RefreshRequest): Promise<void> {
     const row = await this.#deps.store.findLogin(token.id);
     if (row === undefined) throw this.#refusal(request, 'unknown_login', token.id);
@@ -281,30 +278,30 @@ export class RefreshTokens {
   }
 
   /**
-   * Completes a rotation after its response was sent. From then on, a request with the previous token ends
+   * Completes a rotation after its response was sent. After the grace time, a request with the old token ends
    * the login.
    */
   async markDelivered({ login, generation, readyAt }: Refreshed): Promise<void> {
     await this.#deps.store.markDelivered(login.id, generation, readyAt);
   }
 
-  /** Ends a login whose code was used twice (RFC 6749 §4.1.2). */
+  /** Ends a login whose one-time code was used twice (RFC 6749 §4.1.2). */
   async endReused(req: HttpRequest | undefined, id: string): Promise<void> {
     const row = await this.#deps.store.findLogin(id);
     if (row !== undefined && (await this.#end(row, 'reuse'))) this.#deps.audit.reuseDetected(req, row);
   }
 
   /**
-   * Handles a token that this request could not rotate: another request has rotated it, or it does not match
+   * Handles a token that this request could not rotate. Another request has rotated it, or it does not match
    * the stored login.
    */
   async #replay(token: RefreshToken, found: LoginRow, context: RefreshContext): Promise<Refreshed> {
     const { request } = context;
     const row = await this.#whenDelivered(token, found, request);
-    // the database was restored from a backup, or has lost a commit, so it does not know this token
+    // the database does not know this token: it was restored from a backup, or has lost a commit
     if (token.generation > row.generation) throw this.#refusal(request, 'ahead_of_store', row.id);
     if (token.generation === row.generation) {
-      // if the secret is wrong although the tag is valid, keys of the keyring have leaked
+      // a wrong secret with a valid tag means that keys of the keyring have leaked
       throw this.#refusal(request, hashOf(token) === row.currentHash ? 'other_key' : 'wrong_secret', row.id);
     }
     if (token.generation < row.generation - 1) return this.#onReuse(row, request);
@@ -319,16 +316,16 @@ export class RefreshTokens {
       throw this.#refusal(request, 'concurrent', row.id);
     if (!overlaps && !(request.arrivedAt < row.deliveredAt + grace + clockSkew))
       return this.#onReuse(row, request);
-    // reuse is checked before the key. An attacker may have bound the stolen token to his own key; then the
-    // owner's request, which proves another key, must still reveal the reuse
+    // reuse is checked before the key: an attacker may have bound the stolen token to his own key, and the
+    // request of the owner must still reveal the reuse
     if (row.keyThumbprint !== request.keyThumbprint) throw this.#refusal(request, 'other_key', row.id);
     this.#assertGranted(row, request);
     return this.#answer(successor, row, 'replayed', context);
   }
 
   /**
-   * Waits at most a second until the response of the login's last rotation was delivered. Returns the login
-   * as it was read last.
+   * Waits at most a second until the response of the last rotation was delivered. Returns the login as it was
+   * read last.
    */
   async #whenDelivered(token: RefreshToken, found: LoginRow, request: RefreshRequest): Promise<LoginRow> {
     const isPredecessor = found.generation === token.generation + 1 && hashOf(token) === found.previousHash;
@@ -337,9 +334,9 @@ export class RefreshTokens {
       if (waitedMs >= DELIVERY_WAIT_MS) break;
       await this.#pause(DELIVERY_POLL_MS);
       row = await this.#living(token.id, request);
-      // The login was rotated once more during the wait. Responses are sent at least `holdMs` after their
-      // rotation. So this request arrived before the response of the rotation in `found` was sent: it
-      // overlaps with that rotation, and does not reuse an old token.
+      // The login was rotated again during the wait. Responses are sent at least `holdMs` after their
+      // rotation, so this request arrived before the response of the first rotation. It overlaps with that
+      // rotation, and is no reuse of an old token.
       if (
         row.generation !== found.generation &&
         request.arrivedAt < (found.rotatedAt ?? 0) + this.#deps.policy.holdMs * 1_000
@@ -373,7 +370,7 @@ export class RefreshTokens {
     return this.#deps.store.revoke(row.id, reason, this.#deps.clock.nowMicros());
   }
 
-  /** Calls `onRefresh`, waits for requests that overlap, and returns the result of the refresh. */
+  /** Calls `onRefresh`, waits for overlapping requests, and returns the result of the refresh. */
   async #answer(
     next: RefreshToken,
     row: LoginRow,
@@ -395,7 +392,7 @@ export class RefreshTokens {
     }
     const { scopes = row.scopes, claims = row.claims } = typeof verdict === 'object' ? verdict : {};
     await this.#hold(knownAtMs);
-    // the login may have been revoked during the wait, so it is read again
+    // the login may have been revoked during the wait
     await this.#living(row.id, request);
     this.#deps.audit.tokenRefreshed(request.req, row, how);
     return {
@@ -411,9 +408,8 @@ export class RefreshTokens {
   }
 
   /**
-   * Waits until `holdMs` after `sinceMs`. After the event loop was blocked, the timer of the wait runs before
-   * waiting requests are read from their sockets. So a second, short wait follows, in which these requests
-   * are read.
+   * Waits until `holdMs` after `sinceMs`, and then one millisecond more. After the event loop was blocked,
+   * requests that have arrived meanwhile are read from their sockets in the second wait.
    */
   async #hold(sinceMs: number): Promise<void> {
     const { holdMs } = this.#deps.policy;

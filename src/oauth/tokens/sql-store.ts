@@ -1,11 +1,10 @@
 /**
- * Stores the plugin's data in a database ({@link TokenStore}), by single statements without transactions. If
- * several callers compete, the number of affected rows decides which one succeeds. SQLite, PostgreSQL, MySQL
- * and MariaDB use the same statements, except to insert a revocation and to delete expired logins.
+ * Stores logins in a database ({@link TokenStore}), by single statements without transactions. If several
+ * callers compete, the number of affected rows shows which one succeeded.
  *
  * A statement that fails with a retryable error is tried up to four times, with random pauses. If the
- * database does not respond, the error is `temporarily_unavailable`. It is never `invalid_grant`, because
- * clients would then log their users out.
+ * database does not respond, the error is `temporarily_unavailable`, because clients log their users out
+ * after `invalid_grant`.
  */
 import { randomInt } from 'node:crypto';
 import { pass } from '../../base/clock.ts';
@@ -21,7 +20,7 @@ const ATTEMPTS = 4;
 /** Maximum length of the first pause in milliseconds. It doubles with each attempt. */
 const PAUSE_MS = 20;
 
-/** Columns of the table svc_oauth_login, by member of {@link LoginRow}. */
+/** Columns of the table svc_oauth_login, by the members of {@link LoginRow}. */
 const COLUMNS = {
   id: 'id',
   sub: 'sub',
@@ -49,7 +48,7 @@ const COLUMNS = {
 const LOGIN_COLUMNS = Object.values(COLUMNS).join(', ');
 const INSERT = `INSERT INTO svc_oauth_login (${LOGIN_COLUMNS}) VALUES (${Object.keys(COLUMNS).fill('?').join(', ')})`;
 
-/** Condition that a login is neither revoked nor expired. */
+/** SQL condition for a login that is neither revoked nor expired. */
 const LIVE = 'revoked_at IS NULL AND idle_expires_at > ? AND abs_expires_at > ?';
 
 // MySQL and MariaDB evaluate assignments from left to right, so prev_hash must be set before cur_hash changes
@@ -58,7 +57,7 @@ const ROTATE = `UPDATE svc_oauth_login
        idle_expires_at = CASE WHEN abs_expires_at < ? THEN abs_expires_at ELSE ? END
  WHERE id = ? AND gen = ? AND cur_hash = ? AND ${LIVE} AND cnf_jkt IS NULL`;
 
-/** Rotation for a client that has proved a key. It also binds the login to that key. */
+/** Like ROTATE, for a client that has proved a DPoP key. Also binds the login to that key. */
 const ROTATE_BOUND = ROTATE.replace('SET gen', 'SET cnf_jkt = ?, gen').replace(
   'AND cnf_jkt IS NULL',
   'AND (cnf_jkt IS NULL OR cnf_jkt = ?)',
@@ -131,7 +130,10 @@ export class SqlTokenStore implements TokenStore {
     );
   }
 
-  /** Ends each login by its own statement, whose affected rows show whether this call ended that login. */
+  /**
+   * Ends each login by its own statement. The number of affected rows shows whether this call ended the
+   * login.
+   */
   async revokeIdentity(
     { provider, subject, providerSid }: ProviderIdentity,
     now: number,
@@ -150,8 +152,8 @@ export class SqlTokenStore implements TokenStore {
   }
 
   /**
-   * Writes the time of the revocation before it ends the logins. A login that starts at the same time writes
-   * its row, and then reads that time. So at least one of the two sees what the other wrote.
+   * Stores the time of the revocation before it ends the logins. A login that starts at the same time is
+   * stored before it reads that time. So at least one of the two sees the write of the other.
    */
   async revokeAll(sub: string, now: number): Promise<number> {
     if (!(await this.#addSubject(sub, now)))
@@ -189,7 +191,7 @@ export class SqlTokenStore implements TokenStore {
     );
   }
 
-  /** Adds a user to the table of revocations. Returns false if the user is in it already. */
+  /** Adds a user to the table svc_oauth_subject. Returns false if the table already contains the user. */
   async #addSubject(sub: string, now: number): Promise<boolean> {
     const { dialect } = this.#database();
     return this.#hits(
@@ -244,17 +246,16 @@ function loginOf(found: Row): LoginRow {
 }
 
 /*
- * The tables of the plugin, by database engine.
+ * The tables of the plugin for each database engine.
  *
- * No statement uses `svc_oauth_state` any more. It contained unfinished logins, which are now in cookies. The
- * table remains, because an applied migration must not change, and processes of the previous version may
- * still run.
+ * No statement uses the table `svc_oauth_state` any more. It remains, because an applied migration must not
+ * change.
  *
- * Times are integers: microseconds since the epoch. User ids (`sub`) are compared byte for byte, because
- * otherwise a revocation for "Alice" would end the logins of "alice".
+ * Times are in microseconds since the epoch. User ids (`sub`) are compared byte for byte: a revocation for
+ * "Alice" must not end the logins of "alice".
  */
 
-/** Statements that create the tables, by database engine, for `host.migration()`. */
+/** Statements that create the tables, for each database engine. */
 export const OAUTH_TABLES: Readonly<Record<'sqlite' | 'postgres' | 'mysql' | 'mariadb', readonly string[]>> =
   {
     sqlite: [
@@ -295,7 +296,7 @@ export const OAUTH_TABLES: Readonly<Record<'sqlite' | 'postgres' | 'mysql' | 'ma
     mariadb: tablesOfMySql(),
   };
 
-/** Statements that add columns and indexes for back-channel logout, by database engine. */
+/** Statements that add columns and indexes for back-channel logout, for each database engine. */
 export const PROVIDER_SESSIONS: typeof OAUTH_TABLES = {
   sqlite: [
     'ALTER TABLE svc_oauth_login ADD COLUMN provider_sid TEXT',
@@ -311,7 +312,7 @@ export const PROVIDER_SESSIONS: typeof OAUTH_TABLES = {
   mariadb: sessionsOfMySql(),
 };
 
-/** Each index contains only the beginning of its texts, because MySQL 5.6 limits keys to 767 bytes. */
+/** Each index contains only the first characters of its texts, because MySQL 5.6 limits keys to 767 bytes. */
 function sessionsOfMySql(): readonly string[] {
   return [
     `ALTER TABLE svc_oauth_login ADD COLUMN provider_sid VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
@@ -322,8 +323,7 @@ function sessionsOfMySql(): readonly string[] {
 function tablesOfMySql(): readonly string[] {
   const ascii = 'CHARACTER SET ascii COLLATE ascii_bin';
   const exact = 'CHARACTER SET utf8mb4 COLLATE utf8mb4_bin';
-  // User ids are stored as bytes, because text collations ignore trailing spaces. The length is that of the
-  // longest key in MySQL 5.6.
+  // Bytes, because text collations ignore spaces at the end. 767 is the maximum length of a key in MySQL 5.6.
   const subject = 'VARBINARY(767)';
   return [
     `CREATE TABLE svc_oauth_login (

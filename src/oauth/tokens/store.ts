@@ -1,7 +1,6 @@
 /**
- * Data of the plugin: logins, and the time of each user's last `revokeAll()`. This file contains the
- * interface, and an implementation in memory, for development. sql-store.ts implements the interface in a
- * database.
+ * Interface of the store of logins, and an implementation in memory, for development. sql-store.ts implements
+ * the interface in a database.
  *
  * Each method is atomic, so callers need no transaction. Times are microseconds since the epoch.
  */
@@ -23,13 +22,13 @@ export interface LoginRow {
   /** Number of rotations of the refresh token. */
   readonly generation: number;
   /**
-   * SHA-256 in hexadecimal of the secret in the current refresh token. `previousHash` is that of the previous
-   * token.
+   * SHA-256 in hexadecimal of the secret in the current refresh token. `previousHash` is the hash of the
+   * previous token.
    */
   readonly currentHash: string;
   readonly previousHash: string | null;
   readonly scopes: readonly string[];
-  /** Further claims of the access tokens. */
+  /** Additional claims of the access tokens. */
   readonly claims: Readonly<Record<string, unknown>>;
   readonly authenticatedAt: number;
   readonly createdAt: number;
@@ -47,19 +46,19 @@ export interface LoginRow {
   readonly keyThumbprint: string | null;
 }
 
-/** A rotation of a refresh token: the state that the login must have, and its new state. */
+/** Rotation of a refresh token: the expected state of the login, and its new state. */
 export interface Rotation {
   readonly id: string;
   readonly generation: number;
   readonly currentHash: string;
   readonly nextHash: string;
   /**
-   * Thumbprint of the key that the request proved. The rotation binds the login to this key, and fails for a
-   * login with another key. Null: the rotation fails for every login that has a key.
+   * Thumbprint of the key that the request proved. The rotation binds the login to this key, and fails if the
+   * login has another key. If null, the rotation fails for a login with a key.
    */
   readonly keyThumbprint: string | null;
   readonly now: number;
-  /** New idle expiry of the login. The absolute expiry limits it. */
+  /** New idle expiry of the login, limited by its absolute expiry. */
   readonly idleExpiresAt: number;
 }
 
@@ -75,13 +74,13 @@ export interface TokenStore {
   addLogin(row: LoginRow): Promise<void>;
   findLogin(id: string): Promise<LoginRow | undefined>;
   /**
-   * Rotates the refresh token of a valid login that has the expected state, and binds the login to the proved
-   * key. If several callers compete, only one call returns true.
+   * Rotates the refresh token of a valid login in the expected state, and binds the login to the proved key.
+   * If several callers compete, only one call returns true.
    */
   rotate(rotation: Rotation): Promise<boolean>;
   /**
    * Stores the time `now` at which the response with the token of this generation was passed to the socket.
-   * If the method is called several times, the earliest time is kept.
+   * Repeated calls keep the earliest time.
    */
   markDelivered(id: string, generation: number, now: number): Promise<void>;
   /** Ends a login. Returns whether this call ended it. */
@@ -89,11 +88,13 @@ export interface TokenStore {
   /** Ends a login if it belongs to this user. Returns whether this call ended it. */
   revokeOf(sub: string, id: string, now: number): Promise<boolean>;
   /**
-   * Ends the logins of a user or a session at a provider, and returns them. If neither is given, no login
-   * ends.
+   * Ends the logins of a user or a session at a provider, and returns them. If neither is given, ends no
+   * login.
    */
   revokeIdentity(identity: ProviderIdentity, now: number): Promise<readonly LoginRow[]>;
-  /** Ends every login of a user, including logins that are just starting. Returns how many it ended. */
+  /**
+   * Ends every login of a user, including logins that are just starting. Returns the number of ended logins.
+   */
   revokeAll(sub: string, now: number): Promise<number>;
   /**
    * Returns the time before which logins and tokens of a user are invalid. Returns 0 if there was no
@@ -103,8 +104,8 @@ export interface TokenStore {
   /** Returns the valid logins of a user, most recently used first. */
   listLogins(sub: string, now: number): Promise<readonly LoginRow[]>;
   /**
-   * Deletes at most `batch` logins whose absolute expiry has passed. Returns how many it deleted. Revoked
-   * logins stay until then, because otherwise the reuse of their tokens could not be detected.
+   * Deletes at most `batch` logins after their absolute expiry. Returns the number of deleted logins. Revoked
+   * logins are kept until then, so that the reuse of their tokens is detected.
    */
   cleanUp(now: number, batch: number): Promise<number>;
 }
