@@ -24,7 +24,7 @@ export interface Parameter {
   readonly example?: unknown;
 }
 
-/** Form in which a field of a form is sent (OpenAPI 3.1 §4.8.15). */
+/** Encoding of a form field (OpenAPI 3.1 §4.8.15). */
 export interface Encoding {
   readonly contentType?: string;
   readonly style?: 'form';
@@ -69,8 +69,8 @@ export interface Operation {
   readonly responses: Readonly<Record<string, DocumentedResponse | Reference>>;
   readonly security: SecurityAlternatives;
   /**
-   * Callbacks: requests that the application sends because of this operation, by name and address (OpenAPI
-   * 3.1 §4.8.18).
+   * Callbacks, by name and URL: requests that the application sends because of this operation (OpenAPI 3.1
+   * §4.8.18).
    */
   readonly callbacks?: Readonly<Record<string, Readonly<Record<string, SentItem>>>>;
   /** Required scopes and roles: all of the scopes, and any one of the roles. */
@@ -81,7 +81,10 @@ export interface Operation {
   }[];
 }
 
-/** Methods that a path item can have. HEAD is available where GET is, and every path responds to OPTIONS. */
+/**
+ * Methods that the document lists. HEAD exists wherever GET does, and OPTIONS for every path, so they are not
+ * listed.
+ */
 export type DocumentedMethod = 'get' | 'put' | 'post' | 'delete' | 'patch' | 'trace';
 /** The operations of a path (OpenAPI 3.1 §4.8.9). */
 export type PathItem = { readonly [M in DocumentedMethod]?: Operation };

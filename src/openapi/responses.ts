@@ -145,7 +145,7 @@ const PROBLEM: JsonSchema = {
 export class ResponseWriter {
   readonly #schemas: JsonSchemas;
   readonly #handlers: readonly ExceptionHandlers[];
-  /** References to the problem schema. Their text is set at the end, when the schema has its name. */
+  /** References to the problem schema. Their `$ref` is set last, when the name of the schema is known. */
   readonly #refs: JsonSchema[] = [];
 
   constructor(schemas: JsonSchemas, handlers: readonly ExceptionHandlers[]) {
@@ -205,7 +205,7 @@ export class ResponseWriter {
     );
   }
 
-  /** Returns a response that can also have the given contents. */
+  /** Returns the response with further alternatives for its content. */
   #joined(own: DocumentedResponse, contents: readonly (TypeSource | 'problem')[]): DocumentedResponse {
     const known = own.content?.[JSON_];
     const schemas = known === undefined ? [] : [known.schema];

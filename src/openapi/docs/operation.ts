@@ -19,7 +19,7 @@ import type {
 import type { Markup } from './markup.ts';
 import type { SchemaWriter } from './schema.ts';
 
-/** Headings for the values of a parameter's `in`, in the order in which a request has these parts. */
+/** Headings for parameters by their `in`, in the order of these parts in a request. */
 const PLACES: Readonly<Record<string, string>> = {
   path: 'Path parameters',
   query: 'Query parameters',
