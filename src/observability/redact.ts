@@ -36,7 +36,7 @@ export function safeError(error: unknown): string {
   return anyJson(error, 0, { values: MAX_VALUES, characters: MAX_LINE_CHARACTERS, ancestors: [] });
 }
 
-/** Returns the value of a header field as a log may show it: secrets are masked. */
+/** Returns the value of a header field for a log, with secrets masked. */
 export function safeField(name: string, value: string): string {
   return isSecret(name, value) ? '[redacted]' : mask(value);
 }

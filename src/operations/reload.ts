@@ -28,7 +28,6 @@ import type { Logger } from '../observability/log.ts';
 import type { SupervisedServer } from './supervised.ts';
 import type { Address, Child, ProcessEnd, ToParent } from './supervision.ts';
 
-/** Options of the parent process. */
 interface ReloadOptions {
   /**
    * Address on which the parent serves an error page if the first child fails before it reports an address.
@@ -273,8 +272,8 @@ export async function superviseReload(options: ReloadOptions): Promise<Supervise
 }
 
 /**
- * Returns the environment variables of this process, except those that come from the file. Each child reads
- * the file again.
+ * Returns the environment variables of this process without variables from `envFile`, because each child
+ * reads the file again.
  */
 function environmentWithout(envFile: string | undefined): NodeJS.ProcessEnv {
   if (envFile === undefined) return { ...process.env };

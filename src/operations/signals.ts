@@ -52,7 +52,6 @@ export function onSignals({ log, end, kill, renew }: SignalActions): SignalWatch
   };
 }
 
-/** How a signal stops the process. */
 interface Ending {
   readonly clock: Clock;
   readonly log: Logger;

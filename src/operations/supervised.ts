@@ -30,7 +30,7 @@ import type { ListenOptions } from '../http/server/listen.ts';
 import type { ServerTlsOptions } from '../http/server/options.ts';
 import type { Address, Leave, Role, ToChild } from './supervision.ts';
 
-/** A server in a supervised process. */
+/** A running server with supervised processes. */
 export interface SupervisedServer extends Address {
   /**
    * Stops new connections, waits for running requests, then shuts the application down. Resolves when the
@@ -75,12 +75,12 @@ export interface SupervisedServeOptions {
 
 /**
  * Maximum time in milliseconds for the running requests of a child that is replaced after a change. It is
- * short, because the next child starts only after this one has exited.
+ * short, because the next child waits until the old one has exited.
  */
 const RELOAD_DRAIN_MS = 2_000;
 /**
- * Time in milliseconds that a worker waits for the metrics of all workers. The parent waits less long for
- * each worker, so its answer usually arrives in time.
+ * Time in milliseconds that a worker waits for the metrics of all workers. It is longer than the time in
+ * which the parent collects the metrics.
  */
 const METRICS_WAIT_MS = 2_000;
 /** Time in milliseconds for sending the last message to the parent. */
@@ -180,8 +180,8 @@ class SupervisedChild {
   }
 
   /**
-   * Returns the metrics of all workers, which the parent adds up. If the parent does not answer, returns
-   * those of this process.
+   * Returns the metrics of all workers, which the parent adds up. If the parent does not respond, returns the
+   * metrics of this process.
    */
   async #renderAll(): Promise<string> {
     const id = ++this.#lastId;

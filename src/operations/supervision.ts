@@ -10,7 +10,7 @@
  * - at the end: `leaving` if it wants to stop, and `final` with its last metrics
  *
  * The parent sends `address` in reply to `wants`, `socket` with each connection, `room` with a message of
- * another child, `snapshot` to request the metrics of a child, `metrics` with those of all workers, and
+ * another child, `snapshot` to request the metrics of a child, `metrics` with the metrics of all workers, and
  * `drain` to stop the child.
  *
  * Messages are objects with the key `svc`. Other messages between the processes belong to the program.
@@ -88,10 +88,7 @@ export interface Child {
   /** Whether the child can receive messages. */
   readonly isConnected: boolean;
   listen(onMessage: (message: ToParent) => void): void;
-  /**
-   * Sends a message. Does nothing if the child has exited; `ended` reports that. Calls `onSent` when the
-   * message is written.
-   */
+  /** Sends a message, or does nothing if the child has exited. Calls `onSent` when the message is written. */
   send(message: ToChild, socket?: Socket, onSent?: () => void): void;
   kill(signal: NodeJS.Signals): void;
 }
@@ -135,7 +132,6 @@ export class ChildLink implements Child {
   }
 
   send(message: ToChild, socket?: Socket, onSent?: () => void): void {
-    // if the child has exited, `ended` reports it
     if (this.#process.connected) this.#process.send(message, socket, { keepOpen: true }, () => onSent?.());
   }
 
@@ -163,8 +159,8 @@ interface Childhood {
 }
 
 /**
- * Key of a property of `process`, which all copies of this package share. A bundled program, for example,
- * contains its own copy.
+ * Property of `process` that all copies of this package share. A bundled program, for example, contains a
+ * copy of its own.
  */
 const CHILDHOOD: unique symbol = Symbol.for('svc.childhood');
 const own: Childhood = ((process as { [CHILDHOOD]?: Childhood })[CHILDHOOD] ??= {
@@ -190,8 +186,8 @@ export function takeRole(): Role | undefined {
 }
 
 /**
- * Sets the function that is called when the parent exits; without it, this process exits at once. From now
- * on, the channel to the parent keeps this process alive.
+ * Sets the function that is called when the parent exits. Without it, this process exits together with the
+ * parent. From now on, the channel to the parent keeps this process alive.
  */
 export function attend(onParentGone: () => void): void {
   own.onOrphaned = onParentGone;

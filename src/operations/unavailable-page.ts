@@ -11,7 +11,6 @@ import type { HttpRequest } from '../http/contracts.ts';
 /** Seconds in the `Retry-After` field. */
 const RETRY_AFTER_SECONDS = 1;
 
-/** Reason for the 503, as the response shows it. */
 interface Reason {
   readonly title: string;
   /** Details in one or several lines; empty except during a reload. */

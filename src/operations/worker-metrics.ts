@@ -1,6 +1,5 @@
 /**
- * Adds up the metrics of all workers, including those that have exited. Adds metrics about the workers
- * themselves.
+ * Adds up the metrics of all workers, including exited workers. Adds metrics about the workers themselves.
  *
  * If a counter decreases, Prometheus assumes a restart. So the last counters and histograms of an exited
  * worker still count. Its gauges do not count.
@@ -59,7 +58,7 @@ export class WorkerMetrics {
     );
   }
 
-  /** Returns the metrics of all workers. Calls at the same time share the result. */
+  /** Returns the metrics of all workers. Simultaneous calls share the result. */
   collect(children: Iterable<Child>): Promise<Snapshots> {
     return (this.#round ??= this.#collect([...children]).finally(() => {
       this.#round = undefined;
@@ -92,7 +91,7 @@ export class WorkerMetrics {
     this.#waiting.get(id)?.answer(metrics);
   }
 
-  /** Stores the last metrics of a worker, which exits now. */
+  /** Stores the last metrics of a worker that is exiting. */
   onFinal(child: Child, metrics: Snapshots): void {
     this.#last.set(child, metrics);
   }
