@@ -200,10 +200,10 @@ function isoTime(ms: number): string {
  * are dropped and counted. After EAGAIN, the next attempt follows after 10 ms. When the pipe is closed, all
  * further lines are dropped.
  *
- * Pipes and sockets are non-blocking, and are written synchronously. A batch takes about 3 µs, and nothing is
- * left to write when the process exits. Other descriptors (files, terminals, pipes on Windows) can block, so
- * the thread pool writes them, one batch at a time. If processes share a full pipe, their lines can mix,
- * because write(2) may then accept only a part of a batch.
+ * Pipes and sockets are non-blocking, so they are written synchronously. A batch takes about 3 µs. Other
+ * descriptors (files, terminals, pipes on Windows) can block, so the thread pool writes them, one batch at a
+ * time. Lines of processes that share a full pipe can mix, because write(2) may accept only a part of a
+ * batch.
  */
 
 /** Receives each log line, without its line end. Must neither throw nor wait. */
@@ -285,8 +285,8 @@ export class LineQueue {
   }
 
   /**
-   * Writes all queued lines like flush(). Then it writes each new line at once, because the event loop no
-   * longer runs.
+   * Writes all queued lines like flush(). After that, each new line is written at once, because the event
+   * loop no longer runs.
    */
   exit(): void {
     this.flush();
@@ -371,7 +371,7 @@ export class LineQueue {
     return true;
   }
 
-  /** Returns a log line with the number of dropped lines; empty if none was dropped. */
+  /** Returns a log line with the number of dropped lines, and resets this number. */
   #takeDropped(): string {
     const line = JSON.stringify({
       time: new Date(this.#clock.nowMs()).toISOString(),

@@ -454,8 +454,7 @@ export function renderMetrics(metrics: Iterable<MetricSnapshot>): string {
 }
 
 /**
- * Returns the lines of a histogram's buckets. Prometheus expects cumulative counts. They are added up here,
- * because metrics are read less often than they change.
+ * Returns the lines of a histogram's buckets. Prometheus expects cumulative counts, which are added up here.
  */
 function bucketLines({ name, buckets }: MetricSnapshot, labels: string, numbers: readonly number[]): string {
   const own = labels === '' ? '' : `${labels},`;

@@ -224,7 +224,7 @@ export class Operations {
   }
 
   /**
-   * Checks access to `/docs` and `/openapi.json`, and returns the response of `answer`.
+   * Checks access to `/docs` and `/openapi.json`, then calls `answer`.
    * @throws Unauthorized when the bearer token is wrong or missing, Forbidden when the client has no access
    */
   document(req: HttpRequest, answer: () => Awaitable<HttpResponse>): Awaitable<HttpResponse> {
@@ -302,15 +302,12 @@ async function assertAuthorized(req: HttpRequest, auth: NonNullable<MetricsAcces
 
 const NOT_STORED = { 'Cache-Control': 'no-store' };
 
-/** Counters for one method of one route. The series for a status is looked up once and then reused. */
+/** Counts the responses of one method of one route. */
 class RouteSeries implements Tally {
   readonly #duration: HistogramSlot;
   readonly #slotOf: (status: number) => CounterSlot;
   readonly #byStatus = new Map<number, CounterSlot>();
-  /**
-   * Status of the last response. The next response usually has the same status, so its counter is already
-   * known.
-   */
+  /** Status of the last response. `#slot` is its counter. */
   #status = 0;
   #slot: CounterSlot | undefined;
 
@@ -342,10 +339,7 @@ function isSameSecret(given: string, expected: string): boolean {
   return timingSafeEqual(digest(given), digest(expected));
 }
 
-/**
- * Header fields that proxies add. A proxy with a private address that adds none of them looks like a private
- * client. Then `ops.metrics.auth` or `ops.metrics.port` must protect the metrics.
- */
+/** Header fields that proxies add. A request with such a field does not count as private. */
 const PROXY_FIELDS = [
   'forwarded',
   'via',

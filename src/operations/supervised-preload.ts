@@ -57,7 +57,7 @@ function reportFiles(): void {
 
 function failureText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  // an SvcError has a remedy, even if another copy of this package created it
+  // `remedy` identifies an SvcError, even if another copy of this package created it
   const { remedy } = error as { readonly remedy?: unknown };
   return typeof remedy === 'string' ? `${error.message}\n${remedy}` : (error.stack ?? error.message);
 }

@@ -30,7 +30,7 @@ import type { ListenOptions } from '../http/server/listen.ts';
 import type { ServerTlsOptions } from '../http/server/options.ts';
 import type { Address, Leave, Role, ToChild } from './supervision.ts';
 
-/** A running server with supervised processes. */
+/** A server that `run({ workers })` or `run({ reload })` has started. */
 export interface SupervisedServer extends Address {
   /**
    * Stops new connections, waits for running requests, then shuts the application down. Resolves when the
@@ -157,8 +157,7 @@ class SupervisedChild {
       case 'socket':
         return this.#onSocket(message.id, socket);
       case 'drain':
-        // the process ends only after it has served all connections that it confirmed, because no other
-        // process would serve them
+        // connections that this process has confirmed are served first, because no other process has them
         return void this.#taking.then(() => this.#end(message.how));
       case 'snapshot':
         return void sendToParent({ svc: 'snapshot', id: message.id, metrics: this.#app.metrics.snapshot() });
@@ -226,7 +225,7 @@ class SupervisedChild {
   }
 
   #end(how: Leave): Promise<never> {
-    // if the child is retiring, `stop` also closes its idle connections
+    // after `retire`, `stop` also closes idle connections
     if (this.#ending !== undefined && how === 'stop') void this.#running?.close(how);
     return (this.#ending ??= this.#close(how)
       .then(

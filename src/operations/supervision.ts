@@ -31,8 +31,8 @@ export interface Address {
 }
 
 /**
- * How a child ends. With `stop`, it finishes its requests and closes idle connections. With `retire`, clients
- * can close idle connections themselves, because other children serve.
+ * How a child ends. With `stop`, it finishes its requests and closes idle connections. With `retire`, it
+ * leaves idle connections open until clients close them, because other children serve.
  */
 export type Leave = 'stop' | 'retire';
 
@@ -126,7 +126,7 @@ export class ChildLink implements Child {
 
   listen(onMessage: (message: ToParent) => void): void {
     this.#process.on('message', (message) => {
-      // the cast is safe: the other side of the channel is this package
+      // the cast is safe: only this package sends messages with the key `svc`
       if (isOurs(message)) onMessage(message as ToParent);
     });
   }
@@ -152,7 +152,6 @@ const ROLE_VARIABLE = 'SVC_SUPERVISED';
  */
 export const roleEnvironment = (role: Role): Record<string, string> => ({ [ROLE_VARIABLE]: role });
 
-/** Role of this process under a supervisor, and its reaction when the parent exits. */
 interface Childhood {
   role: Role | undefined;
   onOrphaned: () => void;
@@ -179,7 +178,7 @@ export function takeRole(): Role | undefined {
   if (!process.connected || (word !== 'worker' && word !== 'reload')) return undefined;
   own.role = word;
   process.once('disconnect', () => own.onOrphaned());
-  // Unreferenced, so that the channel does not keep a program alive whose `await` never settles. See
+  // An unreferenced channel does not keep the process alive if an `await` of the program never settles. See
   // settling() in cli/command.ts.
   process.channel!.unref();
   return word;
@@ -227,8 +226,8 @@ function isOurs(message: unknown): boolean {
 }
 
 /**
- * Returns arguments for Node that let a child take its role before other modules run. A bundled program has
- * no separate file for that; its child takes the role in run().
+ * Returns arguments for Node by which a child imports supervised-preload.ts before other modules. A bundled
+ * program has no such file, so its child takes its role in run().
  */
 export function preload(): string[] {
   const program = programBeside(import.meta.url, 'supervised-preload');

@@ -13,7 +13,7 @@ const RETRY_AFTER_SECONDS = 1;
 
 interface Reason {
   readonly title: string;
-  /** Details in one or several lines; empty except during a reload. */
+  /** Details, in one or several lines. Only `run({ reload })` has details. */
   readonly text: string;
   /** Advice for the reader, below the details. */
   readonly hint: string;

@@ -85,7 +85,7 @@ export class WorkerMetrics {
     return countsOf(this.#last.get(child) ?? []);
   }
 
-  /** Stores metrics that a worker has reported, and completes the request for them. */
+  /** Stores the metrics that a worker has sent, and resolves the request for them. */
   onSnapshot(child: Child, id: number, metrics: Snapshots): void {
     this.#last.set(child, metrics);
     this.#waiting.get(id)?.answer(metrics);

@@ -1,6 +1,6 @@
 /**
- * Runs an application in several worker processes: starts them, restarts those that exit, replaces them one
- * by one, and stops them together.
+ * Runs an application in several worker processes: starts them, restarts workers that exit, replaces workers
+ * one by one, and stops all together.
  *
  * The first worker starts alone, so that an error which every worker would have is reported only once.
  *

@@ -71,8 +71,8 @@ export interface TestClientOptions {
    */
   readonly raiseErrors?: boolean | undefined;
   /**
-   * Replaced dependencies: pairs of the original function or class, and its replacement. They only apply to
-   * this client.
+   * Replacements for dependencies: pairs of the original function or class, and its replacement. They apply
+   * only to this client.
    */
   readonly overrides?:
     readonly (readonly [source: unknown, replacement: (context: Context) => unknown])[] | undefined;
@@ -85,7 +85,7 @@ export type WebBody = NonNullable<ConstructorParameters<typeof Response>[0]> | n
 export interface TestRequest {
   /** Header fields of this request. They replace fields of the client with the same name. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Query parameters, which are added to those in the path. */
+  /** Query parameters, which are added to the query parameters in the path. */
   readonly query?:
     Readonly<Record<string, string | number | boolean | readonly (string | number | boolean)[]>> | undefined;
   /** Value that is sent as `application/json`. */
@@ -118,8 +118,8 @@ export class TestClient implements AsyncDisposable {
   readonly #overrides: ReadonlyMap<unknown, (context: Context) => unknown>;
   readonly #errors = new Map<string, unknown>();
   /**
-   * Ids of requests whose background task or clean-up has failed. For the clean-ups of scope `app`, the id is
-   * empty.
+   * Ids of requests whose background task or clean-up has failed. The id is '' for clean-ups of the scope
+   * `app`.
    */
   readonly #failedAfter = new Set<string>();
   /**
