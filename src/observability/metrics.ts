@@ -79,10 +79,7 @@ export class MetricsRegistry implements Metrics {
     this.#log = log;
   }
 
-  /**
-   * @throws SvcError `E_METRIC` when the name is invalid or taken; otherwise two plugins could count in the
-   * same metric
-   */
+  /** @throws SvcError `E_METRIC` when the name is invalid or taken */
   counter(name: `svc_${string}`, help: string, labels: readonly string[] = []): CounterMetric {
     return this.#add(name, labels, [''], () => new CounterMetric(name, help, [...labels], this.#log));
   }

@@ -7,7 +7,7 @@ import type { JsonSchema } from '../schema/json-schema.ts';
 /** A reference to a part under `components`. */
 export interface Reference {
   readonly $ref: string;
-  /** Description that replaces the one of the referenced part. */
+  /** Replaces the description of the referenced part. */
   readonly description?: string;
 }
 
@@ -57,7 +57,7 @@ export interface DocumentedResponse {
  */
 export type SecurityAlternatives = readonly Readonly<Record<string, readonly never[]>>[];
 
-/** One method of a path (OpenAPI 3.1 §4.8.10). */
+/** An operation: one method of a path (OpenAPI 3.1 §4.8.10). */
 export interface Operation {
   readonly operationId: string;
   readonly tags: readonly string[];

@@ -38,7 +38,7 @@ const OF_CONVERTERS: Readonly<Record<ConverterName, JsonSchema>> = {
   path: { type: 'string', minLength: 1 },
 };
 
-/** Rules of path converters that a JSON Schema cannot express. */
+/** Rules of path parameters that a JSON Schema cannot express, by type. */
 const HINTS: Readonly<Partial<Record<ConverterName, string>>> = {
   float: 'Without exponent',
   path: 'The rest of the path, in which slashes need no escape',

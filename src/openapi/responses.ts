@@ -5,7 +5,8 @@
  * and middleware add the errors that they can cause. 4XX and 5XX stand for all other errors.
  *
  * An error has problem details (RFC 9457), described once under `components`. If an exception handler handles
- * the error, the responses that it declares apply instead. The content is unknown if it declares none.
+ * the error, the responses that it declares apply instead. If the handler declares none, the content is
+ * unknown.
  */
 import { http } from '../base/node-http.ts';
 import {

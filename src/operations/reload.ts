@@ -8,7 +8,7 @@
  *   ending     the child exits, and the next one starts afterwards; connections wait
  *   broken     the child has exited by itself; until a file is saved, the parent responds with 503
  *
- * The parent watches all files that the child has imported, except those in node_modules. It also watches the
+ * The parent watches all files that the child has imported, except files in node_modules. It also watches the
  * file of `--env-file`.
  */
 import { fork } from 'node:child_process';

@@ -18,7 +18,7 @@ if (takeRole() === 'reload') {
 }
 
 /**
- * Reports each imported file to the parent, except those of packages. Files that do not exist are reported
+ * Reports each imported file to the parent, except files of packages. Files that do not exist are reported
  * too, because they may be created later.
  */
 function reportFiles(): void {

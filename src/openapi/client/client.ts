@@ -362,7 +362,7 @@ interface Sent {
 
 /**
  * Returns the operations of several path items. An operation is named after its path item, followed by its
- * method if the path item has several.
+ * method if the path item has several operations.
  */
 function readSent(root: JsonObject, items: JsonObject): Sent[] {
   return Object.entries(items).flatMap(([name, item]) => {

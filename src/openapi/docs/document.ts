@@ -37,7 +37,7 @@ export interface RequestBody {
 }
 
 export interface DocumentedResponse {
-  /** A status code, a range of statuses, or `default`: `200`, `4XX`. */
+  /** A status code (`200`), a range of statuses (`4XX`), or `default`. */
   readonly status: string;
   readonly description: string;
   readonly contents: readonly MediaContent[];

@@ -6,7 +6,7 @@
  * characters, so hostile text takes linear time.
  *
  * All text is escaped. Only `http`, `https`, `mailto` and relative addresses become links. An image becomes a
- * link to it.
+ * link to the image.
  */
 import { NOTHING, html, joined } from './markup.ts';
 import type { Content, Markup } from './markup.ts';
@@ -173,7 +173,7 @@ function table(lines: readonly string[], at: number): readonly [Markup, number] 
   return [html`<div class="g" tabindex="0"><table><thead><tr>${names}<tbody>${rows}</table></div>`, end];
 }
 
-/** Returns the alignment of a column as an attribute. */
+/** Returns the alignment of a table column as an HTML attribute. */
 function classOf(rule: string): Markup | undefined {
   if (!rule.endsWith(':')) return undefined;
   return rule.startsWith(':') ? html` class="ac"` : html` class="ar"`;

@@ -37,7 +37,7 @@ const HOLDERS =
 
 export class SchemaWriter {
   readonly #document: ReadDocument;
-  /** Written lists of members, by schema. Operations share schemas, so each list is written only once. */
+  /** HTML of member lists, by schema. Operations share schemas, so each list is written only once. */
   readonly #written = new Map<JsonObject, Markup>();
 
   constructor(document: ReadDocument) {
