@@ -1,6 +1,6 @@
 /**
- * Tool calls run as requests within this process. Each call passes through middleware, guards, validation,
- * limits, log and metrics, like a request over HTTP.
+ * Runs MCP tool calls as requests inside this process. A tool call passes through the same middleware,
+ * guards, validation, limits, log and metrics as a request over HTTP.
  */
 import { randomBytes } from 'node:crypto';
 import { misunderstood, resultOf } from './results.ts';
@@ -20,7 +20,7 @@ import type { Asker, ToolClient } from './questions.ts';
 import type { CompiledRoute, Context, HttpRequest, Middleware, StateKey } from '../http/contracts.ts';
 import type { TransportRequest } from '../http/request/request.ts';
 
-/** The methods of an application that its tools use. @internal */
+/** The part of an application that MCP tools use. @internal */
 export interface McpApplication {
   readonly title: string;
   readonly version: string;
@@ -28,16 +28,15 @@ export interface McpApplication {
   readonly log: Logger;
   startup(): Promise<void>;
   shutdown(): Promise<void>;
-  /** Returns the compiled application. */
   application(): McpTarget;
   openapi(): OpenApiDocument;
 }
 
-/** The part of a compiled application that tool calls use. @internal */
+/** @internal */
 interface McpTarget {
   readonly view: Pick<CompilationView, 'details' | 'middleware' | 'tools'>;
   routeAt(method: string, path: string): CompiledRoute | undefined;
-  /** Handles a request within this process. `isFunction` is true for a tool that is not a route. */
+  /** Handles a request inside this process. `isFunction` is true if the tool is a function, not a route. */
   answerCall(
     request: Request,
     remoteAddress: string,
@@ -46,29 +45,26 @@ interface McpTarget {
   ): Promise<Response>;
 }
 
-/** The caller of a tool, on whose behalf requests are sent. */
+/** The client that calls a tool: over HTTP, over stdio, or by `app.mcpCall()` in this process. */
 export interface Caller {
   /**
-   * Returns the header fields that the caller adds to a call of this route, by lower-case name. `fields` are
-   * the names of the header fields that the route reads.
+   * Returns the header fields that a tool call adds to its request, by lower-case name. `fields` are the
+   * names of the header fields that the route reads.
    */
   fieldsFor(detail: RouteDetail, fields: readonly string[]): Readonly<Record<string, string>>;
   readonly remoteAddress: string;
   /**
-   * Scheme and host of the caller's request: `https://example.com`. Undefined for a caller in this process:
-   * then the origin of the application is used.
+   * Scheme and host of the caller's HTTP request, such as `https://example.com`. Undefined for a caller
+   * without an HTTP request.
    */
   readonly origin: string | undefined;
-  /**
-   * The HTTP request whose MCP message contains the call. DPoP proofs name the method and URL of this
-   * request.
-   */
+  /** The HTTP request that contains the tool call. DPoP proofs name the method and URL of this request. */
   readonly carrier?: HttpRequest | undefined;
 }
 
 /**
- * Returns the API key, cookie or session id that the request has for each of these security schemes;
- * undefined if absent.
+ * Returns the request's API key, cookie or session id for each security scheme; undefined where the request
+ * has none.
  */
 export function credentialsOf(
   req: HttpRequest,
@@ -92,33 +88,29 @@ export interface CallDeps {
   /** Trace context fields that the client sent, such as `traceparent`. */
   readonly trace?: Readonly<Record<string, string>> | undefined;
   /**
-   * Called when a route refuses the access token, so that the client should get another one. The status is
-   * 401 if the token is invalid, and 403 if it lacks a scope. `challenge` is the WWW-Authenticate field of
-   * the response.
+   * Called when a route refuses the client's access token. The status is 401 for an invalid token, and 403
+   * for a missing scope. `challenge` is the response's WWW-Authenticate field.
    */
   readonly challenged?: ((status: number, challenge: string) => void) | undefined;
 }
 
-/**
- * Default limit of a result in bytes. A larger result is an error, because each token that a model reads
- * costs money.
- */
+/** Default maximum size of a tool's result in bytes. */
 export const DEFAULT_RESULT_BYTES = 1_000_000;
 
 const toolsets = new WeakMap<McpApplication, Toolset>();
 
-/** The tools, prompts and resources of an application, and the methods that call them. */
+/** The tools, prompts and resources of an application. */
 export class Toolset {
   readonly tools: readonly PlannedTool[];
   readonly prompts: readonly PlannedPrompt[];
   readonly resources: readonly PlannedResource[];
   readonly #app: McpApplication;
   readonly #byName: ReadonlyMap<string, PlannedTool>;
-  /** Origin for requests of callers that have none. TrustedHostMiddleware accepts its host. */
+  /** Scheme and host for callers without an HTTP request. TrustedHostMiddleware accepts the host. */
   readonly #origin: string;
   readonly #middleware: readonly Middleware[];
 
-  /** Returns the toolset of an application. It is built once. */
+  /** Returns the toolset of an application. Creates it at the first call. */
   static of(app: McpApplication): Toolset {
     const toolset = toolsets.get(app) ?? new Toolset(app);
     toolsets.set(app, toolset);
@@ -131,7 +123,7 @@ export class Toolset {
     this.tools = planNames(details, tools).map(
       ({ name, detail }) => new PlannedTool(name, detail, tools.includes(detail)),
     );
-    // the `name` of a prompt is defined, because app.prompt() requires it
+    // `name` is defined, because app.prompt() sets it
     this.prompts = tools
       .filter(isPrompt)
       .map((detail) => new PlannedPrompt(detail.declared.spec.name!, detail));
@@ -164,7 +156,7 @@ export class Toolset {
           },
         ],
         tool,
-      ); // `parameters` is not empty: without parameters, a path cannot match another route
+      ); // `at(-1)` is defined: #leadsElsewhere() is false for a path without parameters
     const response = await this.request(tool.detail, tool.arguments.fields, parts, deps, tool.isFunction);
     const challenge = response.headers.get('www-authenticate');
     if (challenge !== null && (WANTED[response.status]?.test(challenge) ?? false))
@@ -184,8 +176,8 @@ export class Toolset {
   }
 
   /**
-   * Whether the path, filled with the arguments, matches another route. For example, `/users/{name}` with
-   * `me` matches `/users/me`. The other route need not be a tool.
+   * Whether the arguments make the path match another route. Example: the argument `me` turns `/users/{name}`
+   * into `/users/me`, which may be a route of its own.
    */
   #leadsElsewhere({ detail: { route, declared }, isFunction }: PlannedTool, target: string): boolean {
     if (isFunction || declared.template.parameters.length === 0) return false;
@@ -193,7 +185,7 @@ export class Toolset {
     return found !== undefined && found.template !== route.template;
   }
 
-  /** Sends a request to the application within this process. */
+  /** Sends a request to the application inside this process. */
   async request(
     detail: RouteDetail,
     fields: readonly string[],
@@ -214,7 +206,7 @@ export class Toolset {
       (layer) => layer instanceof IdempotencyMiddleware && layer.covers(detail.route),
     );
     if (keyed instanceof IdempotencyMiddleware && keyed.isRequired && !headers.has(keyed.header))
-      // tool clients send no idempotency keys, so each call gets a new key
+      // MCP clients send no idempotency keys, so each call gets a new key
       headers.set(keyed.header, `"${randomBytes(16).toString('base64url')}"`);
     const request = new Request((caller.origin ?? this.#origin) + target, {
       method: detail.route.method,
@@ -233,8 +225,8 @@ export class Toolset {
 }
 
 /**
- * Patterns of WWW-Authenticate, by status. If a response matches, the client must get another access token
- * (RFC 6750 §3.1, RFC 9449 §7.1).
+ * Patterns of WWW-Authenticate fields that ask for another access token, by HTTP status (RFC 6750 §3.1, RFC
+ * 9449 §7.1).
  */
 const WANTED: Readonly<Record<number, RegExp>> = {
   401: /(?:^|,[ \t]*)(?:bearer|dpop)(?![^ ,])/i,
@@ -242,8 +234,8 @@ const WANTED: Readonly<Record<number, RegExp>> = {
 };
 
 /**
- * Converts the arguments to the parts of a request. Arguments that are nested too deeply are an error of the
- * client.
+ * Converts a tool's arguments to the parts of a request. A RangeError means that the arguments are too large
+ * or nested too deeply.
  */
 function partsOf(tool: PlannedTool, given: JsonObject): ReturnType<PlannedTool['arguments']['read']> {
   try {
@@ -258,7 +250,7 @@ function partsOf(tool: PlannedTool, given: JsonObject): ReturnType<PlannedTool['
   }
 }
 
-/** Header fields that describe the client's own message, and so are not copied to a call. */
+/** Header fields that are never copied from an MCP request to the request for its tool. */
 const OURS: ReadonlySet<string> = new Set([
   'host',
   'content-length',
@@ -274,8 +266,7 @@ const OURS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns a caller that adds the same header fields to each call. It is used over stdio, and by
- * `app.mcpCall()`.
+ * Returns a caller whose tool calls all have these header fields. It is used for stdio and `app.mcpCall()`.
  * @throws TypeError for an invalid field name or value
  */
 export function fixedCaller(fields: Readonly<Record<string, string>>, remoteAddress = '127.0.0.1'): Caller {
@@ -284,7 +275,8 @@ export function fixedCaller(fields: Readonly<Record<string, string>>, remoteAddr
 }
 
 /**
- * Reports the progress of a call: a growing number, the total that it will reach, and a sentence for people.
+ * Reports the progress of a tool call. `progress` must grow with each report. `total` is its final value, and
+ * `message` is text for people.
  */
 export type ToolProgress = (progress: number, total?: number, message?: string) => void;
 
@@ -299,11 +291,11 @@ export const TOOL_LOG_LEVELS = [
   'alert',
   'emergency',
 ] as const;
-/** A log level of a tool message. */
+/** Log level of a message that a tool sends. */
 export type ToolLogLevel = (typeof TOOL_LOG_LEVELS)[number];
 /**
- * Sends a log message to the client: any JSON value, and an optional logger name. Models read the message, so
- * it must not contain secrets.
+ * Sends a log message to the MCP client. `data` is any JSON value. Models may read the message, so it must
+ * not contain secrets.
  */
 export type ToolLog = (level: ToolLogLevel, data: unknown, logger?: string) => void;
 
@@ -313,12 +305,12 @@ export interface ToolListener {
   log(level: ToolLogLevel, data: unknown, logger: string | undefined): void;
 }
 
-/** Key in `req.state` under which a tool call stores its {@link ToolListener}. @internal */
+/** @internal */
 const TOOL_LISTENER: StateKey<ToolListener> = stateKey('toolListener');
 
 /**
- * Dependency `{ progress: Depends(toolProgress) }`: reports progress to an MCP client that has requested it.
- * A value that is not greater than the last one is not sent.
+ * Dependency `{ progress: Depends(toolProgress) }`: a function that reports progress to the MCP client, if
+ * the client has requested it. A value that is not greater than the last one is not sent.
  */
 export function toolProgress({ state }: Context): ToolProgress {
   if (!state.has(TOOL_LISTENER)) return nothing;
@@ -326,7 +318,10 @@ export function toolProgress({ state }: Context): ToolProgress {
   return (progress, total, message) => listener.progress(progress, total, message);
 }
 
-/** Dependency `{ tell: Depends(toolLog) }`: sends log messages to an MCP client that has requested them. */
+/**
+ * Dependency `{ tell: Depends(toolLog) }`: a function that sends log messages to the MCP client, if the
+ * client has requested them.
+ */
 export function toolLog({ state }: Context): ToolLog {
   if (!state.has(TOOL_LISTENER)) return nothing;
   const listener = state.get(TOOL_LISTENER);
@@ -337,12 +332,12 @@ function nothing(): void {
   /* does nothing, because the request is not a tool call */
 }
 
-/** Key in `req.state` under which an MCP call stores its {@link Asker}. */
 const ASKER: StateKey<Asker> = stateKey('mcpAsker');
 
 /**
- * Dependency `{ client: Depends(toolClient) }`: sends requests to the MCP client during a call. They ask for
- * input of the user (elicitation), for a message of the client's model (sampling), or for the list of roots.
+ * Dependency `{ client: Depends(toolClient) }`: sends requests to the MCP client while the handler runs. A
+ * request shows a form to the user (elicitation), asks the client's model for a message (sampling), or lists
+ * the client's folders (roots).
  */
 export async function toolClient({ state, signal }: Context): Promise<ToolClient> {
   const loaded = await import('./questions.ts');
@@ -355,13 +350,13 @@ const MAX_MESSAGES = 10_000;
 interface ReportDeps {
   readonly dialect: Dialect;
   readonly progressToken: string | number | undefined;
-  /** Least severe level of the log messages to send. If undefined, none are sent. */
+  /** Log messages below this level are not sent. If undefined, none are sent. */
   readonly logLevel: ToolLogLevel | undefined;
   readonly signal: AbortSignal;
   notify(method: string, params: JsonObject): void;
 }
 
-/** Sends progress and log messages of one call, until it ends. */
+/** Sends the progress and log messages of one call to the client, until the call ends. */
 export class CallReports implements ToolListener {
   readonly #deps: ReportDeps;
   #isOver = false;
@@ -414,10 +409,7 @@ export class CallReports implements ToolListener {
   }
 }
 
-/**
- * Returns the value as JSON can represent it. A value that JSON cannot represent becomes text, so the handler
- * does not fail.
- */
+/** Replaces a value that JSON cannot represent by null or text, so that logging never throws. */
 function jsonOf(data: unknown): unknown {
   try {
     return JSON.stringify(data) === undefined ? null : data;

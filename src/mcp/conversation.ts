@@ -1,6 +1,8 @@
 /**
- * A conversation with one client: parses its messages, and sends it responses, notifications and requests.
- * Requests run concurrently. Each gets one response, or none if it was cancelled. The caller does the I/O.
+ * An MCP conversation with one client. It parses the client's messages, and sends responses, notifications
+ * and requests. The transport, such as stdio.ts, reads and writes the texts.
+ *
+ * Requests of the client run concurrently. A cancelled request gets no response.
  */
 import { ClientDisconnected } from '../base/errors.ts';
 import { SentRequests, stopping } from './sent-requests.ts';
@@ -26,14 +28,17 @@ export interface ConversationDeps {
   readonly caller: Caller;
   readonly log: Logger;
   readonly clock: Clock;
-  /** Sends one message, which has no line feed. Must not throw. */
+  /** Sends the text of one message, without line feeds. Must not throw. */
   send(text: string): void;
 }
 
-/** Maximum number of requests from the client that run at the same time. More get an error response. */
+/**
+ * Maximum number of requests from the client that run at the same time. Further requests get an error
+ * response.
+ */
 const MAX_IN_FLIGHT = 1_000;
 
-/** The exchange of messages with one client, over any transport of JSON texts. */
+/** A conversation with one MCP client, over any transport that carries JSON texts. */
 export class McpConversation {
   readonly #deps: ConversationDeps;
   readonly #inFlight = new Map<RequestId, AbortController>();
@@ -52,7 +57,7 @@ export class McpConversation {
     return this.#inFlight.size;
   }
 
-  /** Handles the text of one message, or of a batch in protocol versions that have batches. */
+  /** Handles the text of one message or of a batch. Only protocol versions up to 2025-03-26 allow batches. */
   receive(text: string): void {
     let value: unknown;
     try {
@@ -65,21 +70,21 @@ export class McpConversation {
     if (answer !== undefined) this.#reply(answer);
   }
 
-  /** Sends the error for a message that could not be read. */
+  /** Sends the error response to a message that could not be read. */
   refuse(error: RpcError): void {
     this.#send(failure(undefined, error, this.#session?.dialect));
   }
 
   /**
-   * Called when no more input will come. Ends subscriptions, and cancels the requests to the client that have
-   * no response yet. Resolves when all running requests from the client have their response.
+   * Called after the last message of the client. Ends subscriptions, and cancels the server's requests that
+   * have no response yet. Resolves when all running requests of the client have a response.
    */
   async finish(): Promise<void> {
     this.#closing.abort(stopping());
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
 
-  /** Aborts all running requests from the client. They get no response. */
+  /** Aborts all running requests of the client. They get no response. */
   abort(): void {
     for (const request of this.#inFlight.values()) request.abort(new ClientDisconnected());
     this.#inFlight.clear();
@@ -90,7 +95,6 @@ export class McpConversation {
     this.#deps.send(JSON.stringify(message));
   }
 
-  /** Sends a response when it is ready. */
   #reply(answer: Promise<JsonObject | readonly JsonObject[] | undefined>): void {
     const running = answer.then((message) => {
       if (message !== undefined) this.#send(message);
@@ -110,7 +114,6 @@ export class McpConversation {
     );
   }
 
-  /** Handles one message. Returns the response; undefined for a notification and for a cancelled request. */
   #take(value: unknown, isInBatch: boolean): Promise<JsonObject | undefined> | undefined {
     const message = readMessage(value);
     switch (message.kind) {
@@ -173,10 +176,7 @@ export class McpConversation {
     return signal.aborted ? undefined : answer;
   }
 
-  /**
-   * Handles a cancellation. Other notifications, and cancellations of requests that have finished, are
-   * ignored.
-   */
+  /** Cancels a request if the notification asks for it. All other notifications are ignored. */
   #onNotification(method: string, { requestId, reason }: JsonObject): void {
     if (
       method !== 'notifications/cancelled' ||

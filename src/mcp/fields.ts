@@ -1,13 +1,13 @@
 /**
- * Header fields of HTTP requests since protocol version 2026-07-28. Proxies read them instead of the body, so
- * they must match the body (2026-07-28, Streamable HTTP).
+ * Checks the header fields that MCP requests over HTTP have since protocol version 2026-07-28. Proxies read
+ * them instead of the body, so they must match the body (MCP 2026-07-28, Streamable HTTP).
  *
- * Each field must equal a value in the body:
- *   - MCP-Protocol-Version equals the version in `_meta`, in every request.
- *   - Mcp-Method equals `method`, in every request.
- *   - Mcp-Name equals `params.name` in tools/call and prompts/get, and `params.uri` in resources/read.
+ * Each field repeats a value of the body:
+ *   - MCP-Protocol-Version repeats the version in `_meta`.
+ *   - Mcp-Method repeats `method`.
+ *   - Mcp-Name repeats `params.name` in tools/call and prompts/get, and `params.uri` in resources/read.
  *
- * The value of Mcp-Name has the form `=?base64?...?=` if it is not plain text.
+ * An Mcp-Name that is not printable ASCII is sent in the form `=?base64?...?=`.
  */
 import { HEADER_MISMATCH, RpcError, SUPPORTED, UNSUPPORTED_VERSION, modernDialect } from './messages.ts';
 import { McpDispatcher } from './server.ts';
@@ -15,17 +15,14 @@ import { bytesOf } from './tools.ts';
 import type { RpcRequest } from './messages.ts';
 import type { HeaderView } from '../http/headers.ts';
 
-/** The parameter whose value the field Mcp-Name repeats, by method. */
+/** The member of `params` that the field Mcp-Name repeats, by method. */
 const NAMED: Readonly<Record<string, string>> = {
   'tools/call': 'name',
   'prompts/get': 'name',
   'resources/read': 'uri',
 };
 
-/**
- * Returns an error if the header fields do not match the body, otherwise undefined. Errors in the body itself
- * are found by readModern().
- */
+/** Returns an error if the header fields do not match the body. readModern() checks the body itself. */
 export function issueOfFields(headers: HeaderView, { method, params }: RpcRequest): RpcError | undefined {
   const said = headers['mcp-protocol-version'];
   const version = McpDispatcher.versionOf(params);
@@ -38,7 +35,7 @@ export function issueOfFields(headers: HeaderView, { method, params }: RpcReques
         })
       : undefined;
   if (said !== version) return differs('MCP-Protocol-Version', said, version);
-  // readModern() refuses an unknown version with the error -32022
+  // an unknown version is refused later, by readModern()
   if (modernDialect(version) === undefined) return undefined;
   const named = headers['mcp-method'];
   if (named === undefined) return mismatch('The field Mcp-Method is missing');
@@ -56,7 +53,10 @@ export function issueOfFields(headers: HeaderView, { method, params }: RpcReques
 
 const PLAIN = /^[\t\x20-\x7e]*$/;
 
-/** Decodes the value of a field. Returns undefined when it is neither plain nor base64 text. */
+/**
+ * Decodes a value of Mcp-Name: printable ASCII, or base64 text in `=?base64?...?=`. Returns undefined for
+ * other values.
+ */
 function decode(value: string): string | undefined {
   if (!PLAIN.test(value)) return undefined;
   if (!value.startsWith('=?base64?') || !value.endsWith('?=')) return value;

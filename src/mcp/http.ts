@@ -5,12 +5,12 @@
  * Methods:
  *   - POST sends one message. A modern client's header fields must match the body. A legacy client sends
  *     `initialize`, or a message of a session.
- *   - GET opens the event stream of a legacy session. The stream stays silent, because the server has nothing
- *     to report. Without a session, the response is 405.
+ *   - GET opens the event stream of a legacy session. The server never sends an event on it. Without a
+ *     session, the response is 405.
  *   - DELETE ends a legacy session.
  *
- * The response is JSON, or an event stream. A stream is used if progress or log messages precede the result,
- * or if the call takes long.
+ * A response is JSON. It is an event stream instead if other messages precede the result, or if the result
+ * takes longer than 10 seconds.
  */
 import { ClientDisconnected, HTTPException } from '../base/errors.ts';
 import { issueOfFields } from './fields.ts';
@@ -45,7 +45,7 @@ import type { Exchange, McpSession, DispatcherOptions } from './server.ts';
 import type { HttpSession } from './sessions.ts';
 import type { Awaitable, Context, HttpRequest, Services } from '../http/contracts.ts';
 
-/** Header fields of an MCP request that are copied to the request to the route of the called tool. */
+/** Header fields that are copied from an MCP request to the request for its tool. */
 const PASSED: readonly string[] = [
   'authorization',
   'cookie',
@@ -60,20 +60,22 @@ const PASSED: readonly string[] = [
   'baggage',
 ];
 
-/** Options of an endpoint, as mountMcp() has read them. */
+/** Options of an MCP endpoint. mountMcp() has validated them. */
 export interface EndpointDeps {
-  /** Returns the options of McpDispatcher, which depend on the environment of the application. */
+  /** Returns the options of McpDispatcher. Some depend on the environment, such as `production`. */
   dispatching(provided: Services): DispatcherOptions;
   readonly headers: readonly string[];
-  /** Whether the protected resource metadata names the servers where clients get a token. */
+  /**
+   * Whether the endpoint has protected resource metadata (RFC 9728), which lists the servers that issue
+   * tokens.
+   */
   readonly asksForTokens: boolean;
   readonly hasSessions: boolean;
   readonly sessionSeconds: number;
   readonly maxBodyBytes: number;
   principal(context: Context): string;
   /**
-   * Returns a name that identifies the client of a request. Limits apply to the requests
-   * from each client, and to the requests to each client, that have no response yet.
+   * Returns a name for the client of a request. The number of unanswered requests is limited for each client.
    */
   client(context: Context): string;
 }
@@ -81,13 +83,12 @@ export interface EndpointDeps {
 /** Time in milliseconds after which a response that is not ready becomes an event stream. */
 const PATIENCE_MS = 10_000;
 /**
- * Maximum number of requests in sessions that have no response yet, from all clients of an endpoint. A
- * request counts until its handler ends, even if its client has disconnected.
+ * Maximum number of unanswered requests in all sessions of an endpoint. A request counts until its handler
+ * ends, even if its client has disconnected.
  */
 const MAX_UNANSWERED = 1_000;
 /**
- * Maximum number of requests in sessions from one client that have no response yet. It is also the maximum
- * number of requests to one client that have no response yet.
+ * Maximum number of unanswered requests from one client. The limit for requests to one client is the same.
  */
 const MAX_OF_CLIENT = 250;
 
@@ -97,7 +98,6 @@ export class McpEndpoint {
   readonly #sentRequests: SentRequests;
   #dispatcher: McpDispatcher | undefined;
   #sessions: McpSessions | undefined;
-  /** Requests in sessions that have no response yet, by the client that sent them. */
   readonly #unanswered = new Shares('from', MAX_UNANSWERED, MAX_OF_CLIENT);
 
   constructor(app: McpApplication, deps: EndpointDeps) {
@@ -145,7 +145,7 @@ export class McpEndpoint {
         invalidRequest('The Accept field must include application/json and text/event-stream'),
       );
     const text = await req.text({ maxBytes: this.#deps.maxBodyBytes }).catch((error: unknown) => {
-      // a body that is not UTF-8 is not JSON (RFC 8259 §8.1), so it is refused like an empty body
+      // JSON must be UTF-8 (RFC 8259 §8.1): '' makes JSON.parse() fail
       if (error instanceof HTTPException && error.code === 'utf8') return '';
       throw error;
     });
@@ -174,10 +174,10 @@ export class McpEndpoint {
     const problem = issueOfFields(context.req.headers, message);
     if (problem !== undefined) return refused(400, problem, message.id);
     try {
-      // throws if a value is missing that protocol 2026-07-28 requires
+      // throws for missing values that protocol 2026-07-28 requires
       readModern(message.params);
     } catch (error) {
-      // the cast is safe: readModern() throws no other errors
+      // the cast is safe: readModern() throws only RpcErrors
       return refused(400, error as RpcError, message.id);
     }
     return this.#respond(context, message, undefined);
@@ -221,7 +221,7 @@ export class McpEndpoint {
     // `problem` is defined: without a session, batchIssue() always returns a problem
     if (session === undefined || problem !== undefined)
       return refused(400, problem!, undefined, session?.dialect ?? saidDialect(req));
-    // a disconnected client cannot get the response to its batch later, so the requests are cancelled
+    // aborts when the client disconnects, because it cannot get the response later
     const leaving = new AbortController();
     context.signal.addEventListener('abort', () => leaving.abort(new ClientDisconnected()), { once: true });
     const answers = await Promise.all(
@@ -264,7 +264,6 @@ export class McpEndpoint {
     );
   }
 
-  /** Handles one request. Responds with JSON or an event stream. */
   async #respond(
     context: Context,
     message: RpcRequest,
@@ -280,11 +279,11 @@ export class McpEndpoint {
       );
     const abort = new AbortController();
     const leave = (): void => abort.abort(new ClientDisconnected());
-    // in a session, a client that disconnects does not cancel its request (2025-11-25, transports)
+    // a disconnect cancels a request only outside of sessions (MCP 2025-11-25, transports)
     if (session === undefined) signal.addEventListener('abort', leave, { once: true });
-    // aborts at shutdown: subscriptions end, but calls have time to finish
+    // aborts at shutdown, which ends subscriptions but not tool calls
     const closing = new AbortController();
-    // aborts when the client has disconnected, because requests to the client cannot reach it any more
+    // aborts when the client has disconnected and can no longer receive requests
     const left = new AbortController();
     const stream = new MessageStream(
       session === undefined ? leave : () => left.abort(new ClientDisconnected()),
@@ -349,8 +348,8 @@ export class McpEndpoint {
   }
 
   /**
-   * Runs a request. A request of a session is counted, and later messages of the session can cancel it.
-   * Returns the response; undefined if the request was cancelled.
+   * Runs a request, and returns its response; undefined if it was cancelled. In a session, the request counts
+   * toward the limits, and the client can cancel it.
    */
   async #inSession(
     context: Context,
@@ -393,8 +392,8 @@ export class McpEndpoint {
   }
 
   /**
-   * Returns the caller of a tool. Its calls get the credentials of the request, the fields that the tool's
-   * route reads, and the fields that the option `headers` names.
+   * Returns the caller for the tool calls of an MCP request. Each call gets the credentials of this request,
+   * and the header fields that its route reads or the option `headers` names.
    */
   #callerOf(req: HttpRequest): Caller {
     const { headers } = this.#deps;
@@ -416,8 +415,8 @@ export class McpEndpoint {
   }
 
   /**
-   * Returns the session that a request names. Returns an error response if this session is unknown, and
-   * undefined if the request names no session.
+   * Returns the session that the field Mcp-Session-Id names; undefined without this field. For an unknown
+   * session, returns an error response.
    */
   #sessionOf(context: Context, id?: RequestId): HttpSession | HttpResponse | undefined {
     const named = context.req.headers['mcp-session-id'];
@@ -444,30 +443,26 @@ export class McpEndpoint {
   }
 }
 
-/**
- * Signal for the member `closing` of a batch's Exchange. It never aborts, because only subscriptions use this
- * member, and a batch cannot contain a subscription.
- */
+/** A signal that never aborts. Batches use it as `closing`, which only subscriptions need. */
 const NEVER: AbortSignal = new AbortController().signal;
 
 const NO_STORE: Readonly<Record<string, string>> = { 'Cache-Control': 'no-store' };
 
-/** Returns the error response to a request that is refused before it is handled. */
 function refused(status: number, error: RpcError, id?: RequestId, dialect: Dialect = NEWEST): HttpResponse {
   return new JSONResponse(failure(id, error, dialect), { status, headers: NO_STORE });
 }
 
 /**
- * Returns a substitute for a session, which lasts for one request: for endpoints without sessions. It lists
- * no abilities of the client, so the handler of that request cannot send requests to the client.
+ * Returns an empty session for one request, at an endpoint without sessions. The handler cannot send requests
+ * to the client.
  */
 function alone(dialect: Dialect): HttpSession {
   return { id: '', dialect, logLevel: 'info', abilities: new Set(), inFlight: new Map(), isEnded: false };
 }
 
 /**
- * Whether a message belongs to protocol 2026-07-28 or later: its `_meta`, or its header field
- * MCP-Protocol-Version, names such a version.
+ * Whether a message belongs to protocol 2026-07-28 or later, according to its header field, `_meta` or
+ * method.
  */
 function isModern({ headers }: HttpRequest, message: Message): boolean {
   const said = headers['mcp-protocol-version'];
@@ -476,8 +471,8 @@ function isModern({ headers }: HttpRequest, message: Message): boolean {
 }
 
 /**
- * Returns an error if the field MCP-Protocol-Version names an unsupported version. Every request with such a
- * field is refused with 400 (2025-06-18, transports, protocol version header).
+ * Returns an error if the field MCP-Protocol-Version names an unsupported version (MCP 2025-06-18,
+ * transports).
  */
 function unspokenVersion({ headers }: HttpRequest): RpcError | undefined {
   const said = headers['mcp-protocol-version'];
@@ -490,8 +485,8 @@ function unspokenVersion({ headers }: HttpRequest): RpcError | undefined {
 }
 
 /**
- * Returns the protocol version for error responses to a request: the legacy version in its field
- * MCP-Protocol-Version. Without this field, the version is 2025-03-26; for all other values, the newest.
+ * Returns the protocol version for an error response. It is the legacy version that MCP-Protocol-Version
+ * names, or 2025-03-26 without this field, or else the newest version.
  */
 function saidDialect({ headers }: HttpRequest): Dialect {
   return (
@@ -501,8 +496,8 @@ function saidDialect({ headers }: HttpRequest): Dialect {
 }
 
 /**
- * Returns the HTTP status of a response: 404 or 400 for two errors that modern clients recognize by their
- * status, else 200.
+ * Returns the HTTP status of a response. Modern clients expect 404 for an unknown method, and 400 for a
+ * missing capability.
  */
 function statusOf({ error }: JsonObject, isModernRequest: boolean): number {
   if (error === undefined || !isModernRequest) return 200;
@@ -511,8 +506,8 @@ function statusOf({ error }: JsonObject, isModernRequest: boolean): number {
 }
 
 /**
- * Whether the client accepts a media type. Without an Accept field it accepts all types. The most specific
- * range decides, and weight 0 excludes a type (RFC 9110 §12.5.1).
+ * Whether the Accept field allows a media type (RFC 9110 §12.5.1). Without the field, all types are allowed.
+ * The most specific range decides, and `q=0` excludes a type.
  */
 function accepts({ headers }: HttpRequest, type: string): boolean {
   const { accept } = headers;
@@ -521,6 +516,6 @@ function accepts({ headers }: HttpRequest, type: string): boolean {
   const found = [type, `${type.split('/', 1)[0]!}/*`, '*/*']
     .map((name) => ranges.filter((range) => range.split(';', 1)[0]!.trim() === name))
     .find((named) => named.length > 0);
-  // ranges of one type may differ in their parameters: one range with a weight above 0 is enough
+  // `found` may have several ranges with different parameters: one with a weight above 0 is enough
   return found?.some((range) => !/;[ \t]*q=0(?:\.0{0,3})?[ \t]*(?:;|$)/.test(range)) === true;
 }

@@ -130,8 +130,8 @@ export class McpServer {
   }
 
   /**
-   * Starts the application, serves until the input ends, then shuts the application down. While it serves,
-   * standard output carries messages only; other output goes to standard error.
+   * Starts the application, serves until the input ends, then shuts the application down. Meanwhile, standard
+   * output carries messages only; other output goes to standard error.
    */
   async serve(streams: StdioStreams = {}): Promise<void> {
     const { input, output, signal } = readOptions('serve()', streams, {
@@ -167,7 +167,7 @@ export function listTools(app: McpApplication): readonly Tool[] {
 }
 
 /**
- * `app.mcpCall()`: calls a tool in process.
+ * `app.mcpCall()`: calls a tool in this process.
  * @throws SvcError `E_MCP_TOOL` for an unknown name, with the nearest name
  * @internal
  */
@@ -230,8 +230,8 @@ const FIELDS: OptionKind<Readonly<Record<string, string>> | undefined> = given(
 );
 
 /**
- * Declaration of a tool that is a function, not a route. A key that is not an option names a dependency, as
- * in the declaration of a route.
+ * Declaration of a tool that is a function, not a route. A key that is not an option declares a dependency,
+ * such as `me: Depends(BearerAuth())`.
  */
 export interface ToolSpec extends Pick<
   RouteSpec,
@@ -258,7 +258,8 @@ export interface ToolSpec extends Pick<
 }
 
 /**
- * Declaration of a prompt. A key that is not an option names a dependency, as in the declaration of a route.
+ * Declaration of a prompt. A key that is not an option declares a dependency, such as `me:
+ * Depends(BearerAuth())`.
  */
 export interface PromptSpec extends Pick<
   RouteSpec,
@@ -266,13 +267,13 @@ export interface PromptSpec extends Pick<
 > {
   readonly title?: string | undefined;
   readonly description?: string | undefined;
-  /** The arguments, which clients send as text: an object of `Field()` members, or a schema class. */
+  /** The arguments, as an object of `Field()` members or a schema class. Clients send them as text. */
   readonly args?: InputShape | undefined;
 }
 
 /**
- * Declaration of a resource. A key that is not an option names a dependency, as in the declaration of a
- * route.
+ * Declaration of a resource. A key that is not an option declares a dependency, such as `me:
+ * Depends(BearerAuth())`.
  */
 export interface ResourceSpec extends Pick<
   RouteSpec,
@@ -289,39 +290,38 @@ export interface ResourceSpec extends Pick<
 }
 
 /**
- * The declaration `S`. Each key that is neither an option nor a dependency gets an error text as its type, so
- * that the compiler reports the key.
+ * The declaration `S` of a tool, prompt or resource. An unknown key is a compile error with an explanation.
  */
 export type CheckedTool<S, O> = {
   readonly [K in keyof S]: K extends keyof O ? O[K] : CheckedSpec<S>[K & keyof CheckedSpec<S>];
 };
-/** Argument of the function of a tool or prompt: the request's context, the dependencies, and `args`. */
+/** The argument that a tool or prompt function gets: the request's context, its dependencies, and `args`. */
 export type ToolContext<S> = Context &
   Injected<S, keyof ToolSpec> &
   (S extends { readonly args: infer A extends InputShape }
     ? { readonly args: InputOf<A> }
     : { readonly args: Record<never, never> });
 /**
- * Argument of the function of a resource: the request's context, the dependencies, and `args`. A parameter of
- * the URI is a string unless the option `args` gives its type.
+ * The argument that a resource function gets: the request's context, its dependencies, and `args`. A
+ * parameter of the URI is a string unless the option `args` gives its type.
  */
 export type ResourceContext<S> = Context &
   Injected<S, keyof ResourceSpec> &
   (S extends { readonly args: infer A extends InputShape }
     ? { readonly args: InputOf<A> }
     : { readonly args: Readonly<Record<string, string>> });
-/** The result of a prompt: text as one message of the user, or a list of messages. */
+/** The result of a prompt function. A string is one message with the role `user`. */
 export type PromptReply = string | readonly PromptMessage[];
 
 /**
- * Prefixes of internal paths. The function of each tool, prompt or resource runs as a route at such a path.
+ * Path prefixes of internal routes. Each tool, prompt or resource function is the handler of such a route.
  */
 const TOOLS = '/mcp/tools/';
 const PROMPTS = '/mcp/prompts/';
 const RESOURCES = '/mcp/resources/';
 const NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 
-/** Functions of tools, by the handler of the internal route that calls them. */
+/** Tool functions, by the route handler that calls them. */
 const functions = new WeakMap<object, (context: never) => unknown>();
 
 /** Returns the tool function that a handler calls. The handler of a route is returned unchanged. @internal */
@@ -423,7 +423,7 @@ function promptAnswer(reply: PromptReply | HttpResponse, description: string | u
   return new JSONResponse(description === undefined ? { messages } : { description, messages });
 }
 
-/** Returns the arguments as a type. A plain object of `Field()` members becomes a new schema class. */
+/** Returns `args` as a type. A plain object of `Field()` members becomes a new schema class. */
 function typeOf(args: InputShape): TypeSource {
   if (isSchemaClass(args) || args instanceof FieldType) return args as TypeSource;
   const fields = Object.entries(args);

@@ -1,6 +1,6 @@
 /**
- * The messages of one response over HTTP. They are streamed if progress or log messages precede the result.
- * Otherwise the response is one JSON document.
+ * A stream of MCP messages over HTTP, as server-sent events. It carries notifications and requests of the
+ * server, then the response to the client's request.
  */
 import { EventStreamResponse, FiniteEvents } from '../http/streaming/event-stream.ts';
 import type { ServerSentEvent } from '../http/streaming/event-stream.ts';
@@ -17,8 +17,8 @@ export class MessageStream extends FiniteEvents implements AsyncIterableIterator
   #isOver = false;
 
   /**
-   * `onLeave` is called if the reader leaves before the end. `onStop` is called if the server stops; the
-   * server then waits for the end of the stream, as for any response.
+   * `onLeave` is called if the reader leaves before the end of the stream. `onStop` is called when the server
+   * stops, and should end the stream.
    */
   constructor(onLeave: () => void, onStop: () => void) {
     super();
@@ -32,7 +32,7 @@ export class MessageStream extends FiniteEvents implements AsyncIterableIterator
     this.#give(JSON.stringify(message));
   }
 
-  /** Ends the stream with its last message, or without one. */
+  /** Ends the stream. If `message` is defined, it is the last message. */
   end(message: object | undefined): void {
     if (this.#isOver) return;
     if (message !== undefined) this.#give(JSON.stringify(message));

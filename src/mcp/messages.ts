@@ -4,9 +4,8 @@
  * Kinds of messages:
  *   - A request is { jsonrpc, id, method, params? }. Its id is text or an integer, never null.
  *   - A notification is { jsonrpc, method, params? }. It has no id, and gets no response.
- *   - A response is { jsonrpc, id, result | error }. The client sends it for a request to the client.
- *
- * A value of any other form becomes an error. The error has the id of the message if the id is readable.
+ *   - A response is { jsonrpc, id, result | error }. The client sends it after a request of the server.
+ *   - Any other value is an error. Its error response has the id of the message, if that id is valid.
  */
 import { isRecord } from '../base/options.ts';
 
@@ -27,14 +26,14 @@ export const MISSING_CAPABILITY = -32_021;
 /** Error code: unsupported protocol version. */
 export const UNSUPPORTED_VERSION = -32_022;
 
-/** A parsed message: request, notification, response or error. */
+/** A parsed message: a request, a notification, a response, or the error for an invalid message. */
 export type Message =
   | { readonly kind: 'request'; readonly id: RequestId; readonly method: string; readonly params: JsonObject }
   | { readonly kind: 'notification'; readonly method: string; readonly params: JsonObject }
   | ({ readonly kind: 'response' } & RpcResponse)
   | { readonly kind: 'invalid'; readonly id: RequestId | undefined; readonly error: RpcError };
 
-/** The response to a request of the server: a result or an error. */
+/** The client's response to a request of the server. */
 export interface RpcResponse {
   readonly id: unknown;
   readonly result?: unknown;
@@ -43,7 +42,8 @@ export interface RpcResponse {
 export type RpcRequest = Extract<Message, { readonly kind: 'request' }>;
 
 /**
- * A JSON-RPC error, which becomes an error response. The failure of a tool is a result instead of an error.
+ * A JSON-RPC error, which is sent as an error response. A failed tool call is a result with `isError`
+ * instead.
  */
 export class RpcError extends Error {
   readonly code: number;
@@ -56,7 +56,7 @@ export class RpcError extends Error {
   }
 }
 
-/** Returns the error for a message that the protocol does not allow (-32600). */
+/** Returns the error "Invalid Request" (-32600) with the message `problem`. */
 export function invalidRequest(problem: string): RpcError {
   return new RpcError(INVALID_REQUEST, problem);
 }
@@ -131,8 +131,7 @@ function isRequestId(value: unknown): value is RequestId {
 export interface Dialect {
   readonly version: string;
   /**
-   * True since protocol version 2026-07-28. Each request carries its version and capabilities, and each
-   * result names its kind and its cache lifetime. `structuredContent` may be any value, not only an object.
+   * True since protocol version 2026-07-28. Each request names its version, and the server keeps no sessions.
    */
   readonly isModern: boolean;
   /**
@@ -145,8 +144,8 @@ export interface Dialect {
   /** True since protocol version 2025-06-18: tools have `title`, `outputSchema` and `structuredContent`. */
   readonly hasStructure: boolean;
   /**
-   * True since protocol version 2025-11-25: an error response has no id if the id of the message is
-   * unreadable. In earlier versions it has a null id, as in JSON-RPC.
+   * True since protocol version 2025-11-25: an error response has no id if the id of the request is
+   * unreadable. Earlier versions use a null id, as JSON-RPC does.
    */
   readonly omitsUnknownIds: boolean;
 }
@@ -162,22 +161,22 @@ function dialect(version: string): Dialect {
   };
 }
 
-/** Legacy versions, oldest first. */
+/** Protocol versions before 2026-07-28, oldest first. */
 const LEGACY: readonly Dialect[] = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'].map(dialect);
-/** Modern versions, newest first. The newest is preferred. */
+/** Protocol versions since 2026-07-28, newest first. */
 export const MODERN: readonly Dialect[] = ['2026-07-28'].map(dialect);
 
-/** The version that `initialize` offers when it does not know the requested version. */
+/** The version that `initialize` offers if it does not support the requested one. */
 export const NEWEST_LEGACY: Dialect = LEGACY.at(-1)!;
 /** The newest version, used if the client names none. */
 export const NEWEST: Dialect = MODERN[0]!;
 /**
- * Version that is assumed for an HTTP request without the field MCP-Protocol-Version, because version
- * 2025-03-26 did not have this field.
+ * The version that is assumed for HTTP requests without the field MCP-Protocol-Version. Version 2025-03-26
+ * does not have this field.
  */
 export const UNSAID: Dialect = LEGACY.find(({ version }) => version === '2025-03-26')!;
 
-/** All supported versions, as error -32022 lists them. */
+/** All supported versions, newest first. */
 export const SUPPORTED: readonly string[] = [...MODERN, ...LEGACY.toReversed()].map(({ version }) => version);
 
 export function legacyDialect(version: unknown): Dialect | undefined {

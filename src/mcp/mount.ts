@@ -1,16 +1,16 @@
 /**
- * `app.mountMcp()`: the routes of an MCP endpoint over HTTP, and the guard in front of them. The module of
- * the endpoint is imported when the first message arrives.
+ * `app.mountMcp()`: the routes of an MCP endpoint over HTTP, and the guard in front of them. http.ts handles
+ * the messages. It is imported when the first message arrives.
  *
- * The guard protects against cross-site requests and DNS rebinding. It refuses a request with 403 unless it
- * accepts the request's Host and Origin fields:
+ * The guard protects against cross-site requests and DNS rebinding. It responds with 403 unless the Host and
+ * Origin fields of a request are allowed:
  *   - Host must be one of `hosts`. Without that option, it must be a host of TrustedHostMiddleware; without
  *     that middleware, localhost or a loopback address.
  *   - Origin must be absent, the endpoint's own, or one of `origins`. Outside production, a local page may
  *     also use a local host.
  *
- * A 401, and a 403 for a missing scope, link to the protected resource metadata of the endpoint (RFC 9728
- * §5.1; MCP 2025-11-25, authorization).
+ * Responses with 401, and with 403 for a missing scope, link to the protected resource metadata of the
+ * endpoint (RFC 9728 §5.1; MCP 2025-11-25, authorization).
  */
 import { SvcError } from '../base/errors.ts';
 import { credentialsOf } from './calls.ts';
@@ -49,17 +49,14 @@ import type {
 import type { Origins } from '../http/origins.ts';
 import type { HttpResponse } from '../http/response.ts';
 
-/**
- * Number of leading bits that identify an IPv6 client: one client often has a whole network of this length
- * (RFC 6177 §2).
- */
+/** Prefix length that identifies an IPv6 client, which often has a whole /64 network (RFC 6177 §2). */
 const IPV6_BITS = 64;
 
 /** Options of an MCP endpoint. An option that is `undefined` has its default. */
 export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
   /**
-   * Guards of the endpoint, as in a route spec: `{ me: Depends(BearerAuth()) }`. Without guards every client
-   * may list the tools; in any case, each call must pass the guards of its route.
+   * Guards of the endpoint, such as `{ me: Depends(BearerAuth()) }`. Without guards, every client may list
+   * the tools. Each tool call must also pass the guards of its route.
    */
   readonly deps?: Dependencies | undefined;
   /**
@@ -70,13 +67,13 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
   /** Origins of web pages that may use the endpoint, in addition to its own origin. Default: none. */
   readonly origins?: Origins | undefined;
   /**
-   * Further header fields of an MCP request that are copied to the request to the tool's route: `['x-tenant']`.
+   * Further header fields to copy from an MCP request to the request for its tool, such as `['x-tenant']`.
    * Credentials, language, trace context and the fields that the tool's route reads are always copied.
    */
   readonly headers?: readonly string[] | undefined;
   /**
-   * Whether clients can read `svc://routes` and `svc://openapi.json`. Default: true if `/openapi.json` is
-   * served.
+   * Whether clients can read the resources `svc://routes` and `svc://openapi.json`. Default: true if
+   * `/openapi.json` is served.
    */
   readonly resources?: boolean | undefined;
   /**
@@ -87,25 +84,23 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
   /** Lifetime of a session in seconds, 60 ... 2_592_000. Default 86_400. */
   readonly sessionSeconds?: number | undefined;
   /**
-   * Returns the owner of a session. Requests with another owner cannot use it. Default: the subject of the
-   * claims in `deps`. Without claims, the owner is the `Authorization` field together with the API keys,
-   * cookies and sessions that guards read. With the owner '', every client that has the id may use the
-   * session, so a client can log in later.
+   * Returns the owner of a session. Only requests with the same owner can use the session. If the owner is
+   * '', every client that has the session id can use it. Default: the subject of the claims that a guard in
+   * `deps` returns, or else all credentials that the guards read.
    *
-   * At most 250 requests from one client in sessions may be without a response at any time. The limit for
-   * requests to one client is also 250. Clients are distinguished by the result of this function, or else by
-   * the subject of the claims, or else by their addresses.
+   * At most 250 requests from one client, and 250 requests to it, may have no response yet. The client is
+   * identified by the returned owner, or without this option by the subject of the claims, or else by its
+   * address.
    */
   readonly principal?: ((context: Context) => string) | undefined;
   /**
-   * Issuers of tokens for the endpoint. If set, the document of RFC 9728 is served, and the responses 401,
-   * and 403 for a missing scope, link to it. A tool call also gets these responses, unless its event stream
-   * has begun. Requires a guard in `deps` that requires a token.
+   * Issuers of access tokens for the endpoint. The metadata document of RFC 9728 is served. Responses with
+   * 401, and with 403 for a missing scope, link to it. Requires a guard in `deps` that checks tokens.
    */
   readonly authorization?:
     { readonly servers: readonly string[]; readonly scopes?: readonly string[] | undefined } | undefined;
   /**
-   * Rate limit of the endpoint, in place of the limit of the rate-limit middleware. A call also counts toward
+   * Rate limit of the endpoint. It replaces the limit of RateLimitMiddleware. A tool call also counts toward
    * the limit of its route.
    */
   readonly rateLimit?: RouteRateLimit | false | undefined;
@@ -241,8 +236,8 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
 }
 
 /**
- * Validates the option `authorization`. It requires a guard, because a client logs in only after a 401, which
- * a guard sends.
+ * Validates the option `authorization`. A guard is required, because clients log in only after a response
+ * with 401.
  * @throws SvcError `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an invalid member, or for a missing guard
  */
 function readAuthorization(
@@ -283,8 +278,8 @@ class ResourceMetadata extends Schema {
 }
 
 /**
- * Returns the default owner of a session: the subject of the first claims among the guards' results. Without
- * claims, the owner is the text of all credentials that the guards read; '' if there are none.
+ * Returns the default owner of a session: the subject of a guard's claims, or else the credentials of the
+ * request, or else ''.
  */
 function usualPrincipal(context: Context, names: readonly string[]): string {
   const subject = subjectOf(context, names);
@@ -294,7 +289,7 @@ function usualPrincipal(context: Context, names: readonly string[]): string {
   return all.every((credential) => credential === undefined) ? '' : JSON.stringify(all);
 }
 
-/** Returns the subject of the claims that a guard has provided. */
+/** Returns the claim `sub` that a guard has returned. */
 function subjectOf(context: Context, names: readonly string[]): string | undefined {
   for (const name of names) {
     const value = (context as unknown as Readonly<Record<string, unknown>>)[name];
@@ -318,7 +313,7 @@ export class McpGuard implements Middleware {
   readonly #origins: AllowedOrigins;
   readonly #metadataPath: string | undefined;
   #hasTrustedHosts = false;
-  /** Whether the scheme of a request is certain, because `trustProxy` names the proxies that forward it. */
+  /** Whether the setting `trustProxy` is set, so that the scheme of a request is known. */
   #knowsScheme = false;
   #isProduction = true;
   #log: SecurityLog | undefined;
@@ -380,16 +375,15 @@ export class McpGuard implements Middleware {
 }
 
 /**
- * Matches the text before the first bearer challenge, and the challenge with its parameters, up to the
- * challenge of another scheme (RFC 9110 §11.6.1). Each character matches in one way only, so that matching
- * takes linear time.
+ * Splits a WWW-Authenticate field into the text before the first bearer challenge, and the challenge itself
+ * (RFC 9110 §11.6.1). Each character matches in one way only, so matching takes linear time.
  */
 const BEARER =
   /^((?:(?:[^",]|"(?:[^"\\]|\\.)*")*,)*?[ \t]*)(bearer(?![^\s,])((?: +|, *)[^\s=,]+ *= *(?:"(?:[^"\\]|\\.)*"|[^\s",]+))*)/i;
 
 /**
- * Adds the address of the protected resource metadata to the bearer challenge. A 401 without such a challenge
- * gets one, because a custom guard may send no challenge, or only one of another scheme.
+ * Adds the URL of the protected resource metadata to the bearer challenge. A 401 without a bearer challenge
+ * gets one, because custom guards may send none.
  */
 function describe(response: HttpResponse, url: string): void {
   const header = response.headers.get('www-authenticate') ?? '';

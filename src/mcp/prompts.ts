@@ -35,7 +35,7 @@ export class PlannedPrompt {
     return headerFieldsOf(this.detail.inputs);
   }
 
-  /** Returns the prompt in the form of a protocol version. */
+  /** Returns the prompt as clients of this protocol version see it. */
   definition({ hasStructure }: Dialect): JsonObject {
     const { summary, description } = this.detail.declared.spec;
     const fields = this.#fields.map(({ wireName, isRequired, about }) =>
@@ -55,7 +55,7 @@ export class PlannedPrompt {
   }
 
   /**
-   * Returns path and query of the request for the prompt.
+   * Returns path and query of the request that runs the prompt.
    * @throws RpcError when an argument is unknown, or is not a string
    */
   target(given: JsonObject): string {
@@ -70,7 +70,8 @@ export class PlannedPrompt {
   }
 
   /**
-   * Returns the values of an argument that begin with the given text, if the argument has a list of values.
+   * Returns the allowed values of an argument that begin with the text `begun`. Returns none if the argument
+   * has no list of allowed values.
    */
   complete(argument: string, begun: string): readonly string[] {
     const field = this.#fields.find(({ wireName }) => wireName === argument);
@@ -91,7 +92,8 @@ export async function messagesOf(response: Response): Promise<JsonObject> {
 }
 
 /**
- * Converts an error response of the application to a protocol error, with the problem details as its text.
+ * Converts an error response of the application to a JSON-RPC error. Its message contains the problem details
+ * (RFC 9457).
  */
 export function refusalOf(status: number, document: unknown): RpcError {
   const { title = 'Error', detail, errors } = isRecord(document) ? document : {};

@@ -1,6 +1,6 @@
 /**
- * Requests to the client while a handler runs: for input of the client's user (elicitation), for a message of
- * the client's model (sampling), and for the client's list of roots.
+ * Requests that a handler sends to the MCP client while it runs: a form for the user (elicitation), a message
+ * from the client's model (sampling), or the list of the client's folders (roots).
  *
  * A request to the client is sent in one of two ways:
  *   - Before protocol version 2026-07-28, the server sends a JSON-RPC request before it responds to the call.
@@ -30,12 +30,13 @@ import type { JsonObject } from './messages.ts';
 import type { ToolContentPart } from './results.ts';
 
 /**
- * A kind of request to the client that a client may support: elicitation by a form (`elicit`) or by a URL
- * (`elicit-url`), sampling without tools (`sample`) or with tools (`sample-tools`), or the list of roots.
+ * A kind of request that a client may support. `elicit` shows a form to the user, and `elicit-url` opens a
+ * URL. `sample` asks the client's model for a message, and `sample-tools` also gives it tools. `roots` lists
+ * the client's folders.
  */
 export type ClientAbility = 'elicit' | 'elicit-url' | 'sample' | 'sample-tools' | 'roots';
 
-/** The capability that a client declares if it supports a kind of request to the client. */
+/** The capability that a client must declare for each kind of request. */
 const CAPABILITIES: Readonly<Record<ClientAbility, JsonObject>> = {
   elicit: { elicitation: { form: {} } },
   'elicit-url': { elicitation: { url: {} } },
@@ -46,8 +47,8 @@ const CAPABILITIES: Readonly<Record<ClientAbility, JsonObject>> = {
 export const ABILITIES: readonly ClientAbility[] = Object.keys(CAPABILITIES) as ClientAbility[];
 
 /**
- * Returns the kinds of requests to the client that a client supports, from its capabilities. An empty object
- * `elicitation` means elicitation by a form (2025-11-25, elicitation).
+ * Converts the declared capabilities of a client to the kinds of requests that it supports. An empty object
+ * `elicitation` means forms only (MCP 2025-11-25, elicitation).
  */
 export function abilitiesOf({ elicitation, sampling, roots }: JsonObject): ReadonlySet<ClientAbility> {
   const abilities = new Set<ClientAbility>();
@@ -63,22 +64,25 @@ export function abilitiesOf({ elicitation, sampling, roots }: JsonObject): Reado
   return abilities;
 }
 
-/** A request to the client. */
+/** A request of the server to the client. */
 export interface ClientRequest {
   readonly key: string;
   readonly method: 'elicitation/create' | 'sampling/createMessage' | 'roots/list';
   readonly params: JsonObject;
   readonly timeoutMs: number;
-  /** Aborts when the request that runs the handler ends. */
+  /** Aborts when the call that sent this request ends. */
   readonly signal: AbortSignal;
 }
 
 /** Sends the requests of a handler to the client that made the call. @internal */
 export interface Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
-  /** Keys of the requests to the client that this run of the handler has made. */
+  /** Keys of the requests that the handler has sent so far. Each key is unique within a call. */
   readonly keys: Set<string>;
-  /** Sends a request to the client. Returns the response, which is not validated. Throws if there is none. */
+  /**
+   * Sends a request to the client, and returns its response without validation. Throws if the client does not
+   * respond.
+   */
   ask(request: ClientRequest): unknown;
   /** Called if the handler makes a request that the client does not support. */
   lacks?(ability: ClientAbility): void;
@@ -86,10 +90,7 @@ export interface Asker {
 
 /** Options of every request to the client. */
 export interface QuestionOptions {
-  /**
-   * Name of the request to the client, unique in a call. Default: its kind and its number in the call, such
-   * as `elicit-1`.
-   */
+  /** Name of the request, unique within a call. Default: its kind and number, such as `elicit-1`. */
   readonly key?: string | undefined;
   /**
    * Time in milliseconds for the client to respond, 1 ... 86_400_000. Default 300_000. It has no effect with
@@ -97,17 +98,25 @@ export interface QuestionOptions {
    */
   readonly timeoutMs?: number | undefined;
 }
-/** Elicitation by a form. Fields are text, numbers, booleans, choices (`literal`) and lists of choices. */
+/**
+ * Shows a form to the user. Its fields are text, numbers, booleans, choices (`literal`) or lists of choices.
+ */
 export interface FormQuestion<S extends InputShape = InputShape> extends QuestionOptions {
   /** Text that explains to the user why the form is shown. */
   readonly message: string;
-  /** The fields of the form: an object of `Field()` members, or a schema class. It validates the response. */
+  /**
+   * The fields of the form, as an object of `Field()` members or a schema class. The response is validated
+   * with it.
+   */
   readonly schema: S;
 }
-/** Elicitation by a form given as JSON Schema, for choices with titles. The response is not validated. */
+/**
+ * Shows a form that is given as JSON Schema, for example to give titles to choices. The response is not
+ * validated.
+ */
 export interface RawFormQuestion extends QuestionOptions {
   readonly message: string;
-  /** The member `requestedSchema` of `elicitation/create`. */
+  /** JSON Schema of the form, for the member `requestedSchema` of `elicitation/create`. */
   readonly jsonSchema: {
     readonly type: 'object';
     readonly properties: Readonly<Record<string, object>>;
@@ -115,8 +124,8 @@ export interface RawFormQuestion extends QuestionOptions {
   };
 }
 /**
- * Elicitation by a URL: asks the user to open a page. Use it for secrets and payments, because they must not
- * pass through the client.
+ * Asks the user to open a URL. Use it for secrets and payments, because they must not pass through the
+ * client.
  */
 export interface UrlQuestion extends QuestionOptions {
   readonly message: string;
@@ -197,10 +206,9 @@ const SAMPLE = {
  * The client that called a tool, prompt or resource: `{ client: Depends(toolClient) }`. Its methods send
  * requests to the client.
  *
- * With protocol 2026-07-28, a request to the client that has no response yet throws an exception, which ends
- * the run of the handler. The handler runs again after the client has responded. So make these requests
- * before you change data, and do not catch the exception. Requests that are made together in `Promise.all()`
- * reach the client together.
+ * With protocol 2026-07-28, a request to the client ends the handler by an exception. After the client has
+ * responded, the handler runs again from its start, and gets the response. So send these requests before you
+ * change data, and do not catch the exception. Requests in one `Promise.all()` reach the client together.
  */
 export class ToolClient {
   readonly #asker: Asker;
@@ -212,10 +220,7 @@ export class ToolClient {
     this.#signal = signal;
   }
 
-  /**
-   * Whether the client supports this kind of request to the client. Always false in a request that is not an
-   * MCP call.
-   */
+  /** Whether the client supports this kind of request. Always false outside of an MCP call. */
   can(ability: ClientAbility): boolean {
     return this.#asker.abilities.has(ability);
   }
@@ -300,8 +305,7 @@ export class ToolClient {
       !isObject(answer['content'])
     )
       throw unusable(key);
-    // all members were checked above, except the value of `role` and the parts of `content`, for which later
-    // protocol versions may allow more values
+    // `role` and the parts of `content` are not checked: later protocol versions may allow more values
     return answer as unknown as Sampled;
   }
 
@@ -345,7 +349,7 @@ export class ToolClient {
   }
 }
 
-/** Type of the parameters of requests to the client, and of responses: any JSON value of limited depth. */
+/** Any JSON value of limited depth. */
 const JSON_VALUE = compileType(any);
 
 function mistaken(key: string, issue: string): SvcError {
@@ -365,7 +369,7 @@ export function noAsker(): Asker {
   return { abilities: new Set(), keys: new Set(), ask: () => undefined };
 }
 
-/** Keywords that the protocol allows in a field of a form. */
+/** Keywords of JSON Schema that the protocol allows in a form field. */
 const KEYWORDS: readonly string[] = [
   ...['type', 'title', 'description', 'default', 'enum', 'items', 'format'],
   ...['minLength', 'maxLength', 'minimum', 'maximum', 'minItems', 'maxItems'],
@@ -374,8 +378,8 @@ const FORMATS: ReadonlySet<unknown> = new Set(['email', 'uri', 'date', 'date-tim
 const TYPES: ReadonlySet<unknown> = new Set(['string', 'number', 'integer', 'boolean']);
 
 /**
- * Converts the fields of a form to the subset of JSON Schema that the protocol allows. Rules outside of this
- * subset are checked only when the client responds.
+ * Converts the fields of a form to the subset of JSON Schema that the protocol allows. Other rules are
+ * checked only when the client responds.
  */
 function formOf(key: string, { fields }: ReturnType<typeof planOfShape>): JsonObject {
   const schemas = new JsonSchemas();
@@ -412,8 +416,8 @@ function propertyOf({ const: only, ...schema }: JsonSchema): JsonObject | undefi
 }
 
 /**
- * Sends requests to the client before the response to its call. Protocol versions before 2026-07-28 use this
- * class. An elicitation by a URL gets an `elicitationId`, because version 2025-11-25 requires one.
+ * Sends requests to the client while the handler waits. It is used for protocol versions before 2026-07-28. A
+ * URL elicitation gets an `elicitationId`, because version 2025-11-25 requires one.
  */
 export class WaitingCall implements Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
@@ -438,10 +442,7 @@ export class WaitingCall implements Asker {
     });
   }
 
-  /**
-   * Called when the call ends. Cancels the requests to the client that have no response yet. Returns
-   * undefined, so the result of the call stays as it is.
-   */
+  /** Called when the call ends. Cancels the requests to the client that have no response yet. */
   outcome(): undefined {
     this.#ended.abort();
     return undefined;
@@ -465,8 +466,8 @@ interface RepeatedDeps {
   readonly capabilities: JsonObject;
   readonly params: JsonObject;
   /**
-   * Method, name and arguments of the call, and identity and credentials of its caller. A `requestState` is
-   * valid only for a call in which all of them are the same.
+   * Method, name and arguments of the call, and the caller's identity and credentials. A `requestState` is
+   * valid only if all of them are unchanged.
    */
   readonly subject: readonly unknown[];
   readonly nowSeconds: number;
@@ -474,8 +475,8 @@ interface RepeatedDeps {
 }
 
 /**
- * Reads the client's responses from the parameters of the repeated call. Collects the requests to the client
- * that have no response yet. Protocol version 2026-07-28 uses this class.
+ * Reads the client's responses from the parameters of a repeated call, and collects the requests that have no
+ * response yet. It is used for protocol version 2026-07-28.
  */
 export class RepeatedCall implements Asker {
   readonly abilities: ReadonlySet<ClientAbility>;

@@ -2,16 +2,15 @@
  * Reserves standard output for MCP messages. Other writes to the stream or its file descriptor go to another
  * stream.
  *
- * Some loggers write to the descriptor instead of the stream, and child processes inherit the descriptor.
- * Child processes do not inherit standard input, because they would consume messages. Node.js cannot exchange
- * a descriptor, so this module replaces the functions that take one:
- *   - fs.write(1, ...), writeSync, writev, writevSync, writeFileSync and appendFileSync write to descriptor
- *     2.
+ * Node.js cannot redirect a file descriptor, so this module replaces functions that use one:
+ *   - fs.write(1, ...), writeSync, writev, writevSync, writeFileSync and appendFileSync write to descriptor 2
+ *     instead.
  *   - spawn(..., { stdio: 'inherit' }) and similar functions give a child process ['ignore', 2, 'inherit'].
- *   - new Worker(file) starts a worker thread that imports a module, which replaces its functions of node:fs.
+ *     It gets no standard input, because it would consume messages.
+ *   - new Worker(file) makes the worker thread import a module that replaces the functions of node:fs there.
  *
  * Not covered: native code, worker threads created from text (`eval`) or by other worker threads, and
- * processes with flags that workers reject.
+ * processes with Node.js flags that worker threads reject.
  */
 import childProcess from 'node:child_process';
 import fs from 'node:fs';
@@ -24,14 +23,14 @@ import type { Worker, WorkerOptions } from 'node:worker_threads';
 const WRITERS = ['write', 'writeSync', 'writev', 'writevSync', 'writeFileSync', 'appendFileSync'] as const;
 const STDIN = 0;
 /**
- * Functions that create a process without calling ChildProcess.spawn(). All other functions of
- * node:child_process call this method.
+ * Functions that create a process without calling ChildProcess.spawn(). The other functions of
+ * node:child_process call ChildProcess.spawn().
  */
 const SYNCHRONOUS = ['spawnSync', 'execSync', 'execFileSync'] as const;
 
 /**
- * Key of the stream's original write(). It is stored on the stream, so that all copies of this package share
- * it.
+ * Property of a reserved stream that holds its original write(). All copies of this package in a process
+ * share it.
  */
 const RESERVED: unique symbol = Symbol.for('svc.mcp.reserved');
 
@@ -43,8 +42,8 @@ export function reservedWrite(
 }
 
 /**
- * Redirects everything that is written to `output`, except messages, to `elsewhere`. Disposing the result
- * restores the stream. A stream that is already reserved stays as it is.
+ * Redirects writes on `output` to `elsewhere`, except MCP messages. Disposing the result undoes this. Does
+ * nothing if the stream is already reserved.
  */
 export function reserveOutput(output: Writable, elsewhere: Writable): Disposable {
   if (reservedWrite(output) !== undefined) return { [Symbol.dispose]: () => undefined };
@@ -70,7 +69,7 @@ export function reserveOutput(output: Writable, elsewhere: Writable): Disposable
   };
 }
 
-/** Redirects writes to the file descriptor `from` to `to`, until the result is disposed. */
+/** Redirects writes from the file descriptor `from` to the descriptor `to`, until the result is disposed. */
 function leadDescriptor(from: number, to: number): Disposable {
   const undo: (() => void)[] = [];
   const replace = (
@@ -118,8 +117,8 @@ function leadDescriptor(from: number, to: number): Disposable {
 }
 
 /**
- * Returns a class of worker threads that start with `flags`. A worker that rejects the flags of this process
- * starts without `flags`, so its output is not redirected.
+ * Returns a Worker class whose threads start with the additional `flags`. If Node.js rejects them, a thread
+ * starts without them, and its output is not redirected.
  */
 function ledWorker(own: typeof Worker, flags: readonly string[]): typeof Worker {
   return new Proxy(own, {
@@ -139,8 +138,8 @@ function ledWorker(own: typeof Worker, flags: readonly string[]): typeof Worker 
 }
 
 /**
- * Returns the address of a module that replaces the functions of node:fs in a worker thread. The module's
- * text is generated here, because a bundled program has no separate file for it.
+ * Returns the `data:` URL of a module that replaces the functions of node:fs in a worker thread. A bundled
+ * program has no separate file for this module.
  */
 function leadModule(from: number, to: number): string {
   const text = `import fs from 'node:fs';
@@ -153,7 +152,7 @@ syncBuiltinESMExports();`;
   return `data:text/javascript,${encodeURIComponent(text)}`;
 }
 
-/** Returns the file descriptor that an item of `stdio` means: a number, or the descriptor of a stream. */
+/** Returns the file descriptor of an item of `stdio`: the item itself, or the descriptor of a stream. */
 function fdOf(value: unknown): unknown {
   return isObject(value) ? (value as { readonly fd?: unknown }).fd : value;
 }

@@ -1,7 +1,7 @@
 /**
- * Resources: contents that clients read by a URI. A resource of the application is a function that runs as a
- * request, and its URI may have parameters. This package adds two resources: the routes of the tools, and the
- * OpenAPI document.
+ * MCP resources: contents that clients read by a URI. A resource of the application is a function that runs
+ * as a request, and its URI may have parameters. This package adds two resources: the routes of the tools,
+ * and the OpenAPI document.
  */
 import { SvcError } from '../base/errors.ts';
 import { defined } from '../base/options.ts';
@@ -104,7 +104,7 @@ export async function contentOf(response: Response, maxBytes: number): Promise<R
     : { text: new TextDecoder().decode(bytes) };
 }
 
-/** A resource of the framework itself. */
+/** A resource that this package adds: the routes of the tools, or the OpenAPI document. */
 export interface Resource {
   readonly uri: string;
   readonly mimeType: string;
@@ -112,7 +112,7 @@ export interface Resource {
   read(): string;
 }
 
-/** Returns the framework's own resources for an application. */
+/** Returns the resources that this package adds to an application. */
 export function resourcesOf(
   app: { openapi(): unknown },
   toolset: { readonly tools: readonly PlannedTool[] },

@@ -1,7 +1,7 @@
 /**
  * Converts responses of routes to results of tools:
  *   - JSON with a 2xx status becomes text, and `structuredContent` if the protocol version has that member.
- *   - Text or an image with a 2xx status becomes content of this type. Any other media type becomes an
+ *   - Text, images and audio with a 2xx status become content of this type. Any other media type becomes an
  *     embedded resource in base64.
  *   - A 4xx or 5xx status becomes an error (`isError`): a summary that a model can act on, then the problem
  *     details.
@@ -120,7 +120,6 @@ function ownContent(bytes: Buffer, dialect: Dialect): ToolResult {
   };
 }
 
-/** Returns an error of the route as text for a model. */
 function refusal(response: Response, type: string, bytes: Buffer, tool: PlannedTool): ToolResult {
   const text = bytes.toString();
   const document = isJson(type) ? jsonOf(text) : undefined;
@@ -138,7 +137,7 @@ function refusal(response: Response, type: string, bytes: Buffer, tool: PlannedT
   };
 }
 
-/** Returns one line about the error, and one for each issue with the name of its argument. */
+/** Returns one line for the error, then one line for each invalid argument. */
 function summary(status: number, document: JsonObject, tool: PlannedTool): string {
   const { title = http.STATUS_CODES[status] ?? 'Error', detail, errors } = document;
   const head = `${status} ${String(title)}` + (typeof detail === 'string' ? `: ${detail}` : '');
@@ -215,7 +214,7 @@ export interface ToolAudience {
   readonly priority?: number;
 }
 
-/** Media type by which a tool recognizes the {@link ToolContent} of a handler. @internal */
+/** Media type of a {@link ToolContent} response. @internal */
 const CONTENT_TYPE = 'application/vnd.svc.tool-content+json';
 
 /**

@@ -1,7 +1,4 @@
-/**
- * Requests to clients with a protocol version before 2026-07-28: sends them, and waits for the responses of
- * the clients.
- */
+/** Sends requests to clients with a protocol version before 2026-07-28, and waits for their responses. */
 import { randomBytes } from 'node:crypto';
 import { HTTPException } from '../base/errors.ts';
 import { isRecord } from '../base/options.ts';
@@ -13,18 +10,17 @@ import type { ClientRequest } from './questions.ts';
 /** Maximum number of requests to clients that wait for a response, for one endpoint or conversation. */
 const MAX_SENT = 1_000;
 
-/** A request to the client that the server sends. */
 interface SentRequest extends Omit<ClientRequest, 'key'> {
   /** Further signals that cancel the request: the client has disconnected, or the server stops. */
   readonly ends: readonly AbortSignal[];
   /** Id of the session to which the request belongs. Responses from other sessions are ignored. */
   readonly owner: string;
-  /** Name of the client, to limit how many requests to one client wait for a response. */
+  /** Name of the client. The number of unanswered requests to one client is limited. */
   readonly client: string;
   send(message: JsonObject): void;
 }
 
-/** The requests of one endpoint or conversation to its clients that have no response yet. */
+/** Sends requests to the clients of an endpoint or a conversation, and matches their responses. */
 export class SentRequests {
   readonly #clock: Clock;
   readonly #shares: Shares;
@@ -80,7 +76,7 @@ export class SentRequests {
   }
 }
 
-/** Returns the error for requests to clients that have no response when the server stops. */
+/** Returns the error for a request that has no response when the server stops. */
 export function stopping(): HTTPException {
   return unanswered('before the server stopped');
 }
@@ -100,8 +96,8 @@ function refusal(error: unknown): HTTPException {
 }
 
 /**
- * Counts the requests that wait for a response, by client. There is a limit for each client and a limit for
- * all clients together, so one client cannot use up the second limit alone.
+ * Counts unanswered requests by client. One limit applies to each client, and another to all clients
+ * together.
  */
 export class Shares {
   readonly #direction: 'from' | 'to';
@@ -118,8 +114,7 @@ export class Shares {
   }
 
   /**
-   * Adds one request from a client, or to a client, to the count. If a limit is reached, adds nothing and
-   * returns an error message.
+   * Counts one more request of a client. If a limit is reached, counts nothing and returns an error message.
    */
   take(client: string): string | undefined {
     const open = this.#open.get(client) ?? 0;
@@ -132,7 +127,7 @@ export class Shares {
     return undefined;
   }
 
-  /** Removes one request from a client, or to a client, from the count. */
+  /** Called when a request of the client has ended, so that it no longer counts. */
   give(client: string): void {
     const open = this.#open.get(client)! - 1; // defined, because take() has counted this request
     if (open === 0) this.#open.delete(client);

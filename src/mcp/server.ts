@@ -8,8 +8,7 @@
  *   - Modern (2026-07-28): `_meta` of each request names the version. The methods initialize, ping,
  *     logging/setLevel, resources/subscribe and resources/unsubscribe do not exist.
  *
- * Violations of the protocol are JSON-RPC errors. The response of a tool is always a result, even if the tool
- * refuses the call.
+ * Violations of the protocol are JSON-RPC errors. A tool call that fails is a result with `isError`.
  */
 import { createHash } from 'node:crypto';
 import { CallReports, credentialsOf, DEFAULT_RESULT_BYTES, TOOL_LOG_LEVELS, Toolset } from './calls.ts';
@@ -42,12 +41,12 @@ import type { Services } from '../http/contracts.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { ProtectedValues } from '../http/session/cookie.ts';
 
-/** State that `initialize` sets up: one per process over stdio, one per session over HTTP. */
+/** State that `initialize` creates: one per process over stdio, one per session over HTTP. */
 export interface McpSession {
   readonly dialect: Dialect;
   /** The least severe level of log messages that the client has requested. */
   logLevel: ToolLogLevel;
-  /** Kinds of requests to the client that the client supports. */
+  /** Kinds of requests that the server may send to the client. */
   readonly abilities: ReadonlySet<ClientAbility>;
 }
 
@@ -64,9 +63,11 @@ export interface Exchange {
   notify(method: string, params: JsonObject): void;
   /** Called when `initialize` has negotiated a version. */
   begin(session: McpSession): void;
-  /** Sends a request to the client of a session. Undefined if the client cannot receive it. */
+  /** Sends a request to the client. Undefined if the client cannot receive requests. */
   readonly ask?: ((request: Omit<ClientRequest, 'key'>) => Promise<unknown>) | undefined;
-  /** Identity of the caller. It must be the same when the client repeats a call with its responses. */
+  /**
+   * Identity of the caller. It must be the same in a repeated call, which contains the client's responses.
+   */
   readonly principal?: string | undefined;
   /** Called when a route asks for another access token: see {@link CallDeps}. */
   readonly challenged?: CallDeps['challenged'];
@@ -84,7 +85,7 @@ export interface McpServerOptions {
   readonly resources?: boolean | undefined;
 }
 
-/** Returns the definitions of the options that every transport has, for readOptions(). */
+/** Returns the definitions of {@link McpServerOptions}, for readOptions(). */
 export function serverOptions(): {
   readonly instructions: OptionKind<string | undefined>;
   readonly pageSize: OptionKind<number>;
@@ -99,13 +100,15 @@ export function serverOptions(): {
   };
 }
 
-/** The server's options, and whether lists are the same for every client. @internal */
+/**
+ * Options of {@link McpDispatcher}. `cacheScope` is "public" if lists are the same for every client.
+ * @internal
+ */
 export interface DispatcherOptions extends McpServerOptions {
   readonly cacheScope: 'public' | 'private';
   /**
-   * Services of the application, for the setting `authSecret`. It encrypts the `requestState` of a call
-   * whose handler sends a request to the client. Without `authSecret` the key is random, so the client must
-   * send the repeated call to this process.
+   * Services of the application. Their setting `authSecret` encrypts the `requestState` of repeated calls.
+   * Without `authSecret`, only this process can decrypt it.
    */
   readonly services?: Services | undefined;
 }
@@ -167,8 +170,8 @@ export class McpDispatcher {
   }
 
   /**
-   * Whether a request belongs to protocol 2026-07-28: its `_meta` names the version, or only that version has
-   * the method.
+   * Whether a request belongs to protocol 2026-07-28. Its `_meta` names a version, or its method exists only
+   * in this protocol.
    */
   static isModern(method: string, params: JsonObject): boolean {
     return MODERN_ONLY.has(method) || (isRecord(params['_meta']) && VERSION_KEY in params['_meta']);
@@ -197,7 +200,7 @@ export class McpDispatcher {
     return Toolset.of(this.#app);
   }
 
-  /** Resources of this package, and resources of the application without parameters. */
+  /** Resources without URI parameters. */
   get #listed(): readonly { definition(dialect: Dialect): object }[] {
     return [...this.#offered, ...this.#tools.resources.filter((known) => !known.isTemplate)];
   }
@@ -344,8 +347,7 @@ export class McpDispatcher {
       return ask === undefined || session === undefined
         ? new WaitingCall(new Set(), () => Promise.resolve())
         : new WaitingCall(session.abilities, ask);
-    // callers with the same principal may have different credentials, so `subject` also contains the
-    // credentials that the guards of the route read
+    // `subject` contains the credentials, because callers with the same principal may have different ones
     const shown = caller.carrier === undefined ? [] : credentialsOf(caller.carrier, detail.route.security);
     return new RepeatedCall({
       // the cast is safe: readModern() has checked the type
@@ -366,7 +368,7 @@ export class McpDispatcher {
     return asker.outcome(!response.ok) ?? messagesOf(response);
   }
 
-  /** Runs the function of a prompt or resource, by a request on behalf of the caller. */
+  /** Runs the function of a prompt or resource as a request of the caller. */
   #run(
     { detail, fields }: PlannedPrompt,
     target: string,
@@ -404,7 +406,6 @@ export class McpDispatcher {
     };
   }
 
-  /** Reads a resource of the application, by a request on behalf of the caller. */
   async #contentOf(
     resource: PlannedResource,
     uri: string,
@@ -568,7 +569,7 @@ function cursorOf(start: number, list: string, length: number): string {
 }
 
 /**
- * Returns the index at which a page begins.
+ * Returns the index at which the page of a cursor begins.
  * @throws RpcError for an invalid cursor, or for a cursor of a list that has changed
  */
 function readCursor(cursor: unknown, list: string, length: number): number {

@@ -3,8 +3,8 @@
  * session, so a flood of sessions uses no memory. With `authSecret`, every process of the application can
  * decrypt it. A session grants no rights: each request has its own credentials.
  *
- * Form of the id: `Mcp-Session-Id: e1.key.issued.expires.box`. The encrypted `box` holds the version, the
- * owner, 16 random bytes, and the kinds of requests to the client that the client supports.
+ * Form of the id: `Mcp-Session-Id: e1.key.issued.expires.box`. The encrypted `box` holds the protocol
+ * version, the owner, 16 random bytes, and the kinds of requests that the server may send.
  *
  * Memory holds only the state of this process: running requests, the log level, and the ids of ended
  * sessions.
@@ -28,8 +28,8 @@ export interface HttpSession extends McpSession {
 
 const NAME = 'mcp';
 /**
- * Maximum number of session states in memory. The least recently used states are dropped. A session whose
- * state was dropped has the default log level again, and is valid again if it had ended.
+ * Maximum number of session states in memory. The least recently used are dropped. A session without its
+ * state has the default log level, and is valid again even if it had ended.
  */
 const MAX_KEPT = 10_000;
 const ANONYMOUS = digest('');
@@ -47,8 +47,8 @@ export class McpSessions {
   }
 
   /**
-   * Returns a new session that belongs to `principal`. With the principal '', every client that has the id
-   * may use it, so a client can log in later.
+   * Returns a new session that belongs to `principal`. If `principal` is '', every client that has the
+   * session id may use it.
    */
   begin({ dialect, logLevel, abilities }: McpSession, principal: string): HttpSession {
     const issuedSeconds = this.#nowSeconds();

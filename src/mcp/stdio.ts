@@ -1,7 +1,6 @@
 /**
- * MCP over standard input and output: one message per line. While it serves, standard output carries messages
- * only. Output of other code and of child processes goes to standard error. Child processes cannot read
- * standard input.
+ * MCP over standard input and output: one message per line. Standard output carries messages only. Output of
+ * other code and of child processes goes to standard error. Child processes cannot read standard input.
  *
  * Standard input is not read while the reader of standard output is slow. The end of the input ends the
  * server: running requests have a few seconds to finish, then the application shuts down.
@@ -92,8 +91,8 @@ async function within(clock: Clock, ms: number, wanted: Promise<void>): Promise<
 }
 
 /*
- * Splits bytes into lines: one text for each line feed, without the line feed and a carriage return before
- * it. Empty lines are left out. A line that is too long, or is not UTF-8, is dropped and reported once.
+ * Splits bytes into lines that end with LF or CR LF. Empty lines are left out. A line that is too long or not
+ * UTF-8 is dropped and reported once.
  */
 
 interface LineHandler {
@@ -109,7 +108,7 @@ export class LineReader {
   readonly #handler: LineHandler;
   #chunks: Uint8Array[] = [];
   #length = 0;
-  /** Whether the rest of the current line is dropped. */
+  /** Whether the current line is too long, so that the rest of it is dropped. */
   #isDropping = false;
 
   constructor(maxBytes: number, handler: LineHandler) {

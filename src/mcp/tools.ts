@@ -1,5 +1,5 @@
 /**
- * Converts compiled routes to tools when the application starts: names, descriptions, hints and schemas.
+ * Converts routes to MCP tools, with names, descriptions, hints and schemas.
  *
  * A tool has the name that its route declares, else a name made from method and path: `GET /users/{id:int}`
  * is `get_users_by_id`. Characters that tool names do not allow become `_`.
@@ -60,7 +60,7 @@ export class PlannedTool {
     this.#hints = { ...hintsOf(route.method), ...defined(own.annotations ?? {}) };
   }
 
-  /** Returns the tool in the form of a protocol version. */
+  /** Returns the tool as clients of this protocol version see it. */
   definition(dialect: Dialect): Tool {
     const outputSchema = this.output.schema(dialect);
     const title = this.#title;
@@ -144,8 +144,8 @@ function clean(name: string): string {
 }
 
 /**
- * Returns the hints that follow from the method (RFC 9110 §9.2). A hint that the method does not determine
- * gets the value of a tool that may do harm.
+ * Returns the hints that follow from the HTTP method (RFC 9110 §9.2). A method that may change data also
+ * counts as destructive.
  */
 function hintsOf(method: string): ToolHints {
   const readOnlyHint = method === 'GET' || method === 'QUERY';
@@ -158,8 +158,8 @@ function hintsOf(method: string): ToolHints {
 
 /*
  * The output of a tool: the `response` of its route, as JSON Schema and as a value. In the protocol versions
- * 2025-06-18 and 2025-11-25, the output must be an object. In these versions, the list of
- * `response: list(User)` becomes { result: [...] }. Since version 2026-07-28, it stays [...].
+ * 2025-06-18 and 2025-11-25, the output must be an object, so a list becomes { result: [...] }. Since version
+ * 2026-07-28, it stays a list.
  */
 
 class OutputPlan {
@@ -200,7 +200,10 @@ class OutputPlan {
     return dialect.isModern ? this.#schema : (this.#wrapped ?? this.#schema);
   }
 
-  /** Returns a reply as `structuredContent`; undefined if the protocol version cannot express it. */
+  /**
+   * Returns the value of a response as `structuredContent`; undefined if the protocol version cannot express
+   * it.
+   */
   structure(value: unknown, dialect: Dialect): unknown {
     if (!dialect.hasStructure) return undefined;
     if (dialect.isModern) return value;
@@ -211,7 +214,7 @@ class OutputPlan {
 
 const PREFIX = '#/$defs/';
 
-/** Returns the types of responses with a success status. */
+/** Returns the types of responses with a status below 300. */
 function successes(response: RouteSpec['response']): readonly TypeSource[] {
   if (response === undefined) return [];
   if (typeof response === 'function' || response instanceof FieldType) return [response];
@@ -268,14 +271,13 @@ interface Slot {
   readonly isFile?: boolean;
 }
 
-/** The parts of a request, as they are made from the arguments of a tool. */
 interface RequestInput {
   readonly target: string;
   readonly body: string | URLSearchParams | FormData | undefined;
 }
 
 class ArgumentPlan {
-  /** The schema of the arguments object; its references point to its `$defs`. */
+  /** JSON Schema of the arguments. Its references point to its own `$defs`. */
   readonly schema: JsonSchema;
   /** Header fields that the route reads, in lower case. The caller sends them. */
   readonly fields: readonly string[];
@@ -394,9 +396,9 @@ export function headerFieldsOf({ texts }: RouteInputs): readonly string[] {
 }
 
 /**
- * Returns the arguments of a route's tool, one for each path parameter, query parameter, form field and body
- * member. If a later argument has the name of an earlier one, the later one gets a prefix. If a member of a
- * JSON body has such a name, or if the JSON body is not a plain object, the whole body is one argument.
+ * Returns one argument for each path parameter, query parameter, form field and body member. A name that is
+ * already taken gets a prefix. The JSON body is one argument if a member's name is already taken, or if the
+ * body is not a plain object.
  */
 function slotsOf(template: ParsedTemplate, { texts, body, form }: RouteInputs, schemas: JsonSchemas): Slot[] {
   const slots: Slot[] = [];
@@ -479,7 +481,6 @@ function objectSchema(slots: readonly Slot[], definitions: Readonly<Record<strin
   };
 }
 
-/** The schema of a file, or of a list of files. */
 function fileSchema(field: FieldPlan, schemas: JsonSchemas): JsonSchema {
   const { description } = schemas.field(field, 'input');
   const one: JsonSchema = {
@@ -496,14 +497,14 @@ function fileSchema(field: FieldPlan, schemas: JsonSchemas): JsonSchema {
   return description === undefined ? schema : { ...schema, description };
 }
 
-/** Returns the texts of a value: one for each item of a list; an empty text for null. */
+/** Converts a value to texts for a query or form: one for each item of a list, an empty text for null. */
 function textsOf(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap((item: unknown) => textsOf(item));
   if (value === null) return [''];
   return [typeof value === 'object' ? JSON.stringify(value) : String(value)];
 }
 
-/** Decodes base64 text, with or without its padding, which models often omit. */
+/** Decodes base64 text. The padding may be missing, because models often omit it. */
 export function bytesOf(data: unknown): Uint8Array<ArrayBuffer> | undefined {
   if (typeof data !== 'string') return undefined;
   return fromBase64(data.endsWith('=') ? data : data + '='.repeat(-data.length & 3));

@@ -33,7 +33,10 @@ export class EventLoopDelay {
   readonly #make: () => DelayMonitor;
   #monitor: DelayMonitor | undefined;
   #meanMs = 0;
-  /** When the mean was calculated last, and the totals of the histogram at that time. */
+  /**
+   * Time of the last calculation of the mean. `#count` and `#sumNs` are the totals of the histogram at that
+   * time.
+   */
   #takenMs = -Infinity;
   #count = 0;
   #sumNs = 0;

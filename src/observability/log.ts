@@ -1,5 +1,6 @@
 /**
- * Named loggers, which write each event as one line to standard error. MCP needs standard output for itself.
+ * Named loggers, which write each event as one line to standard error. Standard output stays free for MCP
+ * messages.
  *
  * The two formats:
  *   {"time":"2026-01-31T09:30:00.000Z","level":"info","logger":"svc","event":"server_listening","port":8000}
@@ -21,10 +22,7 @@ import type { JsonEntry } from './redact.ts';
  * their name and type.
  */
 export interface Logger {
-  /**
-   * Returns a logger with the given name, which does not include the name of this logger. The new logger adds
-   * `fields` to every event.
-   */
+  /** Returns a logger with the name `name`, which adds `fields` to every event. */
   child(name: string, fields?: Record<string, unknown>): Logger;
   /** Logs an event that helps developers find mistakes. */
   debug(event: string, fields?: Record<string, unknown>): void;
@@ -199,13 +197,13 @@ function isoTime(ms: number): string {
  * Queue that writes log lines to standard error without blocking the caller. There is one queue in a process.
  *
  * Lines wait in a queue of 1 MiB, and are written in batches of 16 KiB. When the queue is full, further lines
- * are dropped and counted. After EAGAIN, a batch is written again in 10 ms. When the pipe is closed, all
+ * are dropped and counted. After EAGAIN, the next attempt follows after 10 ms. When the pipe is closed, all
  * further lines are dropped.
  *
- * Pipes and sockets are non-blocking, and are written synchronously. A batch takes about 3 µs, and nothing is
- * left to write when the process exits. Other descriptors (files, terminals, pipes on Windows) can block, so
- * the thread pool writes them, one batch at a time. If processes share a full pipe, their lines can mix,
- * because write(2) may then accept only a part of a batch.
+ * Pipes and sockets are non-blocking, so they are written synchronously. A batch takes about 3 µs. Other
+ * descriptors (files, terminals, pipes on Windows) can block, so the thread pool writes them, one batch at a
+ * time. Lines of processes that share a full pipe can mix, because write(2) may accept only a part of a
+ * batch.
  */
 
 /** Receives each log line, without its line end. Must neither throw nor wait. */
@@ -287,8 +285,8 @@ export class LineQueue {
   }
 
   /**
-   * Writes all queued lines like flush(). Then it writes each new line at once, because the event loop no
-   * longer runs.
+   * Writes all queued lines like flush(). After that, each new line is written at once, because the event
+   * loop no longer runs.
    */
   exit(): void {
     this.flush();
@@ -373,7 +371,7 @@ export class LineQueue {
     return true;
   }
 
-  /** Returns a log line with the number of dropped lines; empty if none was dropped. */
+  /** Returns a log line with the number of dropped lines, and resets this number. */
   #takeDropped(): string {
     const line = JSON.stringify({
       time: new Date(this.#clock.nowMs()).toISOString(),

@@ -1,6 +1,6 @@
 /**
  * Counters, gauges and histograms of a process. renderMetrics() writes them as text, and mergeMetrics() adds
- * up those of several processes.
+ * up the metrics of several processes.
  *
  * Each metric stores its numbers in one Float64Array, and finds the offset of a series by its label values in
  * nested Maps. A series of a counter has one number. A series of a histogram has one number for each bucket,
@@ -32,8 +32,8 @@ export interface Metrics {
   /** Declares a counter, which can only increase. */
   counter(name: `svc_${string}`, help: string, labels?: readonly string[]): Counter;
   /**
-   * Declares a gauge. `read` returns its value, and is called each time that the metrics are read. For
-   * several processes, the values are added, or, with `max`, the greatest is used.
+   * Declares a gauge. `read` returns its value, and is called each time that the metrics are read. With
+   * several processes, their values are added; with `max`, the greatest value is used.
    */
   gauge(name: `svc_${string}`, help: string, read: () => number, merge?: 'sum' | 'max'): void;
   /** Declares a histogram. `buckets` are inclusive upper limits in ascending order; `+Inf` is added. */
@@ -45,12 +45,12 @@ export interface Metrics {
   ): Histogram;
 }
 
-/** One series of a counter. It is looked up once, for code that counts very often. */
+/** One series of a counter, for code that counts very often: the series is looked up only once. */
 export interface CounterSlot {
   add(amount: number): void;
 }
 
-/** One series of a histogram. It is looked up once, for code that counts very often. */
+/** One series of a histogram, for code that counts very often: the series is looked up only once. */
 export interface HistogramSlot {
   observe(value: number): void;
 }
@@ -79,10 +79,7 @@ export class MetricsRegistry implements Metrics {
     this.#log = log;
   }
 
-  /**
-   * @throws SvcError `E_METRIC` when the name is invalid or taken; otherwise two plugins could count in the
-   * same metric
-   */
+  /** @throws SvcError `E_METRIC` when the name is invalid or taken */
   counter(name: `svc_${string}`, help: string, labels: readonly string[] = []): CounterMetric {
     return this.#add(name, labels, [''], () => new CounterMetric(name, help, [...labels], this.#log));
   }
@@ -387,8 +384,8 @@ export interface MetricSnapshot {
   /** Upper limits of a histogram's buckets; empty for other metrics. */
   readonly buckets: readonly number[];
   /**
-   * Label values and numbers of each series. A histogram has the count of each bucket, the total count, and
-   * the sum; other metrics have one number.
+   * Label values and numbers of each series. A histogram has a count for each bucket, a count above the last
+   * bucket, and the sum. Other metrics have one number.
    */
   readonly series: readonly (readonly [labels: readonly string[], numbers: readonly number[]])[];
 }
@@ -454,8 +451,7 @@ export function renderMetrics(metrics: Iterable<MetricSnapshot>): string {
 }
 
 /**
- * Returns the lines of a histogram's buckets. Prometheus expects cumulative counts. They are added up here,
- * because metrics are read less often than they change.
+ * Returns the lines of a histogram's buckets. Prometheus expects cumulative counts, which are added up here.
  */
 function bucketLines({ name, buckets }: MetricSnapshot, labels: string, numbers: readonly number[]): string {
   const own = labels === '' ? '' : `${labels},`;

@@ -1,13 +1,14 @@
 /**
- * Redaction for logs: converts any value to JSON text without secrets and without line ends, so that it
+ * Redaction for logs: converts any value to JSON text without secrets and without line ends, so that a value
  * cannot look like a separate log line. Never throws, and takes limited time.
  *
  * Secrets are recognized in three ways:
- * - by the name of a member, such as `password`, `cookie` or `client_secret`: the value becomes "[redacted]"
- * - by the type of a value: bytes become "[16 bytes]", keys "[key]", functions "[function f]"; a URL loses
- *   its password
- * - by the form of a text, even inside a longer text: `Bearer ...`, `Basic ...`, compact JWTs, refresh
- *   tokens (`svcrt_...`), signed session values, `Cookie: ...`, query parameters such as `access_token`
+ *   - by the name of a member, such as `password`, `cookie` or `client_secret`: the value becomes
+ *     "[redacted]"
+ *   - by the type of a value: bytes become "[16 bytes]", crypto keys "[key]", functions "[function f]"; a URL
+ *     loses its password
+ *   - by the form of a text, even inside a longer text: `Bearer ...`, `Basic ...`, compact JWTs, refresh
+ *     tokens (`svcrt_...`), signed session values, `Cookie: ...`, query parameters such as `access_token`
  *
  * Limits: 6 levels of nesting, 100 members at each, 1,000 values and 32 KiB of text for a line, 4 KiB for a
  * string, 8 KiB for a stack.
@@ -36,7 +37,7 @@ export function safeError(error: unknown): string {
   return anyJson(error, 0, { values: MAX_VALUES, characters: MAX_LINE_CHARACTERS, ancestors: [] });
 }
 
-/** Returns the value of a header field as a log may show it: secrets are masked. */
+/** Returns the value of a header field for a log, with secrets masked. */
 export function safeField(name: string, value: string): string {
   return isSecret(name, value) ? '[redacted]' : mask(value);
 }
@@ -73,8 +74,8 @@ const REFRESH_TOKEN = /\bsvcrt_[\w.-]{4,}/g;
 /** Form of signed and encrypted values that http/session/cookie.ts creates. */
 const SIGNED_VALUE = /\b[es]1\.[\w-]{1,64}\.\d{1,12}\.\d{1,12}\.[\w.-]+/g;
 /**
- * Form of a URL with a password. The length of the scheme is limited. Otherwise a text of dots and dashes
- * would take quadratic time.
+ * Form of a URL with a password. The length of the scheme is limited. Without this limit, a text of dots and
+ * dashes would take quadratic time.
  */
 const URL_PASSWORD = /\b([a-z][a-z0-9+.-]{0,20}:\/\/[^\s/?#:@]*):[^\s/?#]*@/gi;
 const URL_PARAMETER =
@@ -318,8 +319,8 @@ const WORD = /^(?:[A-Z]+(?:_[A-Z0-9]+)*|[A-Z]{1,4}\d{1,4}|[0-9A-Z]{5}|\d{1,4}|[a
 const MAX_WORD_CHARACTERS = 40;
 const MOST_REMEMBERED = 1_000;
 /**
- * Earlier results of secrecyOf(). The first entries are names that every program logs at its start. So the
- * start compiles no regular expression for them.
+ * Cached results of secrecyOf(). `url` and `env` are preset, so that the start of a program compiles no
+ * regular expression.
  */
 const SECRECY = new Map<string, Secrecy>([
   ['url', 'open'],
@@ -327,7 +328,7 @@ const SECRECY = new Map<string, Secrecy>([
 ]);
 
 /**
- * Returns whether the value of this member must not be logged. A boolean may be logged, because
+ * Returns whether a member with this name and value must not be logged. A boolean may be logged, because
  * `hasPassword: true` does not reveal the password.
  */
 function isSecret(key: string, value: unknown): boolean {
@@ -362,17 +363,16 @@ function secrecyOf(key: string): Secrecy {
 // -- secrets that are recognized by their form --
 
 /**
- * Matches every text that contains something to mask or to escape. Most texts do not match, so one test is
- * enough for them. A URL only matches with `@`, because without it there is no password. Character classes
- * replace the flag `i`, which would triple the time.
+ * Matches every text that needs masking or escaping. Most texts do not match, so one test is enough for them.
+ * Character classes replace the flag `i`, which would triple the time.
  */
 const SPECIAL =
   /[\x00-\x1f"\\\x7f-\uffff?&#]|eyJ|:\/\/[^\s/?#]*@|[bB][eE][aA][rR][eE][rR]|[bB][aA][sS][iI][cC]|[cC][oO][oO][kK][iI][eE]:|svcrt_|[es]1\.[\w-]/;
 
 /**
- * Returns a string as JSON, shortened to a limit. Secrets are masked first, because the first part of a
- * secret might not be recognized. Masking takes time even for text that is then cut off, so only a limited
- * amount of text is masked for each line.
+ * Returns a string as JSON, shortened to a limit. Secrets are masked before the text is cut, because a part
+ * of a secret might not be recognized. Masking takes time, so only a limited amount of text is masked for
+ * each line.
  */
 function spend(text: string, limit: number, budget: Budget): string {
   const most = Math.min(limit, Math.max(0, budget.characters));

@@ -17,7 +17,7 @@ import type { Contact, DocumentedServer, License, OpenApiDocument } from './docu
 import type { HttpRequest } from '../http/contracts.ts';
 
 /**
- * Checks the options of the document.
+ * Validates the options of the OpenAPI document.
  * @throws SvcError `E_OPTION_UNKNOWN` for an unknown member, `E_OPTION_RANGE` for an invalid value
  */
 export function readOpenApiOptions(options: OpenApiOptions): OpenApiOptions {
@@ -65,10 +65,7 @@ export function readOpenApiOptions(options: OpenApiOptions): OpenApiOptions {
   };
 }
 
-/**
- * Checks the webhooks. Their schemas are compiled now, so that the application does not start with an invalid
- * one.
- */
+/** Validates webhooks. Their schemas are compiled at startup, so that an invalid one prevents the start. */
 function readWebhooks(
   webhooks: Readonly<Record<string, Readonly<Record<string, unknown>>>>,
 ): NonNullable<OpenApiOptions['webhooks']> {
@@ -116,7 +113,7 @@ function responseOf(document: OpenApiDocument): HttpResponse {
   const etag = `"${hash('sha256', bytes, 'base64url').slice(0, 22)}"`;
   return new HttpResponse(bytes, {
     mediaType: JSON_TYPE,
-    // `no-cache` lets clients keep the document, but they must ask before each use whether it has changed
+    // `no-cache` lets clients keep the document if they revalidate it before each use
     headers: { ETag: etag, 'Cache-Control': 'no-cache' },
   });
 }

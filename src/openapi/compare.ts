@@ -21,17 +21,14 @@ import type { CompilationView } from '../routing/compile.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 
 interface BreakingChange {
-  /**
-   * Name of the operation: `POST /films`, `webhook paid` or `callback paid of POST /orders`. Path parameters
-   * have the names of the later document; in a removed operation, those of the earlier one.
-   */
+  /** Name of the operation: `POST /films`, `webhook paid` or `callback paid of POST /orders`. */
   readonly subject: string;
   readonly message: string;
 }
 
 /**
- * Returns a finding of rule SVC306 for each change that breaks clients of the baseline document. Its subject
- * and its place are those of the changed route.
+ * Returns a finding of rule SVC306 for each change that breaks clients of the baseline, an earlier OpenAPI
+ * document.
  */
 export function findBreakingChanges(
   view: CompilationView,
@@ -63,8 +60,8 @@ function shape(path: string): string {
 }
 
 /**
- * Returns every breaking change, in the order of the earlier document's paths. Path parameters of both
- * documents are matched by position, not by name.
+ * Returns every breaking change, in the order of the earlier document's paths. Path parameters are matched by
+ * position, so their names may change.
  */
 export function compareOpenapi(earlier: unknown, later: unknown): readonly BreakingChange[] {
   const changes: BreakingChange[] = [];
@@ -75,7 +72,7 @@ export function compareOpenapi(earlier: unknown, later: unknown): readonly Break
   };
   const operations = versionOf(after);
   for (const [key, operation] of versionOf(before)) {
-    // a removed operation is reported once; its callbacks are not reported again
+    // callbacks of a removed operation are not reported
     if (operation.parent !== undefined && !operations.has(operation.parent)) continue;
     const next = operations.get(key);
     const subject = next?.subject ?? operation.subject;
@@ -93,16 +90,13 @@ export function compareOpenapi(earlier: unknown, later: unknown): readonly Break
 
 interface Found extends Pick<ReadOperation, 'operation' | 'responses'> {
   readonly subject: string;
-  /** The body; an object without members if there is none. */
+  /** The request body; empty if there is none. */
   readonly body: JsonObject;
-  /**
-   * Parameters of the operation and its path item. The key is `in` and the name, or the position of a path
-   * parameter.
-   */
+  /** Parameters, by a key such as `query page` or `path parameter 1`. */
   readonly parameters: ReadonlyMap<string, JsonObject>;
   /**
-   * Sets of security schemes; any one set is sufficient. A scheme is identified by its properties, because
-   * clients never see its name. Required scopes are items of a set, too.
+   * Sets of required credentials; any one set is sufficient. An item describes a security scheme, such as
+   * `http bearer`, or a scope.
    */
   readonly alternatives: readonly ReadonlySet<string>[];
   /** Whether the application sends this request (a webhook or callback), instead of receiving it. */
@@ -111,7 +105,7 @@ interface Found extends Pick<ReadOperation, 'operation' | 'responses'> {
   readonly parent?: string;
 }
 
-/** Returns the operations of one document by key. Keys do not contain the names of path parameters. */
+/** Returns the operations of a document, by a key such as `get /users/{}`. */
 function versionOf(root: JsonObject): ReadonlyMap<string, Found> {
   const operations = new Map<string, Found>();
   for (const [path, item] of Object.entries(record(root['paths'])))
@@ -200,7 +194,7 @@ class Comparison {
   }
 
   /**
-   * Compares a webhook or callback, which the application sends. Its receivers read the parameters and the
+   * Compares a webhook or callback. The application sends it, so its receivers read the parameters and the
    * body, and send the response.
    */
   #compareSent(): void {
@@ -264,8 +258,7 @@ class Comparison {
   }
 
   /**
-   * Reports values of a body that cannot occur in the earlier document. A client that reads the body may
-   * fail.
+   * Reports values of a body that were not possible before, because a client that reads the body may fail.
    */
   #compareRead(subject: string, before: JsonObject, after: JsonObject): void {
     const [types, kept] = [record(before['content']), record(after['content'])];
@@ -276,8 +269,8 @@ class Comparison {
   }
 
   /**
-   * Reports values that clients could not receive before. It compares the schemas in reverse: values of the
-   * later schema that the earlier one refuses.
+   * Reports values that clients could not receive before: values of the later schema that the earlier schema
+   * refuses.
    */
   #compareValues(subject: string, before: JsonSchema, after: JsonSchema): void {
     const { earlier, later } = this.#documents;
@@ -327,8 +320,8 @@ function responseFor(status: string, { responses }: Found): JsonObject | undefin
 const LONGEST: Readonly<Record<string, number>> = { integer: 17, number: 24, boolean: 5 };
 
 /**
- * Returns the earlier and the later schema of a parameter. Parameters are sent as text. So if a number or
- * boolean becomes a string, its text is compared with the string.
+ * Returns the earlier and the later schema of a parameter. Parameters are sent as text, so a number or
+ * boolean that becomes a string is compared as text.
  */
 function asSent(
   known: JsonObject,
@@ -353,8 +346,8 @@ function asSent(
 }
 
 /**
- * For responses, findNarrowing() gets the schemas in reverse. This table replaces those of its messages that
- * would state the opposite of the change.
+ * Replacements for messages of findNarrowing() about responses. The schemas of responses are compared in
+ * reverse, so the original messages would state the opposite.
  */
 const ANSWERED: Readonly<Record<string, string>> = {
   'is now required; it was optional': 'can now be absent; it was always present',
@@ -366,8 +359,8 @@ const FORM: ReadonlySet<string> = new Set(
   '$ref type properties required items prefixItems oneOf anyOf'.split(' '),
 );
 /**
- * Results of loose(), by schema. Each schema must always get the same result object, because the comparison
- * recognizes recursive schemas by the identity of their objects.
+ * Results of loose(), by schema. A schema must always get the same result, because the comparison recognizes
+ * recursive schemas by object identity.
  */
 const LOOSE = new WeakMap<JsonSchema, JsonSchema>();
 

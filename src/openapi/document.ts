@@ -7,7 +7,7 @@ import type { JsonSchema } from '../schema/json-schema.ts';
 /** A reference to a part under `components`. */
 export interface Reference {
   readonly $ref: string;
-  /** Description that replaces the one of the referenced part. */
+  /** Replaces the description of the referenced part. */
   readonly description?: string;
 }
 
@@ -24,7 +24,7 @@ export interface Parameter {
   readonly example?: unknown;
 }
 
-/** Form in which a field of a form is sent (OpenAPI 3.1 §4.8.15). */
+/** Encoding of a form field (OpenAPI 3.1 §4.8.15). */
 export interface Encoding {
   readonly contentType?: string;
   readonly style?: 'form';
@@ -57,7 +57,7 @@ export interface DocumentedResponse {
  */
 export type SecurityAlternatives = readonly Readonly<Record<string, readonly never[]>>[];
 
-/** One method of a path (OpenAPI 3.1 §4.8.10). */
+/** An operation: one method of a path (OpenAPI 3.1 §4.8.10). */
 export interface Operation {
   readonly operationId: string;
   readonly tags: readonly string[];
@@ -69,8 +69,8 @@ export interface Operation {
   readonly responses: Readonly<Record<string, DocumentedResponse | Reference>>;
   readonly security: SecurityAlternatives;
   /**
-   * Callbacks: requests that the application sends because of this operation, by name and address (OpenAPI
-   * 3.1 §4.8.18).
+   * Callbacks, by name and URL: requests that the application sends because of this operation (OpenAPI 3.1
+   * §4.8.18).
    */
   readonly callbacks?: Readonly<Record<string, Readonly<Record<string, SentItem>>>>;
   /** Required scopes and roles: all of the scopes, and any one of the roles. */
@@ -81,7 +81,10 @@ export interface Operation {
   }[];
 }
 
-/** Methods that a path item can have. HEAD is available where GET is, and every path responds to OPTIONS. */
+/**
+ * Methods that the document lists. HEAD exists wherever GET does, and OPTIONS for every path, so they are not
+ * listed.
+ */
 export type DocumentedMethod = 'get' | 'put' | 'post' | 'delete' | 'patch' | 'trace';
 /** The operations of a path (OpenAPI 3.1 §4.8.9). */
 export type PathItem = { readonly [M in DocumentedMethod]?: Operation };

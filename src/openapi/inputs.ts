@@ -1,12 +1,11 @@
 /**
  * Converts the inputs of a route to OpenAPI parameters and request bodies.
  *
- * A text input is described as the value that its text represents: an integer, not a string of digits. Values
+ * An input that is sent as text is described by its value: as an integer, not as a string of digits. Values
  * that cannot be sent as text are left out: null, an empty list for a required input, and read-only members.
  *
- * For a webhook or callback, the roles are reversed, because the application sends the request. The request's
- * body is described like a reply of a route, and its replies are described like bodies of requests to a
- * route.
+ * The application itself sends webhooks and callbacks. So their bodies are described as output, and their
+ * responses as input.
  */
 import { hasNoContent } from '../http/response.ts';
 import { planSent } from '../routing/steps.ts';
@@ -28,7 +27,6 @@ import type {
 import type { CompiledType, FieldPlan, SchemaPlan, TypeNode } from '../schema/schema.ts';
 import type { Converter, ConverterName, PathParameter } from '../http/path.ts';
 
-/** The part of a request in which a text value is sent. */
 type TextPlace = TextInputPlan['from'] | 'form';
 
 const SAFE = Number.MAX_SAFE_INTEGER;
@@ -40,7 +38,7 @@ const OF_CONVERTERS: Readonly<Record<ConverterName, JsonSchema>> = {
   path: { type: 'string', minLength: 1 },
 };
 
-/** Rules of path converters that a JSON Schema cannot express. */
+/** Rules of path parameters that a JSON Schema cannot express, by type. */
 const HINTS: Readonly<Partial<Record<ConverterName, string>>> = {
   float: 'Without exponent',
   path: 'The rest of the path, in which slashes need no escape',
@@ -224,7 +222,7 @@ function plain(node: TypeNode): TypeNode {
   return node.kind === 'lazy' ? plain(node.resolve()) : node;
 }
 
-/** Combines two parameters that read the same text. The text must satisfy both schemas. */
+/** Combines two parameters with the same name. The value must match both schemas. */
 function both(first: Parameter, second: Parameter): Parameter {
   const isSame = JSON.stringify(first.schema) === JSON.stringify(second.schema);
   const hasOneType = first.schema['type'] === second.schema['type'];

@@ -2,8 +2,8 @@
  * Compares the earlier and the later JSON Schema of an input or output. It reports values that the earlier
  * schema accepts and the later one refuses.
  *
- * For responses, the caller swaps the schemas, because new values in responses break clients. Only keywords
- * are compared. Members that the earlier schema does not declare are ignored.
+ * For responses, the caller swaps the schemas, because clients may fail for values that are new in a
+ * response. Members that the earlier schema does not declare are ignored.
  */
 import { isRecord } from '../base/options.ts';
 import { FORMAT_PATTERNS } from '../schema/formats.ts';
@@ -18,10 +18,10 @@ export interface Documents {
   readonly later: Resolve;
 }
 
-/** Reports a change: the path of a member, such as `title` or `items[].id`, and what it no longer accepts. */
+/** Reports a change. `path` names a member, such as `items[].id`, and `what` describes the change. */
 type Narrowed = (path: string, what: string) => void;
 
-/** Reports every way in which `later` accepts fewer values than `earlier`, without duplicates. */
+/** Reports each difference that makes `later` accept fewer values than `earlier`. */
 export function findNarrowing(
   earlier: JsonSchema,
   later: JsonSchema,
@@ -46,17 +46,14 @@ const BOUNDS: readonly (readonly [inclusive: string, exclusive: string | undefin
   ['maxProperties', undefined, -1],
 ];
 /**
- * Keywords that constrain a value. If such a keyword is new or has changed, the schema counts as narrower.
+ * Keywords that constrain a value. A new or changed keyword counts as a constraint that accepts fewer values.
  */
 const RULES = ['pattern', 'format', 'contentEncoding'] as const;
 
 class Comparison {
   readonly #documents: Documents;
   readonly #report: Narrowed;
-  /**
-   * Pairs of schemas whose comparison has begun. They are not compared again, so the comparison of recursive
-   * schemas ends.
-   */
+  /** Pairs of schemas whose comparison has begun. Skipping them ends the comparison of recursive schemas. */
   readonly #seen: Map<JsonSchema, Set<JsonSchema>>;
 
   constructor(documents: Documents, report: Narrowed, seen: Map<JsonSchema, Set<JsonSchema>> = new Map()) {
@@ -99,8 +96,8 @@ class Comparison {
   }
 
   /**
-   * Compares types and allowed values. Returns false if the comparison must stop, because further differences
-   * would only follow from the reported one.
+   * Compares types and allowed values. Returns false if more comparisons would only repeat the reported
+   * difference.
    */
   #compareValues(earlier: JsonSchema, later: JsonSchema, path: string): boolean {
     const [before, after] = [valuesOf(earlier), valuesOf(later)];
@@ -198,8 +195,7 @@ class Comparison {
     for (const choice of choicesOf(earlier) ?? [withoutNotes(earlier)]) {
       const isTaken = after.some((candidate) => {
         let narrower = 0;
-        // `seen` is a copy: this comparison reports nothing, so a later comparison must not skip the pairs
-        // that this one adds
+        // `seen` is a copy: this trial comparison reports nothing, so its pairs must be compared again later
         const seen = new Map([...this.#seen].map(([schema, others]) => [schema, new Set(others)]));
         new Comparison(this.#documents, () => narrower++, seen).compare(choice, candidate, path);
         return narrower === 0;
@@ -215,7 +211,7 @@ class Comparison {
 
 type Bound = { readonly keyword: string; readonly value: number; readonly isExclusive: boolean } | undefined;
 
-/** Returns the bound that accepts fewer values, if a schema has both an inclusive and an exclusive one. */
+/** Returns the stricter bound of a schema that has an inclusive and an exclusive one. */
 function boundOf(
   schema: JsonSchema,
   inclusive: string,
@@ -228,7 +224,7 @@ function boundOf(
   return typeof plain === 'number' ? { keyword: inclusive, value: plain, isExclusive: false } : undefined;
 }
 
-/** Whether a new bound excludes no value, because it allows all safe integers, or a count of 0. */
+/** Whether a new bound excludes no value: a minimum count of 0, or a limit beyond all safe integers. */
 function isImplied(later: NonNullable<Bound>, earlier: Bound): boolean {
   if (earlier !== undefined) return false;
   return later.keyword.startsWith('min') && !later.keyword.startsWith('minimum')
@@ -251,8 +247,8 @@ function typesOf(schema: JsonSchema): readonly string[] | undefined {
 }
 
 /**
- * Returns the alternatives of a schema; undefined for a string, whose alternatives only constrain its text,
- * such as base64 and base64url.
+ * Returns the alternatives (`oneOf`, `anyOf`) of a schema. Alternatives of a string are ignored, because they
+ * only constrain its text, such as base64 and base64url.
  */
 function choicesOf(schema: JsonSchema): readonly JsonSchema[] | undefined {
   if (schema['type'] === 'string') return undefined;

@@ -1,10 +1,9 @@
 /**
- * Generates the OpenAPI 3.1 document of a compiled application. Nothing is declared twice: the document
- * follows from the compiled routes, schemas and guards that handle requests.
+ * Generates the OpenAPI 3.1 document of an application from its routes, schemas and guards.
  *
- * The document has one operation for each method of a route, named schemas under `components` (see
- * schema/json-schema.ts), and the members that `meta: { openapi: { ... } }` adds or overrides. It omits
- * routes of the framework such as `/docs`, static files, and routes with `meta: { docs: false }`.
+ * The document has one operation for each method of a route. The option `meta: { openapi: { ... } }` of a
+ * route adds or overrides members. The document omits routes of the framework such as `/docs`, static files,
+ * and routes with `meta: { docs: false }`.
  */
 import { isRecord, defined } from '../base/options.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
@@ -44,15 +43,15 @@ export interface OpenApiOptions {
   readonly license?: License | undefined;
   /** Addresses of the application. Default: the server from which the document was loaded. */
   readonly servers?: readonly DocumentedServer[] | undefined;
-  /** Descriptions of tags, by name. These tags come first, in this order. */
+  /** Descriptions of tags, by tag name. These tags come first, in this order. */
   readonly tags?: Readonly<Record<string, string>> | undefined;
-  /** Requests that the application sends to servers that have subscribed to them, by name. */
+  /** Webhooks by name: requests that the application sends to servers that have subscribed to them. */
   readonly webhooks?: Readonly<Record<string, SentRequest>> | undefined;
 }
 
 /** A part of the application that the document leaves out or changes. */
 interface OpenApiFinding {
-  /** Subject of the finding: `GET /users/{name}`. */
+  /** The route, such as `GET /users/{name}`. */
   readonly subject: string;
   readonly message: string;
   readonly detail: RouteDetail;
@@ -77,7 +76,6 @@ export function openapiFindings(view: CompilationView): readonly OpenApiFinding[
 
 type Sections = Record<string, Record<string, unknown>>;
 
-/** A path of the document, with its parameter names and its operations. */
 interface Path {
   readonly names: readonly string[];
   readonly documented: string;
@@ -93,7 +91,7 @@ class DocumentWriter {
   readonly #security: SecurityWriter;
   readonly #brought: Sections = {};
   readonly #ids = new Set<string>();
-  /** The first route that uses each named schema, in the order of the schemas' first use. */
+  /** For each item of `#schemas.named`, the first route that uses this schema. */
   readonly #users: RouteDetail[] = [];
 
   constructor(view: CompilationView, options: OpenApiOptions) {
@@ -140,8 +138,8 @@ class DocumentWriter {
   }
 
   /**
-   * Groups routes by path. OpenAPI treats two paths as equal if only their parameter names differ. Of such
-   * routes, only the one that the router matches first is documented.
+   * Groups routes by path. OpenAPI treats two paths as equal if only their parameter names differ. If several
+   * routes have such paths, only the route that the router tries first is documented.
    */
   #group(details: readonly RouteDetail[]): ReadonlyMap<string, Path> {
     const paths = new Map<string, Path>();
@@ -199,9 +197,8 @@ class DocumentWriter {
   }
 
   /**
-   * Returns the operation ids: the name of each route. A route without a name gets method and path, such as
-   * `getNotesById` for `GET /notes/{id}`. If several ids are equal, all but the first get a number. Routes
-   * with a name come first, and then the order of declaration counts.
+   * Returns unique operation ids. An id is the route's name, or else made from method and path: `GET
+   * /notes/{id}` is `getNotesById`.
    */
   #operationIds(details: readonly RouteDetail[]): ReadonlyMap<RouteDetail, string> {
     const [named, others] = [true, false].map((hasName) =>
@@ -302,10 +299,7 @@ function isDocumented({ route, declared, isOperation }: RouteDetail): boolean {
   );
 }
 
-/**
- * Returns the rank of a route's path parameters. The first parameter counts most. The router tries routes
- * with a lower rank first.
- */
+/** Returns the rank of a route as text. The router tries routes with a lower rank first. */
 function rankOf({ declared: { template } }: RouteDetail): string {
   return template.parameters.map(({ converter }) => converter.rank).join('');
 }
@@ -323,7 +317,8 @@ function describe({ route, declared: { spec } }: RouteDetail): string {
 }
 
 /**
- * Returns the required scopes and roles as an extension, because OpenAPI has scopes only for OAuth schemes.
+ * Returns the required scopes and roles as the extension `x-svc-requires`, because OpenAPI has scopes only
+ * for OAuth schemes.
  */
 function demandsOf({ route }: RouteDetail): Pick<Operation, 'x-svc-requires'> {
   const demands = route.security
@@ -355,8 +350,8 @@ function mergedParameters(derived: readonly Parameter[], own: readonly Parameter
 }
 
 /**
- * Returns the path of a route with these parameter names. Literal text is percent-encoded. Without names, the
- * result is a key: OpenAPI treats paths as equal that differ only in parameter names (OpenAPI 3.1 §4.8.8).
+ * Returns the path of a route, with encoded literals and the given parameter names. Without names, it returns
+ * a key such as `/users/{}`, which is equal for paths that OpenAPI treats as equal (OpenAPI 3.1 §4.8.8).
  */
 function documentedPath({ literals, parameters }: ParsedTemplate, names: readonly string[] = []): string {
   return (

@@ -1,6 +1,6 @@
 /**
  * Reads parts of an OpenAPI 3.1 document that any tool may have written. The docs page, the client generator
- * and the comparison use it. Never throws: a member of an unexpected type counts as absent.
+ * and the comparison of documents use it. Never throws: a member of an unexpected type counts as absent.
  */
 
 export type JsonObject = { readonly [key: string]: unknown };
@@ -19,8 +19,8 @@ export interface ReadOperation {
   readonly body: JsonObject | undefined;
   readonly responses: Readonly<Record<string, JsonObject>>;
   /**
-   * Alternatives for security. Each lists all schemes that it needs, with their scopes. Empty: no credentials
-   * are needed.
+   * Security alternatives; any one is sufficient. Each lists all schemes that it needs, with their scopes.
+   * Empty if no credentials are needed.
    */
   readonly security: readonly (readonly (readonly [scheme: string, scopes: readonly string[]])[])[];
 }
@@ -142,7 +142,7 @@ export function formField(given: unknown): JsonObject {
   return isPart ? { ...schema, format: 'binary' } : schema;
 }
 
-/** Returns the type of a schema. If `type` is missing, it follows from the other keywords. */
+/** Returns the type that follows from the other keywords of a schema without `type`. */
 export function impliedType(given: JsonObject): string {
   if (given['properties'] !== undefined || given['additionalProperties'] !== undefined) return 'object';
   if (given['items'] !== undefined || given['prefixItems'] !== undefined) return 'array';

@@ -5,7 +5,8 @@
  * and middleware add the errors that they can cause. 4XX and 5XX stand for all other errors.
  *
  * An error has problem details (RFC 9457), described once under `components`. If an exception handler handles
- * the error, the responses that it declares apply instead. The content is unknown if it declares none.
+ * the error, the responses that it declares apply instead. If the handler declares none, the content is
+ * unknown.
  */
 import { http } from '../base/node-http.ts';
 import {
@@ -145,7 +146,7 @@ const PROBLEM: JsonSchema = {
 export class ResponseWriter {
   readonly #schemas: JsonSchemas;
   readonly #handlers: readonly ExceptionHandlers[];
-  /** References to the problem schema. Their text is set at the end, when the schema has its name. */
+  /** References to the problem schema. Their `$ref` is set last, when the name of the schema is known. */
   readonly #refs: JsonSchema[] = [];
 
   constructor(schemas: JsonSchemas, handlers: readonly ExceptionHandlers[]) {
@@ -205,7 +206,7 @@ export class ResponseWriter {
     );
   }
 
-  /** Returns a response that can also have the given contents. */
+  /** Returns the response with further alternatives for its content. */
   #joined(own: DocumentedResponse, contents: readonly (TypeSource | 'problem')[]): DocumentedResponse {
     const known = own.content?.[JSON_];
     const schemas = known === undefined ? [] : [known.schema];

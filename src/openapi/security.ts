@@ -1,9 +1,9 @@
 /**
  * Converts the credentials that routes require to OpenAPI security schemes and requirements.
  *
- * All requirements of a route apply together. Each dependency that needs credentials adds one. Scopes and
- * roles are described in words and in `x-svc-requires`. OpenAPI 3.1 §4.8.30 would allow them in the lists of
- * requirements, but linters refuse names there that no OAuth flow declares.
+ * A route requires the credentials of all its dependencies. Its scopes and roles are described in words and
+ * in `x-svc-requires`. OpenAPI 3.1 §4.8.30 allows them in security requirements, but linters refuse scopes
+ * there that no OAuth flow declares.
  */
 import { CSRFMiddleware } from '../http/session/csrf.ts';
 import { SessionMiddleware } from '../http/session/middleware.ts';
@@ -52,8 +52,8 @@ export class SecurityWriter {
   }
 
   /**
-   * Returns the name of a scheme, and adds the scheme if it is new. If another scheme has the name, a number
-   * follows: API keys in a second header field are `apiKey2`.
+   * Returns the name of a scheme, and adds the scheme if it is new. A name that is taken gets a number: API
+   * keys in a second header field are `apiKey2`.
    */
   #nameOf(scheme: Scheme, base: string): string {
     const text = JSON.stringify(scheme);
@@ -124,8 +124,7 @@ export function describeSecurity(requirements: readonly SecurityRequirement[]): 
   );
   const plain = new Set(requirements.map(({ scheme }) => `Needs ${WORDS[scheme]}.`));
   const distinct = [...sentences].filter((sentence) => !plain.has(sentence));
-  // a sentence with scopes or roles also says that credentials are needed, so a sentence that says only that
-  // is left out
+  // a sentence such as "Needs an API key with the role `admin`." makes "Needs an API key." redundant
   return (distinct.length === 0 ? [...sentences] : distinct).join(' ');
 }
 

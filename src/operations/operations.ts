@@ -57,8 +57,8 @@ const PROBE_TIMEOUT_MS = 2_000;
 /** Upper limits of the histogram of request durations, in seconds; +Inf is added. */
 const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 /**
- * HTTP methods that metrics count under their own name. All other methods are counted under one common name,
- * because otherwise clients could create any number of series.
+ * HTTP methods with a metric series of their own. All other methods share one series, so that clients cannot
+ * create series at will.
  */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
@@ -202,7 +202,7 @@ export class Operations {
     return new HttpResponse('{"status":"ok"}', { mediaType: JSON_TYPE, headers: NOT_STORED });
   }
 
-  /** Responds to `/readyz`. Requests at the same time share the results of the checks. */
+  /** Responds to `/readyz`. Simultaneous requests share the results of the checks. */
   async readiness(): Promise<HttpResponse> {
     const round = (this.#round ??= this.#probeAll().finally(() => {
       this.#round = undefined;
@@ -224,7 +224,7 @@ export class Operations {
   }
 
   /**
-   * Checks access to `/docs` and `/openapi.json`, and returns the response of `answer`.
+   * Checks access to `/docs` and `/openapi.json`, then calls `answer`.
    * @throws Unauthorized when the bearer token is wrong or missing, Forbidden when the client has no access
    */
   document(req: HttpRequest, answer: () => Awaitable<HttpResponse>): Awaitable<HttpResponse> {
@@ -302,12 +302,12 @@ async function assertAuthorized(req: HttpRequest, auth: NonNullable<MetricsAcces
 
 const NOT_STORED = { 'Cache-Control': 'no-store' };
 
-/** Counters for one method of one route. The series for a status is looked up once and then reused. */
+/** Counts the responses of one method of one route. */
 class RouteSeries implements Tally {
   readonly #duration: HistogramSlot;
   readonly #slotOf: (status: number) => CounterSlot;
   readonly #byStatus = new Map<number, CounterSlot>();
-  /** Status of the last response, because the next one usually has the same status. */
+  /** Status of the last response. `#slot` is its counter. */
   #status = 0;
   #slot: CounterSlot | undefined;
 
@@ -339,10 +339,7 @@ function isSameSecret(given: string, expected: string): boolean {
   return timingSafeEqual(digest(given), digest(expected));
 }
 
-/**
- * Header fields that proxies add. A proxy with a private address that adds none of them looks like a private
- * client. Then `ops.metrics.auth` or `ops.metrics.port` must protect the metrics.
- */
+/** Header fields that proxies add. A request with such a field does not count as private. */
 const PROXY_FIELDS = [
   'forwarded',
   'via',

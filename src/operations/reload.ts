@@ -8,7 +8,7 @@
  *   ending     the child exits, and the next one starts afterwards; connections wait
  *   broken     the child has exited by itself; until a file is saved, the parent responds with 503
  *
- * The parent watches all files that the child has imported, except those in node_modules. It also watches the
+ * The parent watches all files that the child has imported, except files in node_modules. It also watches the
  * file of `--env-file`.
  */
 import { fork } from 'node:child_process';
@@ -28,7 +28,6 @@ import type { Logger } from '../observability/log.ts';
 import type { SupervisedServer } from './supervised.ts';
 import type { Address, Child, ProcessEnd, ToParent } from './supervision.ts';
 
-/** Options of the parent process. */
 interface ReloadOptions {
   /**
    * Address on which the parent serves an error page if the first child fails before it reports an address.
@@ -273,8 +272,8 @@ export async function superviseReload(options: ReloadOptions): Promise<Supervise
 }
 
 /**
- * Returns the environment variables of this process, except those that come from the file. Each child reads
- * the file again.
+ * Returns the environment variables of this process without variables from `envFile`, because each child
+ * reads the file again.
  */
 function environmentWithout(envFile: string | undefined): NodeJS.ProcessEnv {
   if (envFile === undefined) return { ...process.env };

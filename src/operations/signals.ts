@@ -1,7 +1,7 @@
 /**
  * Signals of the process. The first SIGTERM or SIGINT stops it gracefully, a second one at once. SIGHUP
- * reloads the TLS files, or replaces the workers. If neither is in use, or the terminal was closed, SIGHUP
- * also stops the process.
+ * reloads the TLS files, or replaces the workers. Without TLS files and workers, or when the terminal was
+ * closed, SIGHUP also stops the process.
  */
 import { constants } from 'node:os';
 import { isatty } from 'node:tty';
@@ -52,7 +52,6 @@ export function onSignals({ log, end, kill, renew }: SignalActions): SignalWatch
   };
 }
 
-/** How a signal stops the process. */
 interface Ending {
   readonly clock: Clock;
   readonly log: Logger;

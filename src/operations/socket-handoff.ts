@@ -44,7 +44,7 @@ interface Waiting {
 /** Creates the 503 response to requests while no child serves. */
 type UnavailablePage = (req: HttpRequest) => HttpResponse;
 
-/** A port, and the connections that were accepted on it. */
+/** Accepts the connections of a port, and sends them to child processes. */
 export class SocketHandoff {
   readonly #clock: Clock;
   readonly #log: Logger;
@@ -53,9 +53,8 @@ export class SocketHandoff {
   #server: Server | undefined;
   #opened: { readonly key: string; readonly address: Promise<Address> } | undefined;
   /**
-   * Children that get connections, with the connections that they have not confirmed. The child that has got
-   * no connection for the longest time is first. Among equally busy children, the first one gets the next
-   * connection.
+   * Children that get connections, with the connections that they have not confirmed. The child that has
+   * waited longest for a connection is first.
    */
   readonly #children = new Map<Child, Map<number, Socket>>();
   /** Children that get no further connections, with the connections that they have not confirmed. */
@@ -67,7 +66,7 @@ export class SocketHandoff {
   /** Whether the application serves TLS. The parent has no certificate, so it cannot send a response. */
   #isSecure = false;
 
-  /** `unavailablePage` creates the 503 for connections that no child serves. */
+  /** `unavailablePage` creates the 503 response for connections that no child serves. */
   constructor({
     clock,
     log,

@@ -1,7 +1,7 @@
 /**
- * First module of a supervised process, which Node loads because of its option `--import`. It determines the
- * role of the process, and reports all imported files to the parent. In other processes it does nothing. It
- * imports as little as possible, because modules before enableCompileCache() are compiled at each start.
+ * First module of a supervised process, loaded by Node's option `--import`. It determines the role of the
+ * process. With the role `reload`, it also reports all imported files to the parent. It imports as little as
+ * possible, because modules before enableCompileCache() are compiled at each start.
  */
 import { enableCompileCache, registerHooks } from 'node:module';
 import { fileURLToPath } from 'node:url';
@@ -18,7 +18,7 @@ if (takeRole() === 'reload') {
 }
 
 /**
- * Reports each imported file to the parent, except those of packages. Files that do not exist are reported
+ * Reports each imported file to the parent, except files of packages. Files that do not exist are reported
  * too, because they may be created later.
  */
 function reportFiles(): void {
@@ -57,7 +57,7 @@ function reportFiles(): void {
 
 function failureText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  // an SvcError has a remedy, even if another copy of this package created it
+  // `remedy` identifies an SvcError, even if another copy of this package created it
   const { remedy } = error as { readonly remedy?: unknown };
   return typeof remedy === 'string' ? `${error.message}\n${remedy}` : (error.stack ?? error.message);
 }

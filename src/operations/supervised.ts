@@ -30,7 +30,7 @@ import type { ListenOptions } from '../http/server/listen.ts';
 import type { ServerTlsOptions } from '../http/server/options.ts';
 import type { Address, Leave, Role, ToChild } from './supervision.ts';
 
-/** A server in a supervised process. */
+/** A server that `run({ workers })` or `run({ reload })` has started. */
 export interface SupervisedServer extends Address {
   /**
    * Stops new connections, waits for running requests, then shuts the application down. Resolves when the
@@ -75,12 +75,12 @@ export interface SupervisedServeOptions {
 
 /**
  * Maximum time in milliseconds for the running requests of a child that is replaced after a change. It is
- * short, because the next child starts only after this one has exited.
+ * short, because the next child waits until the old one has exited.
  */
 const RELOAD_DRAIN_MS = 2_000;
 /**
- * Time in milliseconds that a worker waits for the metrics of all workers. The parent waits less long for
- * each worker, so its answer usually arrives in time.
+ * Time in milliseconds that a worker waits for the metrics of all workers. It is longer than the time in
+ * which the parent collects the metrics.
  */
 const METRICS_WAIT_MS = 2_000;
 /** Time in milliseconds for sending the last message to the parent. */
@@ -157,8 +157,7 @@ class SupervisedChild {
       case 'socket':
         return this.#onSocket(message.id, socket);
       case 'drain':
-        // the process ends only after it has served all connections that it confirmed, because no other
-        // process would serve them
+        // connections that this process has confirmed are served first, because no other process has them
         return void this.#taking.then(() => this.#end(message.how));
       case 'snapshot':
         return void sendToParent({ svc: 'snapshot', id: message.id, metrics: this.#app.metrics.snapshot() });
@@ -180,8 +179,8 @@ class SupervisedChild {
   }
 
   /**
-   * Returns the metrics of all workers, which the parent adds up. If the parent does not answer, returns
-   * those of this process.
+   * Returns the metrics of all workers, which the parent adds up. If the parent does not respond, returns the
+   * metrics of this process.
    */
   async #renderAll(): Promise<string> {
     const id = ++this.#lastId;
@@ -226,7 +225,7 @@ class SupervisedChild {
   }
 
   #end(how: Leave): Promise<never> {
-    // if the child is retiring, `stop` also closes its idle connections
+    // after `retire`, `stop` also closes idle connections
     if (this.#ending !== undefined && how === 'stop') void this.#running?.close(how);
     return (this.#ending ??= this.#close(how)
       .then(

@@ -10,7 +10,7 @@
  * - at the end: `leaving` if it wants to stop, and `final` with its last metrics
  *
  * The parent sends `address` in reply to `wants`, `socket` with each connection, `room` with a message of
- * another child, `snapshot` to request the metrics of a child, `metrics` with those of all workers, and
+ * another child, `snapshot` to request the metrics of a child, `metrics` with the metrics of all workers, and
  * `drain` to stop the child.
  *
  * Messages are objects with the key `svc`. Other messages between the processes belong to the program.
@@ -31,8 +31,8 @@ export interface Address {
 }
 
 /**
- * How a child ends. With `stop`, it finishes its requests and closes idle connections. With `retire`, clients
- * can close idle connections themselves, because other children serve.
+ * How a child ends. With `stop`, it finishes its requests and closes idle connections. With `retire`, it
+ * leaves idle connections open until clients close them, because other children serve.
  */
 export type Leave = 'stop' | 'retire';
 
@@ -88,10 +88,7 @@ export interface Child {
   /** Whether the child can receive messages. */
   readonly isConnected: boolean;
   listen(onMessage: (message: ToParent) => void): void;
-  /**
-   * Sends a message. Does nothing if the child has exited; `ended` reports that. Calls `onSent` when the
-   * message is written.
-   */
+  /** Sends a message, or does nothing if the child has exited. Calls `onSent` when the message is written. */
   send(message: ToChild, socket?: Socket, onSent?: () => void): void;
   kill(signal: NodeJS.Signals): void;
 }
@@ -129,13 +126,12 @@ export class ChildLink implements Child {
 
   listen(onMessage: (message: ToParent) => void): void {
     this.#process.on('message', (message) => {
-      // the cast is safe: the other side of the channel is this package
+      // the cast is safe: only this package sends messages with the key `svc`
       if (isOurs(message)) onMessage(message as ToParent);
     });
   }
 
   send(message: ToChild, socket?: Socket, onSent?: () => void): void {
-    // if the child has exited, `ended` reports it
     if (this.#process.connected) this.#process.send(message, socket, { keepOpen: true }, () => onSent?.());
   }
 
@@ -156,15 +152,14 @@ const ROLE_VARIABLE = 'SVC_SUPERVISED';
  */
 export const roleEnvironment = (role: Role): Record<string, string> => ({ [ROLE_VARIABLE]: role });
 
-/** Role of this process under a supervisor, and its reaction when the parent exits. */
 interface Childhood {
   role: Role | undefined;
   onOrphaned: () => void;
 }
 
 /**
- * Key of a property of `process`, which all copies of this package share. A bundled program, for example,
- * contains its own copy.
+ * Property of `process` that all copies of this package share. A bundled program, for example, contains a
+ * copy of its own.
  */
 const CHILDHOOD: unique symbol = Symbol.for('svc.childhood');
 const own: Childhood = ((process as { [CHILDHOOD]?: Childhood })[CHILDHOOD] ??= {
@@ -183,15 +178,15 @@ export function takeRole(): Role | undefined {
   if (!process.connected || (word !== 'worker' && word !== 'reload')) return undefined;
   own.role = word;
   process.once('disconnect', () => own.onOrphaned());
-  // Unreferenced, so that the channel does not keep a program alive whose `await` never settles. See
+  // An unreferenced channel does not keep the process alive if an `await` of the program never settles. See
   // settling() in cli/command.ts.
   process.channel!.unref();
   return word;
 }
 
 /**
- * Sets the function that is called when the parent exits; without it, this process exits at once. From now
- * on, the channel to the parent keeps this process alive.
+ * Sets the function that is called when the parent exits. Without it, this process exits together with the
+ * parent. From now on, the channel to the parent keeps this process alive.
  */
 export function attend(onParentGone: () => void): void {
   own.onOrphaned = onParentGone;
@@ -231,8 +226,8 @@ function isOurs(message: unknown): boolean {
 }
 
 /**
- * Returns arguments for Node that let a child take its role before other modules run. A bundled program has
- * no separate file for that; its child takes the role in run().
+ * Returns arguments for Node by which a child imports supervised-preload.ts before other modules. A bundled
+ * program has no such file, so its child takes its role in run().
  */
 export function preload(): string[] {
   const program = programBeside(import.meta.url, 'supervised-preload');

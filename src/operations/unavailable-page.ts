@@ -11,10 +11,9 @@ import type { HttpRequest } from '../http/contracts.ts';
 /** Seconds in the `Retry-After` field. */
 const RETRY_AFTER_SECONDS = 1;
 
-/** Reason for the 503, as the response shows it. */
 interface Reason {
   readonly title: string;
-  /** Details in one or several lines; empty except during a reload. */
+  /** Details, in one or several lines. Only `run({ reload })` has details. */
   readonly text: string;
   /** Advice for the reader, below the details. */
   readonly hint: string;

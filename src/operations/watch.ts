@@ -1,5 +1,5 @@
 /**
- * Watches files through their directories. So it also notices editors that replace a file by renaming, and
+ * Watches files through their directories. So it also detects files that an editor replaces by renaming, and
  * missing files that are created.
  */
 import { existsSync, statSync, watch } from 'node:fs';

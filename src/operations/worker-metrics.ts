@@ -1,6 +1,5 @@
 /**
- * Adds up the metrics of all workers, including those that have exited. Adds metrics about the workers
- * themselves.
+ * Adds up the metrics of all workers, including exited workers. Adds metrics about the workers themselves.
  *
  * If a counter decreases, Prometheus assumes a restart. So the last counters and histograms of an exited
  * worker still count. Its gauges do not count.
@@ -59,7 +58,7 @@ export class WorkerMetrics {
     );
   }
 
-  /** Returns the metrics of all workers. Calls at the same time share the result. */
+  /** Returns the metrics of all workers. Simultaneous calls share the result. */
   collect(children: Iterable<Child>): Promise<Snapshots> {
     return (this.#round ??= this.#collect([...children]).finally(() => {
       this.#round = undefined;
@@ -67,7 +66,7 @@ export class WorkerMetrics {
   }
 
   async #collect(children: readonly Child[]): Promise<Snapshots> {
-    // `#ended` is read before the first await: otherwise a worker that exits meanwhile would be counted twice
+    // `#ended` is read first, because a worker that exits during the await is already counted in `lists`
     const ended = this.#ended;
     const lists = await Promise.all(children.map((child) => this.#ask(child)));
     return mergeMetrics([...lists, ended, this.#own.snapshot()]);
@@ -86,13 +85,13 @@ export class WorkerMetrics {
     return countsOf(this.#last.get(child) ?? []);
   }
 
-  /** Stores metrics that a worker has reported, and completes the request for them. */
+  /** Stores the metrics that a worker has sent, and resolves the request for them. */
   onSnapshot(child: Child, id: number, metrics: Snapshots): void {
     this.#last.set(child, metrics);
     this.#waiting.get(id)?.answer(metrics);
   }
 
-  /** Stores the last metrics of a worker, which exits now. */
+  /** Stores the last metrics of a worker that is exiting. */
   onFinal(child: Child, metrics: Snapshots): void {
     this.#last.set(child, metrics);
   }

@@ -1,6 +1,6 @@
 /**
- * Runs an application in several worker processes: starts them, restarts those that exit, replaces them one
- * by one, and stops them together.
+ * Runs an application in several worker processes: starts them, restarts workers that exit, replaces workers
+ * one by one, and stops all together.
  *
  * The first worker starts alone, so that an error which every worker would have is reported only once.
  *
@@ -28,23 +28,21 @@ import type { Logger } from '../observability/log.ts';
 import type { SupervisedServer } from './supervised.ts';
 import type { Address, Child, Leave, ProcessEnd, RoomMessage, ToParent } from './supervision.ts';
 
-/** Options of {@link superviseWorkers}, and the function that starts a process. */
 interface WorkersOptions {
   /** Number of worker processes, 1 to 1024. */
   readonly count: number;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Starts a worker process. */
   readonly fork: () => Child;
-  /** Returns a random number from 0 to 1, by which delays vary. */
+  /** Returns a random number from 0 to 1, for the random part of delays. */
   readonly random?: (() => number) | undefined;
 }
 
 const FIRST_DELAY_MS = 100;
 const MOST_DELAY_MS = 30_000;
 /**
- * A worker that served for this time in milliseconds has started successfully. If it exits later, the count
- * of consecutive failures begins again.
+ * If a worker exits after it has served for this time in milliseconds, the count of consecutive failures
+ * starts again.
  */
 const STEADY_MS = 10_000;
 /** Number of consecutive failures after which the supervisor gives up, if no worker serves. */
@@ -55,8 +53,8 @@ const DEFAULT_DRAIN_MS = 30_000;
 /** Time in milliseconds that a worker has to exit while it is still starting. */
 const START_END_MS = 3_000;
 /**
- * Time in milliseconds in which a replacement must begin to serve: twice the limit for loading a module.
- * After that it is stopped, so that it does not block later replacements.
+ * Time in milliseconds in which a replacement worker must begin to serve. A slower one is stopped, so that it
+ * does not block later replacements.
  */
 const RENEWAL_START_MS = 60_000;
 
@@ -68,7 +66,7 @@ interface Worker {
   readyAtMs: number;
   /** Resolves with true when the worker serves, or with false if it exits before. */
   readonly settled: PromiseWithResolvers<boolean>;
-  /** Number of room messages to this worker that are not written yet. */
+  /** Number of messages to WebSocket rooms that were sent to this worker, but are not written yet. */
   onTheWay: number;
 }
 
@@ -107,8 +105,8 @@ export class Workers {
   }
 
   /**
-   * Starts the first worker, and the others when it serves. Resolves with the address, or with how the first
-   * worker exited.
+   * Starts the first worker, and the others when it serves. Resolves with the address, or with the exit
+   * status if the first worker exits before it serves.
    * @throws SvcError `E_LISTEN` when the address cannot be opened
    */
   start(): Promise<Address | ProcessEnd> {
@@ -194,7 +192,8 @@ export class Workers {
   }
 
   /**
-   * Passes a room message on to all other serving workers. Omits workers with too many unwritten messages.
+   * Sends a message to a WebSocket room to all other serving workers, except workers with too many unwritten
+   * messages.
    */
   #passOn(from: Worker, message: RoomMessage): void {
     for (const worker of this.#workers.values()) {
@@ -350,10 +349,7 @@ export class Workers {
     return `a new worker did not serve within ${RENEWAL_START_MS / 1_000} s and was ended`;
   }
 
-  /**
-   * Stops a worker. It gets no new connections, and is killed if its time for running requests and shutdown
-   * is over.
-   */
+  /** Stops a worker. It gets no new connections. If it does not exit in time, it is killed. */
   async #end(worker: Worker, how: Leave): Promise<void> {
     const { clock, log } = this.#options;
     this.#handoff.dismiss(worker.child);

@@ -64,7 +64,7 @@ export class CookieJar {
     const isSecure = attributes.has('secure');
     if (isSecure && !isTrustworthy(url)) return;
     const path = attributes.get('path');
-    // the name prefixes `__Secure-` and `__Host-` require TLS or a host on this machine (RFC 6265bis §4.1.3)
+    // the name prefixes `__Secure-` and `__Host-` require the attribute `Secure` (RFC 6265bis §4.1.3)
     if (/^__(?:Secure|Host)-/i.test(name) && !isSecure) return;
     if (/^__Host-/i.test(name) && (path !== '/' || domain !== '')) return;
     this.#keep({

@@ -67,13 +67,12 @@ export interface TestClientOptions {
    *
    * An error of a WebSocket handler rejects `receive()`, `close()` and `closed` of the {@link TestWebSocket}.
    * If the test uses none of these, `close()` of the client rejects. An error of a background task or
-   * clean-up rejects the call. If the call has already returned the response, `close()` of the client
-   * rejects.
+   * clean-up rejects the call, or `close()` of the client if the call has already returned.
    */
   readonly raiseErrors?: boolean | undefined;
   /**
-   * Replaced dependencies: pairs of the original function or class, and its replacement. They only apply to
-   * this client.
+   * Replacements for dependencies: pairs of the original function or class, and its replacement. They apply
+   * only to this client.
    */
   readonly overrides?:
     readonly (readonly [source: unknown, replacement: (context: Context) => unknown])[] | undefined;
@@ -86,7 +85,7 @@ export type WebBody = NonNullable<ConstructorParameters<typeof Response>[0]> | n
 export interface TestRequest {
   /** Header fields of this request. They replace fields of the client with the same name. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Query parameters, which are added to those in the path. */
+  /** Query parameters, which are added to the query parameters in the path. */
   readonly query?:
     Readonly<Record<string, string | number | boolean | readonly (string | number | boolean)[]>> | undefined;
   /** Value that is sent as `application/json`. */
@@ -119,8 +118,8 @@ export class TestClient implements AsyncDisposable {
   readonly #overrides: ReadonlyMap<unknown, (context: Context) => unknown>;
   readonly #errors = new Map<string, unknown>();
   /**
-   * Ids of requests whose background task or clean-up has failed. For the clean-ups of scope `app`, the id is
-   * empty.
+   * Ids of requests whose background task or clean-up has failed. The id is '' for clean-ups of the scope
+   * `app`.
    */
   readonly #failedAfter = new Set<string>();
   /**
@@ -133,7 +132,7 @@ export class TestClient implements AsyncDisposable {
   #server: HttpServer | undefined;
   #ready: Promise<ServedApplication> | undefined;
   #closing: Promise<void> | undefined;
-  /** Runs the clean-ups of this client's dependencies of scope `app`. */
+  /** Runs the clean-ups of this client's dependencies with the scope `app`. */
   #leave: (() => Promise<void>) | undefined;
 
   /**
@@ -229,9 +228,9 @@ export class TestClient implements AsyncDisposable {
   }
 
   /**
-   * Opens a WebSocket. Its Origin field is that of the application, unless `headers` sets another one.
-   * @throws WebSocketRefused when the response is not 101. The error of the application that no exception
-   * handler handles, unless `raiseErrors` is false.
+   * Opens a WebSocket. The Origin field is the application's origin, unless `headers` sets another one.
+   * @throws WebSocketRefused when the response is not 101
+   * @throws the error of the application that no exception handler handles, unless `raiseErrors` is false
    */
   async websocket(path: string, options: TestWebSocketOptions = {}): Promise<TestWebSocket> {
     if (this.#closing !== undefined) throw new Error('The test client is closed: create a new one');
@@ -267,8 +266,8 @@ export class TestClient implements AsyncDisposable {
   }
 
   /**
-   * Returns the header fields of a request. Fields of the client replace those in `base`, and fields in `own`
-   * replace both.
+   * Returns the header fields of a request. Fields in `own` replace fields of the client, and these replace
+   * fields in `base`.
    */
   #fieldsFor(
     url: URL,
@@ -357,7 +356,7 @@ export class TestClient implements AsyncDisposable {
     if (taken !== undefined) throw taken.error;
   }
 
-  /** Removes and returns the error of the request to which a response with these header fields belongs. */
+  /** Removes and returns the error of the request whose response has these header fields. */
   readonly #takeError: ErrorSource = (headers) => {
     const id = headers.get(this.#app.defaults.identity.field) ?? '';
     if (!this.#errors.has(id)) return undefined;

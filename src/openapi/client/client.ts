@@ -18,8 +18,8 @@ import type { JsonObject, ReadOperation } from '../reader.ts';
 
 const FORMS: ReadonlySet<string> = new Set(['multipart/form-data', 'application/x-www-form-urlencoded']);
 /**
- * Locations of parameters (`in`), each with the member of a call's input that holds the parameters of this
- * location.
+ * A parameter's `in`, and the member of a call's input that contains such parameters: `path` parameters are
+ * in `params`.
  */
 const PLACES = [
   ['path', 'params'],
@@ -28,8 +28,8 @@ const PLACES = [
   ['cookie', 'cookies'],
 ] as const;
 /**
- * Names that the type of a schema cannot have: words of TypeScript, and names that the client uses. Names in
- * runtime.ts are not listed, because they are read from its source.
+ * Names that the type of a schema cannot have: words of TypeScript, and names in the generated client. Names
+ * in runtime.ts are read from its source instead.
  */
 const RESERVED = [
   'any bigint boolean never null number object string symbol undefined unknown void',
@@ -129,7 +129,7 @@ class ClientWriter {
     return `/** A function for each operation. It rejects when no response arrives, and with {@link UnexpectedResponse}. */\nexport interface Client {\n${members.join('')}}\n`;
   }
 
-  /** Returns types for the code that receives the webhooks and callbacks of the application. */
+  /** Returns types for code that receives the webhooks and callbacks of the application. */
   #receiving(): string {
     const members = (requests: readonly Sent[], indent: string): string =>
       requests.map((request) => this.#received(request, indent)).join('');
@@ -208,7 +208,7 @@ class ClientWriter {
     return this.#types.member(String(parameter['name']), { ...schema, ...about }, isRequired, place, indent);
   }
 
-  /** Returns the type of a form's fields. A file is a `Blob`, or a `File` if it has a name. */
+  /** Returns the type of a form's fields. The type of a file is `Blob`. */
   #form(media: JsonObject, indent: string): string {
     const schema = resolve(this.#root, media['schema']);
     const required = new Set(list(schema['required']));
@@ -225,8 +225,8 @@ class ClientWriter {
   }
 
   /**
-   * Returns the union of the results: one type for each success status, and one for all failures with the
-   * same body type.
+   * Returns the result type of an operation, a union. It has one type for each success status, and one for
+   * all failures with equal bodies.
    */
   #result({ responses }: Read): string {
     const successes: string[] = [];
@@ -282,8 +282,8 @@ ${entries.join('')}};
   }
 
   /**
-   * Returns the tables that runtime.ts reads. Operations whose responses have the same media types share an
-   * entry in the table of responses.
+   * Returns the tables RESPONSES and OPERATIONS, which runtime.ts reads. Operations with equal responses
+   * share an entry of RESPONSES.
    */
   #table(): string {
     const shared = new Map<string, number>();
@@ -337,7 +337,10 @@ function statusUnion(name: string, first: number): string {
   return `/** Statuses ${first} to ${first + 99}. */\nexport type ${name} =\n  | ${rows.join('\n  | ')};\n`;
 }
 
-/** Returns the operations. An operation without an id is named after its method and path. */
+/**
+ * Returns the operations of a document. An operation without an `operationId` is named after its method and
+ * path.
+ */
 function readOperations(root: JsonObject): Read[] {
   const found: Read[] = [];
   const taken = new Set<string>();
@@ -358,8 +361,8 @@ interface Sent {
 }
 
 /**
- * Returns the operations of several path items. Each has the name of its path item. If a path item has
- * several operations, the method follows the name.
+ * Returns the operations of several path items. An operation is named after its path item, followed by its
+ * method if the path item has several operations.
  */
 function readSent(root: JsonObject, items: JsonObject): Sent[] {
   return Object.entries(items).flatMap(([name, item]) => {
@@ -371,10 +374,7 @@ function readSent(root: JsonObject, items: JsonObject): Sent[] {
   });
 }
 
-/**
- * Returns the callbacks of an operation. If a callback has several addresses, each address gets an entry
- * whose name ends with the address.
- */
+/** Returns the callbacks of an operation. If a callback has several URLs, its name is followed by the URL. */
 function readCallbacks(root: JsonObject, operation: JsonObject): Sent[] {
   const callbacks = callbacksOf(root, operation);
   return callbacks.flatMap(([name, url, item]) => {
@@ -384,8 +384,7 @@ function readCallbacks(root: JsonObject, operation: JsonObject): Sent[] {
 }
 
 /**
- * Returns the media type and the content of a body. Multipart is preferred, because a form with files needs
- * it, and it can also send text fields.
+ * Returns the media type and the content of a body. Prefers multipart, which can contain both files and text.
  */
 function contentOf(body: JsonObject = {}): readonly [type: string, media: JsonObject] | undefined {
   const contents = Object.entries(record(body['content']));
@@ -414,8 +413,8 @@ function schemeText(scheme: JsonObject): string {
 }
 
 /**
- * Returns a name as a key of the generated table. `__proto__` must be computed: as a plain key it would set
- * the prototype.
+ * Returns a name as a key of a generated table. `__proto__` must be a computed key: as a plain key it would
+ * set the prototype.
  */
 function keyOfTable(name: string): string {
   return name === '__proto__' ? `['__proto__']` : key(name);
@@ -428,8 +427,8 @@ function statusType(status: string, except: readonly string[]): string {
 }
 
 /**
- * Returns the TypeScript type of those failure statuses that have the same body. A range such as 4XX excludes
- * statuses with another body.
+ * Returns the TypeScript type for failure statuses with the same body. A range such as 4XX excludes statuses
+ * with another body.
  */
 function failureStatuses(statuses: readonly string[], known: readonly string[]): string {
   const ranges = statuses.filter((status) => /\D/.test(status));

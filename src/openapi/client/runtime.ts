@@ -21,9 +21,11 @@ export interface BaseOptions {
   readonly fetch?: typeof fetch | undefined;
   /** Header fields to send with every request. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Whether browsers send cookies to other sites. Default: they send cookies only to the page's own site. */
+  /**
+   * Option `credentials` of fetch(): whether browsers send cookies. Default: only to the page's own origin.
+   */
   readonly credentials?: 'include' | 'omit' | 'same-origin' | undefined;
-  /** Credentials by the name of the security scheme. */
+  /** Credentials, by the name of their security scheme. */
   readonly auth?: Readonly<Record<string, Credential | undefined>> | undefined;
 }
 
@@ -160,17 +162,16 @@ export interface Operation {
   readonly joined?: readonly string[];
   /** Media types of responses by status. An empty list means that the response has no content. */
   readonly responses: Readonly<Record<string, readonly string[]>>;
-  /** Alternatives for security. Any one list is sufficient; all schemes in that list are needed. */
+  /** Security schemes. Any one inner list is sufficient; all schemes of that list are needed. */
   readonly security?: readonly (readonly string[])[];
 }
 
-/** Where a security scheme puts its credential. */
+/** The place of a credential in a request. */
 export interface Scheme {
   readonly in: 'bearer' | 'basic' | 'header' | 'query' | 'cookie';
   readonly name?: string;
 }
 
-/** Input of a call, grouped by the part of the request. */
 interface Input {
   readonly params?: Readonly<Record<string, unknown>>;
   readonly query?: Readonly<Record<string, unknown>>;
@@ -251,7 +252,10 @@ function queryOf(values: Input['query'], joined: readonly string[] = []): string
   });
 }
 
-/** Returns the values of parameters as texts: one text for each list item, or all items joined into one. */
+/**
+ * Converts parameters to texts. A list gives one text for each item, or one comma-separated text if `joined`
+ * contains its name.
+ */
 function textsOf(values: Input['query'] = {}, joined: readonly string[] = []): [string, string][] {
   return Object.entries(values).flatMap(([name, value]): [string, string][] => {
     if (value === undefined || value === null) return [];
@@ -266,8 +270,8 @@ function textOf(value: unknown): string {
 }
 
 /**
- * Returns the credentials of the first security alternative for which the caller has given all credentials.
- * If no alternative is complete, returns the given credentials of the last one.
+ * Returns the credentials for the first alternative of `security` that is complete. If none is complete,
+ * returns the given credentials of the last alternative.
  */
 async function credentialsOf(
   { security = [] }: Operation,

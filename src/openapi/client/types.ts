@@ -2,22 +2,21 @@
  * Writes JSON Schemas as TypeScript: one exported type for each named schema; other schemas are written
  * inline.
  *
- * A schema for requests leaves out read-only members, and accepts undefined for optional ones. TypeScript
+ * The type of a request leaves out read-only members, and accepts undefined for optional ones. TypeScript
  * cannot express bounds, patterns and formats: the server validates them.
  */
 import { impliedType, list, record, schemaName, text } from '../reader.ts';
 import type { JsonObject } from '../reader.ts';
 
 /**
- * Direction in which a value travels. A named schema that occurs in any response has the type of responses,
- * even in requests.
+ * Direction of a value. A named schema that occurs in a response is written as a response type everywhere.
  */
 type Place = 'request' | 'response';
 
 const IDENTIFIER = /^[A-Za-z_$][\w$]*$/;
 const INDENT = '  ';
 
-/** Writes the types of one document. `reserved` has the names that no schema may get. */
+/** Writes the types of one document. Types cannot have the names in `reserved`. */
 export class TypeWriter {
   readonly #schemas: JsonObject;
   readonly #names: ReadonlyMap<string, string>;
@@ -35,7 +34,7 @@ export class TypeWriter {
       .join('\n');
   }
 
-  /** Returns a schema as TypeScript. `indent` is the indentation of the line in which the type begins. */
+  /** Returns a schema as a TypeScript type. `indent` is the indentation of its first line. */
   type(schema: unknown, place: Place, indent = ''): string {
     if (schema === undefined || schema === true) return 'unknown';
     if (schema === false) return 'never';
@@ -203,7 +202,7 @@ function bracketed(type: string): string {
   return /[|&]|^readonly /.test(type) && !isObject(type) ? `(${type})` : type;
 }
 
-/** Whether a type is a single inline object type. */
+/** Whether the text `type` is one object type, such as `{ id: number }`. */
 function isObject(type: string): boolean {
   return type.startsWith('{') && type.endsWith('}') && !/^ *\} [&|]/m.test(type);
 }

@@ -1,5 +1,5 @@
 /**
- * Converts an OpenAPI 3.1 document into the model of the docs page: operations under their tags, with merged
+ * Converts an OpenAPI 3.1 document to the data for the docs page: operations under their tags, with merged
  * parameters and resolved references.
  */
 
@@ -26,7 +26,7 @@ export interface MediaContent {
   readonly type: string;
   readonly schema: unknown;
   readonly examples: readonly Example[];
-  /** Media types of the fields of a form, by name. */
+  /** Media types of form fields, by field name. */
   readonly fieldTypes: ReadonlyMap<string, string>;
 }
 
@@ -37,7 +37,7 @@ export interface RequestBody {
 }
 
 export interface DocumentedResponse {
-  /** A status code, a range of statuses, or `default`: `200`, `4XX`. */
+  /** A status code (`200`), a range of statuses (`4XX`), or `default`. */
   readonly status: string;
   readonly description: string;
   readonly contents: readonly MediaContent[];
@@ -54,7 +54,7 @@ export interface Callback {
 }
 
 export interface Operation {
-  /** Id of the operation's element, to which links lead. It is unique in the page. */
+  /** Unique id of the operation's HTML element, the target of links. */
   readonly id: string;
   readonly method: string;
   readonly path: string;
@@ -64,9 +64,8 @@ export interface Operation {
   readonly parameters: readonly Parameter[];
   readonly body: RequestBody | undefined;
   readonly responses: readonly DocumentedResponse[];
-  /** Requests that the application sends to a URL of the client because of this operation. */
   readonly callbacks: readonly Callback[];
-  /** True for webhooks and callbacks: the application sends them, so the page cannot try them. */
+  /** True for webhooks: the application sends them, so the page has no form for calls. */
   readonly isWebhook: boolean;
   readonly security: ReadOperation['security'];
 }
@@ -125,8 +124,8 @@ export function readDocument(document: object): ReadDocument {
 }
 
 /**
- * Makes unique ids for elements. An id has no spaces, because HTML forbids them. It does not start with a
- * colon, because the script of the page makes ids that do.
+ * Makes unique ids for HTML elements. Ids have no spaces, which HTML forbids. Ids with a colon at the start
+ * are left to the page's script.
  */
 class Ids {
   /** Ids that the page itself uses. */
@@ -145,8 +144,8 @@ class Ids {
 }
 
 /**
- * Returns operations by tag, in the order of the document's tag list, then by first use. Untagged operations
- * come first.
+ * Groups operations by tag: first operations without a tag, then the document's list of tags, then other
+ * tags.
  */
 function sectionsOf(root: JsonObject, ids: Ids): Section[] {
   const described = new Map(

@@ -2,11 +2,11 @@
  * Converts descriptions from Markdown to HTML: paragraphs, headings, lists, tables, quotes, code, emphasis
  * and links. The dialect is CommonMark with GitHub's tables. HTML in a description is shown as text.
  *
- * Lines become blocks, nested to a depth of 6, and blocks contain inline elements. The search for the end of
- * an inline element stops after 2,000 characters, so hostile text costs linear time.
+ * Blocks are nested to a depth of 6. The search for the end of an inline element stops after 2,000
+ * characters, so hostile text takes linear time.
  *
  * All text is escaped. Only `http`, `https`, `mailto` and relative addresses become links. An image becomes a
- * link to it.
+ * link to the image.
  */
 import { NOTHING, html, joined } from './markup.ts';
 import type { Content, Markup } from './markup.ts';
@@ -24,14 +24,14 @@ const QUOTE = /^ {0,3}> ?/;
 const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])[ \t]+(?=\S)/;
 const TABLE_RULE = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
 
-/** Returns a description as blocks; NOTHING for an empty text. */
+/** Converts a description to HTML blocks. Returns NOTHING for an empty text. */
 export function prose(text: string | undefined): Markup {
   if (text === undefined || text.trim() === '') return NOTHING;
   const read = text.slice(0, MOST_CHARACTERS).trim();
   return blocks(read.split(/\r\n|\r|\n/), 0);
 }
 
-/** Returns a description as one line, with emphasis, code and links only. */
+/** Converts a description to one line of HTML, with emphasis, code and links only. */
 export function inline(text: string): Markup {
   return spans(text.slice(0, MOST_CHARACTERS), 0);
 }
@@ -72,7 +72,7 @@ function blockAt(lines: readonly string[], at: number, depth: number): readonly 
   return [html`<p>${flow(lines.slice(at, end))}</p>`, end];
 }
 
-/** Returns the lines of a paragraph as one text. */
+/** Joins the lines of a paragraph, and converts them to HTML. */
 function flow(lines: readonly string[]): Markup {
   return inline(lines.map((line) => line.trimStart()).join('\n'));
 }
@@ -87,7 +87,7 @@ function endOf(
   return end;
 }
 
-/** Whether a line ends the paragraph before it. */
+/** Whether a line starts a new block, and so ends the paragraph before it. */
 function startsBlock(lines: readonly string[], at: number, line: string): boolean {
   return (
     BLANK.test(line) ||
@@ -126,7 +126,7 @@ function listAt(lines: readonly string[], at: number, depth: number): readonly [
   return [first === 1 ? html`<ol>${items}</ol>` : html`<ol start="${first}">${items}</ol>`, next];
 }
 
-/** Whether a line belongs to the list item before it: it is indented, or continues its paragraph. */
+/** Whether a line belongs to the list item before it, because it is indented or continues the paragraph. */
 function isWithin(lines: readonly string[], at: number, line: string, indent: number): boolean {
   if (BLANK.test(line)) {
     const after = lines.slice(at, at + 3).find((each) => !BLANK.test(each)) ?? '';
@@ -173,13 +173,13 @@ function table(lines: readonly string[], at: number): readonly [Markup, number] 
   return [html`<div class="g" tabindex="0"><table><thead><tr>${names}<tbody>${rows}</table></div>`, end];
 }
 
-/** Returns the alignment of a column as an attribute. */
+/** Returns the alignment of a table column as an HTML attribute. */
 function classOf(rule: string): Markup | undefined {
   if (!rule.endsWith(':')) return undefined;
   return rule.startsWith(':') ? html` class="ac"` : html` class="ar"`;
 }
 
-/** Returns the cells of a row. A bar after a backslash is part of a cell. */
+/** Splits a table row into cells. A `|` after a backslash belongs to a cell. */
 function cellsOf(line: string): string[] {
   const inner = line.trim().replace(/^\|/, '').replace(/\|$/, '');
   return inner.split(/(?<!\\)\|/, 50).map((cell) => cell.trim().replaceAll('\\|', '|'));

@@ -5,7 +5,7 @@
  * Example:
  *   html`<p title="${title}">${text}</p>`
  *
- * Attribute values must be in double quotes, so that it is sufficient to escape five characters.
+ * Attribute values must be in double quotes. For unquoted attributes, the escaping is not sufficient.
  */
 
 export type Content = string | number | Markup | false | undefined | readonly Content[];

@@ -19,7 +19,7 @@ import type {
 import type { Markup } from './markup.ts';
 import type { SchemaWriter } from './schema.ts';
 
-/** Headings for the values of a parameter's `in`, in the order in which a request has these parts. */
+/** Headings for the parameters in each part of a request. */
 const PLACES: Readonly<Record<string, string>> = {
   path: 'Path parameters',
   query: 'Query parameters',
@@ -131,8 +131,8 @@ function headersMarkup(headers: DocumentedResponse['headers'], schemas: SchemaWr
 }
 
 /**
- * Writes a response. The element of a success is open and shows its members. Other responses are closed and
- * show only the name of their type.
+ * Writes a response. The element of a success is open and shows its members. Other responses are closed, and
+ * show only their type.
  */
 function responseMarkup(response: DocumentedResponse, schemas: SchemaWriter): Markup {
   const { status, contents, headers } = response;

@@ -47,12 +47,11 @@ const FIELDS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Compresses each response again, because each has its own nonce. For 500 operations, br compresses 1.3 MB to
- * 37 kB in 5 ms in another thread. A page of the usual size takes 1 ms. For this page, zstd gives more bytes
- * and takes longer than br.
+ * Compresses each response anew, because each has its own nonce. For 500 operations, br compresses 1.3 MB to
+ * 37 kB in 5 ms. zstd is slower for this page, and gives more bytes.
  *
- * With hashes instead of a nonce, all responses would be equal, so they could be compressed once. But
- * middleware that adds elements to the page would then have to update the Content-Security-Policy.
+ * Hashes instead of a nonce would allow one compression for all responses. But then middleware could not add
+ * scripts to the page.
  */
 const COMPRESSION = new CompressionMiddleware({
   encodings: ['br', 'gzip'],
@@ -71,13 +70,13 @@ export class DocsPage {
   readonly #document: () => object;
   readonly #documentUrl: string;
   readonly #protection: () => readonly Middleware[];
-  /** The page as parts; a nonce is inserted between them. */
+  /** Parts of the page, between which a nonce is inserted. */
   #parts: readonly string[] | undefined;
 
   /**
    * `document` is called when the page is first requested. `documentUrl` is relative to the page; default
-   * `openapi.json`. `protection` returns the middleware that issues a CSRF token. It returns none if this
-   * middleware covers the whole application, because then the middleware has already run for this request.
+   * `openapi.json`. `protection` returns the middleware that issues a CSRF token, unless it covers the whole
+   * application and has already run.
    */
   constructor(
     document: () => object,
@@ -118,7 +117,7 @@ function withToken(req: HttpRequest, response: HttpResponse): ReturnType<Next> {
   return COMPRESSION.handle(req, () => response);
 }
 
-/** Number of rows from which on browsers lay out only the visible rows. */
+/** From this number of rows on, browsers lay out only the visible rows. */
 const MANY_ROWS = 100;
 
 /** Returns the page as parts, between which the nonce is inserted. @internal */

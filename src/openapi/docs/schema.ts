@@ -31,13 +31,13 @@ const MOST_DEPTH = 6;
 const MOST_VALUES = 40;
 /** Maximum number of characters of an example or default in a line. */
 const MOST_CHARACTERS = 120;
-/** Keywords of a schema from which the page may show members. */
+/** Keywords of schemas that can have members. */
 const HOLDERS =
   'properties items additionalProperties oneOf anyOf allOf patternProperties discriminator'.split(' ');
 
 export class SchemaWriter {
   readonly #document: ReadDocument;
-  /** Written lists of members, by schema. Operations share schemas, so each list is written only once. */
+  /** HTML of member lists, by schema. Operations share schemas, so each list is written only once. */
   readonly #written = new Map<JsonObject, Markup>();
 
   constructor(document: ReadDocument) {
@@ -45,8 +45,8 @@ export class SchemaWriter {
   }
 
   /**
-   * Returns the members of a schema, of its items, or of the schema to which it refers; empty if there are
-   * none. `fieldTypes` has the media types of a form's fields.
+   * Returns the members of a schema as HTML; empty if it has none. References of the schema and its items are
+   * followed once. `fieldTypes` has the media types of form fields.
    */
   members(schema: unknown, fieldTypes: ReadonlyMap<string, string> = new Map()): Markup {
     const followed = this.#followed(schema);
@@ -143,8 +143,8 @@ export class SchemaWriter {
   // -- members --
 
   /**
-   * Follows a reference of the schema, and a reference of its items, once each. Returns the schema whose
-   * members are to be shown.
+   * Returns the schema whose members are shown. Follows a reference of `schema` and a reference of its items,
+   * once each.
    */
   #followed(schema: unknown): unknown {
     const { root } = this.#document;
@@ -249,14 +249,14 @@ function isPlainObject(schema: unknown): boolean {
   return type === 'object' && oneOf === undefined && anyOf === undefined;
 }
 
-/** Formats that imply a pattern and a length. For these formats, pattern and length are not shown. */
+/** Formats that imply a pattern and a length, which are therefore not shown. */
 const NAMED_FORMATS: ReadonlySet<unknown> = new Set(
   'date date-time email hostname ipv4 ipv6 time uri uuid'.split(' '),
 );
 
 /**
- * Returns one line with the constraints, default and example of a schema, and another line with those of its
- * items; empty if there are none.
+ * Returns one line with the constraints, default and example of a schema, and one line for its items; empty
+ * if there are none.
  */
 export function factsOf(schema: unknown, examples: readonly unknown[] = [], mediaType?: string): Markup {
   const { type, items } = record(schema);
@@ -332,7 +332,7 @@ function span(from: unknown, to: unknown, write: (limit: unknown) => string): st
   return from === to ? write(from) : `${write(from)}–${write(to)}`;
 }
 
-/** Returns a size limit of a file as text. OpenAPI 3.1 counts the octets of a file by `maxLength`. */
+/** Returns a size in bytes as text, such as `1.5 MB`. */
 function sizeOf(bytes: unknown): string {
   if (typeof bytes !== 'number') return String(bytes);
   for (const [unit, size] of [
