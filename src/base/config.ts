@@ -152,9 +152,9 @@ export class Config {
   }
 
   /**
-   * Adds values that override those of the constructor. Environment variables override these values. A later
-   * call overrides an earlier one. Keys may be camelCase, snake_case or the name of the environment variable.
-   * `undefined` counts as absent.
+   * Adds values. They override the values of the constructor and of earlier calls. Environment variables
+   * override them. Keys may be camelCase, snake_case or the name of the environment variable. `undefined`
+   * counts as absent.
    *
    * @throws SvcError `E_APP_FROZEN` once the application is compiled
    */
