@@ -364,7 +364,9 @@ function steppedInside<G extends Generator | AsyncGenerator>(
   });
 }
 
-/** Returns a function that runs `call` inside all surrounding dependencies in `around`. */
+/**
+ * Returns a function that runs `call` inside all dependencies in `around`, for example inside a transaction.
+ */
 export function calledInside<T>(
   around: readonly PlannedDependency[],
   { values }: Resolution,

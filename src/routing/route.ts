@@ -56,9 +56,7 @@ type CheckedType<T, A> = T extends TypeSource
   : T extends AnyClass
     ? 'a class that does not extend Schema has no fields to read: write class … extends Schema'
     : A;
-/**
- * Any class. An interface compiles faster here than a constructor type, which is instantiated for each route.
- */
+/** Any class. It is an interface, because a constructor type would compile more slowly here. */
 interface AnyClass {
   new (data: never): object;
 }

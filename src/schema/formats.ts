@@ -17,7 +17,7 @@ interface Format {
   readonly words: string;
   readonly maxLength: number;
   /**
-   * Pattern that documents show next to the format name, because validators interpret format names
+   * Pattern that API documents show next to the format name, because validators interpret format names
    * differently or not at all.
    */
   readonly pattern: RegExp;
@@ -129,7 +129,7 @@ export const FORMATS: Readonly<Record<FormatName, Format>> = {
   ipv6: { words: 'an IPv6 address', maxLength: 45, pattern: IPV6_SHAPE, test: isIpv6 },
 };
 
-/** All patterns that documents show next to a format name. */
+/** All patterns that API documents show next to a format name. */
 export const FORMAT_PATTERNS: ReadonlySet<string> = new Set([
   MOMENT_PATTERN,
   ...Object.values(FORMATS).map(({ pattern }) => pattern.source),
@@ -223,8 +223,8 @@ function isIpv6(text: string): boolean {
 }
 
 /**
- * Pattern of base64 text for documents. {@link fromBase64} does not use it, because the pattern would need
- * too much stack for long texts.
+ * Pattern of base64 text for API documents. {@link fromBase64} does not use it, because the pattern would
+ * need too much stack for long texts.
  */
 export const BASE64_PATTERN = '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$';
 const OUTSIDE_BASE64 = /[^A-Za-z0-9+/]/;
@@ -273,7 +273,9 @@ export function hasAtLeast(text: string, least: number): boolean {
   return text.length >= least && (text.length >= least * 2 || codePoints(text) >= least);
 }
 
-/** Whether the text has at most `most` code points. Counts them only if `.length` does not decide the result. */
+/**
+ * Whether the text has at most `most` code points. Counts them only if `.length` does not decide the result.
+ */
 export function hasAtMost(text: string, most: number): boolean {
   return text.length <= most || (text.length <= most * 2 && codePoints(text) <= most);
 }

@@ -48,7 +48,7 @@ export interface Constraints {
   readonly unique?: boolean;
 }
 
-/** Description of a type or a field in documents. */
+/** Description of a type or a field in API documents. */
 export interface About {
   readonly title?: string;
   readonly description?: string;

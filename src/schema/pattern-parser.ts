@@ -144,7 +144,7 @@ export interface ParsedPattern {
   readonly hasBackreference: boolean;
 }
 
-/** Parses the source of a RegExp under its flags. @throws SyntaxError for syntax that the parser does not know */
+/** Parses the source of a RegExp under its flags. @throws SyntaxError for syntax that is not supported */
 export function parsePattern(regex: RegExp): ParsedPattern {
   const parser = new Parser(regex);
   const tree = parser.parse();

@@ -144,7 +144,8 @@ function readFields(owner: string, declared: ReadonlyMap<string, Declaration>): 
 }
 
 /**
- * Returns a finding for each field with an invalid example, because documents must not show invalid values.
+ * Returns a finding for each field with an invalid example, because API documents must not show invalid
+ * values.
  */
 export function exampleFindings({ fields }: ObjectPlan): readonly FieldFinding[] {
   return fields.flatMap((field) => {

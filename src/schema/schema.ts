@@ -306,7 +306,7 @@ function classOf(instance: Schema): SchemaClass | undefined {
 
 /*
  * Schema classes derived from others: `User.partial()`, `pick()`, `omit()`, `extend()`, `intersection(A, B)`.
- * The result is a class with a name for documents; `class UserPatch extends User.partial() {}` gives it
+ * The result is a class with a name for API documents; `class UserPatch extends User.partial() {}` gives it
  * another name.
  *
  * Except for extend(), a derived class has only fields. It does not inherit methods, getters, computed

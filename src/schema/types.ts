@@ -157,17 +157,17 @@ export interface Deprecation {
   readonly link?: string | undefined;
 }
 
-/** Options that describe a field in documents. */
+/** Options that describe a field in API documents. */
 interface DescriptiveOptions<T> {
   readonly title?: string | undefined;
   readonly description?: string | undefined;
-  /** Example for documents; never used as a value. */
+  /** Example in API documents. It is never used as a value. */
   readonly example?: T | undefined;
   /** Further examples. */
   readonly examples?: readonly T[] | undefined;
   /**
-   * Whether documents mark the field as deprecated. Default false. With dates, replies to requests that use
-   * the field have the header fields `Deprecation`, `Sunset` and `Link`.
+   * Whether API documents mark the field as deprecated. Default false. With dates, replies to requests that
+   * use the field have the header fields `Deprecation`, `Sunset` and `Link`.
    */
   readonly deprecated?: boolean | Deprecation | undefined;
   /** Name in requests and responses. Default: the name of the member. */
