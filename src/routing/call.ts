@@ -89,7 +89,7 @@ class RouteCall {
     return waiting === undefined ? this.#read(issues) : waiting.then(() => this.#read(issues));
   }
 
-  /** Leaves out dependencies with invalid inputs, and dependencies that need one of these. */
+  /** Removes dependencies with invalid inputs from the list, and dependencies that need a removed one. */
   #sound(dependencies: readonly PlannedDependency[]): PlannedDependency[] {
     const unsound = new Set<number>();
     return dependencies.filter(({ slot, inputs, needs }) => {

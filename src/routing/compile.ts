@@ -321,8 +321,8 @@ function enter(
 const SOCKET = 'WEBSOCKET';
 
 /**
- * Adds WebSocket routes to their own routing table. An ordinary GET request to such a path gets 426, unless
- * another route has this path.
+ * Adds WebSocket routes to their own routing table. An ordinary GET request to the path of a WebSocket route
+ * gets 426, unless another route has this path.
  */
 function enterSockets(
   flat: readonly FlatRoute[],

@@ -401,7 +401,7 @@ export class Resolution {
    */
   #waiting: (Promise<void> | undefined)[] | undefined;
   #pending = 0;
-  /** Failure of a dependency. If several fail, the one that comes first in the order counts. */
+  /** Failure of a dependency. If several fail, it is the first one in the order of the dependencies. */
   #failed: (Failure & { readonly slot: number }) | undefined;
   #settle: PromiseWithResolvers<void> | undefined;
   #cleanups: Partial<Record<Scope, Cleanup[]>> | undefined;

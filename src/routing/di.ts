@@ -11,9 +11,10 @@
  *             such as a failed commit, replaces the response
  *   app       resolved once at the start, and cleaned up at the shutdown
  *
- * A dependency must not need one with a shorter scope. If Depends() names no scope, the default scope of the
- * source applies. A source without a default scope gets the scope `handler` if it needs a dependency of that
- * scope, and otherwise `request`. A source is resolved once for each request, unless `cache` is false.
+ * A dependency must not need another one with a shorter scope. If Depends() names no scope, the default scope
+ * of the source applies. A source without a default scope gets the scope `handler` if it needs a dependency
+ * of that scope, and otherwise `request`. A source is resolved once for each request, unless `cache` is
+ * false.
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, oneOf, readOptions, shown } from '../base/options.ts';

@@ -82,8 +82,8 @@ export function sortPlugins(
 }
 
 /**
- * Starts plugins in order. If one fails, those that have started are stopped in reverse order, and the error
- * is thrown.
+ * Starts plugins in order. If one fails, the started plugins are stopped in reverse order, and its error is
+ * thrown.
  */
 export async function startPlugins(
   plugins: readonly Plugin[],

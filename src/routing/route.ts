@@ -134,7 +134,7 @@ export interface FlatRoute extends DeclaredRoute {
   readonly routerDeps: readonly (readonly [name: string, dependency: Dependency<unknown>])[];
   /** Middleware of the route: first of outer routers, then of inner routers, last of its spec. */
   readonly use: readonly Middleware[];
-  /** Exception handlers of the routers around the route, the inner ones first. */
+  /** Exception handlers of the routers around the route, inner routers first. */
   readonly handlers: readonly ExceptionHandlers[];
 }
 
@@ -223,7 +223,7 @@ export class Routes {
   exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this;
   /**
    * Adds an exception handler with a spec. Its `response` declares the replies, which are checked and
-   * documented like those of routes.
+   * documented like the replies of routes.
    */
   exceptionHandler<E>(errorClass: ErrorClass<E>, spec: ExceptionSpec, handler: ExceptionHandler<E>): this;
   exceptionHandler<E>(errorClass: ErrorClass<E>, ...rest: ExceptionArguments<E>): this {
@@ -534,7 +534,10 @@ export class Router<
   }
 }
 
-/** Methods that add routes. declaredHere() finds the place of a declaration: the caller of such a method. */
+/**
+ * Methods that add routes. declaredHere() finds the place of a declaration, the code that called such a
+ * method.
+ */
 const { get, post, put, patch, delete: remove, route } = Router.prototype;
 const only = (method: string): readonly string[] => Object.freeze([method]);
 const GET = only('GET'),

@@ -11,8 +11,8 @@
  *   3. resolve dependencies and validate inputs, as for any route (401, 403, 400)
  *   4. respond with 101, and call the handlers
  *
- * Dependencies of scope `handler` are cleaned up before the 101 is sent. Those of scope `request` are cleaned
- * up when the WebSocket has closed.
+ * Dependencies of scope `handler` are cleaned up before the 101 is sent. Dependencies of scope `request` are
+ * cleaned up when the WebSocket has closed.
  */
 import { BadRequest, HTTPException, SvcError } from '../base/errors.ts';
 import { given, int, isBoolean, isObject, oneOf, readOptions } from '../base/options.ts';

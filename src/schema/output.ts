@@ -122,7 +122,7 @@ function choiceOutput(members: readonly TypeNode[]): Check {
   };
 }
 
-/** Refuses promises before `check` runs. Otherwise a promise would be written as an empty object. */
+/** Refuses promises before `check` runs. Without this, a promise would be written as an empty object. */
 function noPromise(check: Check): Check {
   return (value, run) => (isThenable(value) ? run.fail('type', FORGOTTEN_AWAIT) : check(value, run));
 }
