@@ -96,7 +96,7 @@ export class Declarations {
     });
   }
 
-  /** The rules of `svc check`: those of the framework first, then those that addRule() added. */
+  /** The rules of `svc check`: first the rules of the framework, then those that addRule() added. */
   get rules(): readonly (CoreRule | Rule)[] {
     return [...coreRules(), ...this.#rules];
   }

@@ -130,8 +130,8 @@ export class Lifecycle {
     try {
       await (this.#sharing ??= this.#app.application().start());
     } catch (error) {
-      // shutdown() awaits `#sharing`. So it is called here: in a catch() of `#sharing`, that promise would
-      // wait for itself.
+      // shutdown() waits for `#sharing`, so it must not be called in a catch() of `#sharing`: the promise
+      // would wait for itself
       await this.#app.shutdown();
       throw error;
     }

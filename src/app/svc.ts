@@ -167,7 +167,7 @@ export class Svc extends Router implements McpApplication {
   override exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this;
   /**
    * Adds an exception handler with a spec. Its `response` declares the replies, which are checked and
-   * documented like those of routes.
+   * documented like the replies of routes.
    */
   override exceptionHandler<E>(
     errorClass: ErrorClass<E>,
@@ -257,7 +257,7 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Returns the tools for MCP clients: every route except those with `mcp: false`, and the tools that
+   * Returns the tools for MCP clients: every route except routes with `mcp: false`, and the tools that
    * `tool()` added. Compiles the application.
    */
   mcpTools(): readonly Tool[] {
@@ -309,7 +309,7 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * The rules of `svc check`: those of the framework first, then those of plugins and addCheck().
+   * The rules of `svc check`: first the rules of the framework, then those of plugins and addCheck().
    * @internal
    */
   get rules(): readonly (CoreRule | Rule)[] {

@@ -34,8 +34,8 @@ interface ConfigOptions {
 /** Conversion of a setting's text to a value. */
 export interface CastOptions<T> {
   /**
-   * Called only if the value is a string; other values are returned unchanged. An exception, `undefined` and
-   * NaN mean that the text is invalid. `Number` and `Boolean` accept the same texts as a setting with a
+   * Called only if the value is a string; other values are returned unchanged. The text is invalid if `cast`
+   * throws, or returns `undefined` or NaN. `Number` and `Boolean` accept the same texts as a setting with a
    * number or boolean default.
    */
   readonly cast: (text: string) => T;

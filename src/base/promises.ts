@@ -21,7 +21,7 @@ export function isThenable(value: unknown): value is PromiseLike<unknown> {
  */
 export const FORGOTTEN_AWAIT = 'is a promise: await it';
 
-/** Returns the same promise. Its rejection causes no `unhandledRejection` event any more. */
+/** Returns `reading`. Its rejection causes no `unhandledRejection` event any more. */
 export function handled<T>(reading: Promise<T>): Promise<T> {
   reading.catch(ignore);
   return reading;

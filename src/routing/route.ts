@@ -534,10 +534,7 @@ export class Router<
   }
 }
 
-/**
- * Methods that add routes. declaredHere() finds the place of a declaration, the code that called such a
- * method.
- */
+/** Methods that add routes. declaredHere() finds the code that called such a method. */
 const { get, post, put, patch, delete: remove, route } = Router.prototype;
 const only = (method: string): readonly string[] => Object.freeze([method]);
 const GET = only('GET'),

@@ -2,8 +2,8 @@
  * The types of schema fields (`str`, `list(t)` ...), their options, and the TypeScript types of their values.
  *
  * Main TypeScript types:
- *   - FieldType<T, O> is the type of `str`, `int` and others. T is the type of their values, O that of their
- *     options.
+ *   - FieldType<T, O> is the type of `str`, `int` and others. T is the type of their values, and O the type of
+ *     their options.
  *   - Infer<S> is the type of the values of a field with the declaration S.
  *   - Wire<T> is the type that a handler may return when its route declares a response with values of T.
  *
@@ -315,7 +315,7 @@ export function literal<const V extends readonly [Literal, ...Literal[]]>(
 ): FieldType<V[number], PlainOptions> {
   return new FieldType({ kind: 'literal', values });
 }
-/** One of several schemas, distinguished by the literal field `tag` that each of them declares. */
+/** One of several schemas, distinguished by the literal field `tag`, which each schema declares. */
 export function union<
   K extends string,
   M extends readonly [SchemaClass<{ [P in K]: Literal }>, ...SchemaClass<{ [P in K]: Literal }>[]],
