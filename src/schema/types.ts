@@ -2,7 +2,7 @@
  * The types of schema fields (`str`, `list(t)` ...), their options, and the TypeScript types of their values.
  *
  * Main TypeScript types:
- *   - FieldType<T, O> is the type of `str`, `int` and others. T is the type of their values, and O the type of
+ *   - FieldType<T, O> is the type of `str`, `int` and others. T is the type of their values, O the type of
  *     their options.
  *   - Infer<S> is the type of the values of a field with the declaration S.
  *   - Wire<T> is the type that a handler may return when its route declares a response with values of T.
