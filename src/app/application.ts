@@ -2,9 +2,8 @@
  * A compiled application: matches a request to a route, handles the request, counts it and finishes it.
  * Routes and middleware can no longer be added.
  *
- * For each request, the server calls handle(req), and count(req, response) with the resulting response. It
- * sends the response, and calls finish(req, outcome). Test clients, `app.fetch()` and MCP call these methods,
- * too.
+ * For each request, the server calls handle(req). It passes the response to count(), sends it, and calls
+ * finish(req, outcome). Test clients, `app.fetch()` and MCP call these methods, too.
  */
 import { AccessLog } from '../http/middleware/access-log.ts';
 import { RequestEvent, answerRequest, endRequest } from '../http/request/event.ts';
@@ -71,7 +70,7 @@ export class Application implements ServedApplication {
   readonly isProbe: (req: TransportRequest) => boolean = isProbe;
   readonly #deps: ApplicationDeps;
   readonly #accessLog: AccessLog | undefined;
-  /** Handles calls of the MCP tools, prompts and resources that are functions and not routes. */
+  /** Handles calls of MCP tools, prompts and resources that are declared as functions, not as routes. */
   readonly #functions: ServedApplication;
 
   constructor(deps: ApplicationDeps) {
@@ -107,7 +106,7 @@ export class Application implements ServedApplication {
 
   /**
    * Counts a response that could not be sent completely. `why` is `failed` if node:http refused the response,
-   * or the source of its body threw. It is `slow` if the client did not read the response.
+   * or if reading its body threw. It is `slow` if the client did not read the response.
    */
   countCut(why: 'failed' | 'slow'): void {
     if (why === 'failed') this.#deps.errors.add(1);
@@ -148,8 +147,8 @@ export class Application implements ServedApplication {
   }
 
   /**
-   * Returns an application that shares this one's options, but calls `handle` for each request and does not
-   * count requests. The returned application serves `/metrics` on a separate port.
+   * Returns an application that serves `/metrics` on a separate port. It has the options of this application,
+   * but handles each request by `handle`, and does not count requests.
    */
   beside(handle: Core): ServedApplication {
     return { ...this.#withHandle(handle), count: publishResponse };
@@ -195,7 +194,7 @@ function publishResponse(req: TransportRequest, response: HttpResponse, duration
   if (req.event !== undefined) answerRequest(req.event, response, durationMs);
 }
 
-/** The longest `requestTimeoutMs` of all routes; undefined if no route sets one. */
+/** Returns the longest time limit for receiving a request; undefined if no route sets `requestTimeoutMs`. */
 function longestTimeout(routes: readonly CompiledRoute[], limits: Limits): number | undefined {
   let longest: number | undefined;
   for (const { requestTimeoutMs } of routes)

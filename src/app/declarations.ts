@@ -45,13 +45,13 @@ import type { Logger } from '../observability/log.ts';
 import type { Operations } from '../operations/operations.ts';
 import type { RegisteredPlugin } from '../routing/plugin.ts';
 
-/** How the compilation for a test client differs from that of the application itself. */
+/** Differences between the compilation for a test client and the compilation of the application itself. */
 export interface CompileVariant {
   /** Called with each error that no exception handler handled. */
   readonly onUnhandled?: ((error: unknown, requestId: string) => void) | undefined;
   /**
-   * Called with each error of a clean-up or a background task. `requestId` is empty if a task belongs to no
-   * request.
+   * Called with each error of a clean-up or a background task. `requestId` is empty for clean-ups of
+   * dependencies of scope `app`.
    */
   readonly onFailedAfter?: ((error: unknown, requestId: string) => void) | undefined;
   /** Replaced dependencies: maps each original function or class to its replacement. */
@@ -80,7 +80,7 @@ export class Declarations {
   /** Findings about exception handlers and plugins, in the order in which they were detected. */
   readonly findings: Finding[] = [];
   readonly plugins: Plugins;
-  /** MCP tools, prompts and resources that are functions; undefined if the application declares none. */
+  /** MCP tools, prompts and resources that are declared as functions; undefined if there are none. */
   toolbox: Toolbox | undefined;
   readonly #deps: DeclarationDeps;
   readonly #declared: Declared = declaredHere();
@@ -96,7 +96,7 @@ export class Declarations {
     });
   }
 
-  /** The rules of `svc check`: those of the framework first, then those that addRule() added. */
+  /** The rules of `svc check`: first the rules of the framework, then those that addRule() added. */
   get rules(): readonly (CoreRule | Rule)[] {
     return [...coreRules(), ...this.#rules];
   }
@@ -233,8 +233,8 @@ export class Declarations {
   }
 
   /**
-   * Returns every finding that can be made without starting the application. A mistake is reported as a
-   * finding instead of being thrown.
+   * Returns every finding that can be made without starting the application. Mistakes are not thrown, but
+   * become findings.
    */
   check(): Report {
     try {
@@ -253,7 +253,7 @@ export class Declarations {
 
   /**
    * Throws if a finding prevents the application from starting.
-   * @throws SvcError `E_COMPILE` with all findings of check(), also those that do not forbid a start
+   * @throws SvcError `E_COMPILE` with all findings of check(), including those that do not prevent a start
    */
   assertMayStart(compilation: Compilation): void {
     if (this.#hasNoFindings(compilation)) return;
@@ -287,7 +287,8 @@ function countsAtStart({ id, phase }: CoreRule | Rule): boolean {
 }
 
 /**
- * For each error code that means that a setting cannot be parsed: the rule of `svc check` that reports it.
+ * Rules of `svc check` that report settings which cannot be parsed. The keys are the codes of the thrown
+ * errors.
  */
 const UNREADABLE_SETTINGS: Readonly<Partial<Record<FaultCode, Finding['rule']>>> = {
   E_CONFIG_CAST: 'SVC401',
@@ -346,9 +347,9 @@ class Plugins {
   }
 
   /**
-   * Sorts the plugins, and calls `register()` of each plugin once. If the plugins cannot be sorted, returns
-   * the findings and registers none; the next call sorts them again. An exception of a `register()` is passed
-   * to `report` as a finding.
+   * Sorts the plugins, and calls `register()` of each plugin once. If they cannot be sorted, returns the
+   * findings, and calls no `register()`; the next call tries again. An exception of `register()` is passed to
+   * `report` as a finding.
    */
   registerAll(report: (finding: Finding) => void): readonly Finding[] {
     if (this.#sorted !== undefined) return [];

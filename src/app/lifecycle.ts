@@ -9,8 +9,8 @@
  *   run()        listen for signals, startup(), open the port, serve requests
  *   close()      let /readyz respond 503, accept no more connections, wait for running requests, shutdown()
  *
- * If a plugin or hook fails to start, what has already started is stopped, and the shutdown hooks run.
- * Afterwards, the application may be started again.
+ * If a plugin or hook fails to start, everything that has already started is stopped, and the shutdown hooks
+ * run. Afterwards, the application may be started again.
  */
 import { SvcError } from '../base/errors.ts';
 import { startPlugins, stopPlugins } from '../routing/plugin.ts';
@@ -82,7 +82,7 @@ interface Hook {
 /** Starts and stops one application. */
 export class Lifecycle {
   readonly #hooks: Hook[] = [];
-  /** Clean-ups of requests that are still running. */
+  /** Running clean-ups of requests. A shutdown waits for them. */
   readonly cleanUps: Set<Promise<void>> = new Set();
   readonly #app: LivingApplication;
   readonly #roomBus: RoomBus | undefined;
@@ -116,7 +116,7 @@ export class Lifecycle {
     this.#hooks.push({ stop });
   }
 
-  /** Whether startup() was called, and neither failed nor was followed by a complete shutdown. */
+  /** Whether the application is starting, running or stopping. */
   get hasBegun(): boolean {
     return this.#starting !== undefined;
   }
@@ -130,8 +130,8 @@ export class Lifecycle {
     try {
       await (this.#sharing ??= this.#app.application().start());
     } catch (error) {
-      // shutdown() awaits `#sharing`. So it is called here: in a catch() of `#sharing`, that promise would
-      // wait for itself.
+      // shutdown() waits for `#sharing`, so it must not be called in a catch() of `#sharing`: the promise
+      // would wait for itself
       await this.#app.shutdown();
       throw error;
     }
@@ -150,7 +150,7 @@ export class Lifecycle {
     }));
   }
 
-  /** Stops what was started. Calls during a shutdown return the same promise. */
+  /** Stops everything that was started. Calls during a shutdown return the same promise. */
   shutdown(): Promise<void> {
     if (this.#starting === undefined && this.#sharing === undefined) return Promise.resolve();
     return (this.#stopping ??= this.#stop().finally(() => {
@@ -221,8 +221,8 @@ export interface RunningServer {
   readonly port: number;
   readonly url: string;
   /**
-   * Stops new connections, waits for running requests, then shuts the application down. Resolves when the
-   * shutdown is complete.
+   * Accepts no more connections, waits for running requests, then shuts the application down. Resolves when
+   * the shutdown is complete.
    */
   close(): Promise<void>;
 }
@@ -233,7 +233,7 @@ export interface RequestListeners {
   readonly upgrade: (incoming: IncomingMessage, socket: Duplex, head: Buffer) => void;
 }
 
-/** Address of a server that accepts connections, and how it is drained. */
+/** Address and options of a server that accepts connections. */
 interface OpenedServer {
   readonly host: string;
   readonly port: number;
@@ -250,8 +250,8 @@ interface OpenedServer {
 const LAST_REQUEST_MS = 100;
 
 /**
- * Time in milliseconds for background tasks, hooks and plugins after the last request of a process that a
- * signal stops. When the time is over, the process exits even if they still run.
+ * When a signal stops a process: time in milliseconds for background tasks, hooks and plugins after the last
+ * request. Then the process exits, even if they still run.
  */
 const SHUTDOWN_MS = 10_000;
 
@@ -267,8 +267,8 @@ export class Serving {
   }
 
   /**
-   * Starts the application, listens, and serves in this process. A signal during the start stops what has
-   * already started.
+   * Starts the application, listens, and serves in this process. A signal during the start stops everything
+   * that has already started.
    * @throws SvcError `E_LISTEN` when the address cannot be opened, `E_TLS` for an invalid certificate or key,
    * and errors of the start
    */
@@ -297,7 +297,7 @@ export class Serving {
       if (isEnding()) return never(); // the start has failed because a signal has stopped the application
       signals?.[Symbol.dispose]();
       await server?.close(0);
-      // otherwise plugins and hooks that have started would keep the process alive
+      // without the shutdown, plugins and hooks that have started would keep the process alive
       if (isFirst) await this.#app.shutdown();
       throw error;
     }
@@ -347,8 +347,8 @@ export class Serving {
   }
 
   /**
-   * Prepares a server that already receives connections, from its own port or from a parent process. Returns
-   * the function that drains it.
+   * Prepares a server that already receives connections, from its own port or from a parent process. close()
+   * of the result drains the server.
    */
   async serve(
     server: HttpServer,

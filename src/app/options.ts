@@ -112,8 +112,8 @@ export interface SvcOptions extends LimitOptions {
 }
 
 /**
- * Where to listen. Missing options come from the settings `host` and `port` (environment variables SVC_HOST,
- * SVC_PORT), or `socket` (SVC_SOCKET).
+ * Options of `app.run()`. A missing address comes from the settings `host` and `port` (environment variables
+ * SVC_HOST, SVC_PORT), or `socket` (SVC_SOCKET).
  */
 export interface RunOptions {
   /** Host name or address. Default `127.0.0.1`. */

@@ -127,7 +127,7 @@ export class Svc extends Router implements McpApplication {
     this.#declarations = this.#declare(shared, tasks);
     this.lifecycle = new Lifecycle(this, roomBus, () => this.#declarations.plugins.sorted);
     this.serving = new Serving(this, () => this.application().beside(this.#declarations.metrics().handle));
-    this.#readEffective(); // an invalid setting fails here instead of at the first request
+    this.#readEffective(); // an invalid setting fails here, and not at the first request
   }
 
   /**
@@ -167,7 +167,7 @@ export class Svc extends Router implements McpApplication {
   override exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this;
   /**
    * Adds an exception handler with a spec. Its `response` declares the replies, which are checked and
-   * documented like those of routes.
+   * documented like the replies of routes.
    */
   override exceptionHandler<E>(
     errorClass: ErrorClass<E>,
@@ -191,10 +191,9 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Adds a hook that runs before the first request. Hooks run in the order in which they were added. If a
-   * hook returns a function, that function is its clean-up. It runs at shutdown in the place of this hook, as
-   * if {@link Svc.onShutdown} had added it. If a hook fails, clean-ups and shutdown hooks run, and
-   * `startup()` rejects with the error of the hook.
+   * Adds a hook that runs before the first request. Hooks run in the order in which they were added. A hook
+   * may return a clean-up function. It runs at shutdown, as if {@link Svc.onShutdown} had added it. If a hook
+   * fails, clean-ups and shutdown hooks run, and `startup()` rejects with the error of the hook.
    */
   onStartup(hook: LifecycleHook): this {
     this.assertNotFrozen('a startup hook');
@@ -258,7 +257,7 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Returns the tools for MCP clients: every route except those with `mcp: false`, and the tools that
+   * Returns the tools for MCP clients: every route except routes with `mcp: false`, and the tools that
    * `tool()` added. Compiles the application.
    */
   mcpTools(): readonly Tool[] {
@@ -266,9 +265,9 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Calls an MCP tool in this process. The call passes middleware, guards and validation like that of a
-   * client, and has only the header fields in `options.headers`. If the route refuses the call, the result
-   * has `isError`.
+   * Calls an MCP tool in this process. The call passes through middleware, guards and validation, like a call
+   * of a client. Its only header fields are `options.headers`. If the route refuses the call, the result has
+   * `isError`.
    * @throws SvcError `E_MCP_TOOL` when no tool has this name
    */
   mcpCall(
@@ -310,7 +309,7 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * The rules of `svc check`: those of the framework first, then those of plugins and addCheck().
+   * The rules of `svc check`: first the rules of the framework, then those of plugins and addCheck().
    * @internal
    */
   get rules(): readonly (CoreRule | Rule)[] {
@@ -379,8 +378,8 @@ export class Svc extends Router implements McpApplication {
 
   /**
    * Compiles the application, starts the plugins, runs the startup hooks, then resolves the dependencies of
-   * scope `app`. Further calls do nothing until shutdown(). If the start fails, what has started is stopped,
-   * and the shutdown hooks run. Afterwards, the application may be started again.
+   * scope `app`. Further calls do nothing until shutdown(). If the start fails, everything that has started
+   * is stopped, and the shutdown hooks run. Afterwards, the application may be started again.
    */
   startup(): Promise<void> {
     return this.lifecycle.startup();

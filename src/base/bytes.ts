@@ -1,10 +1,10 @@
 /**
- * Queue of received bytes, from which the decoders of all protocols read; and conversion of any buffer or
- * view to bytes.
+ * A queue of received bytes, from which the decoders of all protocols read. This file also converts any
+ * buffer or view to bytes.
  *
  * Bytes within one chunk are returned without a copy. Small chunks that arrive while others wait are
  * collected in buffers of the queue. So a peer that sends single bytes costs one byte of memory for each, not
- * one object. Each byte is copied only a few times, whatever the sizes of chunks and reads are.
+ * one object. Each byte is copied only a few times, regardless of the sizes of chunks and reads.
  */
 
 import { types } from 'node:util';
@@ -16,8 +16,8 @@ import { types } from 'node:util';
 const SMALL_BYTES = 512;
 const GATHERED_BYTES = 4_096;
 /**
- * Consumed chunks are removed from the list only when there are more of them than this, and more of them than
- * chunks that still wait. So removal costs little per chunk.
+ * Consumed chunks are removed from the list when they are more than this number, and more than half of the
+ * list. So the removal costs little per chunk.
  */
 const MAX_EMPTY_CHUNKS = 32;
 const NONE = new Uint8Array(0);
@@ -51,14 +51,11 @@ export class ByteQueue {
   #offset = 0;
   #length = 0;
   /**
-   * Buffer with free space, into which small chunks are copied. The last chunk of the queue is a view of the
-   * part of this buffer that is already written. Empty if the last chunk was pushed without a copy.
+   * Buffer into which small chunks are copied while it has space. Its written part is the last chunk of the
+   * queue. Empty if the last chunk was not copied.
    */
   #room: Uint8Array = NONE;
-  /**
-   * Buffer into which peek() copies consecutive chunks. The first chunk of the queue is a view of the part of
-   * this buffer that is already written.
-   */
+  /** Buffer into which peek() copies consecutive chunks. Its written part is the first chunk of the queue. */
   #straight: Uint8Array = NONE;
 
   /** Number of waiting bytes. */
@@ -112,8 +109,8 @@ export class ByteQueue {
 
   /**
    * Returns the index of `byte`, counted from the next byte to take, or -1. Searches at most `max` bytes,
-   * starting at index `from`. A caller that waits for more data passes the number of bytes that it has
-   * already searched as `from`, so that no byte is searched twice.
+   * starting at index `from`. `from` can be the number of bytes that the caller has already searched, so that
+   * no byte is searched twice.
    */
   indexOf(byte: number, from: number = 0, max: number = Infinity): number {
     const end = Math.min(this.#length, from + max);
@@ -199,8 +196,8 @@ export class ByteQueue {
 
   /**
    * Joins bytes of later chunks to the first chunk, until the first chunk has `count` bytes. The new buffer
-   * is twice as large as needed. Otherwise a reader that peeks at one more byte each time would copy all
-   * bytes each time.
+   * is twice as large as needed. So a reader that peeks at one more byte each time does not copy all bytes
+   * each time.
    */
   #straighten(count: number): void {
     if (this.#offset + count > this.#straight.length) {

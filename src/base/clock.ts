@@ -24,13 +24,15 @@ export interface Clock {
   /** Resolves after `ms`. Rejects with the signal's reason when the signal aborts first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   /**
-   * Waits for `ms`, for example before a request is repeated. Default: {@link sleep}. A ManualClock does not
-   * wait: it moves its time forward by `ms`.
+   * Waits for `ms`, for example before a request is repeated. Default: {@link sleep}. A ManualClock, the
+   * clock for tests, does not wait: it moves its time forward by `ms`.
    */
   pass?(ms: number): Promise<void>;
 }
 
-/** Waits for `ms` milliseconds. A ManualClock does not wait: it moves its time forward by `ms`. */
+/**
+ * Waits for `ms` milliseconds. A ManualClock, the clock for tests, does not wait: it moves its time forward.
+ */
 export function pass(clock: Clock, ms: number): Promise<void> {
   return clock.pass?.(ms) ?? clock.sleep(ms);
 }
@@ -53,7 +55,7 @@ export const systemClock: Clock = Object.freeze({
     if (Math.abs(wallMs - originMs - sinceStartMs) > STEP_MS) originMs = wallMs - sinceStartMs;
     return Math.round((originMs + sinceStartMs) * 1000);
   },
-  // bound rather than wrapped: a wrapper function makes a call a sixth slower, and each request makes two
+  // bound, not wrapped: a wrapper function would make each call a sixth slower, and each request makes two
   // calls
   monotonicMs: performance.now.bind(performance),
   after: (ms: number, fn: () => void): Disposable => setTimeout(fn, ms).unref(),

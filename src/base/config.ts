@@ -34,8 +34,8 @@ interface ConfigOptions {
 /** Conversion of a setting's text to a value. */
 export interface CastOptions<T> {
   /**
-   * Called only if the value is a string; other values are returned unchanged. An exception, `undefined` and
-   * NaN mean that the text is invalid. `Number` and `Boolean` accept the same texts as a setting with a
+   * Called only if the value is a string; other values are returned unchanged. The text is invalid if `cast`
+   * throws, or returns `undefined` or NaN. `Number` and `Boolean` accept the same texts as a setting with a
    * number or boolean default.
    */
   readonly cast: (text: string) => T;
@@ -152,9 +152,9 @@ export class Config {
   }
 
   /**
-   * Adds values that override those of the constructor. Environment variables override these values. A later
-   * call overrides an earlier one. Keys may be camelCase, snake_case or the name of the environment variable.
-   * `undefined` counts as absent.
+   * Adds values. They override the values of the constructor and of earlier calls. Environment variables
+   * override them. Keys may be camelCase, snake_case or the name of the environment variable. `undefined`
+   * counts as absent.
    *
    * @throws SvcError `E_APP_FROZEN` once the application is compiled
    */

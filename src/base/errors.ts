@@ -13,8 +13,8 @@ import type { FaultArguments, FaultCode } from './faults.ts';
 import type { Finding } from './findings.ts';
 
 /**
- * A mistake in configuration or code. `code` names it permanently, `message` says what was found, `remedy`
- * what to do.
+ * A mistake in configuration or code. `code` never changes, `message` describes the mistake, and `remedy` its
+ * correction.
  */
 export class SvcError<C extends FaultCode = FaultCode> extends Error {
   readonly code: C;
@@ -47,10 +47,9 @@ const REPLACING = new WeakSet<Error>();
 const MAX_CAUSES = 8;
 
 /**
- * Adds `replaced` at the end of the chain of causes of `error`, which was thrown while `replaced` was
- * handled. So a log shows both errors. Returns `error`. If `error` is not an Error, returns an AggregateError
- * of both values. Does not change `error` if the end of its chain cannot get a cause, or if one of the two
- * errors is already a cause of the other.
+ * Makes `replaced` the last cause in the chain of causes of `error`, so that a log shows both. `error` was
+ * thrown while `replaced` was handled. Returns `error`, or an AggregateError of both if `error` is not an
+ * Error. Changes nothing if one error is already a cause of the other, or if the chain cannot get a cause.
  */
 export function errorAfter(error: unknown, replaced: unknown): unknown {
   if (!(error instanceof Error)) return new AggregateError([error, replaced]);
@@ -65,7 +64,7 @@ export function errorAfter(error: unknown, replaced: unknown): unknown {
   return error;
 }
 
-/** Whether `error` is `other`, or has `other` in its chain of causes. */
+/** Whether `error` is `other`, or is in the chain of causes of `other`. */
 function isCauseOf(error: unknown, other: unknown): boolean {
   let at = other;
   for (let depth = 0; at !== error && at instanceof Error && depth < MAX_CAUSES; depth++) at = at.cause;
@@ -93,8 +92,8 @@ export interface Issue {
 }
 
 /**
- * Stops the request with a status and a detail that the client may read. Rendered as RFC 9457 problem+json
- * inside the middleware pipeline. `status` is an integer 400 ... 599.
+ * Stops the request with a status and a detail that the client may read. The response is a problem document
+ * (RFC 9457), and passes through the middleware. `status` is an integer 400 ... 599.
  */
 export class HTTPException extends Error {
   readonly status: number;
@@ -205,7 +204,10 @@ export interface TooManyRequestsOptions extends HTTPExceptionOptions {
   /** Seconds after which the client may try again, 0 or more. Sent as `Retry-After`, rounded up. */
   readonly retryAfterSeconds?: number | undefined;
 }
-/** 429: too many requests. Add the time of the next attempt: `new TooManyRequests('Three exports an hour', { retryAfterSeconds: 1_200 })`. */
+/**
+ * 429: too many requests. Add the time of the next attempt:
+ * `new TooManyRequests('Three exports an hour', { retryAfterSeconds: 1_200 })`.
+ */
 export class TooManyRequests extends HTTPException {
   /** @throws RangeError for `retryAfterSeconds` below 0 or not finite */
   constructor(detail?: string, { retryAfterSeconds, ...options }: TooManyRequestsOptions = {}) {
@@ -274,7 +276,10 @@ export function statusTitle(status: number): string {
  */
 export const SESSION_SCHEME = 'Session';
 
-/** 401: the session has no user. It is a separate class so that an exception handler can redirect to the login page. */
+/**
+ * 401: the session has no user. It is a separate class, so that an exception handler can redirect to the
+ * login page.
+ */
 export class LoginRequired extends Unauthorized {
   constructor() {
     super('Log in first', { code: 'login_required', headers: { 'WWW-Authenticate': SESSION_SCHEME } });

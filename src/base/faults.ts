@@ -1,8 +1,4 @@
-/**
- * The table of faults: every mistake of an operator or programmer, with its message and remedy.
- *
- * This file is separate from errors.ts, so that it is loaded only when a mistake is reported.
- */
+/** The table of faults: every mistake of an operator or programmer, with its message and remedy. */
 import { fileOfPlace } from './findings.ts';
 import type { Finding } from './findings.ts';
 
@@ -593,7 +589,7 @@ export function faultOf(code: FaultCode): Fault {
   return FAULTS[code];
 }
 
-/** Code of a fault of {@link FAULTS}. A code never changes. */
+/** Code of an error in {@link FAULTS}. A code never changes. */
 export type FaultCode = keyof typeof FAULTS;
-/** Arguments from which the message of a fault is built. */
+/** Arguments from which the message of an error is built. */
 export type FaultArguments<C extends FaultCode> = Parameters<(typeof FAULTS)[C]['describe']>;

@@ -6,7 +6,7 @@
 import { fileURLToPath } from 'node:url';
 import { ownFolders } from './package-root.ts';
 
-/** Severity of a finding. An `error` makes compilation or a deployment check fail. */
+/** Severity of a finding. An `error` makes the compilation or `svc check` fail. */
 export type Severity = 'error' | 'warning' | 'info';
 
 /** Place of a declaration: a file URL or path, and one-based line and column. */

@@ -18,7 +18,7 @@ export interface OptionKind<T> {
 /** Type of the object that {@link readOptions} returns for a table of option definitions. */
 type OptionValues<K> = { readonly [N in keyof K]: K[N] extends OptionKind<infer T> ? T : never };
 
-/** An integer from `least` to `greatest`. */
+/** Option whose value is an integer from `least` to `greatest`. */
 export function int(fallback: number, least: number, greatest: number): OptionKind<number> {
   return {
     fallback,
@@ -28,12 +28,12 @@ export function int(fallback: number, least: number, greatest: number): OptionKi
   };
 }
 
-/** An integer from `least` to `greatest`, or absent. */
+/** Option whose value is an integer from `least` to `greatest`. It may be absent. */
 export function optionalInt(least: number, greatest: number): OptionKind<number | undefined> {
   return { ...int(least, least, greatest), fallback: undefined };
 }
 
-/** A finite number from `least` to `greatest`. */
+/** Option whose value is a finite number from `least` to `greatest`. */
 export function number(fallback: number, least: number, greatest: number): OptionKind<number> {
   return {
     fallback,
@@ -42,21 +42,21 @@ export function number(fallback: number, least: number, greatest: number): Optio
   };
 }
 
-/** `true` or `false`. Without a fallback it may be absent. */
+/** Option whose value is `true` or `false`. Without a fallback it may be absent. */
 export function bool(): OptionKind<boolean | undefined>;
 export function bool(fallback: boolean): OptionKind<boolean>;
 export function bool(fallback?: boolean): OptionKind<boolean | undefined> {
   return { fallback, needs: 'true or false', accepts: isBoolean };
 }
 
-/** A string. Without a fallback it may be absent. */
+/** Option whose value is a string. Without a fallback it may be absent. */
 export function text(): OptionKind<string | undefined>;
 export function text(fallback: string): OptionKind<string>;
 export function text(fallback?: string): OptionKind<string | undefined> {
   return { fallback, needs: 'a string', accepts: (value) => typeof value === 'string' };
 }
 
-/** One of the listed words. */
+/** Option whose value is one of the listed words. */
 export function oneOf<const T extends string>(words: readonly T[], fallback: T): OptionKind<T> {
   return {
     fallback,
@@ -65,7 +65,7 @@ export function oneOf<const T extends string>(words: readonly T[], fallback: T):
   };
 }
 
-/** A value for which `accepts` returns true, such as a function, a store or a list. It may be absent. */
+/** Option whose value `accepts` approves, such as a function, a store or a list. It may be absent. */
 export function given<T>(
   needs = 'a value',
   accepts: (value: unknown) => boolean = () => true,
@@ -186,7 +186,10 @@ export function closest(word: string, given: Iterable<string>): string | undefin
   );
 }
 
-/** Returns the candidate that differs least from `word`, by at most `most` letters; undefined if there is none. */
+/**
+ * Returns the candidate that differs least from `word`, by at most `most` letters; undefined if there is
+ * none.
+ */
 export function nearest(word: string, candidates: Iterable<string>, most: number): string | undefined {
   let best: string | undefined;
   let bestDistance = most + 1;

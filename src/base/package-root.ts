@@ -32,8 +32,8 @@ export function programBeside(module: string | undefined, name: string): URL | u
 }
 
 /**
- * Returns the folders of the package's own code, or of one part (`db/`), as prefixes of file names in stack
- * frames. ES modules appear as URLs, other files as paths. Only tests set `windows`.
+ * Returns the folders of this package's code, or of a part such as `db/`, as prefixes of file names in stack
+ * frames. ES modules appear there as URLs, other files as paths. Only tests set `windows`.
  */
 export function ownFolders(
   part = '',

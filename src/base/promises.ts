@@ -8,7 +8,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import type { Clock } from './clock.ts';
 
-/** Whether a value must be awaited. */
+/** Whether a value is a promise or another object with then(). */
 export function isThenable(value: unknown): value is PromiseLike<unknown> {
   return (
     typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function'
@@ -21,7 +21,7 @@ export function isThenable(value: unknown): value is PromiseLike<unknown> {
  */
 export const FORGOTTEN_AWAIT = 'is a promise: await it';
 
-/** Returns the same promise. Its rejection causes no `unhandledRejection` event any more. */
+/** Returns `reading`. Its rejection causes no `unhandledRejection` event any more. */
 export function handled<T>(reading: Promise<T>): Promise<T> {
   reading.catch(ignore);
   return reading;
@@ -87,9 +87,9 @@ export function ignore(): void {
 export type ContextRunner = <R, A extends unknown[]>(fn: (...args: A) => R, ...args: A) => R;
 
 /**
- * Returns a function that calls other functions in the async context of this call. AsyncLocalStorage.bind()
- * and snapshot() do the same, but define a deprecated accessor on each function that they return. On Node 24
- * that takes 2.4 µs and 1.2 KiB, which each idle WebSocket would keep (test/bench/websocket.ts).
+ * Returns a function that calls other functions in the async context of this call. It replaces
+ * AsyncLocalStorage.snapshot(), which defines a deprecated accessor on each function that it returns. On Node
+ * 24 that takes 2.4 µs and 1.2 KiB, which each idle WebSocket would keep (test/bench/websocket.ts).
  */
 export function currentContext(): ContextRunner {
   const scope = new AsyncResource('SVC');

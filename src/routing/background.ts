@@ -7,19 +7,19 @@ import { currentContext } from '../base/promises.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Counter, Metrics } from '../observability/metrics.ts';
 
-/** Maximum number of tasks of one request. */
+/** Maximum number of waiting tasks of one request. */
 const MAX_PER_REQUEST = 1_000;
-/** Maximum number of tasks of all requests that have not run yet. */
+/** Maximum number of waiting tasks of all requests together. */
 const MAX_WAITING = 10_000;
 
-/** Dependency with which a handler adds background tasks: `tasks: Depends(BackgroundTasks)` in its spec. */
+/**
+ * Dependency with which a handler adds background tasks. The spec of its route declares it:
+ * `{ tasks: Depends(BackgroundTasks) }`.
+ */
 export class BackgroundTasks {
   readonly #tasks: (() => unknown)[] = [];
   readonly #runner: BackgroundRunner;
-  /**
-   * Whether the tasks have run, or the handler has failed. A task that is added later would never run, so
-   * add() throws.
-   */
+  /** True after all tasks have run, or after the handler has failed. From then on, add() throws. */
   #isOver = false;
 
   /** @internal */
@@ -28,11 +28,11 @@ export class BackgroundTasks {
   }
 
   /**
-   * Adds a task: calls `fn(...args)` after the response was sent and the dependencies were cleaned up. It
-   * runs in the async context of this call (AsyncLocalStorage). It does not run if the handler fails. The
-   * shutdown of the application waits for it. Tasks may add further tasks.
-   * @throws SvcError `E_BACKGROUND_FULL` when the request has 1,000 tasks, or 10,000 tasks of all requests
-   * have not run yet; `E_BACKGROUND_OVER` after the last task has run, or the handler has failed
+   * Calls `fn(...args)` after the response was sent and the dependencies were cleaned up. The call has the
+   * AsyncLocalStorage context of add(). It does not happen if the handler fails. The shutdown of the
+   * application waits for it. A task may add further tasks.
+   * @throws SvcError `E_BACKGROUND_FULL` when 1,000 tasks of this request, or 10,000 tasks of all requests,
+   * are waiting; `E_BACKGROUND_OVER` when all tasks have run, or the handler has failed
    */
   add<A extends readonly unknown[]>(fn: (...args: A) => unknown, ...args: A): this {
     if (this.#isOver) throw new SvcError('E_BACKGROUND_OVER', []);
@@ -54,7 +54,7 @@ export class BackgroundTasks {
     return this.#tasks.shift();
   }
 
-  /** Lets add() throw from now on. Returns how many tasks were removed without running. @internal */
+  /** Makes add() throw from now on. Removes all waiting tasks, and returns their number. @internal */
   end(): number {
     this.#isOver = true;
     return this.#tasks.splice(0).length;
@@ -73,15 +73,15 @@ export class BackgroundRunner {
     metrics.gauge('svc_background_waiting', 'Background tasks that have not run yet', () => this.#waiting);
   }
 
-  /** Counts a task that was added. @throws SvcError `E_BACKGROUND_FULL` when 10,000 tasks have not run yet */
+  /** Counts one more waiting task. @throws SvcError `E_BACKGROUND_FULL` when 10,000 tasks are waiting */
   reserve(): void {
     if (this.#waiting >= MAX_WAITING) throw new SvcError('E_BACKGROUND_FULL', [MAX_WAITING, false]);
     this.#waiting++;
   }
 
   /**
-   * Runs all tasks in order, including those that are added meanwhile. `onFailed` is called for each failed
-   * task. Never rejects.
+   * Runs all tasks one after another, including tasks that are added meanwhile. Calls `onFailed` for each
+   * failed task. Never rejects.
    */
   async run(
     tasks: BackgroundTasks,

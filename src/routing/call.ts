@@ -41,8 +41,7 @@ import type { JsonTaker } from '../http/request/body.ts';
 import type { FlatRoute } from './route.ts';
 import type { RouteSpec } from './spec.ts';
 
-/** Returns the function that handles requests to a route, inside all middleware. */
-function callsOf(plan: RoutePlan, edge: CoreEdge): Core {
+function coreOf(plan: RoutePlan, edge: CoreEdge): Core {
   if (plan.body !== undefined && plan.size === 0) return (req) => new RouteCall(plan, req).answerBody(edge);
   return guarded((req) => new RouteCall(plan, req).start(), edge);
 }
@@ -65,9 +64,9 @@ class RouteCall {
         : new Resolution(this.#context, plan.size, req.event);
   }
 
-  /** Runs all steps. Returns the response, or a promise of it. */
+  /** Handles the request. Returns a response or the return value of the handler, or a promise of either. */
   start(): unknown {
-    // without dependencies there is nothing to clean up, so #fail() need not be called
+    // without dependencies there is nothing to clean up after an error
     if (this.#plan.size === 0) return this.#read(undefined);
     try {
       const answer = this.#resolveEarly();
@@ -78,9 +77,9 @@ class RouteCall {
   }
 
   /**
-   * Resolves the dependencies of the router and those with security, before the inputs of the route are read.
-   * Dependencies with invalid inputs are omitted: the 401 of another dependency is more important than the
-   * 400 for these inputs.
+   * Resolves the dependencies of routers, and dependencies with security requirements, before the body is
+   * read. Dependencies with invalid inputs are skipped. So a 401 of another dependency takes precedence over
+   * the 400 for invalid inputs.
    */
   #resolveEarly(): unknown {
     const { early } = this.#plan;
@@ -90,7 +89,7 @@ class RouteCall {
     return waiting === undefined ? this.#read(issues) : waiting.then(() => this.#read(issues));
   }
 
-  /** Returns the dependencies that have valid inputs, and whose own dependencies also have valid inputs. */
+  /** Removes dependencies with invalid inputs from the list, and dependencies that need a removed one. */
   #sound(dependencies: readonly PlannedDependency[]): PlannedDependency[] {
     const unsound = new Set<number>();
     return dependencies.filter(({ slot, inputs, needs }) => {
@@ -141,8 +140,8 @@ class RouteCall {
   }
 
   /**
-   * Handles a request to a route with a body and no dependencies, as soon as the body is complete. Never
-   * throws, never rejects.
+   * Reads the JSON body, and handles the request when the body is complete. Only for routes without
+   * dependencies. Never throws, never rejects.
    */
   answerBody(edge: CoreEdge): Answer {
     const req = this.#req;
@@ -228,8 +227,8 @@ class RouteCall {
   }
 
   /**
-   * Converts the return value before the clean-ups of scope `handler`. So the error of an invalid reply is
-   * thrown into the generators of that scope, and a transaction is rolled back.
+   * Converts the return value into a response before the clean-ups of scope `handler` run. So a transaction
+   * is rolled back if the return value is invalid.
    */
   #finish(value: unknown): Awaitable<HttpResponse> {
     const response = toResponse(value, this.#plan.reply).settle(this.#req);
@@ -251,8 +250,8 @@ class RouteCall {
   }
 
   /**
-   * Throws the error into the generators of the resolved dependencies. A generator of scope `handler` may
-   * throw another error instead.
+   * Throws `error` into the generators of the resolved dependencies, and then to the caller. A generator of
+   * scope `handler` may replace it by another error.
    */
   #fail(error: unknown): unknown {
     this.#failure = { error };
@@ -263,14 +262,14 @@ class RouteCall {
     return this.#resolution.cleanUp('handler', this.#failure, ignore).then((failure) => {
       this.#failure = failure;
       this.#leaveLater();
-      // `failure` is defined, because cleanUp() returns a failure if it is called with one
+      // `failure` is defined, because cleanUp() returns a failure whenever it gets one
       throw failure!.error;
     });
   }
 
   /**
-   * Registers the clean-ups of scope `request`, which run after the response. Then the background tasks run,
-   * if the handler was successful.
+   * Registers work for the time after the response: first the clean-ups of scope `request`, then the
+   * background tasks. If the handler has failed, the tasks are dropped.
    */
   #leaveLater(): void {
     const resolution = this.#resolution;
@@ -293,8 +292,8 @@ class RouteCall {
   }
 
   /**
-   * Refuses the request with a 400 that contains all issues. If an exception handler, a generator or a
-   * background task may need the error, it is thrown instead.
+   * Returns a 400 with all issues. Throws an error instead if exception handlers, clean-ups or background
+   * tasks depend on it.
    */
   #refuse(issues: readonly Issue[]): HttpResponse {
     const { hasCleanups, tasks } = this.#resolution;
@@ -331,15 +330,15 @@ class BodyAnswer extends LateAnswer implements JsonTaker {
   }
 }
 
-/** The Resolution of all routes without dependencies. They can share it, because it never stores anything. */
+/** Resolution for all routes without dependencies. They share it, because nothing is ever stored in it. */
 let nothingResolved: Resolution | undefined;
 
 /**
- * Discards the body of a response that will not be sent, so that the source of the body is closed.
+ * Discards the body of a response that will not be sent, so that its stream or iterator is closed.
  * @throws `error`
  */
 async function abandon(response: HttpResponse, error: unknown): Promise<never> {
-  // `error` is thrown, so an error of the source is ignored
+  // an error of discard() is ignored, because `error` is thrown
   if (isChunks(response.body)) await discard(response.body).catch(() => undefined);
   throw error;
 }
@@ -378,7 +377,7 @@ export interface RoutedEndpoint {
 }
 
 /**
- * Compiles a route for one of its methods. Mistakes in its dependencies are reported as findings.
+ * Compiles a route for one of its methods. Mistakes in its dependencies become findings of `svc check`.
  * @throws SvcError when a schema of the route has a mistake
  */
 export function compileRoute(route: FlatRoute, method: string, deps: RouteDeps): RoutedEndpoint {
@@ -392,7 +391,7 @@ export function compileRoute(route: FlatRoute, method: string, deps: RouteDeps):
   const plan = planRoute(route, subject, steps, deps);
   const planned = [...steps.early, ...steps.late].sort((left, right) => left.slot - right.slot);
   return {
-    endpoint: endpointOf(route, method, plan.security, callsOf(plan, edgeOf(plan.reply, deps))),
+    endpoint: endpointOf(route, method, plan.security, coreOf(plan, edgeOf(plan.reply, deps))),
     inputs: {
       texts: [...planned.flatMap((dependency) => dependency.inputs), ...steps.inputs],
       body: steps.body,
@@ -437,7 +436,9 @@ function planRoute(route: FlatRoute, subject: string, steps: Steps, deps: RouteD
   };
 }
 
-/** Returns the security requirements of the dependencies, then those in the spec of the route. */
+/**
+ * Returns the security requirements of the dependencies, followed by the requirements in the route's spec.
+ */
 function withOwn(
   security: readonly SecurityRequirement[],
   { security: own }: RouteSpec,
@@ -454,7 +455,6 @@ function edgeOf(reply: ReplyPlan, deps: RouteDeps): CoreEdge {
   return reply === DEFAULT_PLAN ? deps.usualEdge : new CoreEdge(reply, deps.errors);
 }
 
-/** Returns how return values of the handler become responses. */
 function replyPlan(spec: RouteSpec, subject: string): ReplyPlan {
   const { response, status, tuple } = spec;
   if (response !== undefined) return replyPlanOf(response, spec, subject);
@@ -464,9 +464,8 @@ function replyPlan(spec: RouteSpec, subject: string): ReplyPlan {
 }
 
 /**
- * Returns the function that handles requests to a route without inputs and dependencies. It also does the
- * work of {@link guarded}, so that each such route needs only one function. An application may have thousands
- * of them.
+ * Returns the function that handles requests to a route without inputs and dependencies. It does not use
+ * {@link guarded}, because that would create a second function for each of possibly thousands of routes.
  */
 function plainCore(handler: RoutePlan['handler'], edge: CoreEdge): Core {
   return (req) => {
@@ -484,7 +483,7 @@ function plainCore(handler: RoutePlan['handler'], edge: CoreEdge): Core {
   };
 }
 
-/** Returns the description of a route that middleware and rules read. */
+/** Returns the description of a route for middleware and for the rules of `svc check`. */
 function recordOf(
   { spec, template, declared }: FlatRoute,
   method: string,

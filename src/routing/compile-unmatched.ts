@@ -14,24 +14,23 @@ import type { Core, ErrorRenderer } from '../http/pipeline.ts';
 import type { Endpoint, TransportRequest } from '../http/request/request.ts';
 import type { RoutingTable } from '../http/router.ts';
 
-/** Functions and texts for responses to requests without a matching route. */
 interface UnmatchedDeps {
   readonly errors: ErrorRenderer;
-  /** Value of `Allow` with the methods of all routes. */
+  /** Value of the header field `Allow` with the methods of all routes. */
   readonly allMethods: string;
   suggest(path: string): string | undefined;
-  /**
-   * Status and header fields of 405 responses, by the value of `Allow`. They are reused, because few
-   * different values occur.
-   */
+  /** Status and header fields of 405 responses. The key is the value of their `Allow` field. */
   readonly refusals: Map<string, Prepared>;
-  /** Returns the function that responds to a preflight of CORS; see {@link preflightsOf}. */
+  /**
+   * Returns the function that responds to a CORS preflight; undefined if there is none. See
+   * {@link preflightsOf}.
+   */
   readonly preflight: ((req: TransportRequest) => Core | undefined) | undefined;
 }
 
 /**
- * Responds to a request without a matching route: 404, 405, 204 with the allowed methods for OPTIONS, or 400
- * for an invalid path.
+ * Responds to a request without a matching route: with 404 or 405, to OPTIONS with 204 and `Allow`, and to an
+ * invalid path with 400.
  */
 export function unmatched(
   req: TransportRequest,
@@ -57,14 +56,12 @@ function options(allow: string): HttpResponse {
 }
 
 /**
- * Returns a function that responds to a preflight (Fetch Standard §3.3.2) for a route with CORS middleware of
- * its own. Such a preflight never reaches the route, because its method is OPTIONS. Returns undefined if no
- * route has CORS middleware. If the application itself has CORS middleware, that middleware has already
- * responded.
+ * Returns a function that responds to CORS preflights (Fetch Standard §3.3.2) for routes with their own CORS
+ * middleware. A preflight has the method OPTIONS, so it never reaches such a route. Returns undefined if no
+ * route has CORS middleware.
  *
- * Browsers cache the response to a preflight for the URL and all its methods (Fetch Standard §4.9). So it
- * would also apply to other routes with the same path. It may only be cached if all these routes have the
- * same CORS middleware.
+ * Browsers cache the response to a preflight for all methods of a URL (Fetch Standard §4.9). So it may only
+ * be cached if all routes with this path have the same CORS middleware.
  */
 export function preflightsOf(
   details: readonly { readonly route: CompiledRoute; readonly declared: Pick<FlatRoute, 'use' | 'socket'> }[],
@@ -105,7 +102,7 @@ export function preflightsOf(
       ? owner.core
       : (asked) => {
           const answer = owner.core(asked);
-          return isThenable(answer) ? answer.then(forOnce) : forOnce(answer);
+          return isThenable(answer) ? answer.then(withoutCaching) : withoutCaching(answer);
         };
   };
 }
@@ -114,16 +111,12 @@ function isSame(layers: readonly Middleware[] | undefined, others: readonly Midd
   return layers?.length === others.length && others.every((other, index) => layers[index] === other);
 }
 
-/** Makes browsers not cache the response to a preflight. */
-function forOnce(response: HttpResponse): HttpResponse {
+function withoutCaching(response: HttpResponse): HttpResponse {
   if (response.headers.has('access-control-max-age')) response.headers.set('Access-Control-Max-Age', '0');
   return response;
 }
 
-/**
- * Returns the response that refuses a request. If the application has exception handlers, the response comes
- * from them.
- */
+/** Returns the response that refuses a request. If the application has exception handlers, they create it. */
 function refuse(
   Exception: typeof NotFound,
   status: number,
@@ -164,8 +157,8 @@ function withAllow(response: HttpResponse, allow: string): HttpResponse {
 }
 
 /**
- * Returns a function that suggests the path of a similar route for the detail of a 404. Production does not
- * use it, because it would disclose paths of the application.
+ * Returns a function that suggests a route with a similar path, for the text of a 404 response. It is not
+ * used in production, because it discloses paths of the application.
  */
 export function suggester(routes: readonly CompiledRoute[]): (path: string) => string | undefined {
   const templates = [...new Set(routes.map((route) => route.template))].slice(0, 1_000);

@@ -47,10 +47,10 @@ interface Declarations {
   readonly operations?: Routes | undefined;
   /** Rooms and metrics that all WebSockets of the application share. */
   readonly sockets: SocketHub;
-  /** MCP tools, prompts and resources as routes. Only the application itself can call them. */
+  /** MCP tools, prompts and resources, as routes that no HTTP request can reach directly. */
   readonly tools?: Routes | undefined;
   readonly middleware: readonly Middleware[];
-  /** Returns where the program added a middleware. */
+  /** Returns the place in the program's code that adds a middleware. */
   placeOfMiddleware(middleware: Middleware): Place | undefined;
   /** Plugins in the order in which they start. */
   readonly plugins: readonly Plugin[];
@@ -72,10 +72,7 @@ interface Declarations {
 /** A compiled route together with its declaration. The rules of `svc check` read both. */
 export interface RouteDetail {
   readonly route: CompiledRoute;
-  /**
-   * The declaration of the route. If it declares several methods, the compiled route of each method refers to
-   * it.
-   */
+  /** The declaration of the route. Compiled routes for several methods share one declaration. */
   readonly declared: FlatRoute;
   readonly isOperation: boolean;
   readonly inputs: RouteInputs;
@@ -85,9 +82,9 @@ export interface RouteDetail {
  * View of an application that contains all valid declarations in compiled form, even if others have mistakes.
  */
 export interface CompilationView extends CompiledView {
-  /** Declarations and inputs of `routes`, in the same order. */
+  /** The compiled routes in `routes`, with their declarations and inputs, in the same order. */
   readonly details: readonly RouteDetail[];
-  /** MCP tools, prompts and resources that are functions. */
+  /** MCP tools, prompts and resources that are declared as functions, not as routes. */
   readonly tools: readonly RouteDetail[];
   /** Exception handlers of the application, without those of routers. */
   readonly handlers: readonly ExceptionHandlers[];
@@ -121,18 +118,18 @@ export interface CompiledApplication {
   routeAt(method: string, path: string): CompiledRoute | undefined;
   /** Whether a path belongs to a WebSocket route. */
   hasSocketAt(path: string): boolean;
-  /** Matches a call of an MCP tool, prompt or resource to its function, and handles it. */
+  /** Handles a call of an MCP tool, prompt or resource: finds its function, and runs it. */
   readonly handleTool: Core;
   /**
-   * Resolves the dependencies of scope `app`. Returns a function that runs their clean-ups, and never
-   * rejects.
+   * Resolves the dependencies of scope `app`. Returns a function that runs their clean-ups. This function
+   * never rejects.
    */
   start(): Promise<() => Promise<void>>;
 }
 
 /**
- * Compiles every declaration that has no mistake, and reports contradictions between declarations as
- * findings. Does not throw for them.
+ * Compiles every declaration without mistakes. Contradictions between declarations do not throw, but become
+ * findings of `svc check`.
  */
 export function compileApplication(declarations: Declarations): Compilation {
   const { middleware, plugins, services, errors, config, tasks, state, overrides } = declarations;
@@ -184,7 +181,7 @@ export function compileApplication(declarations: Declarations): Compilation {
   const whole =
     tools.length === 0 ? view : { ...view, routes: [...routes, ...tools.map((detail) => detail.route)] };
   for (const layer of middleware) askMiddleware(layer, whole, declarations.placeOfMiddleware(layer), report);
-  // routes without `use` share the list of their router, so each list is only checked once
+  // routes of one router share one list of middleware, and the Map contains each list once
   const lists = new Map(
     [...details, ...tools].map(({ declared }) => [declared.use, declared.declared.place]),
   );
@@ -225,7 +222,7 @@ export function compileApplication(declarations: Declarations): Compilation {
   };
 }
 
-/** Returns a function that finds the route of a request, and then runs the middleware around it. */
+/** Returns a function that finds the route of a request, and then calls `run`. */
 function matched(table: RoutingTable<Endpoint>, run: Core, method?: string): Core {
   return (req) => {
     req.match = table.match(method ?? req.method, req.path);
@@ -236,8 +233,8 @@ function matched(table: RoutingTable<Endpoint>, run: Core, method?: string): Cor
 }
 
 /**
- * Calls compile() of a middleware, and reports its findings. If it throws, the exception becomes a finding
- * too.
+ * Calls compile() of a middleware, and reports its findings. If compile() throws, the exception becomes a
+ * finding, too.
  */
 function askMiddleware(
   layer: Middleware,
@@ -260,7 +257,7 @@ function askMiddleware(
   }
 }
 
-/** Returns a thrown value as text of one line. */
+/** Describes a thrown value in one line. */
 export function thrown(error: unknown): string {
   if (error instanceof SvcError) return error.message;
   return error instanceof Error
@@ -286,7 +283,7 @@ class StartContext implements Context {
   }
 }
 
-/** Compiles all routes except WebSockets, and adds each of their methods to the table. */
+/** Compiles all routes except WebSockets, and adds each of their methods to the routing table. */
 function enter(
   flat: readonly FlatRoute[],
   isOperation: boolean,
@@ -324,8 +321,8 @@ function enter(
 const SOCKET = 'WEBSOCKET';
 
 /**
- * Adds WebSocket routes to a routing table of their own. In the main table, a GET request to their path gets
- * 426, unless another route has this path.
+ * Adds WebSocket routes to their own routing table. An ordinary GET request to the path of a WebSocket route
+ * gets 426, unless another route has this path.
  */
 function enterSockets(
   flat: readonly FlatRoute[],
@@ -380,8 +377,8 @@ function compiledSocket(
 }
 
 /**
- * Returns whether a route serves the path of a static folder itself, such as `/static`. Another route may
- * also have this path.
+ * Returns whether a route has the path of a static folder itself, such as `/static`, and not the path of its
+ * files. Another route with this path is not a mistake.
  */
 function isFolderOfMount({ mount, template }: FlatRoute): boolean {
   return mount !== undefined && template.parameters.at(-1)?.converter !== CONVERTERS.path;
@@ -397,7 +394,7 @@ function compiled(
   try {
     if (!isFolderOfMount(route)) route.mount?.open(deps.services.clock);
     const errors = route.handlers.length === 0 ? deps.errors : deps.errors.within(route.handlers);
-    const { endpoint, inputs } = compileRoute(complete(errors), method, within(deps, errors));
+    const { endpoint, inputs } = compileRoute(complete(errors), method, withErrors(deps, errors));
     const fields = fieldDeprecations(inputs);
     const layers = fields === undefined ? around(route, deps) : [...around(route, deps), fields];
     return {
@@ -409,8 +406,7 @@ function compiled(
     };
   } catch (error) {
     deps.report({
-      // An error without a rule may come from a getter in the spec. Such a getter may use a value that is
-      // defined later in the program.
+      // an error without a rule comes from the program, for example from a getter in the spec of the route
       rule: (error instanceof SvcError ? faultOf(error.code).rule : undefined) ?? 'SVC107',
       severity: 'error',
       subject: `${method} ${route.template.template}`,
@@ -425,13 +421,12 @@ function compiled(
   }
 }
 
-/** Returns `deps`, changed so that `errors` converts the errors of routes into responses. */
-function within(deps: RouteDeps, errors: ErrorRenderer): RouteDeps {
+function withErrors(deps: RouteDeps, errors: ErrorRenderer): RouteDeps {
   return errors === deps.errors ? deps : { ...deps, errors, usualEdge: new CoreEdge(DEFAULT_PLAN, errors) };
 }
 
 /**
- * Returns the middleware of a route. If the route has a time limit, and no timeout middleware enforces it, a
+ * Returns the middleware of a route. If no timeout middleware enforces the time limit of the route, a
  * {@link TimeLimit} comes first.
  */
 function around(
@@ -464,8 +459,8 @@ function reportDuplicateNames(flat: readonly FlatRoute[], report: (finding: Find
 }
 
 /**
- * Returns the function inside all middleware of the application. It calls the matched route, or responds
- * itself if no route matches.
+ * Returns the function that the middleware of the application calls last. It calls the matched route, or
+ * responds itself if no route matches.
  */
 function core(
   details: readonly RouteDetail[],
@@ -496,14 +491,14 @@ function core(
   };
 }
 
-/** By path of a route of the framework: another remedy for a route of the application with the same path. */
+/** Another remedy when a route of the application has the path of a framework route. The key is this path. */
 const OTHER_WAYS: Readonly<Record<string, string>> = {
   '/metrics': ', or the metrics a port of their own: ops: { metrics: { port } }',
   '/docs': ', or switch the page off with enableDocs: false',
   '/openapi.json': ', or switch the document off with enableDocs: false',
 };
 
-/** Returns the finding that a route has the path of a framework's route. */
+/** Returns the finding that a route has the path of a framework route, such as `/healthz`. */
 function hidden(route: CompiledRoute): Finding {
   return mistakeOf(
     route,

@@ -1,7 +1,7 @@
 /**
- * Determines the order of a route's dependencies: each one comes after those that it needs. A cycle is a
- * mistake; so is a dependency that needs one with a shorter scope. The second part of this file resolves the
- * dependencies for each request.
+ * Determines the order of a route's dependencies: each one comes after the dependencies that it needs.
+ * Reports cycles, and dependencies that need another one with a shorter scope. The second part of this file
+ * resolves the dependencies for each request.
  */
 import { errorAfter, SvcError } from '../base/errors.ts';
 import { BackgroundTasks } from './background.ts';
@@ -31,7 +31,7 @@ interface PlannerDeps {
   readonly report: (finding: Finding) => void;
 }
 
-/** Dependencies on the way from the route to the current one. Each one needs the next. */
+/** Chain of dependencies from the route to the current dependency. Each one needs the next one. */
 type Path = readonly { readonly source: DependencySource; readonly label: string; readonly scope: Scope }[];
 
 const NOWHERE: Declared = Object.freeze({ place: Object.freeze({ file: '<unknown>', line: 0, column: 0 }) });
@@ -55,7 +55,7 @@ export class DependencyGraph {
     this.#report = deps.report;
   }
 
-  /** Returns an ordering without dependencies, to which {@link plan} adds those of a route. */
+  /** Returns an empty ordering. {@link plan} adds the dependencies of a route to it. */
   order(subject: string, declared: Declared): Ordering {
     return { planned: [], slots: new Map(), subject, declared };
   }
@@ -77,8 +77,8 @@ export class DependencyGraph {
   }
 
   /**
-   * Adds a dependency, and before it those that it needs. Returns its slot (the index of its value), or -1 if
-   * a mistake was reported.
+   * Adds a dependency after all dependencies that it needs. Returns its slot, which is the index of its
+   * value, or -1 after a mistake.
    */
   plan(ordering: Ordering, dependency: Dependency<unknown>, above: Path = []): number {
     const source = this.#overrides.get(dependency.source) ?? dependency.source;
@@ -220,9 +220,7 @@ const PROVIDER_KEYS: ReadonlySet<string> = new Set<keyof ProviderSpec>([
 ]);
 const CONTEXT_KEYS: ReadonlySet<string> = new Set<ContextKey>(['req', 'signal', 'state', 'params']);
 
-/**
- * Returns the function that calls a source. Determines how to call the source once, and not for each request.
- */
+/** Returns the function that calls the source of a dependency for a request. */
 function callerOf(
   source: DependencySource,
   read: ReadSource,
@@ -249,13 +247,15 @@ function callerOf(
   };
 }
 
-/** Returns whether a source is a class, which must be called with `new`. Only its source text shows that. */
+/**
+ * Returns whether a function is a class, which must be called with `new`. Only its source text shows this.
+ */
 function isClass(source: unknown): boolean {
   return typeof source === 'function' && /^class\b/.test(Function.prototype.toString.call(source));
 }
 
 /**
- * Returns the context for a function of provide(). Its members are those of the request's context, and the
+ * Returns the context for a function that was passed to provide(): the request's context, plus the
  * dependencies of the function.
  */
 function contextOf(context: Context, names: readonly string[], values: readonly unknown[]): object {
@@ -285,13 +285,13 @@ class ProvidedContext implements Context {
 }
 
 /*
- * Resolves the dependencies of a request. Those that do not need each other are resolved in parallel. Their
- * clean-ups run in reverse order.
+ * Resolves the dependencies of a request. Independent dependencies are resolved in parallel. Their clean-ups
+ * run in reverse order.
  */
 
 /** A dependency of a route, with everything that is needed to resolve it. */
 export interface PlannedDependency {
-  /** Index of its value in {@link Resolution.values}. */
+  /** Index in {@link Resolution.values} of the value of this dependency. */
   readonly slot: number;
   readonly label: string;
   readonly scope: Scope;
@@ -299,22 +299,26 @@ export interface PlannedDependency {
   readonly security: readonly SecurityRequirement[];
   /** Indexes in {@link Resolution.values} of the dependencies that this one needs. */
   readonly needs: readonly number[];
-  /** Calls the source. For scope `app`, returns the value that was resolved at the start. */
+  /**
+   * Calls the function or class of the dependency. For scope `app`, returns the value that was resolved at
+   * the start.
+   */
   readonly call: (request: Resolution) => unknown;
-  /** Whether the source may return a generator. Its first `yield` gives the value. */
+  /** Whether the function may return a generator, whose first `yield` gives the value. */
   readonly mayYield: boolean;
   /**
-   * Set if this dependency runs the functions that need it, as a transaction does: see {@link surrounded}.
+   * Calls a function inside this dependency, for example inside a transaction. Undefined for most
+   * dependencies.
    */
   readonly surround: Surround | undefined;
-  /** Whether other dependencies need this one, and so must wait for it. */
+  /** Whether other dependencies need this one, so that they must wait for it. */
   isNeeded: boolean;
 }
 
 /**
- * Moves dependencies with `surround`, such as a transaction, to the end, together with those that need them.
- * So a transaction begins only when everything that does not need it is resolved. Such a dependency runs the
- * handler and all functions that need it. `inside` contains the `slot` of each moved dependency.
+ * Moves dependencies that surround the handler, such as a transaction, to the end, together with all
+ * dependencies that need them. So a transaction begins only after all other dependencies are resolved.
+ * `inside` contains the `slot` of each moved dependency.
  */
 export function surrounded(planned: readonly PlannedDependency[]): {
   readonly order: readonly PlannedDependency[];
@@ -322,7 +326,8 @@ export function surrounded(planned: readonly PlannedDependency[]): {
 } {
   const around: PlannedDependency[][] = [];
   for (const { needs } of planned) {
-    // `planned` and `around` have an element at `slot`, because a dependency comes after all that it needs
+    // `planned` and `around` have an element at `slot`, because a dependency comes after all dependencies
+    // that it needs
     const outer = needs.flatMap((slot) => [...around[slot]!, planned[slot]!]);
     around.push([...new Set(outer)].filter(({ surround }) => surround !== undefined));
   }
@@ -344,8 +349,8 @@ export function surrounded(planned: readonly PlannedDependency[]): {
 }
 
 /**
- * Runs each step of a generator inside the surrounding dependencies. The call of a generator function is not
- * enough, because it runs none of the code of the generator.
+ * Runs each step of a generator inside the surrounding dependencies, such as a transaction. A call of the
+ * generator function alone would run none of its code.
  */
 function steppedInside<G extends Generator | AsyncGenerator>(
   generator: G,
@@ -359,7 +364,9 @@ function steppedInside<G extends Generator | AsyncGenerator>(
   });
 }
 
-/** Returns a function that runs `call` inside all surrounding dependencies in `around`. */
+/**
+ * Returns a function that runs `call` inside all dependencies in `around`, for example inside a transaction.
+ */
 export function calledInside<T>(
   around: readonly PlannedDependency[],
   { values }: Resolution,
@@ -374,9 +381,7 @@ export function calledInside<T>(
   );
 }
 
-/**
- * The error that ended a request early. It is wrapped in an object, because `undefined` can be thrown too.
- */
+/** The error that ended a request. It is wrapped in an object, because `undefined` can be thrown, too. */
 interface Failure {
   readonly error: unknown;
 }
@@ -387,13 +392,16 @@ export class Resolution {
   /** Diagnostics event of the request; undefined if the diagnostics channels have no subscribers. */
   readonly #event: RequestEvent | undefined;
   readonly values: unknown[];
-  /** Validated inputs of the dependencies, by the same index as `values`. */
+  /** Validated inputs of each dependency, at the index of its value in `values`. */
   readonly inputs: (Readonly<Record<string, unknown>> | undefined)[];
   tasks: BackgroundTasks | undefined;
-  /** Promises of running dependencies that others need, by the same index as `values`. They never reject. */
+  /**
+   * Promises of running dependencies that others need, at the index of their value in `values`. They never
+   * reject.
+   */
   #waiting: (Promise<void> | undefined)[] | undefined;
   #pending = 0;
-  /** Failure of a dependency. If there are several, that of the first dependency in the order. */
+  /** Failure of a dependency. If several fail, it is the first one in the order of the dependencies. */
   #failed: (Failure & { readonly slot: number }) | undefined;
   #settle: PromiseWithResolvers<void> | undefined;
   #cleanups: Partial<Record<Scope, Cleanup[]>> | undefined;
@@ -410,10 +418,9 @@ export class Resolution {
   }
 
   /**
-   * Resolves dependencies in the given order. Each one starts when those that it needs are resolved, so
-   * others run in parallel. Returns a promise only if it has to wait. After a failure, no further dependency
-   * starts, but running ones are awaited, so that all can be cleaned up. Then the error of the first failed
-   * dependency in the order is thrown.
+   * Resolves dependencies. Each one starts when the dependencies that it needs are resolved; independent ones
+   * run in parallel. After a failure, no further dependency starts. When the running ones have settled, the
+   * error is thrown. Returns a promise only if it has to wait.
    */
   resolve(planned: readonly PlannedDependency[]): Promise<void> | undefined {
     for (const dependency of planned) {
@@ -431,9 +438,9 @@ export class Resolution {
   }
 
   /**
-   * Runs the generators of a scope to their end, the last one first. `failure`, the error that ended the
-   * request, is thrown into them. If a generator throws another error, this error is thrown into the
-   * remaining ones, and is returned.
+   * Runs the generators of a scope to their end, the last one first. If the request has failed, its error is
+   * thrown into them. If a generator throws another error, that error is thrown into the remaining ones, and
+   * is returned.
    */
   async cleanUp(
     scope: Scope,
@@ -456,7 +463,7 @@ export class Resolution {
     return current;
   }
 
-  /** Whether generators of a scope must still run to their end. */
+  /** Returns whether generators of a scope must still run to their end. */
   needsCleanup(scope: Scope): boolean {
     const cleanups = this.#cleanups?.[scope];
     return cleanups !== undefined && cleanups.length > 0;
@@ -477,8 +484,8 @@ export class Resolution {
   }
 
   /**
-   * Calls a dependency, and publishes its diagnostics messages. A dependency of scope `app` has none, because
-   * it was resolved at the start.
+   * Calls a dependency, and publishes messages to the diagnostics channels. A dependency of scope `app`
+   * publishes none here, because it ran at the start.
    */
   #enter(dependency: PlannedDependency): unknown {
     const { scope, label } = dependency;

@@ -1,10 +1,9 @@
 /**
- * Dependencies of handlers. This file declares them as data. When the application compiles, di-plan.ts
- * determines their order; for each request, it resolves them and cleans them up. This file also compiles text
- * inputs: query, header fields and cookies.
+ * Dependencies of handlers, as data. di-plan.ts determines their order when the application compiles, and
+ * resolves them for each request. This file also compiles text inputs: query, header fields and cookies.
  *
  * Depends(source) declares a dependency. Its source is a function, a generator function, a class, a state
- * key, or the result of provide(spec, fn). With provide(), `fn` itself has inputs and dependencies.
+ * key, or the result of provide(spec, fn). With provide(), `fn` has inputs and dependencies, too.
  *
  * Scopes:
  *   request   resolved for each request, and cleaned up after the response was sent
@@ -12,9 +11,10 @@
  *             such as a failed commit, replaces the response
  *   app       resolved once at the start, and cleaned up at the shutdown
  *
- * A dependency must not need one with a shorter scope. If Depends() names no scope, the default scope of the
- * source applies. A source without a default scope gets the scope `handler` if it needs a dependency of that
- * scope, and otherwise `request`. A source is resolved once for each request, unless `cache` is false.
+ * A dependency must not need another one with a shorter scope. If Depends() names no scope, the default scope
+ * of the source applies. A source without a default scope gets the scope `handler` if it needs a dependency
+ * of that scope, and otherwise `request`. A source is resolved once for each request, unless `cache` is
+ * false.
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, oneOf, readOptions, shown } from '../base/options.ts';
@@ -65,8 +65,8 @@ export class Dependency<out T> {
   }
 
   /**
-   * Scope of the value. Only read it when the application compiles, because the spec of provide() may refer
-   * to later declarations.
+   * Lifetime of the value. Read it only when the application compiles, because a spec may use declarations
+   * that come later in the program.
    * @internal
    */
   get scope(): Scope {
@@ -74,8 +74,8 @@ export class Dependency<out T> {
   }
 
   /**
-   * Returns the scope. `seen` contains the sources on the way to this one, because sources may need each
-   * other in a cycle.
+   * Returns the scope. `seen` contains the sources that are already being examined, because sources may need
+   * each other in a cycle.
    */
   #scopeWithin(seen: Set<DependencySource>): Scope {
     const known = this.#scope ?? scopeOfSource(this.source);
@@ -95,7 +95,7 @@ export class Dependency<out T> {
 
 /** Options of {@link Depends}. */
 export interface DependsOptions {
-  /** Whether all users of the source in a request share one value. Default true. */
+  /** Whether all handlers and dependencies of a request share one value of the source. Default true. */
   readonly cache?: boolean | undefined;
   /**
    * Lifetime of the value. Default: the default scope of the source, such as `handler` for a transaction. A
@@ -123,7 +123,7 @@ export function Depends<F extends DependencySource>(
 
 /** A schema class, or an object whose members are declared by `Field()`. */
 export type InputShape = object;
-/** Type of the values of an {@link InputShape}. */
+/** Type of the validated values of an {@link InputShape}. */
 export type InputOf<S> = S extends SchemaClass<infer T> ? T : { readonly [K in keyof S]: S[K] };
 
 /** Text inputs of a route or dependency: query, header fields and cookies. */
@@ -148,7 +148,7 @@ export interface ProviderSpec extends TextInputs {
 export type ContextKey = 'req' | 'signal' | 'state' | 'params';
 type ProviderKey = keyof ProviderSpec | ContextKey;
 
-/** `S`, but each key that is neither an input nor a dependency has an error text as its type. */
+/** Checks the spec `S`. An invalid key gets an error text as its type, which the compiler shows. */
 type CheckedProvider<S> = {
   readonly [K in keyof S]: K extends keyof ProviderSpec
     ? ProviderSpec[K]
@@ -170,7 +170,7 @@ const PROVIDERS = new WeakMap<
 >();
 
 /**
- * Returns a dependency function that has inputs and dependencies itself. The spec is read when the
+ * Returns a function for {@link Depends} that has inputs and dependencies itself. The spec is read when the
  * application compiles, so a getter in it may refer to later declarations.
  */
 export function provide<const S extends object, R>(
@@ -188,7 +188,7 @@ export function provide<const S extends object, R>(
   return provider;
 }
 
-/** Name, function and spec of a dependency source. */
+/** Name, function and spec of a source, the function or class that was passed to {@link Depends}. */
 export interface ReadSource {
   readonly label: string;
   readonly spec: Readonly<Record<string, unknown>>;
@@ -212,7 +212,7 @@ export function viewOfDependency({ source }: Dependency<unknown>): DependencyVie
   return {
     label,
     security,
-    // the cast is safe: provide() only allows a list of texts in `secrets`
+    // the cast is safe: provide() only allows a list of strings in `secrets`
     secrets: (spec['secrets'] as ProviderSpec['secrets']) ?? [],
     needs: Object.keys(spec)
       .map((key) => spec[key])
@@ -227,8 +227,8 @@ export function functionOf({ source }: Dependency<unknown>): (...args: never[]) 
 
 /**
  * Reads name, function and spec of a source. If a test client has replaced the source, `declared` is the
- * original. The replacement keeps its security requirements, so that it is still resolved before the body is
- * read.
+ * original one. Its security requirements also apply to the replacement, so that it is still resolved before
+ * the body is read.
  */
 export function readSource(source: DependencySource, declared: DependencySource = source): ReadSource {
   const provider = PROVIDERS.get(source);
@@ -250,7 +250,7 @@ export class TextInputPlan {
   readonly key: keyof TextInputs;
   readonly from: 'query' | 'header' | 'cookie';
   readonly plan: SchemaPlan;
-  /** Names of header fields by the names of members: `user-agent` for `userAgent`. */
+  /** Name of the header field for each member, such as `user-agent` for `userAgent`. */
   readonly #fieldNames: ReadonlyMap<string, string>;
   readonly #lists: ReadonlySet<string>;
 
@@ -298,8 +298,8 @@ export class TextInputPlan {
 }
 
 /**
- * Returns the header field of a member: its alias, or its name in another form, such as `user-agent` for
- * `userAgent`.
+ * Returns the name of the header field for a member: its alias, or its name in another form, such as
+ * `user-agent` for `userAgent`.
  */
 function fieldNameOf(name: string, wireName: string): string {
   return (
@@ -325,7 +325,7 @@ const SOURCES = [
 export function readTextInputs(spec: Readonly<Record<string, unknown>>): TextInputPlan[] {
   return SOURCES.flatMap(([key, from]) => {
     const shape = spec[key];
-    // the cast is safe: the types of route specs and provider specs only allow shapes under these keys
+    // the cast is safe: the types of specs only allow an InputShape for these keys
     return shape === undefined ? [] : [new TextInputPlan(key, from, planOfShape(shape as InputShape, key))];
   });
 }

@@ -8,16 +8,16 @@ import type { Plugin } from '../http/contracts.ts';
 
 export type { Host, Plugin, RouterLike } from '../http/contracts.ts';
 
-/** A plugin, and where the program registered it. */
+/** A plugin, and the place in the program's code that registers it. */
 export interface RegisteredPlugin {
   readonly plugin: Plugin;
   readonly place: Place;
 }
 
 /**
- * Sorts plugins, so that each one comes after those that it requires. Otherwise, plugins with `startsFirst`
- * come first, and then the order of registration applies. A repeated name, a missing plugin and a cycle are
- * reported as findings that name the plugins involved.
+ * Sorts plugins, so that each one comes after the plugins that it requires. Apart from that, plugins with
+ * `startsFirst` come first, and the others keep the order of registration. Repeated names, missing plugins
+ * and cycles are reported as findings.
  */
 export function sortPlugins(
   registered: readonly RegisteredPlugin[],
@@ -82,8 +82,8 @@ export function sortPlugins(
 }
 
 /**
- * Starts plugins in order. If one fails, those that have started are stopped in reverse order, and the error
- * is thrown.
+ * Starts plugins in order. If one fails, the started plugins are stopped in reverse order, and its error is
+ * thrown.
  */
 export async function startPlugins(
   plugins: readonly Plugin[],

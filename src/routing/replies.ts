@@ -52,8 +52,8 @@ export function replyPlanOf(
 }
 
 /**
- * Describes why a return value does not match. If the value, or one that contains it, is a promise, the text
- * says so, because the program has probably forgotten an `await`.
+ * Describes why a return value does not match its schema. If it is or contains a promise, the text says that
+ * an `await` is missing.
  */
 function inWords({ loc, message }: Issue, body: unknown): string {
   const at = (length: number): string => loc.slice(0, length).join('.') || 'the value';
@@ -90,14 +90,13 @@ export interface ExceptionSpec {
    * Type of all replies, or an object of types by status. If a reply does not match, a 500 is sent instead.
    */
   readonly response: TypeSource | Readonly<Record<number, TypeSource>>;
-  /** Status of return values without a status: 200 ... 599. Default 200. */
+  /** Status for return values that name no status: 200 ... 599. Default 200. */
   readonly status?: number | undefined;
 }
 /** Arguments of exceptionHandler() after the class: a handler, or a spec and a handler. */
 export type ExceptionArguments<E> =
   readonly [handler: ExceptionHandler<E>] | readonly [spec: ExceptionSpec, handler: ExceptionHandler<E>];
 
-/** An exception handler with its spec and with the rules by which its return values become responses. */
 interface ReadHandler<E> {
   readonly handler: ExceptionHandler<E>;
   readonly plan: ReplyPlan;
@@ -107,7 +106,7 @@ interface ReadHandler<E> {
 /**
  * Checks the arguments of exceptionHandler().
  * @throws SvcError `E_EXCEPTION_HANDLER` when there is no handler function, `E_OPTION_UNKNOWN` or
- * `E_OPTION_RANGE` for an invalid option, and others when a schema has a mistake
+ * `E_OPTION_RANGE` for an invalid option, or the error of an invalid schema
  */
 export function readExceptionHandler<E>(
   errorClass: ErrorClass<E>,

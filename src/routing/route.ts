@@ -32,7 +32,7 @@ import type {
   WebSocketRouter,
 } from './websocket.ts';
 
-/** `S`, but each key that is neither an option nor a dependency has an error text as its type. */
+/** Checks the spec `S`. An invalid key gets an error text as its type, which the compiler shows. */
 export type CheckedSpec<S> = {
   readonly [K in keyof S]: K extends 'body'
     ? CheckedType<S[K], RouteSpec['body']>
@@ -47,23 +47,26 @@ export type CheckedSpec<S> = {
             : `"${K & string}" is neither a route option nor Depends(…): put your own data into meta`;
 };
 
-/** `T` if it is a type; an error text if it is a class that does not extend Schema; else `A`. */
+/**
+ * Accepts a type such as `list(Item)` or a class that extends Schema. Any other class gets an error text as
+ * its type.
+ */
 type CheckedType<T, A> = T extends TypeSource
   ? T
   : T extends AnyClass
     ? 'a class that does not extend Schema has no fields to read: write class … extends Schema'
     : A;
-/** Any class; as an interface, because the compiler would instantiate a constructor type for each route. */
+/** Any class. It is an interface, because a constructor type would compile more slowly here. */
 interface AnyClass {
   new (data: never): object;
 }
 
-/** Values of the dependencies in a spec, by name. */
+/** Object type: the name of each dependency in a spec, and the type of its value. */
 export type Injected<S, Taken = never> = {
   readonly [K in Exclude<keyof S, ReservedKey | Taken>]: S[K] extends Dependency<infer T> ? T : never;
 };
 type InputKey = 'body' | 'form' | 'query' | 'headers' | 'cookies';
-/** The validated inputs of a spec, and the values of its dependencies. */
+/** Object type: the validated inputs of a spec, and the values of its dependencies. */
 type Given<S> = {
   readonly [K in Exclude<keyof S, Exclude<ReservedKey, InputKey>>]: K extends 'body'
     ? Infer<S[K]>
@@ -87,14 +90,13 @@ export type Handler<P extends string, S = object, D = object, R = unknown> = (
 
 /** {@link Handler} of a route without a spec: a separate type, because it compiles faster. */
 type PlainHandler<P extends string, D> = (context: PlainContext<P, D>) => unknown;
-/** Context of a handler without a spec. */
 type PlainContext<P extends string, D> = Context & { readonly params: PathParams<P> } & Injected<D>;
 
 /** Options of a router. */
 export interface RouterOptions<D = Dependencies, B extends string = string> {
   /**
-   * Path before the path of each route of this router: `''`, or `/...` without a slash at the end. It may
-   * contain parameters.
+   * Path in front of the path of each route of this router: `''`, or a path such as `/users`, without a slash
+   * at the end. It may contain parameters.
    */
   readonly prefix?: PathTemplate<B> | undefined;
   /** Tags that are added to each route, for the OpenAPI document. */
@@ -109,30 +111,30 @@ export interface RouterOptions<D = Dependencies, B extends string = string> {
 interface DeclaredRoute {
   readonly methods: readonly string[];
   readonly path: string;
-  /** The parsed path of the route; undefined for an empty path, which means the path of the router. */
+  /** Parsed path of the route, without the prefixes of routers; undefined if the path is empty. */
   readonly own: ParsedTemplate | undefined;
   readonly spec: RouteSpec;
   readonly deps: Dependencies;
   readonly handler: (context: never) => unknown;
   readonly declared: Declared;
-  /** The static folder to which the route belongs. */
+  /** The static folder whose files the route serves. */
   readonly mount?: StaticMount | undefined;
-  /** The WebSocket to which the route belongs. */
+  /** Options and handlers of a WebSocket route; undefined for other routes. */
   readonly socket?: DeclaredSocket | undefined;
 }
 
-/** A declared route, with everything that its routers add. */
+/** A declared route with its full path, and with everything that its routers add, such as middleware. */
 export interface FlatRoute extends DeclaredRoute {
   readonly template: ParsedTemplate;
   readonly tags: readonly string[];
   /**
-   * Dependencies of the routers by name, the outer ones first. If a name occurs several times, the handler
-   * gets the last one.
+   * Dependencies of the routers around the route, outer routers first. If a name occurs several times, the
+   * handler gets the last one.
    */
   readonly routerDeps: readonly (readonly [name: string, dependency: Dependency<unknown>])[];
-  /** Middleware around the route: first that of outer routers, last that of its spec. */
+  /** Middleware of the route: first of outer routers, then of inner routers, last of its spec. */
   readonly use: readonly Middleware[];
-  /** Exception handlers of the routers around the route, the inner ones first. */
+  /** Exception handlers of the routers around the route, inner routers first. */
   readonly handlers: readonly ExceptionHandlers[];
 }
 
@@ -143,8 +145,8 @@ interface Mount {
 }
 
 /**
- * Returns the middleware of a route: that of its routers, the one that announces its deprecation, and that of
- * its spec.
+ * Returns the middleware of a route: first of its routers, then the middleware that announces its
+ * deprecation, then of its spec.
  */
 function layersOf(outer: readonly Middleware[], { use = [], deprecated }: RouteSpec): readonly Middleware[] {
   const layers = use.map(asMiddleware);
@@ -153,7 +155,7 @@ function layersOf(outer: readonly Middleware[], { use = [], deprecated }: RouteS
     : [...outer, ...layers];
 }
 
-/** Additions of outer routers to a route: prefix, tags, dependencies, middleware and exception handlers. */
+/** Parts that outer routers add to a route. */
 interface Surroundings {
   readonly prefix: string;
   readonly tags: readonly string[];
@@ -167,8 +169,8 @@ const MOUNT_PARAMETER = 'file';
 
 const NOTHING_AROUND: Surroundings = { prefix: '', tags: [], deps: [], use: [], handlers: [], within: [] };
 /**
- * Empty spec and dependencies, which all routes without a spec share, because an application may have
- * thousands of them.
+ * Spec of all routes that are declared without one. They share it, because an application may have thousands
+ * of routes.
  */
 const NOTHING_ASKED: { readonly spec: RouteSpec; readonly deps: Dependencies } = Object.freeze({
   spec: Object.freeze({}),
@@ -201,8 +203,8 @@ export class Routes {
 
   /**
    * Adds middleware around all routes of this router and its inner routers, including routes that are added
-   * later. The middleware of outer routers is outside that of inner ones. Within a router, the middleware
-   * that was added first is the outermost.
+   * later. Middleware of outer routers runs first. Within a router, middleware runs in the order in which it
+   * was added.
    * @throws SvcError `E_MIDDLEWARE` when the value is neither a function nor an object with handle()
    */
   use(middleware: Middleware | MiddlewareFunction): this {
@@ -221,7 +223,7 @@ export class Routes {
   exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this;
   /**
    * Adds an exception handler with a spec. Its `response` declares the replies, which are checked and
-   * documented like those of routes.
+   * documented like the replies of routes.
    */
   exceptionHandler<E>(errorClass: ErrorClass<E>, spec: ExceptionSpec, handler: ExceptionHandler<E>): this;
   exceptionHandler<E>(errorClass: ErrorClass<E>, ...rest: ExceptionArguments<E>): this {
@@ -244,8 +246,8 @@ export class Routes {
   }
 
   /**
-   * Returns the path of the route with this name, in this router or an inner one. Parameters are
-   * percent-encoded. Only `app.urlFor()` returns the full path.
+   * Returns the path of the route with this name in this router or an included one. Parameters are
+   * percent-encoded. The path begins at this router: only `app.urlFor()` returns the full path.
    * @throws SvcError `E_URL_NAME` when no route has this name, `E_URL_PARAM` when a parameter is missing,
    * unknown or invalid
    */
@@ -257,8 +259,8 @@ export class Routes {
   }
 
   /**
-   * Returns all routes with their full paths, in the order of declaration. Contradictions are reported as
-   * findings.
+   * Returns all routes with their full paths, in the order of declaration. Invalid paths, and routers that
+   * include themselves, are reported as findings.
    * @internal
    */
   flatten(report: (finding: Finding) => void, around: Surroundings = NOTHING_AROUND): FlatRoute[] {
@@ -308,7 +310,7 @@ export class Routes {
     return flat;
   }
 
-  /** Lets further declarations throw, also in included routers. @internal */
+  /** Makes further declarations throw, in this router and in included ones. @internal */
   freeze(): void {
     if (this.#isFrozen) return;
     this.#isFrozen = true;
@@ -316,8 +318,8 @@ export class Routes {
   }
 
   /**
-   * Adds a route. `by` is the method that the program has called. The location of that call is the place of
-   * the route in findings.
+   * Adds a route. `by` is the method that the program called, such as get(). Findings name the place of that
+   * call.
    * @internal
    */
   protected addRoute(
@@ -348,8 +350,8 @@ export class Routes {
   }
 
   /**
-   * Serves the files of a directory for GET and HEAD: `app.mountStatic('/static', 'public')`. A relative path
-   * starts at the working directory. Other routes with a matching path take precedence.
+   * Serves the files of a directory for GET and HEAD: `app.mountStatic('/static', 'public')`. A relative
+   * directory starts at the working directory. Other routes with a matching path take precedence.
    * @throws SvcError `E_PATH_TEMPLATE` when the path is invalid, `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for
    * an invalid option. A missing directory is reported when the application compiles.
    */
@@ -407,8 +409,8 @@ export class Routes {
   }
 
   /**
-   * Returns the path template of the route with this name. As soon as no more routes can be added, the
-   * templates of all names are stored for later calls.
+   * Returns the path template of the route with this name. After freeze(), the templates of all names are
+   * kept for later calls.
    */
   #findNamed(name: string): ParsedTemplate | undefined {
     if (!this.#isFrozen) return this.#templates().get(name);
@@ -424,7 +426,7 @@ export class Routes {
   }
 }
 
-/** Type of a path below the prefix of a router. */
+/** The prefix of a router, followed by the path of a route. */
 type Below<B extends string, P extends string> = `${B}${P}`;
 
 /** Collects routes. The application itself is a router; includeRouter() adds the routes of other routers. */
@@ -492,7 +494,7 @@ export class Router<
     return this.addRoute(DELETE, path, rest, undefined, remove);
   }
 
-  /** Adds a route for several methods, which are written in capitals. */
+  /** Adds a route for several methods, such as `['GET', 'POST']`. */
   route<const P extends string>(
     path: PathTemplate<P>,
     methods: readonly string[],
@@ -509,9 +511,9 @@ export class Router<
   }
 
   /**
-   * Adds a WebSocket route (RFC 6455). Returns a router to which handlers of events are added. Alternatively,
-   * the last argument is a handler that is called once for each WebSocket. An ordinary request gets 426,
-   * unless a route for GET has the same path.
+   * Adds a WebSocket route (RFC 6455). The last argument may be a handler, which is called once for each
+   * WebSocket. Without a handler, websocket() returns a router for the handlers of events. An ordinary GET
+   * request to the path gets 426, unless a GET route has the same path.
    */
   websocket<const P extends string>(
     path: PathTemplate<P>,
@@ -532,10 +534,7 @@ export class Router<
   }
 }
 
-/**
- * Methods that add routes. declaredHere() uses them to find the place of a declaration: the stack frame below
- * such a method.
- */
+/** Methods that add routes. declaredHere() finds the code that called such a method. */
 const { get, post, put, patch, delete: remove, route } = Router.prototype;
 const only = (method: string): readonly string[] => Object.freeze([method]);
 const GET = only('GET'),
@@ -546,8 +545,8 @@ const GET = only('GET'),
 const VERBS: ReadonlySet<readonly string[]> = new Set([GET, POST, PUT, PATCH, DELETE]);
 
 /**
- * Checks the methods of a route. The lists of single methods are returned without a copy, so that thousands
- * of routes can share them.
+ * Checks and copies the methods of a route. The constant lists, such as `GET`, are not copied, so that
+ * thousands of routes can share them.
  * @throws SvcError `E_ROUTE_METHOD` when the list is empty, or a method is not a token in capitals
  */
 function readMethods(methods: readonly string[]): readonly string[] {

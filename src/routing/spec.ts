@@ -1,4 +1,4 @@
-/** Specs of routes: an object with options and dependencies, which this file separates and checks. */
+/** Reads the spec of a route: separates its options from its dependencies, and checks both. */
 import { readDeprecation } from '../schema/deprecation.ts';
 import { Dependency } from './di.ts';
 import { SvcError } from '../base/errors.ts';
@@ -32,25 +32,25 @@ import type { HttpResponse } from '../http/response.ts';
 export interface Allowance {
   readonly rule: Finding['rule'];
   readonly reason: string;
-  /** Date such as `2027-01-31`. After it, `svc check` reports the finding as an error again. */
+  /** Date such as `2027-01-31`. After this date, `svc check` reports the finding as an error again. */
   readonly until?: string | undefined;
 }
 
-/** Description of a route for MCP clients, which replaces name, summary and description in the spec. */
+/** Description of a route for MCP clients. It replaces the name, summary and description of the route. */
 export interface ToolDescription {
   /**
    * Name of the tool: 1 ... 128 characters of `A-Z a-z 0-9 _ - .`. Default: the name of the route, or else
    * its method and path.
    */
   readonly name?: string | undefined;
-  /** Title for users. Default: `summary`. */
+  /** Title that MCP clients show to users. Default: `summary`. */
   readonly title?: string | undefined;
   /**
    * Description for models: what the tool does, and when to use it. Default: `description`, or else
    * `summary`.
    */
   readonly description?: string | undefined;
-  /** Hints about effects for clients. Default: derived from the method. */
+  /** Hints for clients about the effects of a call. Default: derived from the HTTP method. */
   readonly annotations?: ToolHints | undefined;
 }
 
@@ -74,21 +74,21 @@ export interface SharedSpec extends TextInputs {
   readonly description?: string | undefined;
   readonly tags?: readonly string[] | undefined;
   readonly deprecated?: boolean | undefined;
-  /** Declares that the route needs no authentication. A text gives the reason. */
+  /** Declares that the route needs no authentication. A string states the reason. */
   readonly public?: boolean | string | undefined;
-  /** Data of the program, for middleware and rules, which read it from `req.route.meta`. */
+  /** Custom data, which middleware reads from `req.route.meta`. */
   readonly meta?: Readonly<Record<string, unknown>> | undefined;
   /** Security requirements of the route. Only needed if no dependency declares them. */
   readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
-  /** Rate limit per client, which replaces that of the rate-limit middleware; false means unlimited. */
+  /** Rate limit per client. It replaces the limit of the rate-limit middleware; false means unlimited. */
   readonly rateLimit?: RouteRateLimit | false | undefined;
   /**
-   * Maximum time until the response (for a WebSocket: until the handshake), 1 ... 86_400_000 ms; false means
-   * unlimited. After this time, the response is 503. The option replaces the limit of the timeout middleware,
-   * and also works without it.
+   * Maximum time until the response, 1 ... 86_400_000 ms; false means unlimited. For a WebSocket, it ends
+   * with the handshake. After this time, the response is 503. The option replaces the limit of the timeout
+   * middleware, and also works without this middleware.
    */
   readonly timeoutMs?: number | false | undefined;
-  /** Middleware around this route only, inside that of the application and of its routers. */
+  /** Middleware of this route only. It runs after the middleware of the application and of the routers. */
   readonly use?: readonly (Middleware | MiddlewareFunction)[] | undefined;
 }
 
@@ -109,8 +109,8 @@ export interface SentRequest extends Pick<TextInputs, 'query' | 'headers'> {
 }
 
 /**
- * Description of a request that the application sends because it has received another one, for the OpenAPI
- * document (OpenAPI 3.1 §4.8.18).
+ * Callback in the OpenAPI document (OpenAPI 3.1 §4.8.18): a request that the application sends as a
+ * consequence of a client's request.
  */
 export interface Callback extends SentRequest {
   /**
@@ -135,16 +135,22 @@ export interface RouteSpec extends Omit<SharedSpec, 'deprecated'> {
   readonly response?: TypeSource | Readonly<Record<number, TypeSource>> | undefined;
   /** Examples of replies by status and name, for the OpenAPI document: `{ 200: { small: { ... } } }`. */
   readonly examples?: Readonly<Record<number, Readonly<Record<string, unknown>>>> | undefined;
-  /** Status of return values without a status: 200 ... 599. Default 200, or 204 without a body. */
+  /**
+   * Status for return values that name no status: 200 ... 599. Default 200, or 204 for a reply without a
+   * body.
+   */
   readonly status?: number | undefined;
-  /** Requests that the application sends because of a call, by name, for the OpenAPI document. */
+  /**
+   * Callbacks by name, for the OpenAPI document: requests that the application sends as a consequence of a
+   * request to this route.
+   */
   readonly callbacks?: Readonly<Record<string, Callback>> | undefined;
   /**
-   * Whether clients should stop using the route; the OpenAPI document says so. With dates, the header fields
-   * of responses say so too (RFC 9745, RFC 8594).
+   * Whether clients should stop using the route; the OpenAPI document says so. An object with dates also adds
+   * header fields to responses (RFC 9745, RFC 8594).
    */
   readonly deprecated?: boolean | Deprecation | undefined;
-  /** Whether MCP clients can call the route as a tool, or its description for them. Default true. */
+  /** Whether MCP clients can call the route as a tool, or the description of this tool. Default true. */
   readonly mcp?: boolean | ToolDescription | undefined;
   readonly allow?: readonly Allowance[] | undefined;
   /**
@@ -153,8 +159,8 @@ export interface RouteSpec extends Omit<SharedSpec, 'deprecated'> {
    */
   readonly tuple?: boolean | undefined;
   /**
-   * Maximum size of a request body in bytes. It replaces the setting `maxBodyBytes`, even by a larger limit.
-   * Default: that setting, and 10,000,000 for JSON, text and forms.
+   * Maximum size of a request body in bytes. It replaces the setting `maxBodyBytes`, and may be larger.
+   * Default: that setting; for JSON, text and forms, at most 10,000,000.
    */
   readonly maxBodyBytes?: number | undefined;
   /** Whether a body without `Content-Type` is refused with 415. Default: the setting `strictContentType`. */
@@ -166,7 +172,10 @@ export interface RouteSpec extends Omit<SharedSpec, 'deprecated'> {
   readonly requestTimeoutMs?: number | undefined;
 }
 
-/** Names that dependencies cannot have: options, members of the context, and names for future options. */
+/**
+ * Names that dependencies cannot have: options of routes, some options of WebSocket routes, and members of
+ * the context.
+ */
 export type ReservedKey =
   keyof RouteSpec | 'params' | 'req' | 'signal' | 'state' | 'message' | 'protocols' | 'origins';
 /** Dependencies by the name under which the handler receives them. */
@@ -224,7 +233,10 @@ const CALLBACK = {
   ),
 };
 
-/** Definition of an option that contains descriptions of sent requests, by name. */
+/**
+ * Option `callbacks` or `webhooks`: descriptions of requests that the application sends. The keys are their
+ * names.
+ */
 export const SENT_REQUESTS: OptionKind<
   Readonly<Record<string, Readonly<Record<string, unknown>>>> | undefined
 > = given('an object: requests by name', (value) => isRecord(value) && Object.values(value).every(isRecord));
@@ -342,7 +354,10 @@ function readTool(subject: string, tool: ToolDescription): ToolDescription {
 
 type Table = Readonly<Record<string, unknown>>;
 
-/** Separates the members of a spec into options, which `kinds` defines, and dependencies. */
+/**
+ * Separates a spec into options, whose names are keys of `kinds`, and dependencies, which are all other
+ * members.
+ */
 export function apart(spec: object, kinds: Table): readonly [options: Table, dependencies: Table] {
   const { options = [], others = [] } = Object.groupBy(Object.entries(spec), ([key]) =>
     Object.hasOwn(kinds, key) ? 'options' : 'others',
@@ -389,13 +404,13 @@ const ERROR_STATUSES = [
 /** Statuses of error responses. A handler may return them even if `response` does not declare them. */
 export type ErrorStatus = (typeof ERROR_STATUSES)[number];
 /**
- * Statuses of errors that are not keys of `R`. The compiler finds them faster than with `Exclude`, which
- * tests each status for each route.
+ * Error statuses that are not keys of `R`. This type compiles faster than `Exclude`, which tests each status
+ * for each route.
  */
 type UndeclaredError<R> = ({ [S in ErrorStatus]: S } & { [K in keyof R]: never })[ErrorStatus];
 /**
- * The tuple `[body, status, headers]` without the methods of an array. With them, the compiler would compare
- * members of a body with methods of the same name.
+ * The tuple `[body, status, headers]` without array methods. With them, the compiler would compare members of
+ * a body with array methods of the same name.
  */
 interface StatusTuple<T, S extends number> {
   readonly 0: T;
@@ -405,19 +420,19 @@ interface StatusTuple<T, S extends number> {
 }
 type Answer<T, S extends number = number> = Reply<T, S> | StatusTuple<T, S>;
 /**
- * Replies that any handler may return besides those that `response` declares: an empty reply with 204, and
- * response objects.
+ * Replies that every handler may return in addition to `response`: an empty reply with 204, and response
+ * objects.
  */
 type OtherReply = Reply<null, 204> | StatusTuple<null, 204> | HttpResponse | Response;
 /**
- * Replies of a route whose `response` is a list. An array always means the body, and never a body with its
- * status.
+ * Replies of a route whose `response` is a list. A returned array is always the body, and never
+ * `[body, status]`.
  */
 type ListReply<T> =
   Wire<T> | T | Reply<Wire<T>> | Reply<unknown, ErrorStatus> | Reply<null, 204> | HttpResponse | Response;
 /**
- * Type of a handler's result if its spec has `response`. If `response` does not declare the status of an
- * error, the body of that error may have any type.
+ * Type that a handler may return if its spec has `response`. Errors whose status `response` does not declare
+ * may have any body.
  */
 export type ReplyOf<R> = R extends TypeSource
   ? R extends FieldType<readonly unknown[], object>
@@ -428,10 +443,7 @@ export type ReplyOf<R> = R extends TypeSource
       | Answer<unknown, UndeclaredError<R>>
       | OtherReply
     : unknown;
-/**
- * Type of a handler's result: the type that `response` declares, or else anything that http/reply.ts can
- * convert.
- */
+/** Type that a handler may return: the type that `response` declares, or else any type. */
 export type HandlerResult<S> = 'response' extends keyof S ? ReplyOf<S['response' & keyof S]> : unknown;
 
 /** Returns whether `response` is a single type, and not an object of types by status. */

@@ -1,6 +1,6 @@
 /**
- * Steps before the handler of a route: early dependencies, text inputs, body or form, late dependencies.
- * Their order is determined when the application compiles, which also reports mistakes in schemas.
+ * Plans the steps before the handler of a route, when the application compiles: early dependencies, text
+ * inputs, body or form, late dependencies. Mistakes in schemas are reported, too.
  */
 import { planOfShape, readTextInputs } from './di.ts';
 import { surrounded } from './di-plan.ts';
@@ -35,18 +35,18 @@ export interface RouteDeps {
    * Whether a JSON body must have a Content-Type. The option `strictContentType` of a route takes precedence.
    */
   readonly strictContentType: boolean;
-  /** Converts results of handlers whose route has no `response`. */
+  /** Converts return values of handlers into responses, for routes without `response`. */
   readonly usualEdge: CoreEdge;
 }
 
-/** The compiled steps of a route, and all else that is needed to call its handler. */
+/** The compiled steps of a route, and everything else that is needed to call its handler. */
 export interface RoutePlan extends Steps {
   readonly deps: RouteDeps;
   readonly handler: (context: object) => unknown;
   readonly bodyOptions: JsonBodyOptions;
   /**
-   * Whether code of the program runs before the body is read. It may have entered an AsyncLocalStorage
-   * context, which must be preserved.
+   * Whether middleware or dependencies run before the body is read. They may have entered an
+   * AsyncLocalStorage context, which must be preserved.
    */
   readonly isSurrounded: boolean;
   readonly reply: ReplyPlan;
@@ -58,18 +58,18 @@ export interface Steps {
   readonly isPlain: boolean;
   readonly early: readonly PlannedDependency[];
   readonly late: readonly PlannedDependency[];
-  /** Dependencies that run the handler inside themselves, such as a transaction. */
+  /** Dependencies that surround the call of the handler, such as a transaction. */
   readonly around: readonly PlannedDependency[];
   readonly size: number;
   readonly inputs: readonly TextInputPlan[];
   readonly body: CompiledType | undefined;
   readonly form: SchemaPlan | undefined;
   /**
-   * Returns the maximum number of bytes that are stored of a file in this form field; undefined if the form
-   * declares no such file.
+   * Returns the maximum number of bytes of a file in a form field; undefined if the form declares no file
+   * with the name of this field.
    */
   readonly keeper: FileKeeper | undefined;
-  /** Dependencies that the handler receives: name, and index of its value in `Resolution.values`. */
+  /** Name of each dependency that the handler receives, and index of its value in `Resolution.values`. */
   readonly names: readonly (readonly [name: string, slot: number])[];
   /** Security requirements of the dependencies of the route. */
   readonly security: readonly SecurityRequirement[];
@@ -197,7 +197,7 @@ function reportPatterns(
   report: (finding: Finding) => void,
 ): void {
   for (const of of plans) {
-    // the cast is safe: without a class in `of.schema`, the fields come from a plain object, and `of` is a
+    // the cast is safe: a plan without a class in `schema` comes from a plain object of fields, and is a
     // SchemaPlan
     const { name, hazards } = of.schema === undefined ? (of as SchemaPlan) : planOf(of.schema);
     for (const { field, message } of hazards) {
@@ -215,9 +215,9 @@ function reportPatterns(
 }
 
 /**
- * Returns the `slot` of each dependency that is resolved before the body is read: those of routers, those
- * with security, and all that they need. A transaction of a router, and the dependencies that need it, come
- * later. Otherwise a slow client could keep the transaction open.
+ * Returns the `slot` of each dependency that is resolved before the body is read: dependencies of routers,
+ * dependencies with security, and all that they need. Transactions of routers come later, so that a slow
+ * client cannot keep them open.
  */
 function earlySlots(
   planned: readonly PlannedDependency[],

@@ -5,14 +5,14 @@
  *   app.websocket('/chat/{room}', spec).onOpen(...).onMessage(...).onClose(...)
  *   app.websocket('/echo', async (socket) => { for await (const message of socket) socket.send(message); });
  *
- * Order of the steps, with the statuses of their refusals:
+ * Order of the steps, with the statuses by which they refuse a request:
  *   1. run the middleware
  *   2. check the handshake (400, 426) and the origin (403)
  *   3. resolve dependencies and validate inputs, as for any route (401, 403, 400)
  *   4. respond with 101, and call the handlers
  *
- * Dependencies of scope `handler` are cleaned up before the 101 is sent. Those of scope `request` are cleaned
- * up when the WebSocket has closed.
+ * Dependencies of scope `handler` are cleaned up before the 101 is sent. Dependencies of scope `request` are
+ * cleaned up when the WebSocket has closed.
  */
 import { BadRequest, HTTPException, SvcError } from '../base/errors.ts';
 import { given, int, isBoolean, isObject, oneOf, readOptions } from '../base/options.ts';
@@ -62,13 +62,13 @@ export interface WebSocketSpec extends SharedSpec {
    */
   readonly message?: TypeSource | undefined;
   /**
-   * Subprotocols that the route supports. The first one that the client offers and that is in this list is
-   * used. If there is none, the WebSocket has no subprotocol.
+   * Subprotocols that the route supports. The first one in the client's list that the route supports is used.
+   * Without a match, the WebSocket has no subprotocol.
    */
   readonly protocols?: readonly string[] | undefined;
   /**
-   * Origins whose pages may open the WebSocket, besides that of the application: a list, a function, or `'*'`
-   * for all. Default: the origins that CORSMiddleware allows with credentials.
+   * Origins whose pages may open the WebSocket, besides the application's own origin: a list, a function, or
+   * `'*'` for all. Default: the origins that CORSMiddleware allows with credentials.
    */
   readonly origins?: Origins | undefined;
   /** Accepts handshakes without an Origin field, which do not come from browsers. Default false. */
@@ -94,8 +94,8 @@ export interface WebSocketSpec extends SharedSpec {
    */
   readonly heartbeatMs?: number | false | undefined;
   /**
-   * Time without a message after which the WebSocket closes with 1000, 100 ... 86_400_000 ms; false means
-   * unlimited. Default false.
+   * Time without a message from the client after which the WebSocket closes with 1000, 100 ... 86_400_000 ms;
+   * false means unlimited. Default false.
    */
   readonly idleTimeoutMs?: number | false | undefined;
   /**
@@ -114,7 +114,7 @@ export interface WebSocketSpec extends SharedSpec {
 type ReservedSocketKey =
   keyof WebSocketSpec | 'params' | 'req' | 'signal' | 'state' | 'body' | 'form' | 'response' | 'status';
 
-/** `S`, but each key that is neither an option nor a dependency has an error text as its type. */
+/** Checks the spec `S`. An invalid key gets an error text as its type, which the compiler shows. */
 export type CheckedSocketSpec<S> = {
   readonly [K in keyof S]: K extends keyof WebSocketSpec
     ? WebSocketSpec[K]
@@ -130,41 +130,36 @@ type SocketInjected<S, Taken = never> = {
 };
 type SocketInputs<S> = { readonly [K in keyof S & ('query' | 'headers' | 'cookies')]: InputOf<S[K]> };
 
-/**
- * Context of the handlers: path parameters, the inputs and dependencies of the spec, and the dependencies of
- * the routers.
- */
+/** Context of the handlers: path parameters, inputs, and the dependencies of the route and its routers. */
 export type SocketContext<P extends string, S = object, D = object> = Context & {
   readonly params: PathParams<P>;
 } & SocketInputs<S> &
   SocketInjected<S> &
   SocketInjected<D, keyof S>;
 
-/** Type of a message: that of the option `message`, or else strings and bytes. */
+/** Type of a message: the type in the option `message`, or else strings and bytes. */
 export type MessageOf<S> = S extends { readonly message: infer T extends TypeSource }
   ? Infer<T>
   : string | Uint8Array;
 
 /**
  * A WebSocket, as its handlers use it. `for await (const message of socket)` iterates over its messages, and
- * ends when the WebSocket closes. Leaving the loop does not close the WebSocket: it can still send, be
- * closed, or be iterated again.
+ * ends when the WebSocket closes. After the loop is left, the WebSocket stays open, and can be iterated
+ * again.
  */
 export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
   /** Chosen subprotocol; empty if there is none. */
   readonly protocol: string;
   /**
-   * Whether messages can be sent. When the client closes the WebSocket, handlers of its last messages may
-   * still run. Meanwhile, at most for `closeTimeoutMs`, `isOpen` stays true, and their replies are sent
-   * before the close frame.
+   * Whether messages can be sent. After a close by the client, it stays true while handlers of earlier
+   * messages still run, at most for `closeTimeoutMs`. Their replies are sent before the close frame.
    */
   readonly isOpen: boolean;
   /** Number of bytes of sent messages that the operating system has not accepted yet. */
   readonly bufferedAmount: number;
   /**
    * Sends a string as a text message, or bytes as a binary message. The bytes must not be changed afterwards.
-   * Returns false if the message is dropped, because the WebSocket is closed, or closes because of this
-   * message.
+   * Returns false if the message is dropped: the WebSocket is closed, or this message makes it close.
    * @throws SvcError `E_WEBSOCKET_DATA` when the data is neither a string nor bytes; `E_WEBSOCKET_FULL` when
    * `maxBufferedBytes` is reached, and `slowConsumer` is `wait`
    */
@@ -174,7 +169,7 @@ export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
    * @throws SvcError `E_REPLY` when the value has no JSON form
    */
   sendJson(value: unknown): boolean;
-  /** Resolves when more messages can be sent within `maxBufferedBytes`, or the WebSocket has closed. */
+  /** Resolves when the buffer of unsent messages has room again, or the WebSocket has closed. */
   drain(): Promise<void>;
   /**
    * Sends a ping. Resolves with the time until the pong in milliseconds, or with undefined if the WebSocket
@@ -238,8 +233,8 @@ export class WebSocketRouter<C = Context, M = string | Uint8Array> {
   }
 
   /**
-   * Sets the handler that is called for each message in order. A call waits until the previous one has
-   * settled.
+   * Sets the handler for messages. It is called for one message after another, and never twice at the same
+   * time.
    */
   onMessage(fn: NonNullable<Callbacks<C, M>['message']>): this {
     return this.#set('message', fn);
@@ -262,7 +257,7 @@ export class WebSocketRouter<C = Context, M = string | Uint8Array> {
     return this.#set('error', fn);
   }
 
-  /** Returns the handlers. From then on, setting another one throws. @internal */
+  /** Returns the handlers. Afterwards, no handler can be added. @internal */
   take(): Callbacks<never, M> {
     this.#isFrozen = true;
     return this.#callbacks;
@@ -474,8 +469,7 @@ class HandshakeGuard implements Middleware {
   }
 
   /**
-   * Returns a promise only if it has to wait, because many handshakes at the same time would need memory for
-   * their promises.
+   * Returns a promise only if it has to wait: promises would cost memory during many simultaneous handshakes.
    */
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const handshake = readHandshake(req);
@@ -492,11 +486,11 @@ class HandshakeGuard implements Middleware {
     return admission === undefined ? next() : admission.then(next);
   }
 
-  /** Removes and returns what handle() has agreed with the client: the subprotocol and the compression. */
+  /** Removes and returns the subprotocol and the compression that handle() has agreed with the client. */
   takeAgreement(req: HttpRequest): Agreement {
     // `agreement` is defined, because handle() stores an agreement before it calls next()
     const agreement = this.#agreements.get(req)!;
-    this.#agreements.delete(req); // otherwise the agreement would stay in memory as long as the WebSocket
+    this.#agreements.delete(req); // without this, the agreement would stay in memory as long as the WebSocket
     return agreement;
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Compiles types (nodes, see nodes.ts) to closures that read values of database columns. Database engines
- * return the same value in different forms. Each form is converted to the type of the field; then the rules
- * of compile.ts apply.
+ * Compiles types to functions that validate values of database columns. Engines return a value in different
+ * forms, such as true as 1. Each form is converted to the type of the field, and then validated as in
+ * compile.ts.
  *
  * Accepted forms of each type:
  *   - bool: true, false, 0 or 1
@@ -13,8 +13,8 @@
  *   - uuid: text in any case, or 16 bytes
  *   - list, record, class, union: an array, or JSON, parsed or as text
  *
- * A conversion that would lose a digit is refused. The members of JSON in a column have their aliases, the
- * names that clients use. Values in that JSON may have the forms above, too, because SQL functions write true
+ * A conversion that would lose a digit is refused. Members of JSON objects in a column have their aliases
+ * (the names that clients use). Their values may have the forms above, too, because SQL functions write true
  * as 1 in JSON.
  */
 import {
@@ -38,11 +38,14 @@ import type { Literal } from './types.ts';
 import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
 import type { Check, Run } from './validation-run.ts';
 
-/** Returns the check for the value of a column. `parsesText` is true when text in an `any` field is JSON. */
+/**
+ * Returns the function that validates the value of a column. `parsesText` is true when an `any` column
+ * contains JSON as text.
+ */
 export function columnCheck(node: TypeNode, parsesText: boolean): Check {
   switch (node.kind) {
     case 'any':
-      // a value of the type `any` is not checked, because the database driver made it
+      // values of the type `any` come from the database driver, and need no validation
       return parsesText ? parsed((value) => value) : (value) => value;
     case 'bytes':
       return binary(partCheck(node));
@@ -65,7 +68,10 @@ function isStructure(node: TypeNode): boolean {
   return ['list', 'record', 'object', 'union'].includes(within(node).node.kind);
 }
 
-/** Returns the check of one value: a whole column, a member of JSON in a column, or an item of an array. */
+/**
+ * Returns the function that validates a single value: a column, a member of a JSON object, or an item of an
+ * array.
+ */
 function partCheck(node: TypeNode): Check {
   switch (node.kind) {
     case 'str':
@@ -108,7 +114,7 @@ function converted(node: TypeNode, convert: (value: unknown) => unknown): Check 
   return (value, run) => check(convert(value), run);
 }
 
-/** Returns a check that first parses text as JSON, for engines and columns without a JSON type. */
+/** Parses text as JSON before `check` runs, for engines and columns without a JSON type. */
 function parsed(check: Check): Check {
   return (value, run) => {
     if (typeof value !== 'string') return check(value, run);
@@ -137,15 +143,15 @@ const DECIMAL = /^-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 const EXACT_DIGITS = 15;
 
 function integerOf(value: unknown): unknown {
-  // beyond ±2^53 the result is not a safe integer, so the check of the column refuses it
+  // Number() rounds integers beyond ±2^53, but the validation refuses all of them
   return typeof value === 'bigint' || (typeof value === 'string' && WHOLE.test(value))
     ? Number(value)
     : value;
 }
 
 /**
- * Converts decimal text or a bigint to a number. If digits could be lost, the value stays unchanged, and its
- * check refuses it.
+ * Converts decimal text or a bigint to a number. If digits could be lost, the value stays unchanged, and the
+ * validation refuses it.
  */
 function floatOf(value: unknown): unknown {
   if (typeof value === 'bigint') return BigInt(Number(value)) === value ? Number(value) : value;
@@ -173,7 +179,7 @@ const DAY_MS = 86_400_000;
 const [ZERO, DOT, COLON, SPACE, LETTER_T, LETTER_Z] = [0x30, 0x2e, 0x3a, 0x20, 0x54, 0x5a];
 
 /**
- * Check of a date and time. Database sessions use UTC, so text without a zone is UTC. Digits beyond
+ * Validates a date and time. Text without a zone is UTC, because database sessions use UTC. Digits beyond
  * milliseconds are dropped.
  */
 const momentCheck: Check = (value, run) => {
@@ -193,7 +199,7 @@ function notMoment(run: Run, code: string): typeof FAIL {
 /**
  * Parses `2024-02-29T12:30:15.250Z` to milliseconds since 1970. The T may be a space, and the Z may be
  * missing. Returns NaN for other text. It does not call `Date.parse()`, which would take 15 % of the time for
- * 1,000 rows (test/bench/rows.ts).
+ * reading rows (test/bench/rows.ts).
  */
 function utcMs(text: string): number {
   const [hour, minute, second] = [twoDigits(text, 11), twoDigits(text, 14), twoDigits(text, 17)];
@@ -212,12 +218,12 @@ function utcMs(text: string): number {
   return at === text.length ? ms : NaN;
 }
 
-let lastDate = '-'; // not a date, so the first date differs from it
+let lastDate = '-'; // differs from every date
 let lastDateMs = NaN;
 
 /**
  * Returns the milliseconds since 1970 of the date at the start of a text. The last date is cached, because
- * consecutive rows often have the same one.
+ * consecutive rows often have the same date.
  */
 function utcDayMs(text: string): number {
   if (text.startsWith(lastDate)) return lastDateMs;
@@ -242,7 +248,9 @@ function dayOf(value: unknown): unknown {
   return value instanceof Date && value.getTime() % DAY_MS === 0 ? value.toISOString().slice(0, 10) : value;
 }
 
-/** Converts a UUID in text or in 16 bytes to lower-case text, the form of engines that have a UUID type. */
+/**
+ * Converts a UUID, given as text or as 16 bytes, to lower-case text, as engines with a UUID type return it.
+ */
 function uuidOf(value: unknown): unknown {
   if (typeof value === 'string') return value.toLowerCase();
   if (!(value instanceof Uint8Array) || value.length !== 16) return value;
@@ -251,8 +259,8 @@ function uuidOf(value: unknown): unknown {
 }
 
 /**
- * Returns the check of a `literal()` field. Database drivers return some numbers as bigint or text, and some
- * booleans as 0 and 1: these forms are accepted, too.
+ * Returns the function that validates a `literal()` field. Database drivers return some numbers as bigint or
+ * text, and some booleans as 0 and 1: these forms are accepted, too.
  */
 function choiceCheck(values: readonly Literal[]): Check {
   const check = literalCheck(values);
@@ -267,8 +275,8 @@ function choiceCheck(values: readonly Literal[]): Check {
 }
 
 /**
- * Returns the check of a JSON object in a column. Its members have their aliases, the names that clients use.
- * Read-only members are accepted, too, because the database sets them.
+ * Returns the function that validates a JSON object in a column. Its members have their aliases (the names
+ * that clients use). Read-only members are read, too, because the database sets them.
  */
 const objectCheck = oncePerPlan(compileObject);
 
@@ -308,7 +316,7 @@ function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
   };
 }
 
-/** Extends the check of a column: NULL makes an optional member undefined, unless its type allows null. */
+/** Extends `check`: NULL becomes undefined for an optional member whose type does not allow null. */
 export function orAbsent(field: FieldPlan, check: Check): Check {
   if (!field.isOptional || takesNull(field.node)) return check;
   return (value, run) => (value === null ? undefined : check(value, run));

@@ -60,7 +60,7 @@ export function oncePerPlan(compile: (plan: ObjectPlan) => Check): (plan: Object
 /** Returns the check of a JSON object. The check is compiled once for each object type. */
 export const objectCheck: (plan: ObjectPlan) => Check = oncePerPlan(compileObject);
 
-/** Compiles the check of a type in JSON. */
+/** Returns the function that validates JSON for a type. */
 export function jsonCheck(node: TypeNode): Check {
   switch (node.kind) {
     case 'str':
@@ -217,7 +217,10 @@ export function checksByTag(
   };
 }
 
-/** Returns the function that supplies a member which the input lacks: its default, undefined, or an issue. */
+/**
+ * Returns the function that is called for a missing member: it returns the default or undefined, or reports
+ * an issue.
+ */
 export function absence(field: FieldPlan): (run: Run) => unknown {
   const fallback = field.default;
   if (typeof fallback === 'function') return (run) => (run.isDry ? undefined : (fallback as () => unknown)());

@@ -10,10 +10,9 @@
  *     which fieldsOf() reads.
  *
  * A frame is the state of one construction. Frames nest, because an initializer may construct other
- * instances. parse() opens a frame, and closes it in `finally`. `new User(data)` also opens a frame, but the
- * constructor of `Schema` returns before the initializers run. So the last call of `Field()` closes the
- * frame. If an initializer throws before that call, a member of the instance is missing. The next call of any
- * `Field()` notices this, and closes the frame. If there is no such call, a microtask closes the frame.
+ * instances. parse() closes its frame in `finally`. `new User(data)` cannot do so, because the constructor of
+ * `Schema` returns before the initializers run: there, the last call of `Field()` closes the frame. After an
+ * initializer has thrown, the next call of any `Field()` closes it, or else a microtask.
  */
 import { SvcError } from '../base/errors.ts';
 import { FieldMarker, fieldFault } from './nodes.ts';
@@ -30,14 +29,14 @@ interface Call extends Declaration {
   readonly after: string | undefined;
 }
 
-/** Facts about a class that were found when it was constructed once to learn its fields. */
+/** Result of constructing a class once to learn its fields. */
 export interface Learnt {
   readonly calls: readonly Call[];
   /** Names of all members that an instance has after construction, including those without `Field()`. */
   readonly ownNames: ReadonlySet<string>;
 }
 
-/** Facts about a schema class that the construction of an instance needs. */
+/** A schema class, and everything that the construction of an instance needs. */
 export interface Constructed {
   readonly name: string;
   readonly schema: SchemaClass;
@@ -48,7 +47,7 @@ let current: Frame | undefined;
 let probing: Probe | undefined;
 let isSweepDue = false;
 
-/** A construction of an instance from validated values that is in progress. */
+/** State of a construction that makes an instance from validated values. */
 interface Frame {
   readonly of: Constructed;
   readonly values: readonly unknown[];
@@ -77,7 +76,7 @@ function nextValue(frame: Frame, source: FieldSource): unknown {
 }
 
 /**
- * Whether an initializer has thrown. If so, the member that precedes the next call of `Field()` is missing.
+ * Returns whether an initializer has thrown: then the member before the next call of `Field()` is missing.
  */
 function isBroken({ of, cursor }: Frame, instance: object): boolean {
   const after = of.learnt.calls[cursor]?.after;
@@ -213,8 +212,8 @@ export function apart<T>(run: () => T): T {
 
 /**
  * Learns the fields of a class by constructing it. Initializers that compute with other fields get stand-ins
- * for the values of those fields. The first attempt uses a stand-in that supports every operation. If an
- * initializer throws, a second attempt uses samples of the right types.
+ * for their values. The first attempt uses a stand-in that supports every operation. If an initializer
+ * throws, a second attempt uses samples of the right types.
  *
  * @throws SvcError `E_SCHEMA_PROBE` when both attempts fail, or a call of `Field()` is not assigned to a
  * member
@@ -290,7 +289,7 @@ class Probe {
 
   /**
    * Records a member that the constructor defines. If its value is the marker of a `Field()` call, the member
-   * is that field.
+   * is the field of this call.
    */
   #defined(target: object, key: string | symbol, descriptor: PropertyDescriptor): PropertyDescriptor {
     if (typeof key === 'string') this.#ownNames.add((this.#lastName = key));

@@ -35,7 +35,7 @@ export function readDeprecation(subject: string, options: Deprecation): Deprecat
 }
 
 /**
- * Returns those options of a field that describe it in documents.
+ * Returns the options of a field that only describe it in API documents, such as `title` and `examples`.
  * @throws SvcError `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` when `deprecated` is an object with an invalid
  * member
  */

@@ -2,10 +2,10 @@
  * The string formats of JSON Schema. Each has a test that runs in linear time, and a maximum length. This
  * file also converts date-times and base64, and counts code points.
  *
- * The tests accept what JSON Schema 2020-12 §7.3 refers to: RFC 3339 for dates, RFC 9562 for UUIDs, RFC 3986
- * for URIs, RFC 1123 for host names. `email` is the dot-atom form of RFC 5321: at most 64 characters before
- * the @ (§4.5.3.1.1), labels of at most 63 (RFC 1035 §2.3.4), and a domain of two labels or more. Quoted
- * local parts, address literals and characters beyond ASCII are refused.
+ * The tests follow JSON Schema 2020-12 §7.3: RFC 3339 for dates, RFC 9562 for UUIDs, RFC 3986 for URIs, RFC
+ * 1123 for host names. `email` is the dot-atom form of RFC 5321: at most 64 characters before the @
+ * (§4.5.3.1.1), labels of at most 63 (RFC 1035 §2.3.4), and a domain of two labels or more. Quoted local
+ * parts, address literals and characters beyond ASCII are refused.
  */
 import type { FormatName } from './types.ts';
 
@@ -17,7 +17,7 @@ interface Format {
   readonly words: string;
   readonly maxLength: number;
   /**
-   * Pattern that documents show next to the format name, because validators interpret format names
+   * Pattern that API documents show next to the format name, because validators interpret format names
    * differently or not at all.
    */
   readonly pattern: RegExp;
@@ -45,11 +45,11 @@ const TIME = /^([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?(?:[Zz]|([+-])([0-
 const DATE_SHAPE = '[0-9]{4}-[0-9]{2}-[0-9]{2}';
 const TIME_SHAPE = '[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]+)?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})';
 /**
- * Matches date-times on the first day of year 0000 or the last day of 9999 whose year in UTC may be another
- * one, because of an offset or a leap second.
+ * Matches date-times that may lie outside the years 0000 to 9999 in UTC. They are on the first or last day of
+ * this range, and have an offset or a leap second.
  */
 const EDGE = '0000-01-01.*[+](?!00:00$)|9999-12-31.*(?::60|-(?!00:00$))';
-/** Pattern of a `datetime` for documents. */
+/** Pattern that API documents show for a `datetime`. */
 export const MOMENT_PATTERN: string = `^(?!${EDGE})${DATE_SHAPE}[Tt]${TIME_SHAPE}$`;
 const AT_EDGE = new RegExp(`^(?:${EDGE})`);
 const HOSTNAME =
@@ -129,7 +129,7 @@ export const FORMATS: Readonly<Record<FormatName, Format>> = {
   ipv6: { words: 'an IPv6 address', maxLength: 45, pattern: IPV6_SHAPE, test: isIpv6 },
 };
 
-/** All patterns that documents show next to a format name. */
+/** All patterns that API documents show next to a format name. */
 export const FORMAT_PATTERNS: ReadonlySet<string> = new Set([
   MOMENT_PATTERN,
   ...Object.values(FORMATS).map(({ pattern }) => pattern.source),
@@ -150,8 +150,8 @@ export function isDate(text: string): boolean {
 }
 
 /**
- * Returns the milliseconds from midnight UTC to an RFC 3339 full-time; undefined for other text. Because of
- * its offset, the time may be on the day before or after.
+ * Returns the milliseconds from midnight UTC to an RFC 3339 full-time; undefined for other text. With an
+ * offset, the result may be negative, or longer than a day.
  */
 function timeMs(text: string): number | undefined {
   const parts = TIME.exec(text);
@@ -223,8 +223,8 @@ function isIpv6(text: string): boolean {
 }
 
 /**
- * Pattern of base64 text for documents. {@link fromBase64} does not use it, because the pattern would need
- * too much stack for long texts.
+ * Pattern of base64 text for API documents. {@link fromBase64} does not use it, because the pattern would
+ * need too much stack for long texts.
  */
 export const BASE64_PATTERN = '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$';
 const OUTSIDE_BASE64 = /[^A-Za-z0-9+/]/;
@@ -273,7 +273,9 @@ export function hasAtLeast(text: string, least: number): boolean {
   return text.length >= least && (text.length >= least * 2 || codePoints(text) >= least);
 }
 
-/** Whether the text has at most `most` code points. Counts them only if `.length` does not decide the result. */
+/**
+ * Whether the text has at most `most` code points. Counts them only if `.length` does not decide the result.
+ */
 export function hasAtMost(text: string, most: number): boolean {
   return text.length <= most || (text.length <= most * 2 && codePoints(text) <= most);
 }
@@ -287,7 +289,7 @@ export function isMultiple(value: number, factor: number): boolean {
   if (Number.isInteger(value) && Number.isInteger(factor)) return value % factor === 0;
   const [digits, exponent] = decimal(value),
     [factorDigits, factorExponent] = decimal(factor);
-  const shift = exponent - factorExponent; // at most 632: the exponents of numbers are -324 to 308
+  const shift = exponent - factorExponent; // at most 632, because exponents of numbers are -324 to 308
   return shift >= 0
     ? (digits * 10n ** BigInt(shift)) % factorDigits === 0n
     : digits % (factorDigits * 10n ** BigInt(-shift)) === 0n;

@@ -41,7 +41,7 @@ interface Component {
 
 /**
  * Collects JSON Schema definitions that several schemas share. `components()` names them in the order of
- * first use: `User`, `User2` for another class of that name, `UserOutput` when both directions are used and
+ * first use: `User`, `User2` for another class of that name, `UserOutput` if the schemas of input and output
  * differ.
  */
 export class JsonSchemas {
@@ -54,8 +54,8 @@ export class JsonSchemas {
   readonly #found = new Map<ObjectPlan | TypeNode, Map<Direction, Component>>();
   readonly #mappings: (() => void)[] = [];
   /**
-   * Compiled classes of tagged unions, copied so that the tag is required, although the class may have a
-   * default for it. The key is the field of the tag.
+   * Copies of the classes in tagged unions. In a copy, the tag is required, even if the class has a default
+   * for it. The key is the field of the tag.
    */
   readonly #variants = new Map<FieldPlan, ObjectPlan>();
   /** Definitions that components() has renamed, because another definition has the wanted name. */
@@ -73,7 +73,7 @@ export class JsonSchemas {
     return this.#found;
   }
 
-  /** Returns the schema of a type as a new object. {@link components} sets the text of its `$ref`s. */
+  /** Returns the schema of a type as a new object. {@link components} sets its `$ref`s later. */
   type(node: TypeNode, direction: Direction): JsonSchema {
     return Object.assign(
       this.#bare(node, direction),
@@ -107,7 +107,7 @@ export class JsonSchemas {
     );
   }
 
-  /** Returns all definitions by name, and uses no name in `taken`. No schema can be added afterwards. */
+  /** Returns all definitions by name. It avoids the names in `taken`. Afterwards, no schema can be added. */
   components(taken: ReadonlySet<string> = new Set()): Readonly<Record<string, JsonSchema>> {
     return (this.#components ??= this.#named(taken));
   }
@@ -291,10 +291,9 @@ export class JsonSchemas {
 }
 
 /**
- * Returns the keywords that restrict the names of members. If unknown members are refused, the schema of an
- * input lists all allowed names. The list includes read-only members, which an input may have although the
- * schema does not describe them. If unknown members are kept, they must not have the name of a method or
- * another member of the class.
+ * Returns the keywords that restrict the names of members. With `extra: 'forbid'`, an input may contain
+ * read-only members that its schema does not describe, so all allowed names are listed. With
+ * `extra: 'allow'`, an unknown member must not have the name of a method or another member of the class.
  */
 function namesSchema({ fields, extra, reserved }: ObjectPlan, direction: Direction): JsonSchema {
   const wires = new Set(fields.map((field) => field.wireName));
@@ -338,7 +337,9 @@ function takesAnything(node: TypeNode, seen: Set<TypeNode> = new Set<TypeNode>()
   return innerOf(node).some((inner) => takesAnything(inner, seen));
 }
 
-/** Returns a schema that accepts what any of the given schemas accepts. Duplicates are removed. */
+/**
+ * Returns a schema that accepts every value that at least one of `schemas` accepts. Duplicates are removed.
+ */
 function anyOf(schemas: readonly JsonSchema[]): JsonSchema {
   const distinct = new Map(
     schemas.map((schema) => {
@@ -408,8 +409,8 @@ function formattedSchema(kind: 'date' | 'uuid' | 'datetime'): JsonSchema {
 }
 
 /**
- * Returns the keywords of a number. If it has an inclusive and an exclusive bound at the same end, only the
- * narrower is written, because linters report a pair.
+ * Returns the keywords of a number. If it has both an inclusive and an exclusive minimum or maximum, only the
+ * narrower one is written, because linters report a pair.
  */
 function numberSchema(
   type: 'integer' | 'number',

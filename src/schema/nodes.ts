@@ -48,7 +48,7 @@ export interface Constraints {
   readonly unique?: boolean;
 }
 
-/** Description of a type or a field in documents. */
+/** Description of a type or a field in API documents. */
 export interface About {
   readonly title?: string;
   readonly description?: string;
@@ -128,8 +128,8 @@ export interface ObjectPlan {
    */
   readonly rules?: ((value: unknown) => readonly RuleIssue[]) | undefined;
   /**
-   * Makes the value from validated members, which are in the order of `fields`. Passes on an exception that
-   * an initializer of the class throws.
+   * Makes an instance or a plain object from validated values, which are in the order of `fields`. If an
+   * initializer of the class throws, the exception passes to the caller.
    */
   build(values: unknown[], input: unknown, extras: Readonly<Record<string, unknown>> | undefined): unknown;
 }
@@ -293,7 +293,7 @@ function wrong(owner: string, problem: string): SvcError {
   return new SvcError('E_SCHEMA_FIELD', [owner, problem]);
 }
 
-/** Returns the fault `E_SCHEMA_FIELD` about the field `name` of a schema. */
+/** Returns the error `E_SCHEMA_FIELD` about the field `name` of a schema. */
 export function fieldFault(name: string, owner: string, problem: string): SvcError {
   return wrong(`"${name}" of ${owner}`, problem);
 }
@@ -365,7 +365,7 @@ function constraintsOf(read: Read, owner: string): Constraints {
   const found: Record<string, unknown> = { pattern, format, hazard: pattern && analysePattern(pattern) };
   for (const name of ['minLength', 'maxLength', 'ge', 'le', 'gt', 'lt', 'multipleOf', 'separator', 'unique'])
     found[name] = read[name];
-  // the cast is safe: the option table FILES allows only lists of texts
+  // the cast is safe: the option table FILES allows only lists of strings
   found['contentTypes'] = (read['contentTypes'] as readonly string[] | undefined)?.map((type) =>
     type.toLowerCase(),
   );
@@ -384,9 +384,8 @@ function constraintsOf(read: Read, owner: string): Constraints {
 }
 
 /**
- * Returns the RegExp that tests texts. It lacks the flags `g` and `y`, with which a RegExp has state between
- * tests. It has the flag `u` if the pattern is valid with it, because JSON Schema reads patterns with that
- * flag.
+ * Returns the RegExp for validation. The flags `g` and `y` are removed, because they keep state between
+ * tests. The flag `u` is added if the pattern allows it, because JSON Schema reads patterns with `u`.
  */
 function patternOf(given: string | RegExp, owner: string): RegExp {
   const source = typeof given === 'string' ? given : given.source;

@@ -1,5 +1,5 @@
 /**
- * Compiles types (nodes, see nodes.ts) to closures that convert a handler's result to JSON. The result is
+ * Compiles types (nodes, see nodes.ts) to functions that convert a handler's result to JSON. The result is
  * checked, and reduced to the members of its schema.
  *
  * Rules:
@@ -65,7 +65,7 @@ export function serializerOf(node: TypeNode): Serializer {
   });
 }
 
-/** Compiles the check of a type in a reply. The check returns the JSON form of the value, or FAIL. */
+/** Returns the function that validates a value of a reply. It returns the JSON form of the value, or FAIL. */
 export function outputCheck(node: TypeNode): Check {
   switch (node.kind) {
     case 'int':
@@ -110,8 +110,8 @@ export function outputCheck(node: TypeNode): Check {
 }
 
 /**
- * Returns the check of a union without a tag. It uses the first type that accepts the value. An instance of a
- * class always uses that class, even if its members match another type.
+ * Returns the function for a union without a tag. It uses the first type that accepts the value. For an
+ * instance of a class, it uses this class, even if the members match another type.
  */
 function choiceOutput(members: readonly TypeNode[]): Check {
   const checks = members.map(outputCheck);
@@ -122,12 +122,12 @@ function choiceOutput(members: readonly TypeNode[]): Check {
   };
 }
 
-/** Returns a check that refuses a promise, which would otherwise be written as an object without members. */
+/** Refuses promises before `check` runs. Without this, a promise would be written as an empty object. */
 function noPromise(check: Check): Check {
   return (value, run) => (isThenable(value) ? run.fail('type', FORGOTTEN_AWAIT) : check(value, run));
 }
 
-/** Returns a check that accepts only values for which `isKind` returns true, and converts them to text. */
+/** Returns a function that accepts only values for which `isKind` returns true, and converts them to text. */
 function thatIs(
   isKind: (value: unknown) => boolean,
   message: string,
@@ -142,8 +142,8 @@ function thatIs(
 }
 
 /**
- * Returns the check of an integer. Databases return large integers as bigint, which becomes a number if no
- * digit is lost.
+ * Returns the function for an integer. Databases return large integers as bigint, which becomes a number if
+ * no digit is lost.
  */
 function integerOutput(check: Check): Check {
   return (value, run) =>
@@ -151,8 +151,8 @@ function integerOutput(check: Check): Check {
 }
 
 /**
- * Check of any JSON value, with the rules of JSON.stringify(). A value that JSON cannot express is an issue
- * instead of null.
+ * Converts any value by the rules of JSON.stringify(). But a value that JSON cannot express is an issue, and
+ * does not become null.
  */
 const anyOutput: Check = (value, run) => {
   if (typeof value === 'bigint') return String(value);
@@ -228,7 +228,7 @@ function compileOutput(plan: ObjectPlan): Check {
       ? members.readOwn(value as Input, run)
       : members.read(value as Input, run);
     let isGood = run.count === before && !run.isFull;
-    const out: Record<string, unknown> = {}; // absent values add no member
+    const out: Record<string, unknown> = {};
     if ((!isGood || values.includes(undefined)) && isThenable(value)) {
       run.depth--;
       return run.fail('type', FORGOTTEN_AWAIT);
@@ -243,8 +243,8 @@ function compileOutput(plan: ObjectPlan): Check {
 const secretOutput: Check = (_, run) => run.fail('secret', 'is secret: it cannot be part of a reply');
 
 /**
- * Returns the function that supplies a member which the result lacks: its default, converted to JSON. A
- * secret member may always be absent.
+ * Returns the function that is called for a member missing in the result: it returns the default, converted
+ * to JSON. A secret member may always be missing.
  */
 function outputAbsence(field: FieldPlan): (run: Run) => unknown {
   if (field.isSecret) return () => undefined;

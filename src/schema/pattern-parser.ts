@@ -11,7 +11,7 @@
  * rounds in many ways, as for (a{1,9}){1,9}.
  */
 
-/** Number of rounds from which on a repetition counts as unbounded. */
+/** A repetition of at least this number of rounds counts as unbounded. */
 export const MANY = 12;
 
 /** Set of characters: bits 0-127 are ASCII, and bit 128 stands for every other character. */
@@ -77,8 +77,8 @@ const EMPTY: Tree = { kind: 'empty' };
 const NEVER: Tree = { kind: 'choice', parts: [] };
 
 /**
- * Returns whether a part that may be empty has many required rounds, as in `(a?){20}`: each round may consume
- * a character or not.
+ * Returns whether a pattern requires many rounds of a part that may be empty, as in `(a?){20}`. Each round
+ * may consume a character or not.
  */
 export function repeatsNothing(tree: Tree): boolean {
   if (tree.kind === 'ahead') return repeatsNothing(tree.part);
@@ -96,8 +96,8 @@ function canBeEmpty(tree: Tree): boolean {
 }
 
 /**
- * Returns whether a text can be divided among the rounds of a repetition in many ways. Such rounds may have
- * different lengths, and their number may be large.
+ * Returns whether a text can be divided among the rounds of a repetition in many ways, as for
+ * `(a{1,9}){1,9}`.
  */
 export function hasManySplits(part: Tree, rounds: number): boolean {
   const [least, most] = extent(part);
@@ -105,9 +105,8 @@ export function hasManySplits(part: Tree, rounds: number): boolean {
 }
 
 /**
- * Returns the minimum and maximum number of characters that a tree consumes. A loop without a maximum counts
- * as one round more than its minimum: the automaton finds the hazards of such loops, so their extent does not
- * matter here.
+ * Returns the minimum and maximum number of characters that a part consumes. A repetition without a maximum
+ * counts as one round more than its minimum, because PatternAutomaton analyses it anyway.
  */
 function extent(tree: Tree): readonly [least: number, most: number] {
   if (tree.kind === 'chars') return [1, 1];
@@ -138,14 +137,14 @@ export interface ParsedPattern {
   /** The pattern without its look-behinds. */
   readonly tree: Tree;
   /**
-   * Trees of the look-behinds. The matcher tries a look-behind at every position, which takes as long as a
-   * search that finds nothing. So each tree ends with NEVER, which matches no text.
+   * Trees of the look-behinds. Each one ends with NEVER, which matches no text: a matcher tries a look-behind
+   * at every position, like a search that finds nothing.
    */
   readonly lookBehinds: readonly Tree[];
   readonly hasBackreference: boolean;
 }
 
-/** Parses the source of a RegExp under its flags. @throws SyntaxError for syntax that the parser does not know */
+/** Parses the source of a RegExp under its flags. @throws SyntaxError for syntax that is not supported */
 export function parsePattern(regex: RegExp): ParsedPattern {
   const parser = new Parser(regex);
   const tree = parser.parse();
@@ -232,7 +231,9 @@ class Parser {
     return { kind: 'chars', set: this.#escaped(char) };
   }
 
-  /** Returns the characters that an escape stands for. Its backslash and letter have been read before. */
+  /**
+   * Returns the characters that an escape such as `\d` stands for. The parser has already read its letter.
+   */
   #escaped(char: string): CharSet {
     switch (char) {
       case 'd':

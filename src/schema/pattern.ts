@@ -202,8 +202,8 @@ class PatternAutomaton {
   }
 
   /**
-   * Returns k, where the time grows at most as length^k. This k is one more than the number of times that one
-   * path can move between loops with common characters.
+   * Returns k: the time grows at most as length^k. k is one more than the number of times that a path can
+   * move to another loop with common characters.
    */
   exponent(): number {
     const loops = this.#consuming.filter((state) => this.#reaches(state, state));
@@ -285,7 +285,7 @@ export interface PatternFinding {
   readonly maxTestedLength: number;
 }
 
-/** Maximum length of a tested text for a pattern that is exponential, or may be. */
+/** Maximum length of a tested text for a pattern whose time is, or may be, exponential. */
 const LEAST_TESTED = 16;
 const MOST_TESTED = 500;
 /** Maximum number of ways in which one text may be matched; a matcher takes about 10 ns for each. */
@@ -297,8 +297,8 @@ export function patternFinding(regex: RegExp): string | undefined {
 }
 
 /**
- * Returns why a pattern may backtrack too long, and the maximum length of texts that it tests; undefined if
- * the pattern is safe.
+ * Returns why a pattern may backtrack too long, and the maximum length of a text that may be tested with it;
+ * undefined if the pattern is safe.
  */
 export function analysePattern(regex: RegExp): PatternFinding | undefined {
   let parsed: ParsedPattern;

@@ -42,8 +42,8 @@ export interface SchemaPlan<T = unknown> extends ObjectPlan {
   readonly hazards: readonly FieldFinding[];
   /**
    * Validates parsed JSON, without conversion of types. `at`, such as `body`, becomes the first item of the
-   * path of every issue. `isPlainJson` says that the input is the result of JSON.parse() on a text without
-   * `\\u`. Such an input has no lone surrogate and no instance of a class, so they are not searched for.
+   * path of every issue. `isPlainJson` means that the input comes from JSON.parse() on text without `\\u`.
+   * Such an input has no lone surrogates and no instances of classes.
    */
   parseJson(input: unknown, at?: string, isPlainJson?: boolean): Result<T>;
   /**
@@ -144,7 +144,8 @@ function readFields(owner: string, declared: ReadonlyMap<string, Declaration>): 
 }
 
 /**
- * Returns a finding for each field with an invalid example, because documents must not show invalid values.
+ * Returns a finding for each field with an invalid example, because API documents must not show invalid
+ * values.
  */
 export function exampleFindings({ fields }: ObjectPlan): readonly FieldFinding[] {
   return fields.flatMap((field) => {
@@ -203,8 +204,8 @@ class Plan implements SchemaPlan<object>, Constructed {
   readonly extra: Extra;
   readonly hazards: readonly FieldFinding[];
   /**
-   * Index of the field for each call of `Field()`. Undefined if fields and calls have the same order. The
-   * orders differ only when a class declares an inherited field again.
+   * Index of the field for each call of `Field()`. Undefined if fields and calls have the same order, as they
+   * usually do. They differ only when a class declares an inherited field again.
    */
   readonly #slots: readonly number[] | undefined;
   #reserved: ReadonlySet<string> | undefined;

@@ -19,7 +19,7 @@ interface RowNaming {
   readonly parsesText: boolean;
 }
 
-/** Compiled reader of rows that have a certain list of columns. */
+/** Reads rows with certain columns into instances of a class. */
 export interface RowReading {
   /** Columns that a member needs, but that the rows lack. */
   readonly missing: readonly string[];
@@ -59,7 +59,7 @@ export function snakeCased(name: string): string {
     .toLowerCase();
 }
 
-/** A member, and where its value comes from: one column, several columns, or none. */
+/** A member of the class, and the source of its value: one column, several columns, or none. */
 type RowMember =
   | { readonly kind: 'column'; readonly member: Member }
   | {

@@ -117,8 +117,9 @@ export function Field<S extends FieldSource, P extends boolean = false, R extend
 }
 
 /**
- * The base class of all schemas. Subclasses declare members with {@link Field}, and `static extra = 'forbid'`
- * or `'allow'` to refuse or keep members that they do not declare (default `'ignore'`; inherited).
+ * The base class of all schemas. Subclasses declare members with {@link Field}. `static extra = 'forbid'`
+ * refuses undeclared members, and `'allow'` keeps them. The default `'ignore'` drops them. Subclasses inherit
+ * the value.
  *
  * `JSON.stringify()` of an instance writes aliases and leaves secrets out. `inspect()` shows `[secret]` for
  * secrets.
@@ -168,7 +169,7 @@ export class Schema {
     return classPlan(this as unknown as SchemaClass).accepts(data);
   }
 
-  /** Returns a class with these fields, all optional: for requests with `PATCH`. */
+  /** Returns a class in which all fields are optional, for requests with `PATCH`. */
   static partial<T extends Schema>(
     this: new (data: never) => T,
   ): DerivedClass<{
@@ -246,7 +247,7 @@ export type FieldNames<T> = {
 export type DerivedClass<T> = Omit<typeof Schema, 'prototype'> & (new (data: unknown) => T & Schema);
 
 /**
- * Returns a class with all fields of several schemas, which must not share a name.
+ * Returns a class with the fields of all given schemas. Two schemas must not have a field of the same name.
  *
  * @throws SvcError `E_SCHEMA_FIELD` when two schemas have a field of the same name
  */
@@ -285,7 +286,7 @@ const SHOWN_SECRET = { [inspect.custom]: (): string => '[secret]' };
 /** Returns the text that `console.log()` and error messages show for an instance. */
 function inspected(this: Schema, depth: number, options: InspectOptions): unknown {
   const schema = classOf(this);
-  if (schema === undefined) return this; // then Node.js prints the object as any other
+  if (schema === undefined) return this; // Node.js then prints it like any other object
   const secrets = classPlan(schema).fields.filter((field) => field.isSecret);
   if (secrets.length === 0) return this;
   if (depth < 0) return `[${schema.name}]`;
@@ -305,7 +306,7 @@ function classOf(instance: Schema): SchemaClass | undefined {
 
 /*
  * Schema classes derived from others: `User.partial()`, `pick()`, `omit()`, `extend()`, `intersection(A, B)`.
- * The result is a class with a name for documents; `class UserPatch extends User.partial() {}` gives it
+ * The result is a class with a name for API documents; `class UserPatch extends User.partial() {}` gives it
  * another name.
  *
  * Except for extend(), a derived class has only fields. It does not inherit methods, getters, computed

@@ -1,5 +1,5 @@
 /**
- * Compiles types (nodes, see nodes.ts) to closures that validate text sources: query, headers, cookies and
+ * Compiles types (nodes, see nodes.ts) to functions that validate text sources: query, headers, cookies and
  * forms. Text is converted to the type of its field; the values of a repeated name become a list. Then the
  * rules of compile.ts apply.
  *
@@ -35,7 +35,9 @@ interface TextMap {
   files?(name: string): readonly FileLike[];
 }
 
-/** Returns the check of a text source. It is compiled once for each schema. */
+/**
+ * Returns the function that validates a text source, such as a query. It is compiled once for each schema.
+ */
 export const textCheck: (plan: ObjectPlan) => Check = oncePerPlan(compileText);
 
 const INTEGER = /^-?(?:0|[1-9]\d{0,15})$/;
@@ -121,7 +123,7 @@ function takesEmpty(node: TypeNode): boolean {
   }
 }
 
-/** Returns the check of a field's text, or of all its texts if the field is a list. */
+/** Returns the function that validates the text of a field. A list may have several texts. */
 function textFieldCheck(node: TypeNode): Check {
   if (node.kind === 'lazy') return deferred(() => textFieldCheck(node.resolve()));
   if (node.kind === 'any') return (raw, run) => anyCheck(raw, run);
@@ -139,7 +141,7 @@ function textFieldCheck(node: TypeNode): Check {
   return isEmptyNull ? (raw, run) => (raw === '' ? null : check(raw, run)) : check;
 }
 
-/** Splits a text with several items at the commas. Empty text has no items, and a file is one item. */
+/** Splits a text at its commas. Empty text has no items, and a file is one item. */
 function separated(raw: unknown): unknown[] {
   return typeof raw !== 'string' ? [raw] : raw === '' ? [] : raw.split(',');
 }
@@ -151,7 +153,7 @@ function onceOnly(check: Check): Check {
   };
 }
 
-/** Returns the check of one text. It converts the text to its type, then checks the value. */
+/** Returns the function that converts a text to its type, and then validates the value. */
 function textItemCheck(node: TypeNode): Check {
   switch (node.kind) {
     case 'int':

@@ -2,8 +2,8 @@
  * The types of schema fields (`str`, `list(t)` ...), their options, and the TypeScript types of their values.
  *
  * Main TypeScript types:
- *   - FieldType<T, O> is the type of `str`, `int` and others. T is the type of their values, O that of their
- *     options.
+ *   - FieldType<T, O> is the type of `str`, `int` and others. T is the type of their values, O the type of
+ *     their options.
  *   - Infer<S> is the type of the values of a field with the declaration S.
  *   - Wire<T> is the type that a handler may return when its route declares a response with values of T.
  *
@@ -81,8 +81,8 @@ export interface UploadFile extends FileLike {
 }
 
 /**
- * Native constructors that name a type. Only their prototypes are declared, so that for any other class the
- * compiler reports that it does not extend Schema.
+ * Native constructors that name a type, such as `String`. Only their prototypes are declared. So the compiler
+ * reports for any other class that it does not extend Schema.
  */
 interface NativeType {
   readonly prototype: String | Number | Boolean | Date;
@@ -95,8 +95,8 @@ export type TypeSource = NativeType | FieldType<unknown, object> | SchemaClass;
 /** First argument of `Field()`: a type, or a default, which also gives the type. */
 export type FieldSource = TypeSource | string | number | boolean;
 /**
- * `S`, unless `S` is the name of a type as text, such as `'string'`. Then it is an error text, because the
- * name would be taken as a default.
+ * Refuses the name of a type as text, such as `'string'`, by an error text. As an argument of `Field()`, such
+ * a name would be a default.
  */
 export type CheckedSource<S> = S extends 'string' | 'number' | 'boolean' | 'integer' | 'object' | 'array'
   ? `'${S}' would be the default of a text: write Field(str), Field(float), Field(bool), …, or Field(str, { default: '${S}' })`
@@ -157,17 +157,17 @@ export interface Deprecation {
   readonly link?: string | undefined;
 }
 
-/** Options that describe a field in documents. */
+/** Options that describe a field in API documents. */
 interface DescriptiveOptions<T> {
   readonly title?: string | undefined;
   readonly description?: string | undefined;
-  /** Example for documents; never used as a value. */
+  /** Example in API documents. It is never used as a value. */
   readonly example?: T | undefined;
   /** Further examples. */
   readonly examples?: readonly T[] | undefined;
   /**
-   * Whether documents mark the field as deprecated. Default false. With dates, replies to requests that use
-   * the field have `Deprecation`, `Sunset` and `Link`.
+   * Whether API documents mark the field as deprecated. Default false. With dates, replies to requests that
+   * use the field have the header fields `Deprecation`, `Sunset` and `Link`.
    */
   readonly deprecated?: boolean | Deprecation | undefined;
   /** Name in requests and responses. Default: the name of the member. */
@@ -215,7 +215,7 @@ export interface CountOptions {
 }
 /** Options of lists. */
 export interface ListOptions extends CountOptions {
-  /** Whether all items must be different as JSON. Default false. */
+  /** Whether all items must differ from each other when written as JSON. Default false. */
   readonly unique?: boolean | undefined;
   /**
    * Whether one text may contain several items, separated by commas: `?ids=1,2,3` in addition to
@@ -259,12 +259,13 @@ export const int: FieldType<number, NumberOptions> = new FieldType({ kind: 'int'
 /** A finite number. */
 export const float: FieldType<number, NumberOptions> = new FieldType({ kind: 'float' });
 /**
- * `true` or `false`. Text sources accept `true false 1 0`; forms also accept `on`, which a ticked box sends.
+ * `true` or `false`. Queries, headers, cookies and forms accept `true`, `false`, `1` and `0`. Forms also
+ * accept `on`, which a ticked box sends.
  */
 export const bool: FieldType<boolean, PlainOptions> = new FieldType({ kind: 'bool' });
 /**
- * Any JSON value, at most 64 levels deep. A text source gives the text, or a list of texts when its name is
- * repeated.
+ * Any JSON value, at most 64 levels deep. In a query or form, the value is text, or a list of texts if the
+ * name is repeated.
  */
 export const any: FieldType<unknown, PlainOptions> = new FieldType({ kind: 'any' });
 /**
@@ -281,7 +282,10 @@ export const uuid: FieldType<string, PlainOptions> = new FieldType({ kind: 'uuid
  * base64url are refused.
  */
 export const bytes: FieldType<Uint8Array, CountOptions> = new FieldType({ kind: 'bytes' });
-/** A file part of a multipart form; valid in no other source. `minLength`/`maxLength` bound its size in bytes. */
+/**
+ * An uploaded file, which only a multipart form can contain. `minLength` and `maxLength` limit its size in
+ * bytes.
+ */
 export const file: FieldType<UploadFile, FileFieldOptions> = new FieldType({ kind: 'file' });
 
 /** A list. `itemOptions` constrain each item; the options of the field constrain the number of items. */
@@ -301,17 +305,17 @@ export function record<S extends TypeSource>(
 ): FieldType<Record<string, Infer<S>>, CountOptions> {
   return new FieldType({ kind: 'record', item: value, options: valueOptions });
 }
-/** The type, or `null`. The options of the field constrain the inner type. */
+/** The type `inner`, or `null`. The options of the field constrain the inner type. */
 export function nullable<S extends TypeSource>(inner: S): FieldType<Infer<S> | null, ConstraintsOf<S>> {
   return new FieldType({ kind: 'nullable', inner });
 }
-/** One of the named values. A text source compares texts: `literal(1)` accepts `1` in a query. */
+/** One of the given values. In a query or form, their texts are compared: `literal(1)` accepts `?page=1`. */
 export function literal<const V extends readonly [Literal, ...Literal[]]>(
   ...values: V
 ): FieldType<V[number], PlainOptions> {
   return new FieldType({ kind: 'literal', values });
 }
-/** One of several schemas, distinguished by the literal field `tag` that each of them declares. */
+/** One of several schemas, distinguished by the literal field `tag`, which each schema declares. */
 export function union<
   K extends string,
   M extends readonly [SchemaClass<{ [P in K]: Literal }>, ...SchemaClass<{ [P in K]: Literal }>[]],

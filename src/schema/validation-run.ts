@@ -175,8 +175,8 @@ function counted(count: number, one: string): string {
 }
 
 /**
- * Check of the rules that the caller does not compare itself, such as `pattern` and `multipleOf`. Undefined
- * if there are none.
+ * Checks all rules except lengths and bounds, such as `pattern` and `multipleOf`. Undefined if there are
+ * none.
  */
 type Rest<T> = ((value: T, run: Run) => typeof FAIL | undefined) | undefined;
 
