@@ -397,7 +397,8 @@ export class OneApplication {
       rule: 'SVC121',
       severity: 'error',
       subject,
-      message: 'the middleware already belongs to another application: it cannot use the keys and settings of both',
+      message:
+        'the middleware already belongs to another application: it cannot use the keys and settings of both',
       remedy:
         'Create a new instance of the middleware for each application: app.use(new SessionMiddleware())',
     };
