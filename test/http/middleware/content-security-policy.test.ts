@@ -43,20 +43,20 @@ test('ContentSecurityPolicy uses no default directives when the policy is given 
   );
 });
 
-test('withNonce() adds the nonce to the directives for scripts and styles', () => {
-  const withNonce = (given: ConstructorParameters<typeof ContentSecurityPolicy>[0]): string =>
-    new ContentSecurityPolicy(given).withNonce('N');
-  assert.equal(withNonce({}), `${DEFAULT}; script-src 'self' 'nonce-N'; style-src 'self' 'nonce-N'`);
+test('noncePolicy() adds the nonce to the directives for scripts and styles', () => {
+  const noncePolicy = (given: ConstructorParameters<typeof ContentSecurityPolicy>[0]): string =>
+    new ContentSecurityPolicy(given).noncePolicy('N');
+  assert.equal(noncePolicy({}), `${DEFAULT}; script-src 'self' 'nonce-N'; style-src 'self' 'nonce-N'`);
   assert.equal(
-    withNonce("default-src 'none'"),
+    noncePolicy("default-src 'none'"),
     "default-src 'none'; script-src 'nonce-N'; style-src 'nonce-N'",
   );
   assert.equal(
-    withNonce({ defaultSrc: false, styleSrc: "'self'" }),
+    noncePolicy({ defaultSrc: false, styleSrc: "'self'" }),
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'; style-src 'self' 'nonce-N'",
   );
   assert.equal(
-    withNonce("script-src 'none'; style-src https://a.example; script-src-elem 'self'"),
+    noncePolicy("script-src 'none'; style-src https://a.example; script-src-elem 'self'"),
     "script-src 'nonce-N'; style-src https://a.example 'nonce-N'; script-src-elem 'self' 'nonce-N'",
   );
 });
