@@ -73,7 +73,7 @@ test('requestListener() serves the routes of an application, and starts the appl
   assert.deepEqual(steps, ['start', 'stop']);
 });
 
-test('requestListener() sends streams and server-sent events, and runs clean-ups and background tasks after the response', async (t) => {
+test('requestListener() sends streams and server-sent events, and runs background tasks', async (t) => {
   const steps: string[] = [];
   const over = Promise.withResolvers<void>();
   const events = new EventBroadcast();

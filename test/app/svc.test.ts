@@ -269,7 +269,7 @@ test('if a startup hook fails, the shutdown hooks and the clean-ups returned by 
   ]);
 });
 
-test('if a dependency of scope "app" fails, the start fails, the shutdown hooks run, and the application can be started again', async () => {
+test('if a dependency of scope "app" fails at the start, the shutdown hooks run, and the application can be started again', async () => {
   const { app } = make();
   const order: string[] = [];
   let tries = 0;
@@ -292,7 +292,7 @@ test('if a dependency of scope "app" fails, the start fails, the shutdown hooks 
 });
 
 for (const how of ['startup()', 'run()'] as const) {
-  test(`if a dependency of scope "app" fails, the shutdown hooks run, the plugins stop, and then Svc.${how} rejects`, async () => {
+  test(`if a dependency of scope "app" fails, Svc.${how} rejects after the shutdown hooks have run and the plugins have stopped`, async () => {
     const { app } = make();
     const order: string[] = [];
     const late = (step: string) => async (): Promise<void> => {
@@ -385,7 +385,7 @@ test('if a shutdown hook throws, the error is logged and the other hooks run', a
   );
 });
 
-test('Svc.startup() rejects with the findings that compileAll() reports', async () => {
+test('if two routes have the same method and path, Svc.startup(), Svc.run() and Svc.fetch() reject with E_COMPILE', async () => {
   const { app } = make();
   app.get('/', () => 'x').get('/', () => 'y');
   await assert.rejects(app.startup(), { code: 'E_COMPILE' });
@@ -393,7 +393,7 @@ test('Svc.startup() rejects with the findings that compileAll() reports', async 
   await assert.rejects(ask(app), { code: 'E_COMPILE' });
 });
 
-test('Svc.shutdown() waits for the functions that requests run after their response, even if one of them fails', async () => {
+test('Svc.shutdown() waits for functions that run after a response, even if one of them fails', async () => {
   const { app, events } = make();
   const order: string[] = [];
   const release = Promise.withResolvers<void>();
@@ -507,7 +507,7 @@ for (const [what, signals, code] of [
   ['after the first SIGTERM, the process finishes its requests and ends with status 0', 1, 0],
   ['the second SIGTERM ends the process at once', 2, 143],
 ] as const) {
-  test(`Svc.run() and signals: ${what}`, async (t) => {
+  test(`Svc.run() finishes its requests after SIGTERM, unless a second SIGTERM arrives: ${what}`, async (t) => {
     const child = spawn(
       process.execPath,
       ['--conditions=svc-source', '--input-type=module', '-e', SERVES_SLOWLY],
@@ -542,7 +542,7 @@ for (const [when, hasPort] of [
   ['while its last startup hook runs', false],
   ['while its ports are opened', true],
 ] as const) {
-  test(`if a signal arrives ${when}, Svc.run() answers every connection that it accepts`, async (t) => {
+  test(`if SIGTERM arrives during the start, Svc.run() answers every connection that it accepts (${when})`, async (t) => {
     const { logger, events } = collectedLog();
     const app = new Svc({ logger, ops: { metrics: { port: 0 } } });
     const exited = Promise.withResolvers<unknown>();
@@ -636,7 +636,7 @@ for (const [what, hangs] of [
   ['the clean-up of a handler whose signal is aborted', false],
   ['at most one second for a handler that never ends', true],
 ] as const) {
-  test(`after its drain deadline, Svc.run() waits for ${what} before it stops the plugins`, async () => {
+  test(`after the drain deadline, Svc.run() still waits a short time for running handlers before it stops the plugins: ${what}`, async () => {
     const steps: string[] = [];
     const begun = Promise.withResolvers<void>();
     function* connection(): Generator<string, void> {

@@ -41,7 +41,7 @@ for (const [header, expected, why] of [
   ['gzip;q=0, gzip;q=1', undefined, 'of two the first counts'],
   ['"br"', undefined, 'a quoted name is none'],
 ] as const) {
-  test(`negotiateEncoding() returns ${String(expected)} for Accept-Encoding: ${JSON.stringify(header)} (reason: ${why})`, () => {
+  test(`negotiateEncoding() chooses the content coding as RFC 9110 §12.5.3 requires (Accept-Encoding: ${JSON.stringify(header)}, result: ${String(expected)}, reason: ${why})`, () => {
     assert.equal(negotiateEncoding(header, ALL), expected);
   });
 }
@@ -52,7 +52,7 @@ test('negotiateEncoding() returns only codings from the given list', () => {
   assert.equal(negotiateEncoding('*;q=0.5, zstd;q=0', ['zstd', 'br']), 'br');
 });
 
-test('negotiateEncoding() reads only the first 32 members of the Accept-Encoding field', () => {
+test('negotiateEncoding() reads only the first 32 codings of the Accept-Encoding field', () => {
   assert.equal(negotiateEncoding(`${'a,'.repeat(31)}gzip`, ALL), 'gzip');
   assert.equal(negotiateEncoding(`${'a,'.repeat(32)}gzip`, ALL), undefined);
   assert.equal(negotiateEncoding(`gzip${';'.repeat(50_000)}${' \t'.repeat(50_000)}`, ALL), undefined);
@@ -82,7 +82,7 @@ function reference(header: string, offered: readonly string[]): string | undefin
   return best?.coding;
 }
 
-test('negotiateEncoding() returns the same as a simple reference implementation for generated header fields', () => {
+test('for generated Accept-Encoding fields, negotiateEncoding() returns the same coding as a simple reference implementation', () => {
   const random = seeded(9110);
   const parts = [
     'gzip',

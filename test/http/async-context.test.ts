@@ -54,7 +54,7 @@ for (const [name, source] of [
   ['a generator', syncTexts],
   ['a web stream', pulled],
 ] as const)
-  test(`a StreamingResponse whose source is ${name} reads its source in the async context of its request`, async (t) => {
+  test(`a StreamingResponse reads its source in the async context of its request (source: ${name})`, async (t) => {
     const text = await textOf(t, (app) => app.get('/', () => new StreamingResponse(source())));
     assert.equal(text, 'ctx ctx ctx ');
   });
@@ -63,13 +63,13 @@ for (const [name, make] of [
   ['EventStreamResponse', () => new EventStreamResponse(texts())],
   ['NDJSONResponse', () => new NDJSONResponse(texts())],
 ] as const satisfies readonly (readonly [string, () => HttpResponse])[])
-  test(`${name} reads its source in the async context of its request`, async (t) => {
+  test(`event streams and NDJSON responses read their source in the async context of their request (${name})`, async (t) => {
     const text = await textOf(t, (app) => app.get('/', make));
     assert.equal(text.match(/ctx/g)?.length, 3);
     assert.doesNotMatch(text, /none/);
   });
 
-test('if the client leaves, the clean-up of a stream runs in the async context of its request', async (t) => {
+test('if the client disconnects, the finally block of a streaming generator runs in the async context of its request', async (t) => {
   const ended = Promise.withResolvers<string>();
   const app = new Svc();
   app.use((_req, next) => store.run('ctx', next));

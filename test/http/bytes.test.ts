@@ -37,7 +37,7 @@ function application(): Svc {
 
 const WAYS = ['reply', 'status', 'response', 'replaced', 'chunks', 'stream', 'counted'];
 
-test('buffers and views of every kind can be sent as replies, response bodies and chunks of streams', async () => {
+test('every kind of ArrayBuffer and ArrayBuffer view can be a reply, a response body or a chunk of a stream', async () => {
   await using server = await served(application());
   for (const [index, [what]] of VIEWS.entries()) {
     for (const way of WAYS) {
@@ -48,7 +48,7 @@ test('buffers and views of every kind can be sent as replies, response bodies an
   }
 });
 
-test('app.fetch() returns the bytes of buffers and views of every kind, also if middleware reads the body', async () => {
+test('app.fetch() returns the bytes of every kind of ArrayBuffer and ArrayBuffer view, also if middleware reads the body', async () => {
   const app = application();
   app.use(new ETagMiddleware());
   app.use(new CompressionMiddleware({ thresholdBytes: 1 }));

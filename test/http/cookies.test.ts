@@ -24,7 +24,7 @@ for (const [field, cookies] of [
   ['x; a=1', { a: '1' }],
   ['constructor=1', { constructor: '1' }],
 ] as const) {
-  test(`parseCookies() reads the Cookie field ${JSON.stringify(field)}`, () =>
+  test(`parseCookies() returns the cookies of a Cookie field: ${JSON.stringify(field)}`, () =>
     assert.deepEqual<unknown>({ ...parseCookies(field) }, cookies));
 }
 
@@ -35,11 +35,11 @@ for (const [field, cookies] of [
   ['a=\xa01\xa0', { a: '\xa01\xa0' }],
   ['\v=1', { '\v': '1' }],
 ] as const) {
-  test(`parseCookies() strips only SP and HTAB, and no other white space, from ${JSON.stringify(field)}`, () =>
+  test(`parseCookies() strips only SP and HTAB, and no other white space, from names and values: ${JSON.stringify(field)}`, () =>
     assert.deepEqual<unknown>({ ...parseCookies(field) }, cookies));
 }
 
-test('parseCookies() returns the same as splitting at ";" and "=" for generated input', () => {
+test('for generated Cookie fields, parseCookies() returns the same as splitting at ";" and "="', () => {
   const below = seeded(5);
   const parts = ['a', 'b', '=', '=', ';', ';', ' ', '\t', '\xa0', '"'];
   for (let round = 0; round < 20_000; round++) {
@@ -53,7 +53,7 @@ test('parseCookies() returns the same as splitting at ";" and "=" for generated 
   }
 });
 
-test('parseCookies() takes linear time for many short parts before one long part', () => {
+test('parseCookies() takes linear time for a Cookie field with many short pairs before a very long one', () => {
   const startedMs = cpuMs();
   assert.deepEqual({ ...parseCookies(`${'a;'.repeat(999)}${'a'.repeat(9_900_000)}`) }, {});
   assert.ok(cpuMs() - startedMs < 1_000);
@@ -116,7 +116,7 @@ for (const [what, name, value, options] of [
   ['__Host- with a path', '__Host-a', 'b', { path: '/x', secure: true }],
   ['__host- with a domain', '__host-a', 'b', { domain: 'a.example', secure: true }],
 ] as const) {
-  test(`serializeCookie() refuses a cookie with ${what}`, () => {
+  test(`serializeCookie() refuses an invalid cookie: ${what}`, () => {
     assert.throws(() => serializeCookie(name as string, value as string, options as CookieOptions), {
       code: 'E_COOKIE',
     });
@@ -135,7 +135,7 @@ for (const [what, options, code, message] of [
   ['a text for Secure', { secure: 'true' }, 'E_OPTION_RANGE', /"secure" must be true or false/],
   ['a number for HttpOnly', { httpOnly: 0 }, 'E_OPTION_RANGE', /"httpOnly"/],
 ] as const) {
-  test(`setCookie() and deleteCookie() refuse ${what}, which would silently disable a protection`, () => {
+  test(`setCookie() and deleteCookie() refuse an option that would silently disable a protection of the cookie: ${what}`, () => {
     assert.throws(() => new HttpResponse().setCookie('a', 'b', options as unknown as CookieOptions), {
       code,
       message,
@@ -167,7 +167,7 @@ for (const [env, scheme, expected] of [
   ['test', 'http', 'a false'],
   ['test', 'https', '__Host-a true'],
 ] as const) {
-  test(`in the environment ${env}, hostCookie() for a request over ${scheme} returns the cookie name ${expected.split(' ')[0]}`, () => {
+  test(`hostCookie() adds the prefix __Host- to the name of a cookie in production and for https (${env}, ${scheme}: ${expected.split(' ')[0]})`, () => {
     const { name, secure } = hostCookie('a', { scheme }, env);
     assert.equal(`${name} ${secure}`, expected);
   });
@@ -182,7 +182,7 @@ test('serializeCookie() refuses a cookie whose name and encoded value together h
   assert.throws(() => serializeCookie('a', 'é'.repeat(700)), { code: 'E_COOKIE' });
 });
 
-test('parseCookies() returns the generated values that serializeCookie() has written', () => {
+test('for generated values, parseCookies() returns the values that serializeCookie() has written', () => {
   const below = seeded(3);
   const letters = [
     'a',

@@ -42,11 +42,11 @@ for (const text of [
   ' Sun, 06 Nov 1994 08:49:37 GMT',
   'Sun, 06 Nov 1994 08:49:37 GMT, Sun, 06 Nov 1994 08:49:37 GMT',
 ]) {
-  test(`parseHttpDate() returns undefined for ${JSON.stringify(text)}`, () =>
+  test(`parseHttpDate() returns undefined for text that is not an HTTP date: ${JSON.stringify(text)}`, () =>
     assert.equal(read(text), undefined));
 }
 
-test('parseHttpDate() returns the same second that was given to httpDate()', () => {
+test('parseHttpDate() reads the dates that httpDate() has written, to the second', () => {
   const random = seeded(5);
   assert.equal(httpDate(784_111_777_999), 'Sun, 06 Nov 1994 08:49:37 GMT');
   for (let round = 0; round < 2_000; round++) {

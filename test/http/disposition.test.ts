@@ -21,11 +21,11 @@ for (const [name, value] of [
     `attachment; filename="a__Set-Cookie: b=c"; filename*=UTF-8''a%0D%0ASet-Cookie%3A%20b%3Dc`,
   ],
 ] as const) {
-  test(`contentDisposition() writes the file name ${JSON.stringify(name)} (RFC 6266, RFC 8187)`, () =>
+  test(`contentDisposition() encodes a file name as RFC 6266 and RFC 8187 require: ${JSON.stringify(name)}`, () =>
     assert.equal(contentDisposition(name), value));
 }
 
-test('contentDisposition() writes "inline" if this is its second argument, and shortens file names to 255 characters', () => {
+test('contentDisposition() accepts "inline" as its second argument, and shortens file names to 255 characters', () => {
   assert.equal(contentDisposition('a.pdf', 'inline'), 'inline; filename="a.pdf"');
   assert.equal(contentDisposition('x'.repeat(1_000)), `attachment; filename="${'x'.repeat(255)}"`);
 });

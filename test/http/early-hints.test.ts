@@ -53,7 +53,7 @@ test('req.earlyHints() sends the hints for each pipelined request directly befor
   }
 });
 
-test('req.earlyHints() sends nothing if the client uses HTTP/1.0, the list is empty, or there is no socket', async () => {
+test('req.earlyHints() sends nothing if the client uses HTTP/1.0, the list of links is empty, or the request has no socket', async () => {
   await using it = await ask('GET / HTTP/1.0\r\n\r\n', (req) => req.earlyHints('</a>; rel=preload'));
   assert.equal((await it.client.answer()).text(), 'false');
   await using empty = await ask(GET, (req) => req.earlyHints([]));

@@ -46,7 +46,7 @@ const REPLIES: readonly (readonly [where: string, reply: () => unknown, place: s
 ];
 
 for (const env of ['production', 'development'] as const) {
-  test(`in the environment ${env}, a reply that contains a promise causes a 500, and the log names the member with the promise`, async () => {
+  test(`a reply that contains a promise causes a 500, and the log names the place of the promise (environment ${env})`, async () => {
     const { logger, events } = collectedLog();
     const app = new Svc({ logger, env, enableDocs: false });
     REPLIES.forEach(([, handler], index) => app.get(`/${index}`, { public: true }, handler));
@@ -59,7 +59,7 @@ for (const env of ['production', 'development'] as const) {
   });
 }
 
-test('if a route has a response schema, a reply that contains a promise causes a 500, and the log names the member', async () => {
+test('if a route has a response schema, a reply that contains a promise causes a 500, and the log names the place of the promise', async () => {
   const { logger, events } = collectedLog();
   const app = new Svc({ logger, env: 'test' });
   const CASES = [
@@ -82,7 +82,7 @@ test('if a route has a response schema, a reply that contains a promise causes a
   }
 });
 
-test('if the second NDJSON line or the second event contains a promise, the response ends incomplete, and the log names the member with the promise', async () => {
+test('if an NDJSON line or server-sent event after the first contains a promise, the response ends incomplete, and the log names the place', async () => {
   const { logger, events } = collectedLog();
   const app = new Svc({ logger, env: 'test' });
   app.get('/lines', () => new NDJSONResponse([{ v: 1 }, { v: later() }]));

@@ -113,7 +113,7 @@ const LAYERS: readonly (readonly [string, () => readonly Middleware[]])[] = [
 for (const [what, layers] of LAYERS) {
   for (const accepted of ['identity', 'gzip']) {
     const asked = `Accept-Encoding: ${accepted}\r\n`;
-    test(`in an application with ${what}, HEAD has the same status, header fields and length as GET for Accept-Encoding: ${accepted} (RFC 9110 §9.3.2)`, async () => {
+    test(`HEAD has the same status, header fields and length as GET (RFC 9110 §9.3.2), with ${what} and Accept-Encoding: ${accepted}`, async () => {
       await using server = await served(application(layers()));
       for (const path of PATHS) {
         const get = await server.ask('GET', path, `${asked}\r\n`);
@@ -128,7 +128,7 @@ for (const [what, layers] of LAYERS) {
       }
     });
 
-    test(`in an application with ${what}, a 304 has the same ETag, Vary and Cache-Control as the 200 for Accept-Encoding: ${accepted} (RFC 9110 §15.4.5)`, async () => {
+    test(`a 304 has the same ETag, Vary and Cache-Control as the 200 (RFC 9110 §15.4.5), with ${what} and Accept-Encoding: ${accepted}`, async () => {
       await using server = await served(application(layers()));
       let count = 0;
       for (const path of PATHS) {

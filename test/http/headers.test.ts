@@ -34,7 +34,7 @@ test('viewOf() keeps the first field if a field that may occur only once is repe
     assert.equal(viewOf([name, 'a', name, 'b'])[name.toLowerCase()], 'a');
 });
 
-test('viewOf() joins repeated Authorization fields to one value that is not valid, so neither field is accepted', () => {
+test('viewOf() joins repeated Authorization fields to one invalid value, so that neither field is accepted', () => {
   for (const name of ['Authorization', 'Proxy-Authorization'])
     assert.equal(viewOf([name, 'Bearer a', name, 'Bearer b'])[name.toLowerCase()], 'Bearer a, Bearer b');
 });
@@ -106,7 +106,7 @@ for (const [name, value] of [
   ['X', undefined as unknown as string],
   [5 as unknown as string, 'a'],
 ] as const) {
-  test(`HeaderList refuses the field ${JSON.stringify(name)} with the value ${JSON.stringify(value)}, and stays unchanged`, () => {
+  test(`HeaderList refuses a field that is invalid or managed by the server, and stays unchanged (name: ${JSON.stringify(name)}, value: ${JSON.stringify(value)})`, () => {
     const list = new HeaderList();
     list.set('X', 'before');
     assert.throws(() => list.set(name, value), { code: 'E_HEADER' });

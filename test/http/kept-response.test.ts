@@ -189,7 +189,7 @@ for (const method of ['GET', 'POST']) {
       ['', 'RUBBISH\r\n\r\n'],
       ['Connection: close\r\n', 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n'],
     ] as const) {
-      test(`if refused bytes follow a ${method} request (${fields.trim() || 'no fields'}) in one packet, the client still gets the whole response of ${size} bytes`, async () => {
+      test(`if invalid bytes follow a request in one packet, the client still receives the whole response (${method}, ${fields.trim() || 'no fields'}, ${size} bytes)`, async () => {
         const app = make()
           .get('/', () => 'x'.repeat(size))
           .post('/', { body: any }, () => 'x'.repeat(size));

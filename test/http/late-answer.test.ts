@@ -28,7 +28,7 @@ test('if the response is set later, LateAnswer.giveTo() calls its callback synch
   assert.deepEqual(given, [response]);
 });
 
-test('if a promise was set, LateAnswer.giveTo() calls its callback with the response of the promise', async () => {
+test('if LateAnswer is settled with a promise, giveTo() calls its callback with the response of the promise', async () => {
   const response = new HttpResponse();
   const { promise, resolve } = Promise.withResolvers<HttpResponse>();
   const late = new Settled().now(promise);

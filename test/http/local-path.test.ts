@@ -19,7 +19,8 @@ for (const path of [
   '/%20',
   '/#//evil.example',
 ]) {
-  test(`localPath() accepts the path ${JSON.stringify(path)}`, () => assert.equal(localPath(path), path));
+  test(`localPath() returns a path without another host unchanged: ${JSON.stringify(path)}`, () =>
+    assert.equal(localPath(path), path));
 }
 
 for (const path of [
@@ -62,7 +63,7 @@ for (const path of [
   ['/x'],
   {},
 ]) {
-  test(`localPath() refuses the address ${JSON.stringify(path)}`, () =>
+  test(`localPath() returns undefined for a value that is not a safe path on the same host: ${JSON.stringify(path)}`, () =>
     assert.equal(localPath(path), undefined));
 }
 

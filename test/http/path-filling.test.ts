@@ -9,7 +9,7 @@ const UUID = '0190163d-8694-739b-aea5-966c26f8ad91';
 const fill = (template: string, params: Record<string, unknown> = {}): string =>
   fillTemplate('it', parseTemplate(template), params);
 
-test('fillTemplate() writes each kind of value in the form that the converter of the parameter reads', () => {
+test('fillTemplate() writes a value in the form that the converter of its path parameter reads', () => {
   assert.equal(fill('/u/{id:int}', { id: 5 }), '/u/5');
   assert.equal(fill('/u/{id:int}', { id: -0 }), '/u/0');
   assert.equal(fill('/u/{id:int}', { id: '17' }), '/u/17');
@@ -46,7 +46,7 @@ for (const [template, params, problem] of [
   ['/{a:path}', { a: 'x/../../y' }, /segment/],
   ['/{a:path}', { a: 'x/.' }, /segment/],
 ] as const) {
-  test(`fillTemplate() refuses the template ${template} with the values ${JSON.stringify(params)}`, () => {
+  test(`fillTemplate() refuses values that do not fit the parameters of the template (${template} with ${JSON.stringify(params)})`, () => {
     assert.throws(() => fill(template, params), { code: 'E_URL_PARAM', message: problem });
   });
 }

@@ -59,12 +59,12 @@ for (const [template, why] of [
   ['/%2f', 'has an escape'],
   ['/\ud800', 'has a lone surrogate'],
 ] as const) {
-  test(`parseTemplate() refuses the template ${JSON.stringify(template)}, which ${why}`, () => {
+  test(`parseTemplate() refuses an invalid template (${JSON.stringify(template)} ${why})`, () => {
     assert.throws(() => parseTemplate(template), { code: 'E_PATH_TEMPLATE' });
   });
 }
 
-test('parseTemplate() accepts the same generated templates as a regular expression that serves as the reference', () => {
+test('for generated templates, parseTemplate() and a regular expression accept the same templates', () => {
   const random = seeded(28);
   const PIECES = [
     '/',
@@ -232,14 +232,14 @@ const READ: Readonly<
 
 for (const [name, { takes, refuses }] of Object.entries(READ)) {
   const { test: accepts, read } = CONVERTERS[name as ConverterName];
-  test(`the converter "${name}" reads every valid text, at any position of a path`, () => {
+  test(`a path parameter accepts every valid text of its converter, at any position of a path (converter ${name})`, () => {
     for (const [text, value] of takes) {
       assert.ok(accepts(text, 0, text.length), text);
       assert.ok(accepts(`1-./${text}/1.`, 4, 4 + text.length), text);
       assert.ok(Object.is(read(text), value), `${text} reads as ${String(read(text))}`);
     }
   });
-  test(`the converter "${name}" refuses every invalid text, at any position of a path`, () => {
+  test(`a path parameter refuses every text that is invalid for its converter, at any position of a path (converter ${name})`, () => {
     for (const text of refuses) {
       assert.ok(!accepts(text, 0, text.length), text);
       assert.ok(!accepts(`-1/${text}/1`, 3, 3 + text.length), text);

@@ -170,7 +170,7 @@ for (const [what, layer] of [
     },
   ],
 ] as const) {
-  test(`if a middleware ${what}, the response is a 500 with E_MIDDLEWARE_RESULT`, async () => {
+  test(`if a middleware returns no response, the client receives a 500 with E_MIDDLEWARE_RESULT (it ${what})`, async () => {
     const { response, unhandled } = await run([outer, layer], () => 'x');
     assert.equal(response.status, 500);
     assert.equal(response.headers.get('x-outer'), 'there');
@@ -194,7 +194,7 @@ for (const [what, layer, status] of [
   ['rejects with undefined', () => Promise.reject(), 500],
   ['returns a thenable that throws', () => ({ then: throwing(new Error('then')) }), 500],
 ] as const) {
-  test(`if a middleware ${what}, the response is a ${status}, and outer middleware still adds its header fields`, async () => {
+  test(`if a middleware fails, the client receives an error response, and outer middleware still adds its header fields (it ${what}: ${status})`, async () => {
     const { response } = await run([outer, layer], () => 'x');
     assert.equal(response.status, status);
     assert.equal(response.headers.get('x-outer'), 'there');
@@ -216,7 +216,7 @@ for (const thrown of [
   new Error('plain'),
   new InternalError('declared'),
 ]) {
-  test(`if a handler throws ${typeof thrown === 'object' && thrown !== null ? Object.prototype.toString.call(thrown) : String(thrown)}, the response is a 500, and the error is logged once`, async () => {
+  test(`if a handler throws an error or any other value, the response is a 500, and the error is logged once: ${typeof thrown === 'object' && thrown !== null ? Object.prototype.toString.call(thrown) : String(thrown)}`, async () => {
     for (const core of [throwing(thrown), () => Promise.reject(thrown as Error)]) {
       for (const debug of [false, true]) {
         const { response, events, unhandled } = await run([outer], core, { debug });
@@ -292,7 +292,7 @@ for (const [what, error] of [
   ['a detail that is a bigint', new NotFound(5n as unknown as string)],
   ['a code that is a bigint', new NotFound('gone', { code: 5n as unknown as string })],
 ] as const) {
-  test(`an HTTP exception with ${what} is answered with the status of the exception, and one event is logged`, async () => {
+  test(`an HTTP exception with an invalid header field, detail or code is answered with its status, and one event is logged (${what})`, async () => {
     const { response, events } = await run([], throwing(error));
     assert.equal(response.status, 404);
     assert.equal(json(response)['status'], 404);
@@ -310,7 +310,7 @@ test('ClientDisconnected is not logged as an error', async () => {
   assert.deepEqual(unhandled, []);
 });
 
-test('an exception handler may return the same values as a route handler, receives the request, and runs inside the middleware', async () => {
+test('an exception handler may return the same values as a route handler, and outer middleware adds header fields to its response', async () => {
   for (const reply of [() => ['mine', 418], async () => ['mine', 418]]) {
     const { response, events } = await run([outer], throwing(new NotFound()), {
       handlers: (handlers) => void handlers.add(NotFound, reply),
@@ -337,7 +337,7 @@ for (const [what, handler, status] of [
   ['returns what cannot be sent', () => Symbol('x'), 500],
   ['resolves with what cannot be sent', async () => () => 1, 500],
 ] as const) {
-  test(`if an exception handler ${what}, the response is a ${status}, and no other exception handler runs`, async () => {
+  test(`if an exception handler fails, the client receives an error response, and no other exception handler runs (it ${what}: ${status})`, async () => {
     const { response } = await run([outer], throwing(new NotFound()), {
       handlers: (handlers) => {
         handlers.add(NotFound, handler);
@@ -364,7 +364,7 @@ test('next() never rejects: an outer middleware receives the error response and 
   assert.equal(response.body, 'replaced');
 });
 
-test('if a middleware sets an invalid status, the error is thrown to that middleware', async () => {
+test('if a middleware sets an invalid status, it gets a RangeError, and the response is a 500', async () => {
   const { response, unhandled } = await run(
     [
       outer,
@@ -381,7 +381,7 @@ test('if a middleware sets an invalid status, the error is thrown to that middle
   assert.ok(unhandled[0] instanceof RangeError);
 });
 
-test('asMiddleware() accepts functions and objects with handle(), and calls them with the right "this"', async () => {
+test('asMiddleware() accepts functions with two parameters and objects with handle(), and refuses any other value', async () => {
   class Counting {
     runs = 0;
     handle(_req: unknown, next: () => unknown): HttpResponse {

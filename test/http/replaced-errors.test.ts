@@ -32,7 +32,7 @@ for (const [name, handler] of [
   ['rejects', () => Promise.reject(new Error('second'))],
   ['returns nothing', () => undefined],
 ] as const)
-  test(`if an exception handler ${name}, the log still shows the original error`, async () => {
+  test(`if an exception handler fails, the log still shows the original error (it ${name})`, async () => {
     const line = await logged('unhandled_error', (app) => {
       app.exceptionHandler(Root, handler as () => never);
       app.get('/', () => {

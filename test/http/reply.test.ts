@@ -91,7 +91,7 @@ test('toResponse() uses the status of the route for values that have no status o
   );
 });
 
-test('toResponse() sends the bytes of buffers and views of every kind, also of views that start at an offset', () => {
+test('toResponse() sends the bytes of every kind of ArrayBuffer and ArrayBuffer view, also of views that start at an offset', () => {
   for (const [what, view] of viewsOf(Uint8Array.of(1, 2, 3, 4))) {
     for (const value of [view, reply(view), [view, 200]]) {
       const response = toResponse(value, DEFAULT_PLAN);
@@ -196,7 +196,7 @@ for (const [what, make] of [
     },
   ],
 ] as const) {
-  test(`toResponse() refuses ${what}, both alone and inside a reply`, () => {
+  test(`toResponse() refuses a value that cannot be sent, both alone and inside a reply: ${what}`, () => {
     assert.throws(() => toResponse(make(), DEFAULT_PLAN), { code: 'E_REPLY' });
     assert.throws(() => toResponse(reply(make(), 201), DEFAULT_PLAN), { code: 'E_REPLY' });
   });

@@ -61,7 +61,7 @@ test('RequestIDMiddleware({ acceptIncoming: false }) ignores ids in requests and
   );
 });
 
-test('RequestIDMiddleware({ generate }) calls the function for missing ids; if it throws or returns an invalid id, this is logged once', async () => {
+test('RequestIDMiddleware({ generate }) calls the function for missing ids, and logs once if the function throws or returns an invalid id', async () => {
   let count = 0;
   await using client = new TestClient(site({ generate: () => `n${++count}` }).app);
   assert.equal((await client.get('/')).headers.get('x-request-id'), 'n1');
@@ -84,7 +84,7 @@ test('RequestIDMiddleware({ generate }) calls the function for missing ids; if i
   }
 });
 
-test('error responses of the server and responses that no middleware sees have the header field of RequestIDMiddleware', async () => {
+test('error responses that HttpServer sends before any middleware runs also have the header field of RequestIDMiddleware', async () => {
   await using client = new TestClient(
     site({ header: 'X-Trace', acceptIncoming: false, generate: () => 'made' }).app,
     { listen: true },
@@ -102,7 +102,7 @@ test('error responses of the server and responses that no middleware sees have t
   }
 });
 
-test('RequestIDMiddleware refuses header fields with another meaning, such as Host, and check() reports a second or misplaced one', () => {
+test('RequestIDMiddleware refuses a field that has another meaning, such as Host; check() reports a second or misplaced RequestIDMiddleware', () => {
   for (const header of [
     '',
     'a b',

@@ -34,7 +34,7 @@ for (const [what, field, expected] of [
   ['an Expires that is not a date, and ignores it', 'a=1; Expires=soon', { a: '1' }],
   ['Max-Age before Expires', 'a=1; Max-Age=10; Expires=Thu, 01 Jan 1970 00:00:00 GMT', { a: '1' }],
 ] as const) {
-  test(`CookieJar.take() reads ${what} (RFC 6265 §5.2)`, () => {
+  test(`CookieJar.take() reads a Set-Cookie field as RFC 6265 §5.2 requires: ${what}`, () => {
     const kept = jar([field]);
     assert.deepEqual(Object.fromEntries(kept.names().map((name) => [name, kept.get(name)])), expected);
   });
@@ -44,7 +44,7 @@ for (const [how, fields] of [
   ['Max-Age=0', 'Max-Age=0'],
   ['Expires in the past', 'Expires=Thu, 01 Jan 1970 00:00:00 GMT'],
 ] as const) {
-  test(`CookieJar deletes a cookie if it is set again with ${how}`, () => {
+  test(`CookieJar deletes a cookie if it is set again with an expiry in the past (${how})`, () => {
     const kept = jar(['a=1', `a=; ${fields}`]);
     assert.deepEqual(kept.names(), []);
     assert.equal(kept.headerFor(HOME), '');
@@ -78,7 +78,7 @@ for (const [path, url, isSent] of [
   ['a', '/other', true],
   ['', '/other', true],
 ] as const) {
-  test(`CookieJar ${isSent ? 'sends' : 'withholds'} a cookie whose Path is "${path}" if the request has the path ${url} (RFC 6265 §5.1.4)`, () => {
+  test(`CookieJar sends a cookie only to paths that match its Path attribute, as RFC 6265 §5.1.4 requires (Path="${path}", request for ${url}: ${isSent ? 'sent' : 'not sent'})`, () => {
     assert.equal(jar([`x=1; Path=${path}`]).headerFor(new URL(url, HOME)), isSent ? 'x=1' : '');
   });
 }
@@ -91,7 +91,7 @@ for (const [from, path, isSent] of [
   ['/a/b/', '/a', false],
   ['/a', '/z', true],
 ] as const) {
-  test(`CookieJar ${isSent ? 'sends' : 'withholds'} a cookie without Path, received from ${from}, if the request has the path ${path}`, () => {
+  test(`CookieJar derives the path of a cookie without Path from its URL, as RFC 6265 §5.1.4 requires (set by ${from}, request for ${path}: ${isSent ? 'sent' : 'not sent'})`, () => {
     assert.equal(jar(['x=1'], new URL(from, HOME)).headerFor(new URL(path, HOME)), isSent ? 'x=1' : '');
   });
 }
@@ -108,7 +108,7 @@ for (const [from, domain, to, isSent] of [
   ['http://1.2.3.4', '3.4', 'http://1.2.3.4', false],
   ['http://1.2.3.4', '1.2.3.4', 'http://1.2.3.4', true],
 ] as const) {
-  test(`CookieJar ${isSent ? 'sends' : 'withholds'} a cookie received from ${from} with Domain="${domain}" if the request goes to ${to} (RFC 6265 §5.1.3)`, () => {
+  test(`CookieJar sends a cookie only to hosts that match its Domain attribute, as RFC 6265 §5.1.3 requires (Domain="${domain}" from ${from}, request to ${to}: ${isSent ? 'sent' : 'not sent'})`, () => {
     assert.equal(jar([`x=1; Domain=${domain}`], from).headerFor(new URL(to)), isSent ? 'x=1' : '');
   });
 }
@@ -121,7 +121,7 @@ for (const [from, to, isSent] of [
   ['http://127.0.0.1', 'http://127.0.0.1', true],
   ['http://[::1]', 'http://[::1]', true],
 ] as const) {
-  test(`CookieJar ${isSent ? 'sends' : 'withholds'} a Secure cookie received from ${from} if the request goes to ${to}`, () => {
+  test(`CookieJar accepts and sends a Secure cookie only over https or on the local machine (set by ${from}, request to ${to}: ${isSent ? 'sent' : 'not sent'})`, () => {
     assert.equal(jar(['x=1; Secure; Path=/'], from).headerFor(new URL(to)), isSent ? 'x=1' : '');
   });
 }
@@ -137,12 +137,12 @@ for (const [field, isKept] of [
   ['__Secure-x=1', false],
   ['__host-x=1; Path=/', false],
 ] as const) {
-  test(`CookieJar.take() ${isKept ? 'keeps' : 'refuses'} the cookie "${field}" (RFC 6265bis §4.1.3)`, () => {
+  test(`CookieJar.take() keeps a cookie with a prefix only if it has the attributes that RFC 6265bis §4.1.3 requires (${field}: ${isKept ? 'kept' : 'refused'})`, () => {
     assert.equal(jar([field]).names().length, isKept ? 1 : 0);
   });
 }
 
-test('CookieJar sends cookies with longer paths first, then older cookies, and only one per name, domain and path (RFC 6265 §5.4)', () => {
+test('CookieJar sends cookies in the order of RFC 6265 §5.4: longer paths first, then older cookies', () => {
   const kept = jar(['a=1; Path=/', 'b=2; Path=/deep', 'c=3; Path=/', 'a=4; Path=/', 'a=5; Path=/deep']);
   assert.equal(kept.headerFor(new URL('/deep/er', HOME)), 'b=2; a=5; a=4; c=3');
 });

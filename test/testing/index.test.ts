@@ -53,7 +53,7 @@ function fault(code: FaultCode): (error: unknown) => boolean {
 for (const listen of [false, true]) {
   const how = listen ? 'over a socket' : 'in memory';
 
-  test(`TestClient has a function for each HTTP method, and sends the request ${how}`, async () => {
+  test(`TestClient has a function for each HTTP method (requests ${how})`, async () => {
     await using client = new TestClient(mirror(), { listen });
     for (const method of ['get', 'post', 'put', 'patch', 'delete'] as const) {
       assert.equal(
@@ -68,7 +68,7 @@ for (const listen of [false, true]) {
     assert.equal((await client.request('PROPFIND', '/mirror')).status, 405);
   });
 
-  test(`TestClient sends query, header fields and each kind of body ${how}`, async () => {
+  test(`TestClient sends the query, the header fields and every kind of body of a request (${how})`, async () => {
     await using client = new TestClient(mirror(), { listen, headers: { 'X-Mine': 'client', accept: 'a/b' } });
     const sent = async (request: Parameters<TestClient['post']>[1], path = '/mirror'): Promise<Mirrored> =>
       (await (await client.post(path, request)).json()) as Mirrored;
@@ -101,7 +101,7 @@ for (const listen of [false, true]) {
     );
   });
 
-  test(`for a request ${how}, TestClient returns status, header fields and body unchanged, and does not follow redirects`, async () => {
+  test(`TestClient returns the status, header fields and body of a response unchanged, and follows no redirects (${how})`, async () => {
     const app = quiet();
     app.get('/html', () => new HTMLResponse('<p>', { status: 203 }));
     app.get('/go', () => new RedirectResponse('/html'));
@@ -123,7 +123,7 @@ for (const listen of [false, true]) {
     assert.equal(((await (await client.get('/missing')).json()) as { detail: string }).detail, 'gone');
   });
 
-  test(`TestClient rejects a request ${how} with the error that its handler throws, unless raiseErrors is false`, async () => {
+  test(`TestClient rejects a request with the error that its handler throws, unless raiseErrors is false (${how})`, async () => {
     const failure = new Error('mine');
     const app = quiet();
     app.get('/fail', () => {
@@ -143,7 +143,7 @@ for (const listen of [false, true]) {
     assert.doesNotMatch(await response.text(), /mine/);
   });
 
-  test(`if several concurrent requests ${how} fail, TestClient rejects each request with its own error`, async () => {
+  test(`if several concurrent requests fail, TestClient rejects each request with the error of its handler (${how})`, async () => {
     const app = quiet();
     app.get('/fail/{n:int}', ({ params }) => {
       throw new Error(`number ${params.n}`);
@@ -163,7 +163,7 @@ for (const listen of [false, true]) {
     );
   });
 
-  test(`TestClient stores cookies and sends them with later requests ${how}, unless a request has its own Cookie field`, async () => {
+  test(`TestClient stores cookies and sends them with later requests, unless a request has its own Cookie field (${how})`, async () => {
     const app = mirror();
     app.get('/login', () => {
       const response = new TextResponse('in');
@@ -184,7 +184,7 @@ for (const listen of [false, true]) {
     assert.equal(await cookieSent(), null);
   });
 
-  test(`if the signal of a request ${how} aborts, TestClient aborts the signal of its handler`, async () => {
+  test(`if the signal in the options of a request aborts, TestClient aborts the signal of the handler (${how})`, async () => {
     const app = quiet();
     const entered = Promise.withResolvers<void>();
     const left = Promise.withResolvers<unknown>();
@@ -243,7 +243,7 @@ test('if several clients use an application, the application runs until all of t
   }
 });
 
-test('a TestClient that is closed refuses requests', async () => {
+test('a closed TestClient refuses requests', async () => {
   const app = quiet();
   app.get('/', () => 'x');
   const client = new TestClient(app);
@@ -272,7 +272,7 @@ test('if the application cannot start, TestClient rejects every request with the
   await assert.rejects(client.get('/'), /no database/);
 });
 
-test('TestClient.close() waits for a start that is still running', async () => {
+test('TestClient.close() waits for an application that is still starting', async () => {
   const events: string[] = [];
   const app = quiet();
   app.onStartup(async () => {
@@ -393,7 +393,7 @@ function failsBehind(): Svc {
   return app;
 }
 
-test('if a call causes a background task or clean-up to fail, TestClient rejects this call with the error', async () => {
+test('if a background task or clean-up of a request fails, TestClient rejects the request with the error', async () => {
   await using client = new TestClient(failsBehind());
   await assert.rejects(client.get('/task'), /the task failed/);
   await assert.rejects(client.get('/clean-up'), /the clean-up failed/);
@@ -413,7 +413,7 @@ test('if clean-ups fail after the response, TestClient.close() rejects with thei
   await assert.rejects(other.close(), (error: AggregateError) => error.errors.length === 2);
 });
 
-test('if a background task fails, TestClient with listen: true rejects the call, or close(), with the error', async () => {
+test('if a background task fails, TestClient with listen: true rejects either the request or close() with the error', async () => {
   const client = new TestClient(failsBehind(), { listen: true });
   const said = await client.get('/task').then(
     () => undefined,

@@ -46,7 +46,7 @@ for (const listen of [false, true])
     };
 
     for (const path of ['/open', '/message', '/error', '/handler', '/loop'])
-      test(`if the WebSocket handler of ${path} throws, receive(), closed and close() of the test's socket reject with its error`, async (t) => {
+      test(`if a WebSocket handler throws, receive(), closed and close() of the socket in the test reject with the error (route ${path})`, async (t) => {
         const client = raising(t);
         for (const call of ['receive', 'closed', 'close'] as const) {
           const socket = await client.websocket(path);
@@ -60,7 +60,7 @@ for (const listen of [false, true])
         await client.close(); // throws nothing, because the test has received every error
       });
 
-    test('if a WebSocket handler throws, the for-await loop of the test over the socket throws the same error', async (t) => {
+    test('if a WebSocket handler throws, a for-await loop over the socket in the test throws the error of the handler', async (t) => {
       const socket = await raising(t).websocket('/message');
       socket.send('a');
       const got: unknown[] = [];
@@ -70,7 +70,7 @@ for (const listen of [false, true])
       assert.deepEqual(got, ['before']);
     });
 
-    test('if a WebSocket handler throws and the test has not seen the error, the error is thrown when the test disposes the socket', async (t) => {
+    test('if no call on a socket has thrown the error of its WebSocket handler, disposing the socket throws the error', async (t) => {
       const client = raising(t);
       await assert.rejects(async () => {
         await using socket = await client.websocket('/loop');
@@ -79,7 +79,7 @@ for (const listen of [false, true])
       await client.close();
     });
 
-    test('TestClient.close() rejects with the error of a WebSocket handler that no call on the socket has thrown', async (t) => {
+    test('if no call on a socket has thrown the error of its WebSocket handler, TestClient.close() rejects with the error', async (t) => {
       const app = failing();
       const failed = Promise.withResolvers<void>();
       app.websocket('/unasked').onMessage(() => {
@@ -110,14 +110,14 @@ for (const listen of [false, true])
       await client.close();
     });
 
-    test('a socket of TestClient reports the close code 1008 for an HTTP exception with a status below 500, and 1011 for all others', async (t) => {
+    test('a socket of TestClient reports the close code 1008 for an HTTP exception with a status below 500, and 1011 for any other error', async (t) => {
       const client = raising(t);
       assert.equal((await (await client.websocket('/forbidden')).closed).code, 1008);
       assert.equal((await (await client.websocket('/declared')).closed).code, 1011);
       await client.close();
     });
 
-    test('if the handlers of several WebSockets throw, TestClient reports for each socket its own error', async (t) => {
+    test('if the handlers of several WebSockets throw, each socket of TestClient reports the error of its own handler', async (t) => {
       const app = failing();
       app.websocket('/fail/{n:int}', (_socket, { params }) =>
         Promise.reject(new Error(`number ${params.n}`)),

@@ -46,7 +46,7 @@ const CASES: readonly (readonly [
   [undefined, 'If-None-Match: *', 204, { isRequired: true }],
 ];
 
-test('checkPreconditions() answers 412 if a condition of PUT, PATCH or DELETE fails, and 428 if a required condition is missing (RFC 9110 §13.2.2, RFC 6585 §3)', async () => {
+test('checkPreconditions() answers 412 if a precondition of a write fails, and 428 if a required precondition is missing (RFC 9110 §13.2.2, RFC 6585 §3)', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   CASES.forEach(([current, , , options], index) => {
     app.route(`/${index}`, ['PUT', 'PATCH', 'DELETE'], ({ req }) =>

@@ -112,7 +112,7 @@ test('FileResponse answers 404 when its path is not a regular file', async () =>
   });
 });
 
-test('FileResponse.settle() looks up the file once per request, even if middleware calls settle() several times', async () => {
+test('FileResponse.settle() looks up the file once per request, and settle() of its result does not look it up again', async () => {
   const path = file('once.txt', 'once');
   const response = new FileResponse(path);
   const answer = await response.settle(GET);
@@ -194,7 +194,7 @@ const smallAndLarge = [
 for (const [size, path, length] of smallAndLarge) {
   const content = size === 'small' ? Buffer.from(digits) : big;
 
-  test(`FileResponse of a ${size} file sends validators, and answers 304 to clients that have the content`, async () => {
+  test(`FileResponse sends validators, and answers 304 to a client that has the current content (${size} file)`, async () => {
     await using it = await serve(
       () => new FileResponse(path, { headers: { 'Cache-Control': 'no-cache', 'X-Own': '1' } }),
     );
@@ -248,7 +248,7 @@ for (const [size, path, length] of smallAndLarge) {
     );
   });
 
-  test(`FileResponse of a ${size} file answers a request for one range with status 206 and that range`, async () => {
+  test(`FileResponse answers a request for one range with status 206 and the bytes of the range (${size} file)`, async () => {
     await using it = await serve(() => new FileResponse(path));
     for (const [range, start, end] of [
       ['0-3', 0, 4],
@@ -276,7 +276,7 @@ for (const [size, path, length] of smallAndLarge) {
     }
   });
 
-  test(`FileResponse of a ${size} file answers a request for several ranges with a multipart/byteranges body`, async () => {
+  test(`FileResponse answers a request for several ranges with a multipart/byteranges body (${size} file)`, async () => {
     await using it = await serve(() => new FileResponse(path));
     const last = length - 1;
     const answer = await it.client.get('/', `Range: bytes=0-1,4-6,-1\r\n`).answer();
@@ -288,7 +288,7 @@ for (const [size, path, length] of smallAndLarge) {
     assert.equal(answer.text(), `${part(0, 1)}${part(4, 6)}${part(last, last)}--${boundary}--\r\n`);
   });
 
-  test(`FileResponse of a ${size} file answers unsatisfiable ranges with 416 and failed preconditions with 412, as problem+json`, async () => {
+  test(`FileResponse answers unsatisfiable ranges with 416 and failed preconditions with 412, as problem+json (${size} file)`, async () => {
     await using it = await serve(() => new FileResponse(path));
     const outside = await it.client.get('/', `Range: bytes=${length}-\r\n`).answer();
     assert.deepEqual(
@@ -306,7 +306,7 @@ for (const [size, path, length] of smallAndLarge) {
       assert.equal((await it.client.get('/', `Range: ${range}\r\n`).answer()).status, 200, range);
   });
 
-  test(`FileResponse of a ${size} file sends a range only when If-Range matches its content`, async () => {
+  test(`FileResponse sends a range only if If-Range matches the current content (${size} file)`, async () => {
     await using it = await serve(() => new FileResponse(path));
     const etag = (await it.client.get('/').answer()).field('etag')!;
     for (const [condition, status] of [
@@ -419,7 +419,7 @@ test('FileResponse closes its file when the client leaves during the response, a
   );
 });
 
-test('FileResponse sends exactly the bytes of generated ranges, both through app.fetch() and over a socket', async () => {
+test('for generated ranges, FileResponse sends exactly the requested bytes, both through app.fetch() and over a socket', async () => {
   const random = seeded(206);
   for (const [size, path, length] of smallAndLarge) {
     const content = size === 'small' ? Buffer.from(digits) : big;

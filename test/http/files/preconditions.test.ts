@@ -64,7 +64,7 @@ for (const [fields, validators, expected, why] of [
   [{ 'if-match': '"a"', 'if-none-match': '"xyzzy"' }, STRONG, 'failed', 'If-Match comes first, §13.2.2'],
   [{ 'if-match': '"xyzzy"', 'if-none-match': '"xyzzy"' }, STRONG, 'not-modified', 'then If-None-Match'],
 ] as const) {
-  test(`judge() returns ${expected} for the conditional header fields ${JSON.stringify(fields)} (reason: ${why})`, () => {
+  test(`judge() evaluates the preconditions of a GET or HEAD request as RFC 9110 §13.2.2 requires (${JSON.stringify(fields)}, result: ${expected}, reason: ${why})`, () => {
     for (const method of ['GET', 'HEAD'])
       assert.equal(judge({ method, headers: fields }, validators), expected);
   });
@@ -83,7 +83,7 @@ for (const [condition, validators, isDateStrong, expected, why] of [
   [AFTER, STRONG, true, false, 'a later date: it must be the same'],
   ['', STRONG, true, false, 'empty'],
 ] as const) {
-  test(`isSameForRange() returns ${expected} for the If-Range value ${JSON.stringify(condition)} (reason: ${why})`, () => {
+  test(`isSameForRange() compares If-Range with the current ETag and date as RFC 9110 §13.1.5 requires (${JSON.stringify(condition)}, result: ${expected}, reason: ${why})`, () => {
     assert.equal(
       isSameForRange({ method: 'GET', headers: { 'if-range': condition } }, validators, isDateStrong),
       expected,

@@ -61,7 +61,7 @@ for (const [field, expected, why] of [
   ],
   [`bytes=0-1${','.repeat(2_000)}`, 'whole', 'too long a field'],
 ] as const) {
-  test(`readRanges() returns ${expected.length > 40 ? 'sixteen ranges' : expected} for the Range value ${field.slice(0, 60)} (reason: ${why})`, () =>
+  test(`readRanges() reads a Range field for 10,000 bytes as RFC 9110 §14.2 requires (${field.slice(0, 60)}, result: ${expected.length > 40 ? 'sixteen ranges' : expected}, reason: ${why})`, () =>
     assert.equal(shown(field), expected));
 }
 
@@ -100,7 +100,7 @@ function reference(field: string, size: number): unknown {
     : sets.map((set) => `${set[0]}-${set.at(-1)}`).join();
 }
 
-test('readRanges() returns the same ranges as a simple reference implementation for generated Range fields', () => {
+test('for generated Range fields, readRanges() returns the same ranges as a simple reference implementation', () => {
   const random = seeded(7233);
   const parts = ['0', '1', '5', '9', '12', '19', '20', '25', '-', '-', '-', ',', ',', ' ', '', 'x'];
   let partial = 0;

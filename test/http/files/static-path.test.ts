@@ -49,7 +49,7 @@ for (const [rest, expected] of [
   ['.well-known/.x', 'none'],
   ['.WELL-KNOWN/x', 'none'],
 ] as const) {
-  test(`readStaticPath() returns ${JSON.stringify(expected)} for the path ${JSON.stringify(rest.slice(0, 40))}`, () =>
+  test(`readStaticPath() returns a path inside the folder, or refuses the path of the request (path: ${JSON.stringify(rest.slice(0, 40))}, result: ${JSON.stringify(expected)})`, () =>
     assert.equal(read(rest), expected));
 }
 
@@ -78,7 +78,7 @@ for (const rest of [
   'a"b',
   'a<b',
 ]) {
-  test(`readStaticPath() refuses the path ${JSON.stringify(rest)} on Windows`, () =>
+  test(`on Windows, readStaticPath() refuses a path that has a special meaning there: ${JSON.stringify(rest)}`, () =>
     assert.equal(read(rest, true), 'none'));
 }
 
@@ -110,7 +110,7 @@ test('hidesSeparator() returns true for a path with an escaped slash, backslash 
     assert.equal(hidesSeparator(path), false, path);
 });
 
-test('readStaticPath() never returns a path outside its folder, for generated requests', () => {
+test('for generated requests, readStaticPath() never returns a path outside its folder', () => {
   const random = seeded(22);
   const parts = [
     '.',

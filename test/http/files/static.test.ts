@@ -201,7 +201,7 @@ test('mountStatic() answers methods other than GET and HEAD with 405 and Allow',
   }
 });
 
-test('mountStatic() serves the index file of a folder, and redirects a path without the final slash to the path with it', async () => {
+test('mountStatic() serves the index file of a folder, and redirects a folder path without a final slash to the path with a final slash', async () => {
   await using it = await site();
   assert.equal((await it.get('/static/')).text(), '<p>home');
   assert.equal((await it.get('/static/docs/')).text(), '<p>docs');
@@ -226,7 +226,7 @@ test('mountStatic() serves the index file of a folder, and redirects a path with
     assert.equal((await it.get(path)).status, 404, path);
 });
 
-test('mountStatic() at the root never redirects to another host', async () => {
+test('mountStatic() at the path "/" never redirects to another host', async () => {
   await using it = await site({}, '/');
   assert.equal((await it.get('/')).text(), '<p>home');
   assert.equal((await it.get('/docs')).field('location'), './docs/');
@@ -519,7 +519,7 @@ test('if the directory of mountStatic() is missing, check() reports it and the a
   );
 });
 
-test('check() reports mounted directories that may expose private files (SVC213), or that share one path', () => {
+test('check() reports mounted directories that may expose private files (SVC213), and two directories at one path', () => {
   put('program/package.json', '{}');
   const exposed = new Svc({ logger: collectedLog().logger })
     .mountStatic('/a', join(area, 'program'))
@@ -583,7 +583,7 @@ test('mountStatic() notices changed, removed and new files within a second', asy
   assert.equal((await it.get('/static/live.txt')).status, 404);
 });
 
-test('if a file was less than a second old at the first read, mountStatic() reads it again, even if its size and modification time are unchanged', async () => {
+test('mountStatic() reads a file again if it was modified less than a second before the first read, even if its size and date are unchanged', async () => {
   const clock = new ManualClock(LONG_AGO * 1_000 + 500);
   await using it = await site({}, '/static', undefined, clock);
   put('public/young.txt', 'first');
@@ -595,7 +595,7 @@ test('if a file was less than a second old at the first read, mountStatic() read
   assert.deepEqual([second.text(), second.field('etag')], ['other', first.field('etag')!.slice(2)]);
 });
 
-test('if a large file is replaced, mountStatic() sends the header fields of the file that it has opened', async () => {
+test('if a large file is replaced, mountStatic() sends the header fields of the new file', async () => {
   await using it = await site();
   put('public/moved.bin', big);
   const before = await it.get('/static/moved.bin');

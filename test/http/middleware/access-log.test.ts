@@ -131,7 +131,7 @@ test('the access log marks a response that was not sent completely', async (t) =
   );
 });
 
-test('with accessLog: 0.25, every fourth request gets a line in the access log, and every 500 gets a line', async (t) => {
+test('with accessLog: 0.25, the access log has a line for every fourth request, and for every response with status 500', async (t) => {
   const { app, client, lines } = application(t, { accessLog: 0.25 });
   app.get('/ok', () => '');
   app.get('/broken', () => {

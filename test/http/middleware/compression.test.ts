@@ -67,7 +67,7 @@ for (const coding of CODINGS) {
     ['in place', TEXT],
     ['in another thread', TEXT.repeat(200)],
   ] as const) {
-    test(`CompressionMiddleware compresses a body (${coding}, ${size}), and sends it with Content-Length and Vary`, async () => {
+    test(`CompressionMiddleware compresses a body, and sends it with Content-Length and Vary (${coding}, ${size})`, async () => {
       await using client = site((app) =>
         app
           .get('/text', () => text)
@@ -179,7 +179,7 @@ for (const [accept, expected] of [
   ['x-gzip', 'gzip'],
   ['zstd;q=0, br;q=0, gzip;q=0.001', 'gzip'],
 ] as const) {
-  test(`CompressionMiddleware uses ${expected ?? 'no coding'} for Accept-Encoding: ${accept ?? '(none)'}, and always sends Vary`, async () => {
+  test(`CompressionMiddleware chooses the coding by Accept-Encoding, and always sends Vary (Accept-Encoding: ${accept ?? 'none'}, result: ${expected ?? 'no coding'})`, async () => {
     await using client = site((app) => app.get('/', () => TEXT));
     const answer = await get(client, '/', accept);
     assert.deepEqual(
@@ -207,7 +207,7 @@ for (const [what, response] of [
   ],
   ['an event stream', () => new EventStreamResponse([TEXT])],
 ] as const) {
-  test(`if a response is ${what}, CompressionMiddleware neither compresses it nor adds Vary`, async () => {
+  test(`CompressionMiddleware does not compress a response that gains nothing or must not change, and adds no Vary: ${what}`, async () => {
     await using client = site((app) => app.get('/', response));
     const answer = await get(client, '/', 'gzip');
     assert.ok(answer.headers.get('content-encoding') !== 'gzip');
@@ -437,7 +437,7 @@ test('CompressionMiddleware compresses at most maxConcurrent responses at the sa
 });
 
 for (const coding of CODINGS) {
-  test(`with the content coding ${coding}, each event and each NDJSON line reaches the client as soon as it is sent`, async () => {
+  test(`each server-sent event and each NDJSON line reaches the client as soon as it is sent, also when compressed with ${coding}`, async () => {
     const news = new EventBroadcast();
     const more = Promise.withResolvers<void>();
     const app = new Svc().use(new CompressionMiddleware());

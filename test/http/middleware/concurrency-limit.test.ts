@@ -188,7 +188,7 @@ test('if a client closes its socket, ConcurrencyLimitMiddleware removes its wait
   await app.shutdown();
 });
 
-test('ConcurrencyLimitMiddleware counts a handler until it ends, even if its client has left or its time limit has passed', async () => {
+test('ConcurrencyLimitMiddleware counts a handler until it ends, even after its time limit has passed and its client has received a 503', async () => {
   for (const isOutside of [true, false]) {
     const s = site({ max: 1 }, (app) => {
       if (isOutside) app.use(new TimeoutMiddleware({ seconds: 1 }));
@@ -289,7 +289,7 @@ test('ConcurrencyLimitMiddleware logs refused requests once a minute, with their
   await s.answer('a');
 });
 
-test('a ConcurrencyLimitMiddleware in the option "use" of a route applies in addition to that of the application, and both count in one metric', async () => {
+test('a ConcurrencyLimitMiddleware of a route applies in addition to the one of the application, and both share one metric', async () => {
   const { logger } = collectedLog();
   const gate = Promise.withResolvers<string>();
   const app = new Svc({ logger })
@@ -307,7 +307,7 @@ test('a ConcurrencyLimitMiddleware in the option "use" of a route applies in add
   ]);
 });
 
-test('invalid options of ConcurrencyLimitMiddleware are refused, and its wrong position or use by two applications is reported', () => {
+test('ConcurrencyLimitMiddleware refuses invalid options; check() reports its wrong position and its use by two applications (SVC121)', () => {
   for (const options of [
     { max: 0 },
     { max: 1.5 },
@@ -345,7 +345,7 @@ test('invalid options of ConcurrencyLimitMiddleware are refused, and its wrong p
   );
 });
 
-test('ConcurrencyLimitMiddleware never exceeds its limit and answers every waiting request, in generated sequences', async () => {
+test('in generated sequences of requests, ConcurrencyLimitMiddleware never exceeds its limit and answers every waiting request', async () => {
   const below = seeded(100);
   const s = site({ max: 3, queue: 4, maxQueueMs: 50 });
   await using client = s.client;

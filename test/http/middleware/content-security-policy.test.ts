@@ -88,7 +88,7 @@ for (const [given, pattern] of [
   [' ; ', /empty policy/],
   ["default-src 'self', script-src 'none'", /contains a character that is not allowed|needs quotation marks/],
 ] as const) {
-  test(`ContentSecurityPolicy refuses the policy ${JSON.stringify(given)} (E_CSP)`, () => {
+  test(`ContentSecurityPolicy refuses an invalid policy (E_CSP): ${JSON.stringify(given)}`, () => {
     assert.throws(
       () => new ContentSecurityPolicy(given as never),
       (error) => error instanceof SvcError && error.code === 'E_CSP' && pattern.test(error.message),

@@ -155,12 +155,12 @@ for (const entry of [
   'https://a%zz.example',
   5,
 ]) {
-  test(`CORSMiddleware refuses an allow list with ${JSON.stringify(entry)} (E_CORS)`, () => {
+  test(`CORSMiddleware refuses a list with an invalid origin (E_CORS): ${JSON.stringify(entry)}`, () => {
     assert.throws(() => new CORSMiddleware({ origins: [SITE, entry as string] }), { code: 'E_CORS' });
   });
 }
 
-test('CORSMiddleware accepts origins of apps, origins with ports, and IP addresses', () => {
+test('AllowedOrigins accepts origins of apps and browser extensions, origins with ports, and IP addresses', () => {
   assert.ok(
     new AllowedOrigins([
       'capacitor://localhost',
@@ -623,7 +623,7 @@ test('if the routes of a path do not share one CORSMiddleware, preflight respons
   );
 });
 
-test('if the function "origins" of a route throws, the response to a preflight is a 500, unless the path has its own OPTIONS route', async () => {
+test('if the function "origins" of a route throws, a preflight is answered with 500, unless the path has its own OPTIONS route', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   const broken = new CORSMiddleware({
     origins: () => {

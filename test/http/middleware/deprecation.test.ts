@@ -142,7 +142,7 @@ test('if a form has a deprecated field or file, the response has the field Depre
   assert.deepEqual(marksOf(await client.post('/a', { body: new URLSearchParams({ old: 'x' }) })), MARKED);
 });
 
-test('if a request uses several deprecated fields, the response has their earliest dates and all links, unless the route itself has a date of deprecation', async (t) => {
+test('if a request uses several deprecated fields, Deprecation has their earliest date, or the date of the route if it has one', async (t) => {
   const query = { a: old(), b: Field(str, { optional: true, deprecated: OLDER }) };
   const client = site(t, (app) => {
     app.get('/a', { query }, () => 'ok');
@@ -161,7 +161,7 @@ test('if a request uses several deprecated fields, the response has their earlie
   assert.equal((await client.get('/route?a=1')).headers.get('deprecation'), '@1772323200');
 });
 
-test('OpenAPI documents mark a deprecated field, and an invalid deprecation is reported when the application starts', async (t) => {
+test('OpenAPI documents mark a deprecated field, and an application with an invalid value of "deprecated" does not start', async (t) => {
   class Body extends Schema {
     old = old();
   }

@@ -87,7 +87,7 @@ test('ETagMiddleware preserves the ETag and Last-Modified that a handler has set
   assert.equal((await ask('/json', { 'if-modified-since': THEN })).status, 200);
 });
 
-test('ETagMiddleware adds no ETag to a response that has a cookie, no-store, a large body or a status other than 200, nor to a stream', async () => {
+test('ETagMiddleware adds no ETag to streams, large bodies, responses with cookies or no-store, and responses with a status other than 200', async () => {
   for (const path of [
     '/cookie',
     '/secret',

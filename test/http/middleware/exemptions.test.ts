@@ -45,7 +45,7 @@ for (const [exempt, template, path, expected] of [
   ['/hooks/{id:int}', '/hooks/{id}', '/hooks/x', false],
   ['/hooks/github', '/hooks/gitlab', '/hooks/github', false],
 ] as const) {
-  test(`an Exemptions object with the template ${exempt} returns ${expected} for the path ${path} of the route ${template}`, () => {
+  test(`Exemptions.has() compares an exempt template with the path and the route of a request (template: ${exempt}, path: ${path}, route: ${template}, result: ${expected})`, () => {
     assert.equal(judge([exempt], template, path)[0], expected);
   });
 }

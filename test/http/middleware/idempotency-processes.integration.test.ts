@@ -63,7 +63,7 @@ async function processes(t: TestContext, count: number): Promise<Shared> {
 }
 
 test(
-  'if six processes get a hundred equal requests, one request runs, the others get 409, and later requests get the stored response',
+  'if six processes receive a hundred equal requests at once, only one request runs, and later requests get its stored response',
   { timeout: MOST_MS },
   async (t) => {
     const { db, urls, executions, begun } = await processes(t, 6);
@@ -102,7 +102,7 @@ test(
 );
 
 test(
-  'if a process is killed during a request, repetitions get 409 until the lease of the idempotency key ends, and then the request runs once',
+  'if a process is killed during a request, repeated requests get 409 until the idempotency lease ends, and then the request runs once',
   { timeout: MOST_MS },
   async (t) => {
     const { db, children, urls, executions, begun } = await processes(t, 1);

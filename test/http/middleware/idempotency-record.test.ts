@@ -42,7 +42,7 @@ for (const [field, key] of [
   ['k'.repeat(256), undefined],
   [`"a";${'x'.repeat(2_000)}`, undefined],
 ] as const) {
-  test(`readIdempotencyKey() returns ${key === undefined ? 'no key' : 'a key'} for the field ${JSON.stringify(field).slice(0, 60)}`, () => {
+  test(`readIdempotencyKey() returns the key of a valid Idempotency-Key field, and undefined for an invalid field (${JSON.stringify(field).slice(0, 60)}: ${key === undefined ? 'no key' : 'a key'})`, () => {
     assert.equal(readIdempotencyKey(field), key);
   });
 }

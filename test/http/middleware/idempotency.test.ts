@@ -292,7 +292,7 @@ test('IdempotencyMiddleware identifies a client by the session or API key that a
   );
 });
 
-test('IdempotencyMiddleware runs one of a hundred equal requests, and answers the others with 409 and Retry-After meanwhile', async () => {
+test('if a hundred equal requests arrive at once, IdempotencyMiddleware runs one, and answers all others with 409 and Retry-After', async () => {
   const gate = Promise.withResolvers<unknown>();
   const s = site(
     {},
@@ -484,7 +484,7 @@ test('a handler continues when its client leaves, and a repeated request gets it
   );
 });
 
-test('if a request exceeds its time limit, repetitions get 409 until the handler ends, and afterwards the response of the handler', async () => {
+test('if a request exceeds its time limit, repeated requests get 409 until the handler ends, and then the response of the handler', async () => {
   for (const where of ['outside', 'inside']) {
     const gate = Promise.withResolvers<string>();
     const limit = new TimeoutMiddleware({ seconds: 1 });
@@ -594,7 +594,7 @@ test('if the stored record of a request cannot be read, IdempotencyMiddleware do
   );
 });
 
-test('svc check reports IdempotencyMiddleware in a wrong order, in a route, and without the option "principal" (SVC121)', () => {
+test('svc check reports IdempotencyMiddleware in a wrong position, on a single route, or without the option "principal" (SVC121)', () => {
   const findings = (app: Svc): unknown[] =>
     app
       .check()
@@ -687,7 +687,7 @@ test('IdempotencyMiddleware refuses options out of range', () => {
   assert.throws(() => new IdempotencyMiddleware({ ttl: 5 } as never), { code: 'E_OPTION_UNKNOWN' });
 });
 
-test('in generated sequences, the request of every idempotency key runs once, and repetitions get the same response', async () => {
+test('in generated sequences of requests, the handler runs once for every idempotency key, and repeated requests get its response', async () => {
   const below = seeded(409);
   const gates: { readonly open: () => void }[] = [];
   const s = site(

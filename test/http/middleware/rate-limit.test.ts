@@ -469,7 +469,7 @@ test('RateLimitMiddleware awaits only an asynchronous store, and applies "onStor
   assert.deepEqual(await sendShut(2), [503, 503]);
 });
 
-test('if an application has two RateLimitMiddleware, the option "rateLimit" of a route replaces one limit, and rateLimit: false removes both', async () => {
+test('if an application has two RateLimitMiddleware, the option "rateLimit" of a route replaces one limit, and rateLimit: false removes both limits', async () => {
   const { client, send } = setting({ perMinute: 5 }, (app) => {
     app.use(new RateLimitMiddleware({ name: 'user', perMinute: 2, key: (req) => req.headers['x-user'] }));
     app.get('/own', { rateLimit: { perMinute: 3 } }, () => 'x').get('/free', { rateLimit: false }, () => 'x');

@@ -58,7 +58,7 @@ test('RateLimiter does not count refused attempts, so an account is never locked
   assert.equal((await client.post('/login', from('203.0.113.1', 'ada'))).status, 200);
 });
 
-test('if RateLimiter refuses a request behind RateLimitMiddleware, the response has one problem, and the RateLimit fields contain both limits', async () => {
+test('if RateLimiter refuses a request behind RateLimitMiddleware, the response has one problem body, and its RateLimit fields list both limits', async () => {
   const { client, app } = login();
   app.use(new RateLimitMiddleware({ perMinute: 100 }));
   await using _ = client;
@@ -76,7 +76,7 @@ test('if RateLimiter refuses a request behind RateLimitMiddleware, the response 
   });
 });
 
-test('several RateLimiters can share one store, and each has its own buckets', async () => {
+test('several RateLimiters can share one store, and each counts separately', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ clock });
   const limits = [
@@ -159,7 +159,7 @@ for (const [how, take] of [
   ],
   ['rejects', () => Promise.reject(new Error('store is away'))],
 ] as const) {
-  test(`if the store of RateLimiter ${how}, requests are allowed or answered with 503, depending on "onStoreError", and the failure is logged once a minute`, async () => {
+  test(`if the store of RateLimiter fails, "onStoreError" decides whether requests are allowed or get 503, and the failure is logged once a minute (it ${how})`, async () => {
     for (const onStoreError of ['allow', 'refuse'] as const) {
       const { client, events, clock } = login({ store: { take }, onStoreError });
       await using _ = client;
@@ -186,7 +186,7 @@ test('RateLimiter awaits an asynchronous store', async () => {
   assert.equal((await client.post('/login', from('192.0.2.1', 'ada'))).status, 429);
 });
 
-test('RateLimiter builds bucket names of limited length from keys of any length', async () => {
+test('RateLimiter builds store keys of limited length from keys of any length', async () => {
   const keys: string[] = [];
   const { client } = login({
     store: {
@@ -215,7 +215,7 @@ test('an exception handler can replace the response to a request that RateLimite
   assert.ok(new TooManyRequests() instanceof HTTPException);
 });
 
-test('RateLimiter uses the clock and log of the application that calls it, and two applications share its buckets', async () => {
+test('if two applications use one RateLimiter, it counts their requests together', async () => {
   const limiter = new RateLimiter({ name: 'both', perMinute: 2 });
   const clock = new ManualClock();
   const apps = [0, 1].map(() =>

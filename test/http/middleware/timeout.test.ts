@@ -116,7 +116,7 @@ test('when the time limit passes, TimeoutMiddleware aborts the signal of the req
   ]); // the last one would otherwise be lost
 });
 
-test('the option "timeoutMs" of a route replaces the limit of TimeoutMiddleware, works without TimeoutMiddleware, and removes the limit if it is false', async () => {
+test('the option "timeoutMs" of a route sets its time limit, with or without TimeoutMiddleware; the value false removes the limit', async () => {
   for (const hasMiddleware of [true, false]) {
     const s = site();
     if (hasMiddleware) s.app.use(new TimeoutMiddleware({ seconds: 5 }));
@@ -304,7 +304,7 @@ test('TimeoutMiddleware does not interrupt a stream that has begun', async () =>
   assert.equal(await text, 'ab');
 });
 
-test('the response to RequestTimeout comes from an exception handler that is called once, and passes through outer middleware', async () => {
+test('an exception handler for RequestTimeout is called once, and its response passes through outer middleware', async () => {
   const s = site();
   let calls = 0;
   s.app

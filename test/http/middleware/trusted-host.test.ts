@@ -69,14 +69,14 @@ for (const [host, status] of [
   [`${'a'.repeat(64)}.shop.example`, 400],
   [`${'a.'.repeat(130)}shop.example`, 400],
 ] as const) {
-  test(`TrustedHostMiddleware answers ${status} to a request with the host ${JSON.stringify(host).slice(0, 50)}`, async () => {
+  test(`TrustedHostMiddleware accepts only requests for a listed host (host: ${JSON.stringify(host).slice(0, 50)}, status: ${status})`, async () => {
     const { client } = site();
     await using _ = client;
     assert.equal(await statusFor(client, host), status);
   });
 }
 
-test('the refusals of TrustedHostMiddleware are problems that have a code and do not repeat the host, and are logged once a minute', async () => {
+test('TrustedHostMiddleware refuses a host with a problem that has a code and does not repeat the host, and logs repeated refusals once', async () => {
   const { client, events } = site();
   await using _ = client;
   const foreign = await client.get('/', { headers: { Host: 'evil.example' } });

@@ -27,7 +27,7 @@ for (const [text, canonical] of [
   ['1:0:3:4:5:6:7:8', '1:0:3:4:5:6:7:8'],
   ['64:ff9b::192.0.2.33', '64:ff9b::c000:221'],
 ] as const) {
-  test(`parseAddress() and formatAddress() convert ${text} to ${canonical} (RFC 5952 §4)`, () =>
+  test(`parseAddress() and formatAddress() write an IP address in the canonical form of RFC 5952 §4 (${text} becomes ${canonical})`, () =>
     assert.equal(formatAddress(parseAddress(text)!), canonical));
 }
 
@@ -58,11 +58,11 @@ for (const text of [
   '0000:0000:0000:0000:0000:ffff:255.255.255.2555',
   'localhost',
 ]) {
-  test(`parseAddress() refuses the text ${JSON.stringify(text)}`, () =>
+  test(`parseAddress() refuses text that is not an IP address: ${JSON.stringify(text)}`, () =>
     assert.equal(parseAddress(text), undefined));
 }
 
-test('parseAddress() accepts the same 20,000 mutated addresses as node:net, and reads its own output as the same address', () => {
+test('for 20,000 mutated addresses, parseAddress() accepts exactly the addresses that node:net accepts, and reads its own output as the same address', () => {
   const random = seeded(7);
   const alphabet = '0123456789abcdefF:.::..%[] g';
   const seeds = [
@@ -89,7 +89,7 @@ test('parseAddress() accepts the same 20,000 mutated addresses as node:net, and 
   assert.ok(good > 2_000, String(good));
 });
 
-test('contains() returns the same as a BlockList of node:net for generated networks and addresses', () => {
+test('for generated networks and addresses, contains() returns the same as a BlockList of node:net', () => {
   const random = seeded(11);
   for (let round = 0; round < 3_000; round++) {
     const isFour = random(2) === 0;

@@ -103,7 +103,7 @@ for (const coding of CODINGS) {
     );
   });
 
-  test(`if a middleware reads a ${coding} body completely, the body is decoded once, and the handler can still read it, also as a stream`, async () => {
+  test(`if a middleware reads a compressed body completely, the body is decoded once, and the handler can still read it (${coding})`, async () => {
     await using client = site({ decompressBodies: true }, new IdempotencyMiddleware({ methods: ['POST'] }));
     const send = async (path: string, bytes: Uint8Array, type?: string): Promise<string> => {
       const answer = await client.post(path, {
@@ -131,7 +131,7 @@ for (const coding of CODINGS) {
     assert.equal(await send('/body', ENCODE[coding](json)), `200 ${json.length}`);
   });
 
-  test(`a malformed, truncated or padded ${coding} body is answered with 400, also if it is read as a stream`, async (t) => {
+  test(`a malformed, truncated or padded compressed body is answered with 400, also if it is read as a stream (${coding})`, async (t) => {
     await using client = site();
     const whole = ENCODE[coding](Buffer.from('{"text":"some text that is long enough to be cut"}'));
     if (IS_OLDER_NODE && coding === 'zstd') return t.skip('this Node takes a frame that is cut for whole');
@@ -153,7 +153,7 @@ for (const coding of CODINGS) {
       );
   });
 
-  test(`limits apply to the decoded size of a ${coding} body, so a compression bomb is answered with 413`, async () => {
+  test(`limits apply to the decoded size of a body, so a compression bomb is answered with 413 (${coding})`, async () => {
     await using client = site();
     const bomb = ENCODE[coding](Buffer.alloc(30_000_000));
     const before = process.memoryUsage().rss;
@@ -170,7 +170,7 @@ for (const coding of CODINGS) {
     assert.equal((await post(capped, '/body', coding, justEnough)).status, 413);
   });
 
-  test(`decodedChunks() returns the same bytes from a ${coding} body wherever the body is split`, async () => {
+  test(`decodedChunks() returns the same bytes wherever a compressed body is split (${coding})`, async () => {
     const plain = Buffer.from('{"text":"the same, however it is cut, the same"}');
     const coded = ENCODE[coding](plain);
     for (let size = 1; size <= coded.length; size++) {
@@ -183,7 +183,7 @@ for (const coding of CODINGS) {
     }
   });
 
-  test(`decodedChunks() adds so few listeners for a ${coding} body of many chunks that Node emits no warning`, async (t) => {
+  test(`decodedChunks() adds so few listeners for a body of many chunks that Node emits no warning (${coding})`, async (t) => {
     const warned = t.mock.method(process, 'emitWarning', () => undefined); // which Node does of more than ten
     const coded = ENCODE[coding](randomBytes(2_000_000));
     let length = 0;
@@ -195,7 +195,7 @@ for (const coding of CODINGS) {
   });
 
   for (const bytes of [0, 5])
-    test(`if the source of a ${coding} body fails after ${bytes} bytes, decodedChunks() throws the error of the source`, async () => {
+    test(`if the source of a compressed body fails, decodedChunks() throws the error of the source (${coding}, after ${bytes} bytes)`, async () => {
       const failure = new SvcError('E_BODY_DISCARDED', []);
       async function* source(): AsyncGenerator<Uint8Array> {
         if (bytes > 0) yield ENCODE[coding](Buffer.from('text')).subarray(0, bytes);
@@ -219,7 +219,7 @@ for (const [coding, status] of [
   ['IDENTITY', 200],
   ['x-gzip', 400],
 ] as const) {
-  test(`if decompressBodies is true, a request with Content-Encoding: ${coding} is answered with ${status}`, async () => {
+  test(`if decompressBodies is true, a request with an unsupported Content-Encoding gets 415 (coding: ${coding}, status: ${status})`, async () => {
     await using client = site();
     const answer = await post(client, '/json', coding, Buffer.from('{}'));
     assert.equal(answer.status, status);

@@ -102,7 +102,7 @@ test('chunksOf() refuses a body if its declared length or its received bytes exc
   assert.ok(!incoming.destroyed, "what is left is the transport's affair");
 });
 
-test('if a for-await loop over chunksOf() is left, the rest of the body stays unread', async () => {
+test('if a for-await loop over chunksOf() ends early, the rest of the body stays unread', async () => {
   const incoming = source();
   incoming.push('abc');
   for await (const chunk of chunksOf(incoming, -1, 100)) {
@@ -125,7 +125,7 @@ test('if the client leaves before or during the body, chunksOf() throws ClientDi
   await assert.rejects(drained(chunksOf(incoming, -1, 100)), ClientDisconnected);
 });
 
-test('if a for-await loop over chunksOf() throws an error, the error is rethrown unchanged', async () => {
+test('an error thrown inside a for-await loop over chunksOf() leaves the loop unchanged', async () => {
   const incoming = source({ body: 'abc' });
   const failure = new Error('mine');
   await assert.rejects(
@@ -137,7 +137,7 @@ test('if a for-await loop over chunksOf() throws an error, the error is rethrown
   );
 });
 
-test('collect() joins small and large chunks in order, and creates no Buffer for each small chunk', async () => {
+test('collect() joins small and large chunks in order', async () => {
   const random = seeded(7);
   const chunks = Array.from({ length: 3_000 }, (_, index) =>
     Buffer.alloc(index % 500 === 499 ? 4_096 + random(5_000) : 1 + random(40), index),

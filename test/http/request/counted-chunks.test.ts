@@ -20,7 +20,7 @@ const SOURCES: Readonly<Record<string, () => Chunks>> = {
 };
 
 for (const [name, source] of Object.entries(SOURCES)) {
-  test(`CountedChunks yields the chunks of ${name}, and counts their bytes`, async () => {
+  test(`CountedChunks yields the chunks of its source, and counts their bytes (source: ${name})`, async () => {
     let bytes = 0;
     const parts: Buffer[] = [];
     for await (const chunk of new CountedChunks(source(), (more) => {
@@ -31,7 +31,7 @@ for (const [name, source] of Object.entries(SOURCES)) {
     assert.equal(bytes, 5);
   });
 
-  test(`if a loop over CountedChunks is left, the source (${name}) ${name === 'a list' ? 'can still be read' : 'is closed'}`, async () => {
+  test(`if a loop over CountedChunks ends early, a list can still be read, and any other source is closed (source: ${name})`, async () => {
     let bytes = 0;
     const chunks = iterate(
       new CountedChunks(source(), (more) => {
@@ -45,7 +45,7 @@ for (const [name, source] of Object.entries(SOURCES)) {
   });
 }
 
-test('the access log has the number of bytes of a streamed response, both over a socket and to a test client without a socket', async (t) => {
+test('the access log has the number of bytes of a streamed response, both over a socket and for a TestClient without a socket', async (t) => {
   const { logger, events } = collectedLog();
   const app = new Svc({ logger, accessLog: true });
   app.get('/', () => new StreamingResponse(['é', 'xyz']));

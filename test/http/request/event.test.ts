@@ -234,7 +234,7 @@ test('the diagnostics channels svc:dependency and svc:handler publish the start,
   ]);
 });
 
-test('if an AsyncLocalStorage is bound to the start of the diagnostics channel svc:request, middleware, dependencies and handlers read its value, also after the body was read', async (t) => {
+test('an AsyncLocalStorage bound to the start of svc:request has its value in dependencies and handlers, also after the body was read', async (t) => {
   const { app, client } = application(t);
   const store = new AsyncLocalStorage<string>();
   const { start } = tracingChannel<unknown, object>('svc:request');

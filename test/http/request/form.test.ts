@@ -100,7 +100,7 @@ test('form() omits a file input for which no file was chosen, and includes an em
   assert.deepEqual([...(await req.form()).keys()], ['empty', 'nameless']);
 });
 
-test('form() parses a urlencoded form, and accepts both media types in any case', async () => {
+test('form() parses a urlencoded form, and accepts both media types in upper or lower case', async () => {
   for (const type of [
     'application/x-www-form-urlencoded',
     'Application/X-WWW-Form-Urlencoded; charset=utf-8',
@@ -299,7 +299,7 @@ test('if the body ends too early or the client leaves, form() deletes its tempor
   assert.deepEqual(folder.left, []);
 });
 
-test('if the client leaves during form() and no caller waits for its result, the process does not end', async () => {
+test('if the client leaves during form() and no code awaits its promise, the process does not end', async () => {
   const { req, incoming } = formRequest();
   void req.form();
   incoming.push('--b');
@@ -308,7 +308,7 @@ test('if the client leaves during form() and no caller waits for its result, the
   await new Promise((resolve) => setImmediate(resolve)); // an unhandled rejection would fail this test
 });
 
-test('form() can read a body after body(), but after form() or stream() every other method that reads the body throws', async () => {
+test('form() can read a body after body(), but after form() or stream() no other method can read the body', async () => {
   const { req } = formRequest(PARTS);
   assert.equal((await req.body()).length, written(PARTS).length);
   assert.deepEqual(await asText(await req.form()), READ);

@@ -142,7 +142,7 @@ const EXAMPLES: Readonly<Record<string, { body: string; boundary?: string; parts
   },
 };
 for (const [what, { body, boundary, parts }] of Object.entries(EXAMPLES)) {
-  test(`MultipartParser reads ${what}, however the bytes are split`, () => {
+  test(`MultipartParser reads a valid multipart body, however its bytes are split: ${what}`, () => {
     for (const chunks of everySplit(text(body)))
       assert.deepEqual(read(chunks, boundary), { parts, problem: undefined }, String(chunks[0]!.length));
     assert.deepEqual(partsByReference(body, boundary ?? 'b'), parts);
@@ -167,7 +167,7 @@ const MALFORMED: Readonly<Record<string, string>> = {
   'a head that is not UTF-8': '--b\r\nContent-Disposition: form-data; name="\xff"\r\n\r\nx\r\n--b--',
 };
 for (const [what, body] of Object.entries(MALFORMED)) {
-  test(`MultipartParser answers 400 to ${what}, however the bytes are split`, () => {
+  test(`MultipartParser answers 400 to a malformed body, however its bytes are split: ${what}`, () => {
     for (const chunks of everySplit(text(body))) {
       const { problem } = read(chunks);
       assert.deepEqual([problem?.status, problem?.code], [400, 'multipart'], `${chunks[0]?.length}`);
@@ -208,7 +208,7 @@ test('MultipartParser accepts input at each limit, and answers 413 to one byte o
   );
 });
 
-test('after its first problem, MultipartParser returns the same problem for all further input, and reads nothing more', () => {
+test('after its first problem, MultipartParser returns this problem for all further input, and reads nothing more', () => {
   const kept = new Kept();
   const parser = new MultipartParser('b', kept, LIMITS);
   const problem = parser.push(text('--bad'));
@@ -263,7 +263,7 @@ test('MultipartParser emits chunks without copying them, and never reuses their 
   assert.equal(other.end(), undefined);
 });
 
-test('MultipartParser returns the same as a simple reference implementation for generated bodies, however they are split', () => {
+test('for generated bodies, MultipartParser returns the same as a simple reference implementation, however the bodies are split', () => {
   const random = seeded(20261121);
   const pick = <T>(items: readonly T[]): T => items[random(items.length)]!;
   const BOUNDARIES = ['b', '---', 'a:b', '-', 'bb', 'a b', 'x'.repeat(70)];

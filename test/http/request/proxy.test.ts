@@ -152,7 +152,7 @@ for (const [what, value, expected] of [
   ['an octal octet', '010.0.0.2', '10.0.0.1'],
   ['an entry of 600 characters', `203.0.113.9,${' '.repeat(600)}10.0.0.2`, '10.0.0.1'],
 ] as const) {
-  test(`if X-Forwarded-For contains ${what}, the address of the client is the last valid address that a trusted proxy has written`, () =>
+  test(`the client has the last valid address that a trusted proxy has written to X-Forwarded-For: ${what}`, () =>
     assert.equal(ipOf(['10.0.0.0/8'], '10.0.0.1', { 'x-forwarded-for': value }), expected));
 }
 
@@ -199,7 +199,7 @@ for (const [what, forwarded] of [
   ['an element that is none', 'for'],
   ['an empty one', ''],
 ] as const) {
-  test(`if an element of Forwarded has ${what}, the client has the address of the peer`, () =>
+  test(`if Forwarded is malformed or has no usable address, the client has the address of the peer: ${what}`, () =>
     assert.equal(ipOf(1, '10.0.0.1', { forwarded }), '10.0.0.1'));
 }
 
@@ -319,7 +319,7 @@ async function watched(
 }
 
 for (const field of ['X-Forwarded-For', 'X-Forwarded-Proto', 'Forwarded']) {
-  test(`if a peer with a private address sends ${field} and no proxy is declared, the undeclared proxy is logged once`, async () => {
+  test(`if a peer with a private address sends a forwarding field and no proxy is declared, the undeclared proxy is logged once (${field})`, async () => {
     const lines = await watched({}, {}, { [field]: 'x' }, { [field]: 'x' });
     assert.deepEqual(
       lines.map(({ level, peer, field: by }) => ({ level, peer, by })),
@@ -427,7 +427,7 @@ for (const [value, pattern] of [
   [{}, /a list of their addresses is needed/],
   [false, /found false/],
 ] as const) {
-  test(`the setting trustProxy: ${JSON.stringify(value)} is refused with a remedy (E_TRUST_PROXY)`, () => {
+  test(`the setting trustProxy refuses a value that is invalid or trusts every client (E_TRUST_PROXY): ${JSON.stringify(value)}`, () => {
     assert.throws(
       () => readTrustProxy(value),
       (error) =>

@@ -4,7 +4,7 @@ import { parsePairs } from '../../../src/http/request/query.ts';
 import { cpuMs } from '../../support/cpu-time.ts';
 import { seeded } from '../../support/random.ts';
 
-test('parsePairs() returns the same pairs as URLSearchParams for generated input', () => {
+test('for generated input, parsePairs() returns the same pairs as URLSearchParams', () => {
   const below = seeded(4);
   const parts = [
     'a',
@@ -54,7 +54,7 @@ test('parsePairs() returns the same pairs as URLSearchParams for generated input
 });
 
 for (const count of [3, 100]) {
-  test(`get(), getAll() and has() of Pairs find only names that were sent, among ${count} pairs`, () => {
+  test(`Pairs.get(), getAll() and has() find only names that were sent (${count} pairs)`, () => {
     const pairs = parsePairs(Array.from({ length: count }, (_, n) => `n${n}=${n}&n${n}=again`).join('&'))!;
     assert.equal(pairs.get('absent'), undefined);
     assert.equal(pairs.get('toString'), undefined);

@@ -22,7 +22,7 @@ for (const [url, path, query] of [
   ['ftp://h/a', 'ftp://h/a', {}],
   ['h:443', 'h:443', {}],
 ] as const) {
-  test(`TransportRequest parses the request target ${JSON.stringify(url)}`, () => {
+  test(`TransportRequest splits the request target into path and query: ${JSON.stringify(url)}`, () => {
     const { req } = fakeRequest({ url });
     assert.equal(req.target, url);
     assert.equal(req.path, path);
@@ -276,7 +276,7 @@ test('TransportRequest.signal does not abort when the response is complete, or w
   assert.deepEqual([signal.aborted, late.req.signal.aborted, failedSignal.aborted], [false, false, false]);
 });
 
-test('TransportRequest.takeAfterwards() returns the functions registered so far, and passes later ones to the given runner', () => {
+test('TransportRequest.takeAfterwards() returns the functions registered so far, and the given runner receives functions registered later', () => {
   const { req } = fakeRequest();
   const fn = (): void => undefined;
   const late: unknown[] = [];

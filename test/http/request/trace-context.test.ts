@@ -133,14 +133,14 @@ for (const [name, field, state] of [
   ['characters beyond ASCII', 'foo=\xe9', ''],
   ['no value', 'foo', ''],
 ] as const) {
-  test(`readTraceContext() keeps or drops the whole tracestate, and continues the trace in both cases: ${name}`, () => {
+  test(`readTraceContext() continues the trace, and keeps a valid tracestate or drops an invalid one as a whole: ${name}`, () => {
     const context = readTraceContext(VALID, field);
     assert.equal(context.traceId, TRACE);
     assert.equal(context.state, state);
   });
 }
 
-test('readTraceContext() accepts exactly the generated texts that it would write itself, and reads long texts in linear time', () => {
+test('for generated input, readTraceContext() reads back what traceHeaders() writes; it reads long texts in linear time', () => {
   const below = seeded(8);
   const chunks = [
     '00',

@@ -104,7 +104,7 @@ test(
   },
 );
 
-test('UploadStore joins small chunks, so a client that sends single bytes needs little memory', async () => {
+test('UploadStore joins small chunks, so a body that arrives byte by byte takes little memory', async () => {
   const store = new UploadStore('/nowhere', 1e9);
   const file = store.begin({ name: 'f', filename: 'f', contentType: 'a/b' }, Infinity);
   const chunk = Buffer.alloc(65_536, 'x');
@@ -220,7 +220,7 @@ test('an upload folder that cannot be used causes E_UPLOAD_DIRECTORY, but forms 
   rmSync(gone, { recursive: true });
 });
 
-test('an upload that cannot be written causes a 507 if the disk is full, a 503 if no file descriptor is free, and otherwise a 500; no file is left', async (t) => {
+test('if an upload cannot be written, the response is a 507 for a full disk, a 503 without free file descriptors, and otherwise a 500', async (t) => {
   const uploads = new UploadFolder(t);
   await using probe = await open(import.meta.filename);
   for (const [code, status] of [

@@ -98,7 +98,7 @@ test('HttpServer answers 408 if a body takes too long, and ends the handler', as
   assert.equal(((await failure.promise) as Error).name, 'ClientDisconnected');
 });
 
-test('HttpServer.close() does not extend the time limits of requests that still arrive', async () => {
+test('HttpServer.close() does not extend the time limits of requests that are still arriving', async () => {
   const reached = Promise.withResolvers<void>();
   await using it = await serve(
     (app) =>
@@ -254,7 +254,7 @@ test('HttpServer answers requests above maxInFlight with 503, keeps their connec
   for (const each of busy) await each[Symbol.asyncDispose]();
 });
 
-test('if a client pipelines too many requests, HttpServer answers the running one and maxPipelined others, and closes the connection', async () => {
+test('if a client pipelines too many requests, HttpServer answers the running request and maxPipelined further requests, and closes the connection', async () => {
   const release = Promise.withResolvers<void>();
   let seen = 0;
   await using it = await serve(

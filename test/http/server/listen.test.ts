@@ -134,7 +134,7 @@ for (const [what, args] of [
   ['a process that reloads', ['--reload']],
 ] as const) {
   test(
-    `svc run --socket --socket-mode serves requests with ${what}, and SIGTERM removes the socket`,
+    `svc run --socket --socket-mode serves requests, and SIGTERM removes the socket (${what})`,
     { skip },
     async (t) => {
       const cwd = project(t, {

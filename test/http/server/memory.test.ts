@@ -108,7 +108,7 @@ for (const [what, body] of [
       }),
   ],
 ] as const) {
-  test(`if the source of the request body ${what}, Svc.fetch() rejects reading with ClientDisconnected`, async () => {
+  test(`if the source of a request body fails or yields text, Svc.fetch() rejects reading with ClientDisconnected (the source ${what})`, async () => {
     const it = app().post('/', async ({ req }) => {
       await assert.rejects(req.text(), ClientDisconnected);
       return 'seen';
@@ -206,7 +206,7 @@ test('when the reader of the response cancels, Svc.fetch() closes the source of 
   assert.ok(signal!.aborted);
 });
 
-test('if the source of a stream fails, Svc.fetch() gives the error to the reader of the response and to the request, whose signal does not abort', async () => {
+test('if the source of a stream fails, reading the response of Svc.fetch() rejects with the error, and the signal of the request does not abort', async () => {
   const failure = new Error('source');
   const outcome = Promise.withResolvers<unknown>();
   let signal: AbortSignal | undefined;

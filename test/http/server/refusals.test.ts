@@ -198,7 +198,7 @@ const REFUSED: readonly (readonly [what: string, bytes: string, status: number])
 ];
 
 for (const [what, bytes, status] of REFUSED) {
-  test(`HttpServer sends status ${status} with a problem and a request id for a request with ${what}, and closes the connection`, async () => {
+  test(`HttpServer answers an invalid request with a problem and a request id, and closes the connection (${what}: ${status})`, async () => {
     const before = served;
     await using client = await RawClient.open(server.port);
     const answer = await client.send(bytes + get('/behind')).answer();
@@ -257,7 +257,7 @@ for (const [what, bytes, text] of [
   ],
   ['a percent escape of a control character', get('/%00'), 'GET a /%00 0'],
 ] as const) {
-  test(`HttpServer serves a request with ${what}, and the connection stays usable`, async () => {
+  test(`HttpServer serves an unusual but valid request, and the connection stays usable: ${what}`, async () => {
     await using client = await RawClient.open(server.port);
     for (let round = 0; round < 2; round++) assert.equal((await client.send(bytes).answer()).text(), text);
   });
@@ -334,7 +334,7 @@ for (const [what, version, field] of [
   ['a client that wants its connection closed', '1.1', 'Connection: close\r\n'],
   ['a client of HTTP/1.0', '1.0', ''],
 ] as const) {
-  test(`if a body is too large, HttpServer lets ${what} finish sending it, so the client receives the response (RFC 9112 §9.6)`, async () => {
+  test(`if a body is too large, HttpServer lets the client send the rest, so the client receives the response (RFC 9112 §9.6): ${what}`, async () => {
     const app = new Svc({ logger: collectedLog().logger }).post(
       '/',
       { public: true, maxBodyBytes: 1_000 },

@@ -13,7 +13,7 @@ import { collectedLog } from '../../support/collected-log.ts';
 import { seeded } from '../../support/random.ts';
 import { RawClient } from '../../support/raw-http.ts';
 
-test('slicesOf() cuts generated texts and bytes into slices of limited size, and the joined slices equal the original', () => {
+test('slicesOf() cuts generated texts and bytes into slices of limited size, which join to the original', () => {
   const random = seeded(31);
   const LETTERS = ['a', 'é', '語', '😀', '😀', '\ud83d', '\ude00'];
   for (let round = 0; round < 60; round++) {
@@ -82,7 +82,7 @@ function dechunked(chunks: string): string {
   return `${text}…`;
 }
 
-test('if the source of a stream yields chunks and fails in the same turn of the event loop, the chunks are sent, and the response ends incomplete', async () => {
+test('if the source of a stream fails directly after some chunks, the chunks are sent, and the response ends incomplete', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   async function* failing<T>(...values: T[]): AsyncGenerator<T> {
     yield* values;
@@ -118,7 +118,7 @@ test('if the source of a stream yields chunks and fails in the same turn of the 
   }
 });
 
-test('if an HTTP/1.0 response without length is interrupted, its connection is reset and not closed normally (RFC 9112 §8)', async () => {
+test('if an HTTP/1.0 response without Content-Length is interrupted, its connection is reset instead of closed normally (RFC 9112 §8)', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   async function* giving(...values: (string | Error)[]): AsyncGenerator<string> {
     for (const value of values) {

@@ -94,7 +94,7 @@ const pending = (
 
 for (const first of ['x', undefined]) {
   for (const [index, what] of ['an iterator', 'a web stream', 'a Node stream'].entries()) {
-    test(`if a client leaves while the ${first === undefined ? 'first' : 'next'} chunk of a response is awaited, the source of the response (${what}) is closed`, async () => {
+    test(`if a client leaves while a chunk of a response is awaited, the source of the response is closed (${what}, ${first === undefined ? 'first' : 'next'} chunk)`, async () => {
       const [entered, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
       await using it = await serve((app) =>
         app.get('/', () => {
@@ -170,7 +170,7 @@ for (const [what, source] of [
       })(),
   ],
 ] as const) {
-  test(`if the source of a stream ${what} before its first byte, the response is a 500 with the header fields of all middleware, and the error is logged and counted once`, async () => {
+  test(`if the source of a stream fails before its first byte, the client receives a 500 with the header fields of all middleware (it ${what})`, async () => {
     await using it = await serve((app) =>
       app
         .use(new CORSMiddleware({ origins: ['https://app.example'] }))
@@ -270,7 +270,7 @@ for (const [what, chunks, contentLength] of [
   ['nothing at all', [], 4],
   ['nothing but empty pieces', ['', ''], 1],
 ] as const) {
-  test(`if a stream declares a contentLength of at least 1 and yields ${what}, the response is a 500 with E_STREAM`, async () => {
+  test(`if a stream is empty or its first chunk exceeds its contentLength, the response is a 500 with E_STREAM (it yields ${what})`, async () => {
     await using it = await serve((app) =>
       app.get('/', () => new StreamingResponse(chunks, { contentLength })),
     );
@@ -370,7 +370,7 @@ for (const [what, body] of [
   ],
   ['one huge piece', () => new StreamingResponse([BIG])],
 ] as const) {
-  test(`if a client reads no byte of ${what} for sendTimeoutMs, the client is disconnected, logged and counted`, async () => {
+  test(`if a client reads nothing for sendTimeoutMs, the client is disconnected, logged and counted (response: ${what})`, async () => {
     const clock = new ManualClock();
     await using it = await serve((app) => app.get('/', body), { clock, sendTimeoutMs: 8_000 });
     it.client.get('/');

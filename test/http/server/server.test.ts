@@ -117,7 +117,7 @@ test('HttpServer leaves no listeners on the socket of a keep-alive connection, f
   await server.close(0);
 });
 
-test('if HttpServer cannot send a refusal, it closes the connection, and the process does not end', async () => {
+test('if writing an error response to the socket throws, HttpServer closes the connection, and the process does not end', async () => {
   const { logger, events } = collectedLog();
   const server = new HttpServer(new Svc({ logger }).application());
   const failure = new Error('a file is gone');
@@ -414,13 +414,13 @@ for (const [target, status] of [
   ['/a?%zz', 200],
   ['/a#b', 400],
 ] as const) {
-  test(`HttpServer answers ${status} for the request target ${target}`, async () => {
+  test(`HttpServer answers 400 to an invalid request target, and routes every other target (target: ${target}, status: ${status})`, async () => {
     await using it = await serve((app) => app.get('/{x}', ({ params }) => params.x));
     assert.equal((await it.client.get(target).answer()).status, status);
   });
 }
 
-test('HttpServer answers a path of 15,000 characters, and of 7,000 segments', async () => {
+test('HttpServer accepts a path of 15,000 characters, and a path of 7,000 segments', async () => {
   await using it = await serve((app) =>
     app
       .get('/{x}', ({ params }) => String(params.x.length))
@@ -705,7 +705,7 @@ for (const [how, read] of [
       },
     ],
   ] as [string, (it: { client: RawClient }, clock: ManualClock) => Promise<void>][]) {
-    test(`if a handler still reads the body after the response, HttpServer rejects its call of ${how} when ${end}`, async () => {
+    test(`if a handler still reads the body after the response, the read rejects when the client leaves or a time limit passes (${how}: ${end})`, async () => {
       const clock = new ManualClock();
       const failed = gate<unknown>();
       await using it = await serve(
@@ -748,7 +748,7 @@ for (const [how, read] of [
     ['whole', 'whole'],
     ['under way', 'who'],
   ]) {
-    test(`if a handler starts to read a body (${what}) only after the response, HttpServer rejects its call of ${how} and returns no empty body`, async () => {
+    test(`if a handler starts to read the body after the response, the read rejects instead of returning an empty body (${how}, body ${what})`, async () => {
       const answered = gate();
       const failed = gate<unknown>();
       await using it = await serve((app) =>
@@ -1069,7 +1069,7 @@ for (const [what, source, contentLength] of [
     undefined,
   ],
 ] as const) {
-  test(`if the source of a response ${what} after the response head, HttpServer cuts the connection and logs the error once`, async () => {
+  test(`if the source of a response fails after the response head, HttpServer cuts the connection and logs the error once (the source ${what})`, async () => {
     const outcome = gate<unknown>();
     let isAborted = false;
     await using it = await serve((app) =>
@@ -1386,7 +1386,7 @@ for (const [what, head, answer] of [
   ['a head alone', 'HEAD /', 'x'],
   ['no content', 'GET /none', null],
 ] as const) {
-  test(`HttpServer.close() waits until the client has read a response with ${what}`, async () => {
+  test(`HttpServer.close() waits until the client has read the response in flight (${what})`, async () => {
     const app = new Svc();
     app.get('/', () => answer);
     app.get('/none', { status: 204 }, () => answer);
@@ -1413,7 +1413,7 @@ for (const [what, isBefore] of [
   ['before close()', true],
   ['during close()', false],
 ] as const) {
-  test(`if a response was sent ${what}, HttpServer.close() reads the rest of the request body, so the client receives the response`, async () => {
+  test(`HttpServer.close() reads the rest of a request body that was answered early, so the client receives the response (sent ${what})`, async () => {
     const clock = new ManualClock();
     const release = gate();
     const app = new Svc({ clock });
@@ -1543,7 +1543,7 @@ for (const [what, behind] of [
     'POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc',
   ],
 ] as const) {
-  test(`if ${what} exceeds its time limit while the streamed response to an earlier request is sent, HttpServer completes the stream and closes the connection`, async () => {
+  test(`if a later request exceeds its time limit, HttpServer completes the streamed response in flight and closes the connection (${what})`, async () => {
     const [begun, late] = [gate(), gate()];
     const app = new Svc({ requestTimeoutMs: 40, headersTimeoutMs: 20 });
     app.get(
@@ -1644,7 +1644,7 @@ for (const [what, bytes] of [
   ['rubbish', 'RUBBISH\r\n\r\n'],
   ['a body of rubbish', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nRUBBISH\r\n'],
 ] as const) {
-  test(`HttpServer answers all pipelined requests that arrived before ${what}`, async () => {
+  test(`HttpServer answers all pipelined requests that arrived before malformed bytes (${what})`, async () => {
     const release = gate();
     const app = new Svc();
     app.get('/{n}', async ({ params }) => {
@@ -1669,7 +1669,7 @@ for (const [what, bytes] of [
   });
 }
 
-test('if a client resets its connection during a request, HttpServer continues to serve others', async () => {
+test('if a client resets its connection during a request, HttpServer continues to serve other clients', async () => {
   await using it = await serve((app) => app.get('/', () => 'ok'));
   const socket = connect(it.port, '127.0.0.1');
   await once(socket, 'connect');

@@ -118,7 +118,7 @@ test('run({ tls }) refuses TLS versions below 1.2, or below the option "minVersi
   }
 });
 
-test('with TLS 1.2, run({ tls }) accepts only ciphers with forward secrecy and authenticated encryption, unless the process sets a list of ciphers (RFC 9325 §4.2)', async (t) => {
+test('with TLS 1.2, run({ tls }) accepts only forward-secret AEAD ciphers, unless tls.DEFAULT_CIPHERS is changed (RFC 9325 §4.2)', async (t) => {
   const serve = async (): Promise<number> => {
     const { port, close } = await new Svc({ logger: collectedLog().logger }).run({
       port: 0,

@@ -142,7 +142,7 @@ test('CSRFMiddleware refuses a token of one session in a request with another se
   assert.deepEqual(reasons(protectedSite), ['token_wrong', 'token_wrong']);
 });
 
-test('if another host of the site has set a visitor cookie, CSRFMiddleware does not accept the token of this cookie for a session', async () => {
+test('if another host of the site has set the CSRF cookie of a visitor, CSRFMiddleware does not accept its token for a session', async () => {
   await using protectedSite = site();
   const attackers = await tokenFrom(protectedSite);
   const planted = protectedSite.client.cookies.get('svc_csrf')!;
@@ -243,7 +243,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('CSRFMiddleware refuses Sec-Fetch-Site: same-site by default, and requires a token for same-origin and none', async () => {
+test('CSRFMiddleware refuses Sec-Fetch-Site: same-site unless allowSameSite is true, and requires a token for same-origin and none', async () => {
   for (const [options, expected] of [
     [{}, [403, 200, 200, 403, 403, 403]],
     [{ allowSameSite: true }, [200, 200, 200, 403, 403, 403]],
@@ -286,7 +286,7 @@ for (const [baseUrl, config, origin, expected] of [
   ['https://shop.example', {}, 'http://shop.example', 403],
   ['https://shop.example', {}, 'https://www.shop.example', 403],
 ] as const) {
-  test(`if Sec-Fetch-Site is missing, CSRFMiddleware answers ${expected} to the origin "${origin}" (site: ${baseUrl}, proxy: ${'trustProxy' in config})`, async () => {
+  test(`if Sec-Fetch-Site is missing, CSRFMiddleware compares Origin with the origin of the site (Origin: ${origin}, site: ${baseUrl}, proxy: ${'trustProxy' in config}, status: ${expected})`, async () => {
     await using protectedSite = site({}, { baseUrl, config });
     const token = await tokenFrom(protectedSite, login);
     assert.equal(await post(protectedSite, { origin, 'x-csrf-token': token }), expected);
@@ -579,7 +579,7 @@ test('csrfToken() returns a different token each time, and shared caches do not 
   }
 });
 
-test('CSRFMiddleware checks the real method of a request, whatever a header or a form field says', async () => {
+test('CSRFMiddleware checks the real method of a request, whatever method a header or form field names', async () => {
   await using protectedSite = site();
   await tokenFrom(protectedSite, login);
   for (const name of ['x-http-method-override', 'x-http-method', 'x-method-override'])
@@ -777,7 +777,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('inspect() of CSRFMiddleware, SessionMiddleware, a session or a request shows neither secrets nor tokens', async () => {
+test('util.inspect() of a CSRFMiddleware, SessionMiddleware, session or request shows neither secrets nor tokens', async () => {
   const session = new SessionMiddleware({ secrets: SECRET, encrypt: true });
   const csrf = new CSRFMiddleware();
   await using protectedSite = new Site({ before: [session], use: [csrf], isWithoutSession: true });

@@ -35,7 +35,7 @@ for (const [how, options] of KEPT) {
     }
   });
 
-  test(`if a client sends a number or nesting depth that a session cannot store, the response is a 400, and the log names the value (${how})`, async () => {
+  test(`if a session cannot store JSON that a client has sent, the response is a 400, and the log names the key (${how})`, async () => {
     for (const json of [
       '1e999',
       '{"a":[-1e999]}',
@@ -88,7 +88,7 @@ test('if a session cookie has no room for all flash messages, the oldest message
   assert.equal(await site.ask((req) => req.session.get('user')), 'ada');
 });
 
-test('if a flash message does not fit beside the values, it is dropped; if the values do not fit, the response is a 413', async () => {
+test('if the values of a session fill its cookie, a flash message is dropped; if the values do not fit, the response is a 413', async () => {
   await using site = new Site();
   await site.visit((req) => {
     req.session.set('text', 'x'.repeat(2_700));
@@ -107,7 +107,7 @@ test('if a flash message does not fit beside the values, it is dropped; if the v
   assert.equal(await site.ask((req) => req.session.get('more')), null);
 });
 
-test('a record in a session store has a maximum size for values and messages, and keeps the newest messages', async () => {
+test('a session record in a store has a maximum size, and its oldest flash messages are dropped to stay within it', async () => {
   await using site = new Site(stored(new ManualClock()));
   await site.visit((req) => {
     req.session.set('text', 'x'.repeat(999_000));
@@ -119,7 +119,7 @@ test('a record in a session store has a maximum size for values and messages, an
   );
 });
 
-test('a session in a cookie is renewed if a request for a page reads it, but not if a request of a script does', async () => {
+test('a session in a cookie is renewed if a page navigation reads it, but not if a fetch() of a script does', async () => {
   await using site = new Site({ session: { maxAgeSeconds: 1_000 } });
   await site.visit(login);
   await site.wait(200);
@@ -139,7 +139,7 @@ test('a session in a cookie is renewed if a request for a page reads it, but not
   assert.equal(await read(undefined), 1);
 });
 
-test('a request that only reads a session in a cookie does not restore the session if it ends after a logout', async () => {
+test('a request that reads a session in a cookie, and ends after a logout, does not restore the session', async () => {
   await using site = new Site({ session: { maxAgeSeconds: 1_000 } });
   await site.visit(login);
   await site.wait(200);
@@ -161,7 +161,7 @@ test('a request that only reads a session in a cookie does not restore the sessi
   assert.equal(await site.ask((req) => req.session.get('user')), null);
 });
 
-test('a session in a store is renewed by every request that only reads it, because a logout also deletes the record', async () => {
+test('a session in a store is also renewed by requests of scripts, because a logout deletes the stored record', async () => {
   await using site = new Site(stored(new ManualClock(), { maxAgeSeconds: 1_000 }));
   await site.visit(login);
   await site.wait(200);

@@ -58,7 +58,7 @@ for (const [what, cookie] of [
   ['__Secure- without Secure', { name: '__Secure-a', secure: false }],
   ['a prefix and nothing behind it', { name: '__Host-' }],
 ] as readonly (readonly [string, { readonly name: string } & CookieOptions])[]) {
-  test(`SessionMiddleware and setCookie() refuse a cookie name ${what}`, () => {
+  test(`SessionMiddleware and setCookie() refuse cookie options that contradict the prefix of the name: ${what}`, () => {
     assert.throws(() => new SessionMiddleware({ cookie: cookie as SessionCookieOptions }), {
       code: 'E_COOKIE',
     });
@@ -102,7 +102,7 @@ test('no control character, separator or non-ASCII character of a cookie is writ
 });
 
 for (const [how, options] of KEPT) {
-  test(`if a session ${how} is too large, the response is a 413, and the log names the reason and the remedy`, async () => {
+  test(`if a session is too large, the response is a 413, and the log names the reason and the remedy (${how})`, async () => {
     await using site = new Site(options());
     const isStored = how.includes('store');
     const large = 'x'.repeat(isStored ? 1_000_000 : 4_000);
@@ -262,7 +262,7 @@ for (const [how, options] of KEPT) {
     assert.equal(site.audited('session_rejected')[0]!['reason'], 'unknown_session');
   });
 
-  test(`if an attacker has set the session id of a visitor, the session with that id is not logged in after the login (${how})`, async () => {
+  test(`if an attacker has planted a session cookie in a browser, the planted session is not logged in after the login (${how})`, async () => {
     const shared = options();
     await using site = new Site(shared);
     await site.visit((req) => req.session.set('mine', 'attacker'));
@@ -277,7 +277,7 @@ for (const [how, options] of KEPT) {
     assert.equal(await site.ask(user), null);
   });
 
-  test(`to delete the cookie, session.destroy() sends the same attributes with which the cookie was set (${how})`, async () => {
+  test(`session.destroy() deletes the cookie with the attributes with which the cookie was set (${how})`, async () => {
     const clock = new ManualClock();
     const base = how.includes('store') ? stored(clock) : { clock, session: {} };
     await using site = new Site({
@@ -442,7 +442,7 @@ for (const [what, given, expected] of [
   ['nothing between commas', ' , ', 'private'],
   ['both', 'no-store, public', 'private, no-store'],
 ] as const) {
-  test(`if the handler sets Cache-Control to ${what}, shared caches do not store a response with a session cookie`, async () => {
+  test(`shared caches do not store a response with a session cookie, whatever Cache-Control the handler sets (${what})`, async () => {
     await using site = new Site();
     const answer = (): JSONResponse =>
       new JSONResponse({}, { headers: given === undefined ? {} : { 'Cache-Control': given } });
@@ -556,7 +556,7 @@ for (const [env, baseUrl, expected] of [
   ['test', 'http://localhost', 'svc_session'],
   ['test', 'https://localhost', '__Host-svc_session Secure'],
 ] as const) {
-  test(`in the environment ${env}, the session cookie of a request over ${baseUrl.split(':')[0]} is named ${expected}`, async () => {
+  test(`the session cookie has Secure and the prefix __Host- in production and over https (${env}, ${baseUrl.split(':')[0]}: ${expected})`, async () => {
     await using site = new Site({ env, baseUrl });
     const response = await site.visit(setUser);
     const { name, attributes } = cookieParts(response.headers.getSetCookie()[0]!);
@@ -695,7 +695,7 @@ test('in production, svc check reports a session cookie that is not Secure, and 
   }
 });
 
-test('svc check reports two SessionMiddleware around one route, but not two that are in different routers (SVC121)', () => {
+test('svc check reports two SessionMiddleware around one route, but not a single one (SVC121)', () => {
   const app = new Svc({ authSecret: SECRET });
   app.use(new SessionMiddleware()).use(new SessionMiddleware({ cookie: { name: 'b' } }));
   assert.match(
@@ -736,7 +736,7 @@ test('the session cookie has the name and the attributes that the options of Ses
   }
 });
 
-test('sessionKey() returns a typed key, and stores the value under its plain name', async () => {
+test('a key from sessionKey() is typed, and stores its value under the plain name', async () => {
   const cart = sessionKey<string[]>('cart');
   await using site = new Site();
   await site.visit((req) => req.session.set(cart, ['book']));
@@ -920,7 +920,7 @@ for (const [how, options] of KEPT) {
   });
 }
 
-test('unread flash messages are limited in number, and must be strings', async () => {
+test('a session keeps at most 50 unread flash messages, and refuses flash messages that are not strings', async () => {
   await using site = new Site(stored(new ManualClock()));
   await site.visit((req) => {
     for (let index = 0; index < 60; index++) req.session.flash('info', String(index));

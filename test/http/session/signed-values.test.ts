@@ -32,7 +32,7 @@ function reasonOf(
 }
 
 for (const protection of BOTH) {
-  test(`reading a ${protection} value returns its payload and times, and the value needs no encoding in a cookie`, () => {
+  test(`ProtectedValues.read() returns the payload and times of a written value, which needs no encoding in a cookie (${protection})`, () => {
     const text = values(protection).write('a', PAYLOAD, TIMES);
     assert.match(text, /^[se]1(?:\.[\w-]+)+$/);
     assert.deepEqual(values(protection).read('a', text, 1_999), {
@@ -47,7 +47,7 @@ for (const protection of BOTH) {
     }
   });
 
-  test(`a ${protection} value is refused from the second in which it expires`, () => {
+  test(`ProtectedValues.read() refuses a value from the second in which it expires (${protection})`, () => {
     const text = values(protection).write('a', PAYLOAD, TIMES);
     assert.deepEqual(
       [1_999, 2_000, 9_000].map((nowSeconds) => reasonOf(values(protection), 'a', text, nowSeconds)),
@@ -55,7 +55,7 @@ for (const protection of BOTH) {
     );
   });
 
-  test(`a ${protection} value is refused under another name, label, key or form of protection, or with changed times`, () => {
+  test(`ProtectedValues.read() refuses a value under another name, label, key or protection, or with changed times (${protection})`, () => {
     const text = values(protection).write('a', PAYLOAD, TIMES);
     assert.equal(reasonOf(values(protection), 'b', text), 'forged');
     assert.equal(reasonOf(values(protection, NEW, 'other'), 'a', text), 'forged');
@@ -66,7 +66,7 @@ for (const protection of BOTH) {
     assert.equal(reasonOf(values(protection), 'a', text.replace('.1000.', '.01000.')), 'forged');
   });
 
-  test(`a ${protection} value of the previous secret is accepted and marked as old; if that secret is removed, the value is refused`, () => {
+  test(`ProtectedValues.read() accepts a value of the previous secret until this secret is removed (${protection})`, () => {
     const text = values(protection, OLD).write('a', PAYLOAD, TIMES);
     assert.deepEqual(values(protection, [NEW, OLD]).read('a', text, 1_500), {
       kind: 'valid',
@@ -80,7 +80,7 @@ for (const protection of BOTH) {
     assert.equal(reasonOf(values(protection, [NEW, OLD]), 'a', text.replace(kids[0]!, kids[1]!)), 'forged');
   });
 
-  test(`a ${protection} value with a flipped bit, a removed end or an added character is refused without an exception`, () => {
+  test(`ProtectedValues.read() refuses a value with a flipped bit, a removed end or an added character, and does not throw (${protection})`, () => {
     const reader = values(protection);
     const text = reader.write('session', PAYLOAD, TIMES);
     for (let index = 0; index < text.length; index++) {
@@ -99,7 +99,7 @@ for (const protection of BOTH) {
     assert.equal(reasonOf(reader, 'session', text), 'valid');
   });
 
-  test(`5,000 mutations of ${protection} values are refused without an exception`, () => {
+  test(`ProtectedValues.read() refuses 5,000 mutated values, and does not throw (${protection})`, () => {
     const below = seeded(7);
     const reader = values(protection);
     const texts = ['a', 'bb', PAYLOAD].map((payload) => reader.write('n', payload, TIMES));
@@ -116,7 +116,7 @@ for (const protection of BOTH) {
     }
   });
 
-  test(`a ${protection} value that is longer than a cookie is refused in a short time`, () => {
+  test(`ProtectedValues.read() quickly refuses a value that is longer than a cookie (${protection})`, () => {
     const text = values(protection).write('a', 'x'.repeat(4_000), TIMES);
     assert.equal(reasonOf(values(protection), 'a', text), 'malformed');
     assert.equal(
@@ -136,7 +136,7 @@ for (const protection of BOTH) {
   });
 }
 
-test('two sealed values of the same payload differ in every encrypted part, and do not contain the payload', () => {
+test('two encrypted values of one payload differ in every encrypted part, and do not contain the payload', () => {
   const [left, right] = [
     values('sealed').write('a', PAYLOAD, TIMES),
     values('sealed').write('a', PAYLOAD, TIMES),
@@ -146,6 +146,6 @@ test('two sealed values of the same payload differ in every encrypted part, and 
   for (const box of [left, right]) assert.ok(!Buffer.from(box, 'base64url').includes(Buffer.from('Ada')));
 });
 
-test('two signed values of the same name, purpose and payload are equal', () => {
+test('two signed values of the same name, label and payload are equal', () => {
   assert.equal(values('signed').write('a', PAYLOAD, TIMES), values('signed').write('a', PAYLOAD, TIMES));
 });

@@ -95,7 +95,7 @@ for (const encrypt of [false, true]) {
   });
 }
 
-test('if two requests read a flash message at the same time, the message is removed, and a message that was added meanwhile stays', async () => {
+test('if concurrent requests read a flash message, the message is removed, and a message that was added meanwhile stays', async () => {
   const { site } = slowSite();
   await using _site = site;
   await site.visit((req) => req.session.flash('info', 'one'));
@@ -173,7 +173,7 @@ test('if the session store is full, a request that needs a new session is answer
   assert.equal(await site.ask((req) => req.session.get('user'), { headers: { cookie: first } }), 'ada');
 });
 
-test('if other requests change a session again and again, a change ends with a 503 and Retry-After, and does not loop forever', async () => {
+test('if concurrent requests keep changing a session, a further change ends with 503 and Retry-After instead of an endless loop', async () => {
   const clock = new ManualClock();
   const records = new MemoryRecordStore({ clock });
   const busy: RecordStore = {
@@ -258,7 +258,7 @@ test('invalid entries in a record of flash messages are skipped', async () => {
   assert.deepEqual(await site.ask((req) => req.session.takeFlashes()), [{ kind: 'info', text: 'yes' }]);
 });
 
-test('if the handlers of an application use no session, it parses no cookies and derives no key', async () => {
+test('if no handler of an application uses the session, SessionMiddleware parses no cookies', async () => {
   await using site = new Site();
   let reads = 0;
   const original = Object.getOwnPropertyDescriptor(TransportRequest.prototype, 'cookies')!;

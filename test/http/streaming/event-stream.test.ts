@@ -87,7 +87,8 @@ for (const [what, event, expected] of [
   ['an id alone', { id: '' }, 'id: \n\n'],
   ['a leading space', ' x', 'data:  x\n\n'],
 ] as const) {
-  test(`encodeEvent() writes an event with ${what}`, () => assert.equal(encodeEvent(event), expected));
+  test(`encodeEvent() writes an event in the text/event-stream format: ${what}`, () =>
+    assert.equal(encodeEvent(event), expected));
 }
 
 for (const event of [
@@ -105,7 +106,7 @@ for (const event of [
   { retryMs: '5' },
   { price: 3 },
 ]) {
-  test(`encodeEvent() refuses ${JSON.stringify(event)} with E_EVENT`, () =>
+  test(`encodeEvent() refuses an invalid event (E_EVENT): ${JSON.stringify(event)}`, () =>
     assert.throws(() => encodeEvent(event), { code: 'E_EVENT' }));
 }
 
@@ -287,7 +288,7 @@ test('EventStreamResponse and EventBroadcast refuse options that are unknown or 
 
 // ── broadcast ──
 
-test('EventBroadcast sends each event to all streams, sends missed events first, and ends the streams at close()', async () => {
+test('EventBroadcast sends missed events to a stream before new events, and close() ends all streams', async () => {
   const news = new EventBroadcast({ retryMs: 9 });
   await using it = await serve((app) =>
     app.get('/', ({ req }) => news.stream(lastEventId(req) === '1' ? [{ id: '2', data: 'missed' }] : [])),
@@ -312,18 +313,18 @@ test('EventBroadcast sends each event to all streams, sends missed events first,
 
 for (const [how, watch, chunks] of [
   [
-    'a chunk for what is sent in one go to the connection',
+    'a chunk of HTTP, written directly to the socket',
     () => watched(Socket.prototype),
     ['18\r\ndata: grüße\n\ndata: 2\n\n\r\n', '9\r\ndata: 3\n\n\r\n'],
   ],
   [
-    'the same through node:http where somebody looks at answers',
+    'through node:http, if a tool has patched write() of ServerResponse',
     () => watched(ServerResponse.prototype),
     ['data: grüße\n\ndata: 2\n\n', 'data: 3\n\n'],
   ],
 ] as const) {
   const skip = how.startsWith('a chunk') && !USES_INTERNALS && 'only with the undocumented parts of Node';
-  test(`EventBroadcast writes an event to each client in this form: ${how}`, { skip }, async () => {
+  test(`EventBroadcast writes the events of one event-loop turn at once: ${how}`, { skip }, async () => {
     using written = watch();
     const news = new EventBroadcast();
     await using it = await serve((app) => app.get('/', () => news.stream()));
@@ -416,7 +417,7 @@ test('EventBroadcast sends heartbeats only if no event was sent, and refuses mor
   assert.equal((await it.client.answer()).text(), ':\n\ndata: x\n\n:\n\n');
 });
 
-test('EventBroadcast disconnects a client that does not read, and continues to send to the others', async () => {
+test('EventBroadcast disconnects a client that does not read, and continues to send to the other clients', async () => {
   const news = new EventBroadcast({ maxBufferedBytes: 400_000 });
   await using it = await serve((app) => app.get('/', () => news.stream()));
   await using slow = await RawClient.open(it.port);
@@ -457,7 +458,7 @@ for (const [how, accessLog] of [
   ['without', false],
   ['with', true],
 ] as const) {
-  test(`when a server (${how} an access log) stops, it ends all event streams before its drain deadline, and the responses are complete`, async () => {
+  test(`a stopping server ends all event streams before its drain deadline, and the responses are complete (${how} an access log)`, async () => {
     const news = new EventBroadcast();
     let ended = 0;
     const it = await serve(

@@ -54,7 +54,7 @@ const TEXTS = [
 const PATHS = ['/plain', '/zip', '/window', '/context'];
 
 for (const path of PATHS) {
-  test(`the WebSocket client of Node.js exchanges messages with the route ${path}`, async (t) => {
+  test(`the WebSocket client of Node.js exchanges messages with the server (route ${path})`, async (t) => {
     const { url } = await serve(t);
     const socket = new WebSocket(`${url}${path}`, ['a', 'b']);
     socket.binaryType = 'arraybuffer';
@@ -94,7 +94,7 @@ for (const path of PATHS)
     ['without context takeover', { clientNoContextTakeover: true, serverNoContextTakeover: true }],
     ['with small windows', { serverMaxWindowBits: 9, clientMaxWindowBits: 9 }],
   ] as const) {
-    test(`the WebSocket client of the package ws (${how}) exchanges messages with the route ${path}`, async (t) => {
+    test(`the client of the package ws exchanges messages with the server (route ${path}, ${how})`, async (t) => {
       const folder = scratch(t, 'websocket', { ws: '~8.23.0', bufferutil: '~4.1.0' });
       if (folder === undefined) return;
       const WebSocketOfWs = createRequire(join(folder, 'package.json'))('ws') as WsClass;
@@ -137,7 +137,7 @@ for (const [path, hasCompression] of [
   ['/window', true],
   ['/context', true],
 ] as const) {
-  test(`Chromium exchanges WebSocket messages with the route ${path} from a page of the same origin`, async (t) => {
+  test(`a page in Chromium exchanges messages with a WebSocket of its own origin (route ${path})`, async (t) => {
     if (!needsChromium(t)) return;
     const { server } = await serve(t);
     const page = await chromium!.visitor();

@@ -60,7 +60,7 @@ describe('a WebSocket handler may leave its for-await loop early', LIMITED_SUITE
     assert.deepEqual(got, ['behind the loop', 'CLOSE 1000']);
   });
 
-  test('after a break, a WebSocket handler may start a second for-await loop, and receives the messages that have arrived since then', async (t) => {
+  test('after a break, a WebSocket handler may start a second for-await loop, and receives the messages that arrived since the break', async (t) => {
     const got = await talk(
       t,
       async (socket) => {
@@ -156,7 +156,7 @@ for (const [what, payload, expected] of [
   ['a code alone', closing(1001), 'CLOSE 1001'],
   ['nothing', Buffer.alloc(0), 'CLOSE 1005'],
 ] as const)
-  test(`a WebSocket close frame with ${what} is answered with an equal close frame (RFC 6455 §5.5.1)`, async (t) => {
+  test(`a WebSocket close frame is answered with an equal close frame (RFC 6455 §5.5.1): ${what}`, async (t) => {
     const { app } = loggedApp();
     app.websocket('/x').onMessage(() => undefined);
     const raw = await openRaw(t, await portOf(t, app), '/x');
@@ -234,7 +234,7 @@ describe('a WebSocket client may send messages and a close frame in one packet',
           }),
     ],
   ] as const)
-    test(`a client that sends messages and a close frame receives the replies of a ${what} before the close frame`, async (t) => {
+    test(`a client that sends messages and a close frame in one packet receives all replies before the close frame (${what})`, async (t) => {
       const { app } = loggedApp();
       declare(app);
       const raw = await openRaw(t, await portOf(t, app), '/x');
@@ -286,7 +286,7 @@ describe('a WebSocket client may send messages and a close frame in one packet',
     assert.deepEqual(messagesOf(await raw.ended()), ['re a', CLOSED]);
   });
 
-  test('if no message waits, a WebSocket client receives the close frame at once, even while a handler runs', async (t) => {
+  test('a running WebSocket handler does not delay the close frame if no message waits to be handled', async (t) => {
     const { app } = loggedApp();
     const gate = gateOf(t);
     app.websocket('/x', async (socket, { signal }) => {
@@ -387,7 +387,7 @@ test(
   },
 );
 
-test('if the policy "disconnect" closes a WebSocket, send() returns false', LIMITED, async (t) => {
+test('if slowConsumer: "disconnect" closes a WebSocket, send() returns false', LIMITED, async (t) => {
   const { app } = loggedApp();
   const result = Promise.withResolvers<boolean[]>();
   app.websocket('/x', { maxBufferedBytes: 65_536, closeTimeoutMs: 50 }).onOpen((socket) => {

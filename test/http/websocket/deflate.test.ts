@@ -66,7 +66,7 @@ describe('negotiateDeflate()', () => {
       'permessage-deflate; client_no_context_takeover',
     ],
   ] as const)
-    test(`negotiateDeflate() answers the offer "${offer}" with "${field}" (windowBits: ${'windowBits' in options ? options.windowBits : 'default'})`, () => {
+    test(`negotiateDeflate() accepts an offer of permessage-deflate as RFC 7692 §7.1 requires (offer: ${offer}, answer: ${field}, windowBits: ${'windowBits' in options ? options.windowBits : 'default'})`, () => {
       const agreement = negotiateDeflate(offer, settings(options));
       assert.ok(typeof agreement === 'object');
       assert.equal(agreement.field, field);
@@ -88,7 +88,7 @@ describe('negotiateDeflate()', () => {
     'client_max_window_bits; client_max_window_bits',
     'server_no_context_takeover; server_no_context_takeover',
   ])
-    test(`negotiateDeflate() refuses the offer "${bad}", and accepts the next offer`, () => {
+    test(`negotiateDeflate() skips an invalid offer, and accepts the next offer: "${bad}"`, () => {
       assert.equal(negotiateDeflate(`permessage-deflate; ${bad}`, settings()), undefined);
       const agreement = negotiateDeflate(
         `permessage-deflate; ${bad}, permessage-deflate; client_max_window_bits=10`,
@@ -122,7 +122,7 @@ describe('negotiateDeflate()', () => {
     'a; "b"',
     'a, ;',
   ]) {
-    test(`negotiateDeflate() reports the field "${field}" as malformed (RFC 6455 §9.1)`, () =>
+    test(`negotiateDeflate() reports a malformed Sec-WebSocket-Extensions field (RFC 6455 §9.1): "${field}"`, () =>
       assert.equal(negotiateDeflate(field, settings()), 'malformed'));
   }
 
@@ -131,7 +131,7 @@ describe('negotiateDeflate()', () => {
       parseExtensions(part.repeat(16_000 / part.length));
   });
 
-  test('the options of WebSocket compression have defaults and ranges', () => {
+  test('options of WebSocket compression have default values, and values out of range are refused', () => {
     assert.deepEqual(settings(), { level: 3, thresholdBytes: 1_024, contextTakeover: false, windowBits: 15 });
     for (const options of [
       { level: 0 },
@@ -264,7 +264,7 @@ describe('WebSocket messages can be compressed and restored (RFC 7692)', () => {
     assert.equal(deflater.deflate(noise(300)), undefined);
   });
 
-  test('MessageDeflater and MessageInflater each keep memory of at most one window per connection', () => {
+  test('200 unused MessageDeflaters together take less than 100 kB of buffers', () => {
     const inflater = new MessageInflater(15, true),
       deflater = new MessageDeflater(15, 6, true);
     for (let count = 0; count < 50; count++)

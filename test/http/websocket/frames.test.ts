@@ -277,7 +277,7 @@ const CASES: readonly Case[] = [
 
 describe('FrameReader', () => {
   for (const [what, bytes, reported, isLong = false] of CASES) {
-    test(`FrameReader reads ${what}, however the bytes are split`, () => {
+    test(`FrameReader reads valid frames and refuses invalid frames, however the bytes are split: ${what}`, () => {
       for (const [how, chunks] of isLong ? heads(bytes) : everySplit(bytes))
         assert.deepEqual(read(chunks), reported, how);
       assert.deepEqual(readFrames(bytes, 1_048_576), reported, 'the reference');
@@ -368,7 +368,7 @@ describe('FrameReader', () => {
   });
 
   for (const ownsChunks of [false, true]) {
-    test(`FrameReader reads a long message from chunks of any size, with ownsChunks: ${ownsChunks}`, () => {
+    test(`FrameReader reads a long message from chunks of any size (ownsChunks: ${ownsChunks})`, () => {
       const random = seeded(131_072);
       const words = Array.from({ length: 60_000 }, (_, index) => `${index} \u20ac `).join('');
       const bytes = Buffer.from(words);
@@ -407,7 +407,7 @@ describe('FrameReader', () => {
     });
   }
 
-  test('FrameReader releases a long chunk that contained only text, unless the chunk is still in use or belongs to the caller', () => {
+  test('FrameReader frees the memory of a long chunk of text, unless the chunk is still in use or belongs to the caller', () => {
     const words = 'word '.repeat(600);
     const whole = frame(text(words));
     const own = (...parts: Uint8Array[]): Buffer => {
@@ -672,7 +672,7 @@ describe('FrameReader decompresses messages', () => {
       [['binary', 'ff'.repeat(30)]],
     ],
   ] as const) {
-    test(`FrameReader with compression reads ${what}, however the bytes are split`, () => {
+    test(`FrameReader inflates valid messages and refuses invalid messages, however the bytes are split: ${what}`, () => {
       for (const [how, chunks] of everySplit(bytes)) assert.deepEqual(read(chunks, inflate()), reported, how);
     });
   }

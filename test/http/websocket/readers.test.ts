@@ -32,7 +32,7 @@ class Answered extends Duplex {
   }
 }
 
-test('if frames of two WebSockets arrive alternately, each WebSocket parses its own frames, even if a client sends a frame during a write to the client', async () => {
+test('if frames of two WebSockets arrive in alternating parts, each WebSocket receives only its own messages', async () => {
   const received: unknown[] = [];
   const log = createLogger({ sink: () => undefined });
   const deps: SharedSocketDeps = {

@@ -90,7 +90,7 @@ test('the class Rooms ignores frames from the message bus that do not contain a 
   assert.deepEqual(one.got, [`bytes ${Buffer.of(0xff).toString()}`, 'text ok']);
 });
 
-test('an application waits for settled() of the message bus of its rooms before it calls startup hooks and serves requests', async () => {
+test('an application awaits settled() of the option "roomBus" before it calls startup hooks', async () => {
   const settled = Promise.withResolvers<void>();
   const steps: string[] = [];
   const bus: RoomBus = {

@@ -128,7 +128,7 @@ function bench({
 const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 describe('FrameSender', () => {
-  test('if one FrameSender sends during a write of another, their messages are not mixed', async () => {
+  test('if one FrameSender sends during the write of another FrameSender, their messages are not mixed', async () => {
     const [one, other, third] = [bench(), bench(), bench()];
     for (const isFlushed of [true, false]) {
       const write = one.client._write.bind(one.client);
@@ -217,7 +217,7 @@ describe('FrameSender', () => {
     ['text', undefined],
     ['text and bytes', Buffer.alloc(3_000)],
   ] as const) {
-    test(`while a client does not read ${what}, FrameSender needs little more memory than the length of the messages`, async () => {
+    test(`while a client does not read, FrameSender needs little more memory than the length of the messages (${what})`, async () => {
       const { client, sender } = bench();
       client.stop();
       for (let round = 0; round < 6; round++) {
@@ -262,7 +262,7 @@ describe('FrameSender', () => {
       ['two bytes each', 'ä'.repeat(length)],
       ['three bytes each', '€'.repeat(length)],
     ] as const) {
-      test(`FrameSender writes messages of ${length} characters (${what}) as text and as bytes`, async () => {
+      test(`FrameSender writes messages of any length as text and as bytes (${length} characters, ${what})`, async () => {
         const { client, sender } = bench({ maxBufferedBytes: 10_000_000 });
         sender.sendText(text);
         sender.sendBytes(Buffer.from(text));
@@ -408,7 +408,7 @@ describe('FrameSender', () => {
   });
 
   for (const slowConsumer of ['drop-oldest', 'wait'] as const) {
-    test(`with context takeover and the policy "${slowConsumer}", FrameSender sends no compressed message that depends on a dropped message`, async () => {
+    test(`with context takeover, FrameSender sends no compressed message that depends on a dropped message (policy "${slowConsumer}")`, async () => {
       const compression = readCompression('test', { thresholdBytes: 100, contextTakeover: true });
       const { client, sender, dropped } = bench({ slowConsumer, maxBufferedBytes: 150_000, compression });
       const noise = (seed: number, length = 4_000): Buffer => {

@@ -86,7 +86,7 @@ describe('compressed messages', LIMITED_SUITE, () => {
     ['1 MB', 1_000_000, 4],
     ['60 KB', 60_000, 24],
   ] as const)
-    test(`if small WebSocket messages inflate to ${what}, they are handled in order over many turns of the event loop`, async (t) => {
+    test(`small compressed messages that inflate to long messages are handled in order over many turns of the event loop (${what})`, async (t) => {
       const { app } = loggedApp();
       const counts = countTurns();
       app.websocket('/x', { compression: true }).onMessage((socket, message) => {
@@ -152,7 +152,7 @@ describe('compressed messages', LIMITED_SUITE, () => {
     assert.deepEqual(messagesOf(await raw.ended()), ['CLOSE 1007 a message cannot be inflated']);
   });
 
-  test('after the server has sent a close frame, WebSocket messages are not inflated', async (t) => {
+  test('if long compressed messages follow after the server has closed a WebSocket, the client receives only the close frame', async (t) => {
     const { app } = loggedApp();
     app
       .websocket('/x', { compression: true, maxMessageBytes: 2 ** 24 })
@@ -163,7 +163,7 @@ describe('compressed messages', LIMITED_SUITE, () => {
     assert.deepEqual(messagesOf(await raw.ended()), ['CLOSE 4000']);
   });
 
-  test('while a message is inflated, a WebSocket reads nothing more, and ends if the client leaves', async (t) => {
+  test('if a client leaves while its message is inflated, the WebSocket closes with 1006', async (t) => {
     const { app } = loggedApp();
     const closes: number[] = [];
     const open = Promise.withResolvers<void>();
@@ -250,7 +250,7 @@ describe('long WebSocket messages are deflated outside of the event loop', LIMIT
     assert.ok(lines().every(({ event }) => event !== 'websocket_slow_consumer'));
   });
 
-  test('if a client leaves while long WebSocket messages are deflated for it, the messages are dropped', async (t) => {
+  test('if a client leaves while long messages are deflated for it, the WebSocket closes with 1006', async (t) => {
     const { app } = loggedApp();
     const closes: number[] = [];
     const sent = Promise.withResolvers<void>();

@@ -47,7 +47,7 @@ for (const [what, request] of [
   ['a length', LENGTH],
   ['chunked coding', CHUNKED],
 ] as const) {
-  test(`ReceivedMessage delivers a body with ${what}, wherever its bytes are split`, async () => {
+  test(`HttpServer delivers the whole body of a request, wherever its bytes are split (body with ${what})`, async () => {
     await using it = await serve(echo);
     await using client = await RawClient.open(it.port);
     client.socket.setNoDelay(true);
@@ -61,7 +61,7 @@ for (const [what, request] of [
   });
 }
 
-test('ReceivedMessage delivers the body of each pipelined request to that request', async () => {
+test('HttpServer delivers the body of each pipelined request to the handler of that request', async () => {
   await using it = await serve(echo);
   await using client = await RawClient.open(it.port);
   client.send(
@@ -108,7 +108,7 @@ test(
   },
 );
 
-test('if a part of a body arrived before the handler asks for the body, ReceivedMessage delivers it through the stream', async () => {
+test('if a part of a body arrived before the handler asks for the body, HttpServer still delivers the whole body', async () => {
   await using it = await serve(echo);
   await using client = await RawClient.open(it.port);
   for (const at of [LENGTH.length - 4, LENGTH.length]) {
@@ -120,7 +120,7 @@ test('if a part of a body arrived before the handler asks for the body, Received
   }
 });
 
-test('if the client leaves during a body, ReceivedMessage rejects the read of the body', async () => {
+test('if the client leaves during a body, HttpServer rejects reading the body', async () => {
   const left = Promise.withResolvers<unknown>();
   await using it = await serve((app) =>
     app.post('/', async ({ req }) => {
@@ -137,7 +137,7 @@ test('if the client leaves during a body, ReceivedMessage rejects the read of th
   assert.equal(((await left.promise) as Error).name, 'ClientDisconnected');
 });
 
-test('ReceivedMessage reads and drops the rest of a refused body, so the connection stays usable', async () => {
+test('HttpServer reads and drops the rest of a refused body, so the connection stays usable', async () => {
   await using it = await serve((app) =>
     app.post('/', async ({ req }) => (await req.body({ maxBytes: 4 })).length),
   );
@@ -183,7 +183,7 @@ async function bare(
 }
 
 test(
-  'ReceivedMessage does not build the header object when node:http checks whether a body follows',
+  'while node:http checks whether a body follows, "headers" of ReceivedMessage has no key except content-length',
   { skip },
   async () => {
     const seen: unknown[] = [];

@@ -53,7 +53,7 @@ for (const [what, body, bytes] of [
   ['bytes', Buffer.from('☕'), '☕'],
   ['control characters', '\0\x7f\r\n\r\n', '\0\x7f\r\n\r\n'],
 ] as const) {
-  test(`SentMessage sends ${what} unchanged, and Content-Length is its number of bytes`, async () => {
+  test(`HttpServer sends text as UTF-8 and bytes unchanged, and Content-Length is the number of bytes: ${what}`, async () => {
     await using it = await serve((app) =>
       app.get('/', () => body).get('/fields', () => reply(body, 201, { 'X-Other': 'one' })),
     );
@@ -68,7 +68,7 @@ for (const [what, body, bytes] of [
   });
 }
 
-test('SentMessage encodes Content-Disposition in the same way as other header fields, although node:http does not', async () => {
+test('HttpServer encodes Content-Disposition in the same way as other header fields, although node:http does not', async () => {
   const fields = { 'Content-Disposition': 'inline; filename="caf\xe9"', 'X-Other': 'caf\xe9' };
   await using it = await serve((app) => app.get('/', () => reply('text', 200, fields)));
   const answer = await it.client.get('/').answer();
@@ -86,7 +86,7 @@ for (const [what, body] of [
   ['a text stream', new StreamingResponse(['é', 'b'], { headers: {} })],
   ['a text stream of known length', new StreamingResponse(['é', 'b'], { contentLength: 3 })],
 ] as const) {
-  test(`SentMessage sends header fields before ${what} as Latin-1, one byte per character`, async () => {
+  test(`HttpServer sends header fields as Latin-1, one byte per character, whatever the body is (${what})`, async () => {
     await using it = await serve((app) => {
       app.use(async (_req, next) => {
         const response = await next();
@@ -106,7 +106,7 @@ for (const [what, body] of [
   });
 }
 
-test('if node:http refuses header fields, SentMessage answers 500 on the same connection, and the connection stays usable', async () => {
+test('if node:http refuses header fields, HttpServer answers 500 on the same connection, and the connection stays usable', async () => {
   await using it = await serve((app) =>
     app
       .get('/', () => {
@@ -127,7 +127,7 @@ test('if node:http refuses header fields, SentMessage answers 500 on the same co
   );
 });
 
-test('SentMessage calls writeHead(), so tools that patch writeHead() see the status', async (context) => {
+test('HttpServer calls writeHead() of ServerResponse, so tools that patch writeHead() see the status', async (context) => {
   const { writeHead } = ServerResponse.prototype;
   const seen: number[] = [];
   ServerResponse.prototype.writeHead = function (this: ServerResponse, ...args: never[]) {
@@ -141,7 +141,7 @@ test('SentMessage calls writeHead(), so tools that patch writeHead() see the sta
   assert.equal((await it.client.get('/').answer()).status, 202);
   assert.deepEqual(seen, [202]);
 });
-test('SentMessage emits its events through ServerResponse.emit(), also after a tool has patched it', async (context) => {
+test('HttpServer emits the events of a response through ServerResponse.emit(), also after a tool has patched emit()', async (context) => {
   const { prototype } = ServerResponse;
   const { emit } = prototype;
   const seen: unknown[] = [];
@@ -185,7 +185,7 @@ function countTexts(): { count: number } & Disposable {
 }
 
 test(
-  'SentMessage writes the same bytes for generated responses whether it uses node:http or not',
+  'for generated responses, SentMessage writes the same bytes directly to the socket as through node:http',
   { skip },
   async () => {
     const random = seeded(9112);
@@ -284,7 +284,7 @@ test(
 );
 
 test(
-  'SentMessage emits the same events and channel messages whether it uses node:http or not',
+  'a response written directly to the socket emits the same events and channel messages as a response written through node:http',
   { skip },
   async () => {
     const seen: Record<string, unknown[]> = {};
@@ -331,7 +331,7 @@ test(
 
 for (const isTaken of [true, false]) {
   test(
-    `if SentMessage does not use node:http, its request ends when the socket has ${isTaken ? 'sent' : 'lost'} the response`,
+    `if a response is written directly to the socket, its request ends when the socket has sent or lost the response (${isTaken ? 'sent' : 'lost'})`,
     { skip },
     async () => {
       const { logger } = collectedLog();
@@ -386,7 +386,7 @@ for (const isTaken of [true, false]) {
 }
 
 test(
-  'SentMessage sends a header field that a subscriber has set, even if the subscriber has unsubscribed since then',
+  'a header field set by a subscriber of http.server.request.start is sent, even if the subscriber has unsubscribed since then',
   { skip },
   async () => {
     const messages = channel('http.server.request.start');
@@ -408,7 +408,7 @@ test(
   },
 );
 
-test('SentMessage calls the functions of node:http that a tool has patched before the package was loaded', async () => {
+test('HttpServer calls functions of ServerResponse that a tool has patched before svc was loaded', async () => {
   const program = `import { createRequire } from 'node:module';
     const { ServerResponse } = createRequire(import.meta.url)('node:http');
     const { writeHead } = ServerResponse.prototype;
@@ -426,7 +426,7 @@ test('SentMessage calls the functions of node:http that a tool has patched befor
 });
 
 test(
-  'a SentMessage that does not use node:http still appears in the measurements of node:perf_hooks',
+  'a response that is written directly to the socket still appears in the measurements of node:perf_hooks',
   { skip },
   async () => {
     const measured = Promise.withResolvers<string>();
