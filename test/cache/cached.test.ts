@@ -131,7 +131,7 @@ test('cached() stores at most 10,000 results, each for 60 seconds, by default', 
   assert.equal(calls, 1);
 });
 
-test('cached() evicts results beyond maxEntries, and uses the system clock by default', async () => {
+test('cached() evicts results beyond maxEntries, also with the system clock', async () => {
   let calls = 0;
   const count = cached(
     (n: number) => {
@@ -386,7 +386,7 @@ test('if a refresh fails, cached() logs the error, returns the stale result, and
   assert.deepEqual([await load(), calls], [3, 3]);
 });
 
-test('cached() returns a stale result to a caller with a signal, and passes a different signal to the refresh', async () => {
+test('cached() returns a stale result to a caller with a signal, and an abort of this signal does not abort the refresh', async () => {
   const clock = new ManualClock();
   const { fn, calls } = manual<[AbortSignal], string>();
   const load = cached(fn, { ttlSeconds: 10, staleSeconds: 20, clock });
@@ -451,7 +451,7 @@ test('the error of a call that runs during cached.delete() is not stored', async
   assert.equal(await after, 'new');
 });
 
-test('if several cached functions share a backend, clear() of one of them deletes only the results of this function', async () => {
+test('if several cached functions share a backend, clear() of one function deletes only its own results', async () => {
   const backend = new MemoryCache({ clock: new ManualClock() });
   let calls = 0;
   const one = cached(() => ++calls, { backend, name: 'one' });
@@ -685,7 +685,7 @@ test('cached() rejects a caller with the error of the function, also if the call
   await assert.rejects(load(new AbortController().signal), /down/);
 });
 
-test('while as many calls run as maxFlights allows, cached() shares no further calls between callers, and refreshes no stale result', async () => {
+test('while "maxFlights" calls run, cached() does not share further calls between callers, and does not refresh stale results', async () => {
   const clock = new ManualClock();
   const { fn, calls } = manual<[number], number>();
   const load = cached(fn, { maxFlights: 1, ttlSeconds: 1, staleSeconds: 60, clock });

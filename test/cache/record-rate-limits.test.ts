@@ -36,7 +36,7 @@ rateLimitStoreContract(
   },
 );
 
-test('RecordRateLimitStore counts every attempt if several attempts at one bucket are concurrent', async () => {
+test('concurrent attempts at two RecordRateLimitStores with the same record store do not exceed the limit', async () => {
   const clock = new ManualClock();
   await using database = await openDatabase('sqlite::memory:');
   const records = new DatabaseRecordStore(database, { clock });

@@ -47,7 +47,7 @@ test('if MemoryRecordStore is full of records that have not expired, it throws S
   assert.equal(store.get('d'), 'd');
 });
 
-test('when MemoryRecordStore needs space, it removes expired records, at whatever position of the expiry heap they are', async () => {
+test('when MemoryRecordStore is full, it removes an expired record, even if records with longer lifetimes were stored before and after it', async () => {
   const clock = new ManualClock();
   const store = new MemoryRecordStore({ maxRecords: 4, clock });
   store.set('long', '', 10_000);
@@ -193,7 +193,7 @@ test('even after a flood of attempts by other keys, MemoryRateLimitStore still r
   assert.equal(store.take('victim', rule).isAllowed, false);
 });
 
-test('while all buckets are used up, a key gets only one attempt from MemoryRateLimitStore, even if other new keys make attempts, too', async () => {
+test('while every bucket of MemoryRateLimitStore is used up, a new key gets only one attempt, even if other new keys make attempts, too', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 5, periodMs: 60_000 };
@@ -207,7 +207,7 @@ test('while all buckets are used up, a key gets only one attempt from MemoryRate
   assert.equal(allowed, 1);
 });
 
-test('when a flood of new keys fills MemoryRateLimitStore again and again, a key that has reached its limit gets few further attempts', async () => {
+test('while many new keys push each other out of MemoryRateLimitStore, a key that has reached its limit gets few further attempts', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 5, periodMs: 600_000 };

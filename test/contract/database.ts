@@ -227,7 +227,7 @@ export function databaseContract(
   );
 
   contract(
-    'when a statement has a single result, fetchSets() returns a list that contains one list of rows',
+    'fetchSets() returns a list with one list of rows for a statement with a single result',
     async (db) => {
       await add(db, 'a');
       assert.deepEqual(await db.fetchSets('select label from item where id > ?', [0]), [[{ label: 'a' }]]);
@@ -468,7 +468,7 @@ export function databaseContract(
   );
 
   contract(
-    'stream() returns rows in order and in batches, and stops when the loop over the rows is left',
+    'stream() returns all rows in order, and other statements can run after the loop over the rows is left',
     async (db) => {
       await db.insertMany(
         'item',
@@ -701,7 +701,7 @@ export function databaseContract(
 
   // ── errors ──
 
-  contract('a constraint violation names the constraint and the statement, but no values', async (db) => {
+  contract('a constraint violation has its statement, table and columns, but no values', async (db) => {
     await db.execute('insert into parent (id, name) values (?, ?)', [1, 'taken']);
     const cases = [
       [UniqueViolation, 'unique', '23505', 'insert into parent (id, name) values (?, ?)', [2, 'taken']],
@@ -929,7 +929,7 @@ export function databaseContract(
     },
   );
 
-  contract('nested transactions that are started at the same time run one after the other', async (db) => {
+  contract('nested transactions that are started at the same time run one after another', async (db) => {
     await db.transaction(async (tx) => {
       const results = await Promise.allSettled(
         [0, 1, 2, 3].map((index) =>
@@ -1000,7 +1000,7 @@ export function databaseContract(
   );
 
   contract(
-    'after its callback has settled, a transaction refuses statements, but code that the callback started can use the database',
+    'after a transaction has settled, its Transaction object refuses statements, but code that its callback started can use the database',
     async (db) => {
       let kept: Transaction | undefined;
       let later: Promise<unknown> | undefined;
@@ -1021,7 +1021,7 @@ export function databaseContract(
   );
 
   contract(
-    'before it commits or rolls back, transaction() waits for statements that were not awaited',
+    'before a transaction commits or rolls back, it waits for its statements that were not awaited',
     async (db) => {
       await db.transaction((tx) => {
         void add(tx, 'a');
@@ -1047,7 +1047,7 @@ export function databaseContract(
     },
   );
 
-  contract('a read-only transaction refuses writes, and a later transaction accepts them', async (db) => {
+  contract('a read-only transaction refuses writes, and a later transaction can write', async (db) => {
     await add(db, 'a');
     await assert.rejects(
       db.transaction((tx) => add(tx, 'b'), { readOnly: true }),
@@ -1109,7 +1109,7 @@ export function databaseContract(
     },
   );
 
-  contract('when transactions are interleaved, every row is written by its own transaction', async (db) => {
+  contract('when transactions are interleaved, each statement runs in its own transaction', async (db) => {
     const { key, tellsKeys } = wordsOf(db);
     await db.script(
       `create table nonce (id ${key}, tx integer not null, step integer not null, value text not null)`,

@@ -131,7 +131,7 @@ export function ownTypeContract(name: string, dialect: Dialect, open: OpenWith):
     assert.equal(await db.scalar('select count(*) from price', [], { as: int }), 208);
   });
 
-  test(`${name}: if a function of a custom type throws, the error names the type, and the database stays usable`, async (t) => {
+  test(`${name}: if parse() or encode() of a custom type throws, the error names the type, and the database stays usable`, async (t) => {
     const db = await open(t, { types: typesOf(dialect), pool: { max: 1 } });
     if (db === undefined) return;
     await db.script(`${create} create table price (id integer primary key, amount ${column})`);

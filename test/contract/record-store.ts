@@ -53,7 +53,7 @@ export function recordStoreContract(
   );
 
   contract(
-    'RecordStore deletes a record exactly when its time to live has ended',
+    'RecordStore.get() returns a record until its time to live has ended, and undefined afterwards',
     async ({ store, pass }) => {
       await store.set('ttl', 'a', 1_000);
       await pass(900);

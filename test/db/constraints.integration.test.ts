@@ -43,7 +43,7 @@ const shown = ({ kind, table, constraint, columns }: ConstraintViolation): unkno
   columns,
 });
 
-onEveryDatabase('a violation carries kind, table, constraint and columns', async (db) => {
+onEveryDatabase('a ConstraintViolation has the kind, table and columns the engine reports', async (db) => {
   await db.script(SCHEMA);
   const isSqlite = db.dialect === 'sqlite';
   const unique = { kind: 'unique', table: 'note', constraint: isSqlite ? undefined : 'note_title' };
@@ -82,7 +82,7 @@ onEveryDatabase('a violation carries kind, table, constraint and columns', async
   assert.deepEqual(shown(referenced), isSqlite ? unknown : { ...key, columns: columnsOfReferenced });
 });
 
-onEveryDatabase('a violation in a transaction leaves it open on engines that keep it open', async (db) => {
+onEveryDatabase('a constraint violation does not end the transaction, except on PostgreSQL', async (db) => {
   await db.script(SCHEMA);
   if (db.dialect === 'postgres') return; // each error ends the transaction in PostgreSQL
   await db.transaction(async (tx) => {
@@ -100,7 +100,7 @@ async function thrown(work: Promise<unknown>): Promise<unknown> {
   );
 }
 
-onEveryDatabase('conflictOn() makes 409 or 422 of each kind of violation', async (db) => {
+onEveryDatabase('conflictOn() turns each kind of constraint violation into 409 or 422', async (db) => {
   await db.script(SCHEMA);
   const answers = [
     [() => db.execute(INSERT, [2, 1, 'first', 0]), 409, 'unique'],
@@ -122,7 +122,7 @@ onEveryDatabase('conflictOn() makes 409 or 422 of each kind of violation', async
 });
 
 onEveryDatabase(
-  'rules of conflictOn() match columns and tables; other violations are thrown as they are',
+  'rules of conflictOn() match columns and tables, and a violation without a rule is thrown unchanged',
   async (db) => {
     await db.script(SCHEMA);
     const add = (title: string | null): Promise<unknown> => db.execute(INSERT, [2, 1, title, 0]);
@@ -168,7 +168,7 @@ function notesAt(url: string): Svc {
 }
 
 onEveryDatabase(
-  'an exception handler answers violations with a problem that shows no SQL',
+  'an exception handler with conflictOn() answers a violation with a problem document that shows no SQL',
   async (db, url) => {
     await db.script(SCHEMA);
     await using client = new TestClient(notesAt(url));

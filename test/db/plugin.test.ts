@@ -130,7 +130,7 @@ test('in production, DatabasePlugin refuses to start while migrations are pendin
   await app.shutdown();
 });
 
-test('DatabasePlugin refuses an invalid address or option in its constructor, and a missing directory when it starts', async (t) => {
+test('DatabasePlugin refuses an invalid URL or option in its constructor, and a missing directory when it starts', async (t) => {
   assert.throws(() => new DatabasePlugin('sqlite:'), fault('E_DB_URL'));
   assert.throws(
     () => new DatabasePlugin('mysql://u:secret@h/d?tls=1'),

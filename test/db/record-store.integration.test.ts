@@ -71,7 +71,7 @@ for (const [name, engine] of [
     );
   }
 
-  test(`DatabaseRecordStore on ${name} never holds more than "maxRecords" records under concurrent writes, and treats keys that differ only in a trailing space as different`, async (t) => {
+  test(`DatabaseRecordStore on ${name} stores at most "maxRecords" records under concurrent writes, and distinguishes keys that differ only in a trailing space`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined) return;
     const store = new DatabaseRecordStore(db, { maxRecords: 50 });
@@ -88,7 +88,7 @@ for (const [name, engine] of [
     assert.equal(await db.scalar('select count(*) from svc_records'), 50);
   });
 
-  test(`DatabaseRecordStore on ${name} can add a record even if another process deletes the expired record of the same key at the same time`, async (t) => {
+  test(`DatabaseRecordStore on ${name} can add a record even if another process deletes the expired record with the same key meanwhile`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined) return;
     const clock = new ManualClock();
@@ -120,7 +120,7 @@ for (const [name, engine] of [
   });
 }
 
-test('DatabaseRecordStore on PostgreSQL never holds more than "maxRecords" records under concurrent writes', async (t) => {
+test('DatabaseRecordStore on PostgreSQL stores at most "maxRecords" records under concurrent writes', async (t) => {
   const db = await postgresDatabase(t);
   if (db === undefined) return;
   const store = new DatabaseRecordStore(db, { maxRecords: 50 });
@@ -170,7 +170,7 @@ test('DatabaseRecordStore throws StoreFull when it is full and no record has exp
   ]);
 });
 
-test('DatabaseRecordStore enforces "maxRecords", and rarely counts its records while their number is far below this limit', async (t) => {
+test('DatabaseRecordStore with maxRecords: 500 stores 500 of 600 records, and throws StoreFull for the other 100', async (t) => {
   const { db, store } = await made(t, 500);
   let refused = 0;
   for (let index = 0; index < 600; index++)

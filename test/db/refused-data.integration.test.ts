@@ -13,7 +13,7 @@ class Note extends Schema {
 }
 
 onEveryDatabase(
-  'an exception handler for DataError answers a request with data that the database cannot store',
+  'an exception handler for DataError can answer 422 to a request with a value that the database cannot store',
   async (db, url, t) => {
     await db.script('create table note (title varchar(40) not null, stars integer)');
     const app = new Svc({ env: 'test' });

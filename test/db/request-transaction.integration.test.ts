@@ -87,7 +87,7 @@ onEveryDatabase(
 );
 
 onEveryDatabase(
-  'a nested transaction that fails inside a handler undoes its own part only',
+  'a nested transaction that fails inside a handler is rolled back alone, and the request can still commit',
   async (db, url) => {
     await db.script(SCHEMA);
     const app = appAt(url);
@@ -107,7 +107,7 @@ onEveryDatabase(
   },
 );
 
-onEveryDatabase('a commit that fails is the response', async (db, url) => {
+onEveryDatabase('if the COMMIT of a request fails, its error determines the response', async (db, url) => {
   // these engines check no constraint at COMMIT
   if (db.dialect === 'mysql' || db.dialect === 'mariadb') return;
   await db.script(
@@ -126,7 +126,7 @@ onEveryDatabase('a commit that fails is the response', async (db, url) => {
   assert.deepEqual(await ids(db), []);
 });
 
-onEveryDatabase('options of a transaction reach the engine, and equal options share one', async (db, url) => {
+onEveryDatabase('transaction() applies its options; equal options share a transaction', async (db, url) => {
   await db.script(SCHEMA);
   const app = appAt(url);
   const reading = transaction({ readOnly: true });
@@ -148,7 +148,7 @@ onEveryDatabase('options of a transaction reach the engine, and equal options sh
   assert.deepEqual(await ids(db), []);
 });
 
-test('transaction({ database }) uses the database with the given name, and transaction() refuses an unknown option', async (t) => {
+test('transaction({ database }) uses the database with the given name, and transaction() refuses an unknown isolation level', async (t) => {
   const app = new Svc();
   app.register(new DatabasePlugin('sqlite::memory:'));
   app.register(new DatabasePlugin(`sqlite:${folder(t)}/other.db`, { name: 'other' }));
@@ -183,7 +183,7 @@ test('when the transaction of a request cannot begin, the response has status 50
 });
 
 onEveryDatabase(
-  'a statement on the database is refused inside the transaction of a request, and runs after it',
+  'inside the transaction of a request, statements outside this transaction throw E_DB_NESTED, and succeed after it',
   async (_db, url) => {
     const app = appAt(url);
     const refused = { code: 'E_DB_NESTED' };
@@ -236,7 +236,7 @@ onEveryDatabase(
 );
 
 onEveryDatabase(
-  'the transaction of a request begins after the dependencies that do without it',
+  'the transaction of a request begins after the dependencies that do not need it are resolved',
   async (_db, url) => {
     const app = appAt(url);
     const user = async (): Promise<unknown> => {

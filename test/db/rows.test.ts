@@ -49,7 +49,7 @@ function refusal(run: () => unknown): SvcError {
   return found as SvcError;
 }
 
-test('a schema reads a value correctly in each form in which a database engine may return this value', () => {
+test('a schema reads each form in which a database engine may return a value, such as 1 and "1" for true', () => {
   const cases: readonly (readonly [TypeSource, unknown, unknown, Dialect?])[] = [
     [bool, true, true],
     [bool, 1, true],
@@ -115,7 +115,7 @@ test('a schema reads a value correctly in each form in which a database engine m
   assert.ok(valueAs({ kind: 'point' }, union('kind', Point), 'postgres') instanceof Point);
 });
 
-test('a row is refused if a value has a wrong type or would lose digits, and the error does not contain the value', () => {
+test('a schema refuses a row if a value has a wrong type or would lose digits, and the error does not contain the value', () => {
   const cases: readonly (readonly [TypeSource, unknown, RegExp, Dialect?])[] = [
     [bool, 2, /true or false, found an integer/],
     [bool, 'true', /found a string/],
@@ -175,7 +175,7 @@ function lazyList(): TypeSource {
   return deep;
 }
 
-test('a schema reads columns by name, whatever their order, letter case and number', () => {
+test('a schema reads columns by name, whatever their order and letter case, and ignores additional columns', () => {
   class Author extends Schema {
     username = Field(str);
     homeTown = Field(nullable(str));
@@ -250,7 +250,7 @@ test('snakeCase converts acronyms and digits in member names to the expected col
   ]);
 });
 
-test('a schema reads rows correctly even with several engines and with more different lists of columns than its cache holds', () => {
+test('RowDecoder parses JSON text for SQLite and not for PostgreSQL, even if every row has other columns', () => {
   class Small extends Schema {
     a = Field(any);
   }
@@ -283,7 +283,7 @@ test('the option "snakeCase" of a call overrides the option of the database', as
   });
 });
 
-test('rows are validated by the constraints of the schema, and have the getters and private members of its class', async () => {
+test('instances that are read from rows are validated by their schema, and have the getters and private members of its class', async () => {
   class Named extends Schema {
     name = Field(str, { minLength: 2, maxLength: 4 });
     readonly #secret = 'kept';

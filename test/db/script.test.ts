@@ -8,10 +8,10 @@ const texts = (script: string, dialect: Dialect = 'sqlite'): string[] =>
   splitScript(script, dialect).statements.map(({ text }) => text);
 
 for (const [what, dialect, script, expected] of [
-  ['nothing', 'sqlite', '', []],
-  ['nothing but comments and semicolons', 'sqlite', ' ;; -- a;\n/* b; */ ;\n', []],
-  ['one without a semicolon', 'sqlite', '\n select 1\n', ['select 1']],
-  ['two in a line', 'sqlite', 'select 1;select 2;', ['select 1', 'select 2']],
+  ['an empty script', 'sqlite', '', []],
+  ['only comments and semicolons', 'sqlite', ' ;; -- a;\n/* b; */ ;\n', []],
+  ['one statement without a semicolon', 'sqlite', '\n select 1\n', ['select 1']],
+  ['two statements in a line', 'sqlite', 'select 1;select 2;', ['select 1', 'select 2']],
   [
     'semicolons in text',
     'sqlite',
@@ -71,7 +71,7 @@ for (const [what, dialect, script, expected] of [
     'create trigger t after insert on a begin select 1; end',
     ['create trigger t after insert on a begin select 1; end'],
   ],
-  ['backslashes, which mean nothing', 'sqlite', "select 'a\\'; select 2", ["select 'a\\'", 'select 2']],
+  ['backslashes, which are not escapes', 'sqlite', "select 'a\\'; select 2", ["select 'a\\'", 'select 2']],
   [
     'dollar quotes',
     'postgres',
@@ -91,7 +91,7 @@ for (const [what, dialect, script, expected] of [
     ["select E'\\';', e'\\\\'", "select 'a\\'", "select name'x'"],
   ],
   [
-    'a body that is atomic',
+    'a function with a BEGIN ATOMIC body',
     'postgres',
     'create function f() returns int begin atomic select 1; select case when true then 1 end; end; select 2',
     [
@@ -106,33 +106,33 @@ for (const [what, dialect, script, expected] of [
     ['create rule r as on insert to t do also (delete from a; delete from b where (c))', 'select 1'],
   ],
   [
-    'parentheses that do not fit, in text and in earlier statements',
+    'unbalanced parentheses in text and in an earlier statement',
     'postgres',
     "select '('; select 1); select 2",
     ["select '('", 'select 1)', 'select 2'],
   ],
   ['brackets, which are arrays', 'postgres', "select a[1]; select ']'", ['select a[1]', "select ']'"]],
   [
-    'escaped text in both quotes',
+    'backslash escapes in both kinds of quotes',
     'mysql',
     'select \'a\\\';b\', "c\\";d", `e\\`; select 2',
     ['select \'a\\\';b\', "c\\";d", `e\\`', 'select 2'],
   ],
   ['comments with #', 'mariadb', '# a;\nselect 1; select 2 # b;', ['select 1', 'select 2']],
   [
-    'two minus signs, which are no comment without a blank behind them',
+    'two minus signs without a space after them, which are not a comment',
     'mysql',
     'update t set a = a--1;\nselect 2 --\tb;\n; select 3--',
     ['update t set a = a--1', 'select 2', 'select 3'],
   ],
   [
-    'a line above a statement, which mysql takes for a comment without a blank, too',
+    'a line that begins with two minus signs and no space, which the mysql client skips',
     'mariadb',
     '--svc\nselect 1;\n--;\nselect 2',
     ['select 1', 'select 2'],
   ],
   [
-    'what mysqldump writes for servers of a version on',
+    'executable comments with a version, as mysqldump writes them',
     'mysql',
     "/*!40101 SET NAMES utf8 */;\ncreate table t (a int) /*!50100 PARTITION BY HASH (a) */; /* a; */ /*!50001 CREATE VIEW v AS select ';' */; select 1 /* b */",
     [
@@ -143,31 +143,31 @@ for (const [what, dialect, script, expected] of [
     ],
   ],
   [
-    'what MariaDB alone is to run, and what is a comment elsewhere',
+    'a comment that only MariaDB executes',
     'mariadb',
     '/*M!100100 set @a = 1 */; select 1',
     ['/*M!100100 set @a = 1 */', 'select 1'],
   ],
   [
-    'what is for MariaDB alone: a comment in MySQL',
+    'a comment that only MariaDB executes',
     'mysql',
     "/*M!100100 it's; */ select 1; select 2",
     ['select 1', 'select 2'],
   ],
   [
-    'an asterisk right behind what is executable',
+    'an asterisk right after an executable comment',
     'mysql',
     'select /*!50000 3 */*2; select 2',
     ['select /*!50000 3 */*2', 'select 2'],
   ],
   [
-    'cases that end together',
+    'nested CASE expressions that end together',
     'mysql',
     'create procedure p() begin select case when 1 then case when 1 then 2 end end; end; select 2',
     ['create procedure p() begin select case when 1 then case when 1 then 2 end end; end', 'select 2'],
   ],
   [
-    'cases that end together',
+    'nested CASE expressions that end together',
     'postgres',
     'create function f() returns int begin atomic select case when a then case when b then 1 end end; end; select 2',
     [
@@ -187,7 +187,7 @@ for (const [what, dialect, script, expected] of [
     ],
   ],
   [
-    'bodies behind a definer',
+    'bodies after a DEFINER clause',
     'mariadb',
     'create definer=view@localhost event e on schedule every 1 day do begin select 1; end; create or replace aggregate function f() returns int begin return 1; end; select 2',
     [
@@ -196,7 +196,7 @@ for (const [what, dialect, script, expected] of [
       'select 2',
     ],
   ],
-  ['comments that are executable in MySQL alone', 'sqlite', '/*! a; */ select 1', ['select 1']],
+  ['comments that only MySQL executes', 'sqlite', '/*! a; */ select 1', ['select 1']],
   [
     'a procedure with blocks',
     'mysql',

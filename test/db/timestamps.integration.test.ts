@@ -83,7 +83,7 @@ for (const [name, type, address] of ENGINES) {
     assert.equal(await db.scalar('select at from event where id = 101'), null);
   });
 
-  test(`${name} returns timestamps as Date objects when its address does not have timestamps=string`, async (t) => {
+  test(`${name} with timestamps=date returns timestamps as Date objects`, async (t) => {
     const db = await open(t, 'timestamps=date');
     if (db === undefined) return;
     await db.execute('insert into event (id, at) values (?, ?)', [1, '2024-02-29T12:00:00.123456']);
@@ -123,7 +123,7 @@ test('PostgreSQL with timestamps=string returns timestamps in UTC, also in array
     }
 });
 
-test('utcFromText() returns the same instant as instantFromText() and utcOf()', () => {
+test('utcFromText() converts a timestamp to UTC with microseconds, and instantFromText() returns the same instant', () => {
   for (const [text, utc] of [
     ['2024-02-29 12:00:00.123456+00', '2024-02-29T12:00:00.123456Z'],
     ['2024-02-29 00:00:00.5+05:30', '2024-02-28T18:30:00.500000Z'],

@@ -130,7 +130,7 @@ test('the diagnostics channel svc:db:query publishes the end of a stream, even i
   );
 });
 
-test('on the diagnostics channel svc:db:query, statements are published in the async context that a subscriber of svc:request has set', async (t) => {
+test('statements on the diagnostics channel svc:db:query are published in the async context that a subscriber of svc:request has set', async (t) => {
   const app = new Svc({ logger: collectedLog().logger });
   app.register(new DatabasePlugin('sqlite::memory:'));
   const store = new AsyncLocalStorage<string>();

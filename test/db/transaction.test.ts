@@ -216,7 +216,7 @@ test('each step of a transaction is limited by "statementTimeoutMs" and by the r
   ]);
 });
 
-test('transaction() doubles its pause before each retry, and makes no pause beyond its time limit', async (t) => {
+test('transaction() doubles its pause before each retry, and throws QueryTimeout at its time limit', async (t) => {
   const clock = new ManualClock();
   const db = await memory(t, { clock });
   const atMs: number[] = [];
@@ -248,7 +248,7 @@ test('transaction() doubles its pause before each retry, and makes no pause beyo
   await limited;
 });
 
-test('"isRetryable" is true only for errors after which the same transaction may succeed if it runs again', () => {
+test('the property "isRetryable" is true for SerializationFailure, Deadlock and LockTimeout, and false for other database errors', () => {
   for (const Class of [SerializationFailure, Deadlock, LockTimeout])
     assert.equal(new Class('x').isRetryable, true);
   for (const Class of [
@@ -314,7 +314,7 @@ test('a program that does not close its database still ends, and prints no warni
   assert.deepEqual({ status, stdout, stderr }, { status: 0, stdout: '42 7\n', stderr: '' });
 });
 
-test('each method that runs a statement accepts options as the argument after an sql template', async (t) => {
+test('stream(), execute() and scalar() accept options as the argument after an sql template', async (t) => {
   const db = await memory(t);
   const rows: unknown[] = [];
   for await (const row of db.stream(sql`select ${1} as a union all select ${2}`, { timeoutMs: 10_000 }))

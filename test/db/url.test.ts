@@ -65,7 +65,7 @@ test('parseDatabaseUrl() refuses unknown schemes and settings, and suggests the 
   }
 });
 
-test('openDatabase() refuses the value of an unset environment variable, and an address that ends with white space', async () => {
+test('openDatabase() refuses the value of an unset environment variable, and a URL that ends with white space', async () => {
   for (const url of [undefined, null, 5, new URL('postgres://app@localhost/app')])
     await assert.rejects(
       openDatabase(url as never),
@@ -87,7 +87,7 @@ test('openDatabase() refuses the value of an unset environment variable, and an 
   }
 });
 
-test('parseDatabaseUrl() reads addresses of MySQL and MariaDB, and neither its errors nor shownUrl() show the password', async () => {
+test('parseDatabaseUrl() reads URLs of MySQL and MariaDB, and neither its errors nor shownUrl() show the password', async () => {
   for (const url of ['mysql://app:hunter2@db/app', 'mariadb://app:hunter2@db/app'])
     assert.equal(parseDatabaseUrl(url).dialect, url.slice(0, url.indexOf(':')));
   await assert.rejects(
@@ -106,7 +106,7 @@ test('parseDatabaseUrl() reads addresses of MySQL and MariaDB, and neither its e
   );
 });
 
-test('parseDatabaseUrl() reads addresses of PostgreSQL, and its errors do not show the password', () => {
+test('parseDatabaseUrl() reads URLs of PostgreSQL, and its errors do not show the password', () => {
   const address = parseDatabaseUrl('postgresql://app:hunter2@db,other/shop');
   assert.ok(address.dialect === 'postgres' && address.hosts.length === 2 && address.password === 'hunter2');
   assert.throws(

@@ -267,7 +267,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, version 2026-07-28: missing _meta members are answered with 400, an unknown version with 400 and -32022, an unknown method with 404',
+  'MCP over HTTP, version 2026-07-28: a request without _meta members or with an unknown version gets 400, and an unknown method gets 404',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -634,7 +634,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, before version 2026-07-28: with guards, a session can be used with every token of its subject, and with no other',
+  'MCP over HTTP, before version 2026-07-28: a session that began with a token accepts other tokens of its subject, but no token of another subject',
   LIMITED,
   async (t) => {
     const of = site(t, { deps: { me: Depends(BearerAuth()) } });
@@ -739,7 +739,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, before version 2026-07-28: an unknown version in the header field gets 400, and with sessions: false no request needs a session',
+  'MCP over HTTP, before version 2026-07-28: an unknown MCP-Protocol-Version gets 400, and with sessions: false no request needs a session',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -766,7 +766,7 @@ test(
 );
 
 test(
-  'MCP over HTTP: a request with an unsupported version in its header field gets 400 with -32022, and is not executed (2025-06-18, transports)',
+  'MCP over HTTP: a request with an unsupported MCP-Protocol-Version gets 400 with -32022, and is not executed (MCP 2025-06-18, Transports)',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -920,7 +920,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, before version 2026-07-28: GET opens the event stream of a session, and DELETE ends the session',
+  'MCP over HTTP, before version 2026-07-28: GET opens the event stream of a session, and GET or DELETE without a session gets 405',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -1052,7 +1052,7 @@ test(
 );
 
 test(
-  'an MCP call passes to the route only the credentials, the header fields that the route reads, and those in the option "headers"',
+  'an MCP call passes to the route only credentials, the header fields that the route reads, and the fields in the option "headers"',
   LIMITED,
   async (t) => {
     const of = site(t, { headers: ['X-Custom'] });
@@ -1106,7 +1106,7 @@ test(
 );
 
 test(
-  'ConcurrencyLimitMiddleware does not count a request to the MCP endpoint, so with max: 1 a tool can still be called',
+  'with ConcurrencyLimitMiddleware({ max: 1 }), an MCP tool can be called, because requests to the MCP endpoint are not counted',
   LIMITED,
   async (t) => {
     const of = site(t, {}, { prepare: (app) => app.use(new ConcurrencyLimitMiddleware({ max: 1 })) });
@@ -1425,7 +1425,7 @@ test(
 );
 
 test(
-  'with the CORSMiddleware of src/mcp/README.md, a page of another origin can use the MCP endpoint',
+  'with the options for CORSMiddleware in src/mcp/README.md, a page of another origin can use the MCP endpoint',
   LIMITED,
   async (t) => {
     const origins = ['https://inspector.example'];
@@ -1492,7 +1492,7 @@ test(
   },
 );
 
-test('MCP lists may be cached for all clients only if they need no token', LIMITED, async (t) => {
+test('the cacheScope of tools/list is "private" if a guard is set, and else "public"', LIMITED, async (t) => {
   const scope = async (of: Site, headers = {}): Promise<unknown> =>
     ((await (await modern(of, 'tools/list', {}, headers)).json()) as { result: Json }).result['cacheScope'];
   assert.equal(await scope(site(t)), 'public');
@@ -1514,7 +1514,7 @@ test('MCP lists may be cached for all clients only if they need no token', LIMIT
   );
 });
 
-test('mountMcp() adds an endpoint and a metadata document that are not tools and cause no finding', (t) => {
+test('mountMcp() adds an endpoint and a metadata document that are not tools and cause no finding of app.check()', (t) => {
   const { app } = site(t, {
     deps: { me: Depends(BearerAuth()) },
     authorization: { servers: ['https://login.example'] },

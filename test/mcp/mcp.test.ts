@@ -190,7 +190,7 @@ test('mcpTools(): path, query and body form one input object, with constraints a
   });
 });
 
-test('mcpTools(): the body is one separate argument if a field has the name of another input, or if the body allows undeclared fields or is not an object', (t) => {
+test('mcpTools(): the body is one argument if it is not an object, allows undeclared fields, or has a field with the name of another input', (t) => {
   const { app } = make(t);
   app
     .put('/u/{id:int}', { body: User }, () => 1)
@@ -353,7 +353,7 @@ test('mcpCall(): whatever the value of a path argument is, the call never reache
   assert.deepEqual(await said('get_files_a_b', {}), ['ab', undefined]);
 });
 
-test('mcpCall(): arguments may be named constructor, but may not be nested too deeply', async (t) => {
+test('mcpCall(): an argument may have the name "constructor", and arguments that are nested too deeply are refused', async (t) => {
   const { app, lines } = make(t);
   app.get(
     '/x/{constructor}',
@@ -492,7 +492,7 @@ test('mcpCall(): each media type of a response becomes the matching kind of MCP 
   assert.match(textOf(await app.mcpCall('get_file')), /^\/\*\*\n \* Routes as tools/);
 });
 
-test('mcpCall(): a result that does not match the output schema becomes an error, because clients reject it (2025-06-18, tools)', async (t) => {
+test('mcpCall(): a result that does not match the output schema becomes an error, because clients reject it (MCP 2025-06-18, Tools)', async (t) => {
   const { app } = make(t);
   app
     .get(
@@ -580,7 +580,7 @@ test('mcpCall(): if the handler throws, the result is an error without the text 
   assert.ok(lines.some((line) => line.includes('secret place')));
 });
 
-test('mcpCall(): progress and log messages of a handler are passed to the callbacks; in a plain request they are discarded', async (t) => {
+test('mcpCall(): progress and log messages of a handler are passed to the options "onProgress" and "onLog"; a plain request discards them', async (t) => {
   const { app } = make(t);
   app.get('/work', { progress: Depends(toolProgress), tell: Depends(toolLog) }, ({ progress, tell }) => {
     progress(1, 2, 'half');
@@ -711,7 +711,7 @@ test('mcpTools(): tagged unions, literals and lists of any value can be argument
   assert.deepEqual(Object.keys(node!.inputSchema['properties'] as object), ['mode', 'id', 'children']);
 });
 
-test('mcpCall(): calls with one idempotency key run once, and a call without a required key gets its own', async (t) => {
+test('mcpCall(): calls with the same idempotency key run once, and a call without a required key gets a generated key', async (t) => {
   for (const place of ['application', 'route'] as const) {
     const { app } = make(t);
     const once = new IdempotencyMiddleware({ required: true });

@@ -198,7 +198,7 @@ function judge(
 
 const HEADERS = { authorization: `Bearer ${createToken('peer', SECRET, { expiresInSeconds: 86_400 })}` };
 
-test('the official MCP client 1.x works over stdio and HTTP', async (t) => {
+test('the official MCP client 1.x calls tools, reads resources and renders prompts, over stdio and HTTP', async (t) => {
   const folder = scratch(t, 'mcp-sdk-1', { '@modelcontextprotocol/sdk': '1.32.2' });
   if (folder === undefined) return;
   const [stdio, http] = await converse(folder, FIRST, [
@@ -209,7 +209,7 @@ test('the official MCP client 1.x works over stdio and HTTP', async (t) => {
   judge(http!, { isModern: false, hasToken: true, noResource: -32_002 });
 });
 
-test('the official MCP client 2.x works over stdio and HTTP, in version 2026-07-28 of the protocol and in an earlier version', async (t) => {
+test('the official MCP client 2.x calls tools, reads resources and renders prompts, over stdio and HTTP, in version 2026-07-28 and an earlier version', async (t) => {
   const folder = scratch(t, 'mcp-sdk-2', { '@modelcontextprotocol/client': '2.4.0' });
   if (folder === undefined) return;
   const modes = [

@@ -217,7 +217,7 @@ test('MCP request to the client, version 2026-07-28: a "requestState" is refused
   assert.equal((await round(client, repeated, own)).error.code, -32_602);
 });
 
-test('MCP request to the client, version 2026-07-28: a "requestState" is accepted only with the API key, cookie or session with which it was issued', async (t) => {
+test('MCP request to the client, version 2026-07-28: a "requestState" is accepted only with the API key with which it was issued', async (t) => {
   const { app, client } = site(t, () => 'unused');
   const [ada, bob] = ['a'.repeat(32), 'b'.repeat(32)];
   const me = Depends(APIKeyAuth({ keys: { ada, bob } }));
@@ -247,7 +247,7 @@ test('MCP request to the client, version 2026-07-28: a response that is not an o
   assert.equal(error.code, -32_602);
 });
 
-test('MCP request to the client, version 2026-07-28: responses of the client that are nested too deeply, or too large for a "requestState", are refused with -32602', async (t) => {
+test('MCP request to the client, version 2026-07-28: responses that are nested too deeply, or are too large for a "requestState", get -32602', async (t) => {
   const { client, lines } = site(t, async (asked) => {
     const { content } = await asked.sample({ messages: 'x', maxTokens: 1 });
     await asked.elicit(NAME);
@@ -264,7 +264,7 @@ test('MCP request to the client, version 2026-07-28: responses of the client tha
   assert.ok(!lines.some((line) => line.includes('mcp_request_failed')));
 });
 
-test('MCP request to the client, version 2026-07-28: if the response to an elicitation does not fit its schema, the result of the call is an error that lists the problems', async (t) => {
+test('MCP request to the client, version 2026-07-28: a response that does not fit the schema of its elicitation becomes an error result with the problems', async (t) => {
   const { client } = site(t, async (asked) => (await asked.elicit(NAME)).action);
   for (const [answer, text] of [
     [
@@ -282,7 +282,7 @@ test('MCP request to the client, version 2026-07-28: if the response to an elici
   }
 });
 
-test('MCP request to the client, version 2026-07-28: if the client lacks a capability for the request, the response has status 400, code -32021 and the name of the capability', async (t) => {
+test('MCP request to the client, version 2026-07-28: if the client lacks a capability, the answer is 400 with -32021 and the name of the capability', async (t) => {
   const requests: [ClientAbility, (client: ToolClient) => Promise<unknown>, Json][] = [
     ['elicit', (client) => client.elicit(NAME), { elicitation: { form: {} } }],
     [
@@ -313,7 +313,7 @@ test('MCP request to the client, version 2026-07-28: if the client lacks a capab
   }
 });
 
-test('MCP request to the client, version 2026-07-28: if the client lacks the capability, a handler that catches the error still completes', async (t) => {
+test('MCP request to the client, version 2026-07-28: if the client lacks the capability for elicitation, a handler that catches the error still completes', async (t) => {
   const { client } = site(t, async (asked) => {
     if (asked.can('elicit')) return 'asked';
     return asked.elicit(NAME).catch((error: { code: string }) => error.code);
@@ -407,7 +407,7 @@ const replyOf = (message: Json): string =>
   (message['result'] as { content: { text: string }[] }).content[0]!.text;
 
 test(
-  "MCP request to the client, before version 2026-07-28: the server sends it before the result of the call, and it resolves with the client's response",
+  'MCP request to the client, before version 2026-07-28: the server sends the request before the result of the call, and waits for the response',
   LIMITED,
   async (t) => {
     const { app } = site(t, async (client) => {
@@ -453,7 +453,7 @@ test(
 );
 
 test(
-  'MCP request to the client, before version 2026-07-28: if the response of the client is an error, malformed or too late, the result of the call is an error',
+  'MCP request to the client, before version 2026-07-28: if the client responds with an error, incorrectly or too late, the call has an error result',
   LIMITED,
   async (t) => {
     const clock = new ManualClock();
@@ -508,7 +508,7 @@ test(
 );
 
 test(
-  'MCP request to the client, before version 2026-07-28: requests without a response are limited in number, and end with their call',
+  'MCP request to the client, before version 2026-07-28: requests without a response are limited in number, and are cancelled when their call ends',
   LIMITED,
   async (t) => {
     const { app } = site(t, (client) => Promise.all(Array.from({ length: 91 }, () => client.roots())));
@@ -528,7 +528,7 @@ test(
 );
 
 test(
-  'MCP request to the client, before version 2026-07-28: if the client cancels the call, the server cancels the request that the call has sent to the client',
+  'MCP request to the client, before version 2026-07-28: if the client cancels a call, the server cancels the requests of this call to the client',
   LIMITED,
   async (t) => {
     const gate = gateOf(t);
@@ -548,7 +548,7 @@ test(
 );
 
 test(
-  'MCP request to the client, before version 2026-07-28: if the client lacks the capability, no request is sent to it, and the result of the call is an error',
+  'MCP request to the client, before version 2026-07-28: if the client lacks a capability, no request is sent, and the call has an error result',
   LIMITED,
   async (t) => {
     const { app } = site(t, (client) => client.elicit(NAME));
@@ -645,7 +645,7 @@ test(
 );
 
 test(
-  'MCP request to the client, before version 2026-07-28: over HTTP, the request is sent on the stream of the call, and only the session of the call can respond',
+  'MCP request to the client, before version 2026-07-28: over HTTP, the stream of the call carries the request, and only its session can respond',
   LIMITED,
   async (t) => {
     const { client } = site(t, async (asked) => (await asked.elicit(NAME)).content?.name);
@@ -734,7 +734,7 @@ test(
 
 /* ── every version ── */
 
-test('MCP request to the client: "requestState" and sessions work if authSecret is missing or empty', async (t) => {
+test('MCP request to the client: the server accepts a "requestState" and issues sessions even if authSecret is missing or empty', async (t) => {
   for (const authSecret of [undefined, '']) {
     const { client } = site(t, async (asked) => (await asked.elicit(NAME)).action, { authSecret });
     const { result } = await round(client, ASK);
@@ -745,7 +745,7 @@ test('MCP request to the client: "requestState" and sessions work if authSecret 
   }
 });
 
-test('mcpCall(): onQuestion responds to the requests that a handler sends to the client, and without onQuestion they fail', async (t) => {
+test('mcpCall(): onQuestion responds to the requests that a handler sends to the client, and without onQuestion these requests fail', async (t) => {
   const { app, client } = site(t, async (asked) => ({
     can: asked.can('elicit'),
     answer: await asked.elicit(NAME),

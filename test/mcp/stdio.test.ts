@@ -261,7 +261,7 @@ test('MCP over stdio, lines: the error for invalid JSON is -32700, and the error
   );
 });
 
-test('MCP over stdio, lines: since 2025-11-25 the error for a message without an id has no id either', async (t) => {
+test('MCP over stdio, lines: since version 2025-11-25 the error for a message without an id has no id either', async (t) => {
   const line = await open(t);
   assert.deepEqual(Object.keys(await line.raw('garbage\n').next()), ['jsonrpc', 'error']);
 });
@@ -380,7 +380,7 @@ test("MCP over stdio, version 2026-07-28: results have a type, the server's name
   );
 });
 
-test('MCP over stdio, before version 2026-07-28: results have no metadata of version 2026-07-28, and structured content only if their version defines it', async (t) => {
+test('MCP over stdio, before version 2026-07-28: results have no metadata of version 2026-07-28, and structured content only since version 2025-06-18', async (t) => {
   for (const version of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
     const line = await open(t, { version });
     const { tools, ...rest } = (await line.ask({ jsonrpc: '2.0', id: 1, method: 'tools/list' }))[
@@ -772,7 +772,7 @@ test('MCP over stdio, end of input: calls that exceed the grace period are abort
   assert.deepEqual([line.lines.length, isShut], [1, true]);
 });
 
-test('MCP over stdio: a signal ends the server in the same way as the end of the input', async (t) => {
+test('MCP over stdio: when the signal of serve() is aborted, the server ends', async (t) => {
   const abort = new AbortController();
   const line = new Line(t, shop().mcpServer(), abort.signal);
   await line.ask(INIT);
@@ -780,7 +780,7 @@ test('MCP over stdio: a signal ends the server in the same way as the end of the
   await soon(line.ended, 'the end of the conversation');
 });
 
-test('MCP over stdio: if its output is closed, the server ends', async (t) => {
+test('MCP over stdio: when its output stream fails, the server ends', async (t) => {
   const input = new PassThrough();
   t.after(() => input.end());
   const output = new Writable({ write: (_piece, _encoding, done) => done(new Error('EPIPE')) });
@@ -924,7 +924,7 @@ test('MCP over stdio, before version 2026-07-28: a list becomes the member "resu
   assert.deepEqual(modern.tools.at(-1)!['outputSchema'], { type: 'array', items: integer });
 });
 
-test('MCP over stdio, log messages: a value that JSON cannot represent is sent as text, and the handler continues', async (t) => {
+test('MCP over stdio, log messages: a value that JSON cannot represent is sent as text or null, and the handler continues', async (t) => {
   const app = shop();
   const circle: unknown[] = [];
   circle.push(circle);

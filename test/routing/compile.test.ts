@@ -121,7 +121,7 @@ for (const [what, error, message] of [
   });
 }
 
-test('compileAll() reports a getter that throws in the argument of provide() as SVC107, and a route at the path of an endpoint such as /healthz as SVC102', () => {
+test('compileAll() reports SVC107 for a getter that throws in the argument of provide(), and SVC102 for a route at a path such as /healthz', () => {
   const spec = provide(
     {
       get later(): never {
@@ -280,7 +280,7 @@ test('a 404 response suggests a similar path, except in production', async () =>
   }
 });
 
-test('a route may declare its own OPTIONS and HEAD handlers', async () => {
+test('a route may declare its own OPTIONS handler', async () => {
   const app = make()
     .route('/a', ['OPTIONS'], () => 'mine')
     .get('/a', handler);

@@ -77,7 +77,7 @@ const ADA = { name: 'Ada', age: 36, home: { city: 'London' } };
 
 // ── bodies ──
 
-test('route option "body": if a middleware enters a context of an AsyncLocalStorage, the handler runs in this context', async () => {
+test('route option "body": the handler runs in the context of an AsyncLocalStorage that a middleware has entered', async () => {
   const entered = new AsyncLocalStorage<string>();
   const enter = (req: HttpRequest, next: () => unknown): unknown => entered.run(req.path, next);
   const handler = (): object => ({ store: entered.getStore() ?? null });
@@ -169,7 +169,7 @@ const BODIES: readonly (readonly [
   ['anything', any, [1, null, { a: [1] }], []],
 ];
 for (const [what, type, good, bad] of BODIES) {
-  test(`route option "body": ${what} accepts valid values; refused values are reported with the path of each problem`, async () => {
+  test(`route option "body": a schema for ${what} accepts valid values, and a refused value is reported with the path of the problem`, async () => {
     await using it = setUp((app) =>
       app.post('/', { body: type as typeof any, tuple: false }, ({ body }) => new JSONResponse(body)),
     );
@@ -240,7 +240,7 @@ test('route option "body": a body without Content-Type is answered with 415, unl
   }
 });
 
-test('over a socket, a body without Content-Type is answered with 415, whether its length is declared or it is chunked', async () => {
+test('over a socket, a body without Content-Type is answered with 415, with Content-Length as well as with chunked encoding', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   app.post('/plain', { body: int }, ({ body }) => ({ body }));
   app.post('/inside', { body: int, use: [(_req, next) => next()] }, ({ body }) => ({ body }));
@@ -574,7 +574,7 @@ const MISFITS: Readonly<Record<string, { value: unknown; path: RegExp }>> = {
   'a list': { value: [{ id: 1, name: 'x' }], path: /the value must be an object/ },
 };
 for (const [what, { value, path }] of Object.entries(MISFITS)) {
-  test(`if a reply does not fit the route option "response" (${what}), the answer is 500, the log has the path of the problem, and the response has no detail`, async () => {
+  test(`if a reply does not fit the route option "response" (${what}), the answer is 500 without details, and the log names the problem`, async () => {
     await using it = setUp((app) => app.get('/me', { response: Account }, () => value as never));
     const response = await it.client.get('/me');
     assert.equal(response.status, 500);
@@ -730,7 +730,7 @@ test('if a reply does not fit its response schema, the log lists the first ten p
 
 // ── properties of a compiled route ──
 
-test('a compiled route lists the security requirements of its dependencies, routers and options', () => {
+test('a compiled route lists the security requirements of its option "security"', () => {
   const app = new Svc();
   const one = { scheme: 'bearer', scopes: ['a'], roles: [] } as const;
   const two = { scheme: 'apiKey', scopes: [], roles: [] } as const;
@@ -775,7 +775,7 @@ test('middleware of a route runs inside the middleware of the application, and a
   assert.deepEqual(steps, ['app', 'handler', 'route 200', 'app', 'route 400']);
 });
 
-test('compileAll() reports a pattern with unbounded backtracking as the warning SVC304 at its route, whichever option of the route contains the pattern', () => {
+test('compileAll() reports a pattern with unbounded backtracking in the body or query of a route as the warning SVC304 at this route', () => {
   class Inner extends Schema {
     code = Field(str, { pattern: /^(a+)+$/ });
   }
@@ -845,7 +845,7 @@ test('compileAll() reports SVC107 for a JSON body with a required file, but not 
   assert.deepEqual(errorsOf(Post), []);
 });
 
-test('an array [list, status] from a handler is body and status, unless tuple is false or the response schema is a list (SPEC.md §1)', async () => {
+test('if a handler returns an array [list, status], the list is the body, unless tuple is false or the response schema is a list', async () => {
   await using it = setUp((app) => {
     app.get('/usual', () => [[1, 2], 201]);
     app.get('/by-status', { response: { 201: list(int) } }, () => [[1, 2], 201]);
@@ -863,7 +863,7 @@ test('an array [list, status] from a handler is body and status, unless tuple is
   }
 });
 
-test('the option "maxBodyBytes" of a route allows JSON, text, bytes and forms above 10 MB and above the limit of the application', async () => {
+test('the option "maxBodyBytes" of a route allows JSON, text and bytes above 10 MB and above the limit of the application', async () => {
   const size = 10_500_000;
   await using it = setUp(
     (app) => {

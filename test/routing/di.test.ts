@@ -304,7 +304,7 @@ test('the function in provide() gets only the dependencies that provide() declar
 });
 
 for (const key of ['req', 'signal', 'state', 'params']) {
-  test(`provide() refuses a dependency named "${key}", because the context already has a member of this name`, () => {
+  test(`compileAll() reports a dependency of provide() with the name "${key}", because the context already has a member of this name`, () => {
     const app = new Svc().get(
       '/',
       { it: Depends(provide({ [key]: Depends(() => 1) } as object, () => 1)) },
@@ -317,7 +317,7 @@ for (const key of ['req', 'signal', 'state', 'params']) {
   });
 }
 
-test('compileAll() reports the key of a value in provide() that is not a dependency', () => {
+test('compileAll() reports a value in the argument of provide() that is not a dependency, and names its key', () => {
   const app = new Svc().get(
     '/',
     {
@@ -575,7 +575,7 @@ test('dependencies of routers are resolved from the outermost router inwards, be
   assert.deepEqual(order, ['outer', 'admin']);
 });
 
-test('if a nested router declares a dependency of the same name, both dependencies are resolved, and the handler gets the inner one', async () => {
+test('if a nested router declares a dependency with the name of an outer dependency, both are resolved, and the handler gets the nested one', async () => {
   const order: string[] = [];
   const inner = new Router({
     deps: {
@@ -698,7 +698,7 @@ for (const scope of ['request', 'handler'] as const) {
     assert.deepEqual(logged(it.events, 'cleanup_failed'), []);
   });
 
-  test(`if a generator dependency of scope ${scope} catches the error of the handler, the response and the other generators are unaffected`, async () => {
+  test(`if a generator dependency of scope ${scope} catches the error of the handler, the response and all other generators are unaffected`, async () => {
     const { steps, dependency } = recorder();
     const swallows = function* (): Generator<number, void> {
       try {
@@ -717,7 +717,7 @@ for (const scope of ['request', 'handler'] as const) {
   });
 }
 
-test('if a generator dependency of scope "handler" replaces the error of the handler, the new error is thrown into the other generators and becomes the response', async () => {
+test('if a generator dependency of scope "handler" replaces the error of the handler, the other generators and the client get the new error', async () => {
   const { steps, dependency } = recorder();
   const replaces = async function* (): AsyncGenerator<number, void> {
     try {
@@ -932,7 +932,7 @@ const MISBEHAVING: Readonly<Record<string, { source: DependencySource; problem: 
     },
   };
 for (const [what, { source, problem, isEarly }] of Object.entries(MISBEHAVING)) {
-  test(`a dependency that is ${what} fails with E_DEPENDENCY_YIELD`, async () => {
+  test(`a dependency fails with E_DEPENDENCY_YIELD if it is ${what}`, async () => {
     await using it = setUp((app) => {
       app.get('/request', { it: Depends(source) }, () => 'fine');
       app.get('/handler', { it: Depends(source, { scope: 'handler' }) }, () => 'fine');
@@ -1111,7 +1111,7 @@ test(
 );
 
 test(
-  'if the client has disconnected, or the clean-up of a dependency fails, the unread source of a streamed response is closed',
+  'if the client has disconnected, or the clean-up of a dependency fails, the source of a streamed response is closed unread',
   LIMITED,
   async (t) => {
     const { logger } = collectedLog();
@@ -1264,7 +1264,7 @@ const inner = function connection(): number {
   return 1;
 };
 const MISTAKES: Readonly<Record<string, { spec: object; message: RegExp }>> = {
-  'app needs request': {
+  'scope app needs scope request': {
     spec: {
       it: Depends(
         provide({ c: Depends(inner) }, function pool() {
@@ -1275,7 +1275,7 @@ const MISTAKES: Readonly<Record<string, { spec: object; message: RegExp }>> = {
     },
     message: /pool lives for the app and needs connection, which lives for the request: pool → connection/,
   },
-  'request needs handler': {
+  'scope request needs scope handler': {
     spec: {
       it: Depends(
         provide({ c: Depends(inner, { scope: 'handler' }) }, function pool() {
@@ -1286,7 +1286,7 @@ const MISTAKES: Readonly<Record<string, { spec: object; message: RegExp }>> = {
     },
     message: /pool lives for the request and needs connection, which lives for the handler/,
   },
-  'app needs handler, two steps down': {
+  'scope app needs scope handler through another dependency': {
     spec: {
       it: Depends(
         provide(
@@ -1328,7 +1328,7 @@ const MISTAKES: Readonly<Record<string, { spec: object; message: RegExp }>> = {
   },
 };
 for (const [what, { spec, message }] of Object.entries(MISTAKES)) {
-  test(`compileAll() reports a wrong scope of a dependency as SVC112: ${what}`, () => {
+  test(`compileAll() reports a dependency with an invalid scope as SVC112: ${what}`, () => {
     const app = new Svc().get('/', spec, () => 1);
     const found = findings(app);
     assert.deepEqual(
@@ -1494,7 +1494,7 @@ for (const [how, start] of [
   });
 }
 
-test('if a start fails and the clean-up of a dependency of scope "app" fails too, the error of the start is kept and the other clean-ups run', async () => {
+test('if a start fails and a dependency of scope "app" cannot clean up, startup() rejects with the first error, and other clean-ups run', async () => {
   const steps: string[] = [];
   const first = function* (): Generator<number, void> {
     try {
@@ -1549,7 +1549,7 @@ test('if the clean-up of a dependency of scope "app" fails, the error is logged 
 });
 
 for (const part of ['req', 'signal', 'params'] as const) {
-  test(`if a dependency of scope "app" reads "${part}" of its context, the start fails`, async () => {
+  test(`if a dependency of scope "app" reads "${part}" of its context, the start ${part === 'params' ? 'succeeds' : 'fails with E_REQUEST_ABSENT'}`, async () => {
     const app = new Svc({ logger: collectedLog().logger }).get(
       '/',
       {

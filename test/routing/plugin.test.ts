@@ -106,7 +106,7 @@ test('Svc.register() throws E_APP_FROZEN once the application is compiled', () =
   assert.throws(() => app.register(plugin('late')), { code: 'E_APP_FROZEN' });
 });
 
-test('register() of a plugin can declare routes, middleware, state and readiness probes, and read settings', async () => {
+test('register() of a plugin can declare routes, middleware, state and metrics, and read settings', async () => {
   const { app, lines } = application();
   const answer = stateKey<number>('answer');
   const seen: unknown[] = [];
@@ -240,7 +240,7 @@ test('if a plugin fails to start, only the plugins that have already started are
   assert.deepEqual(log, ['start a', 'start b', 'stop b', 'stop a']);
 });
 
-test('if a plugin fails to start, startup() rejects after the started plugins have stopped in turn, even if one fails to stop', async () => {
+test('if a plugin fails to start, startup() rejects after the started plugins have stopped one after another, even if one fails to stop', async () => {
   const { app, lines } = application();
   const log: string[] = [];
   const late = (name: string) => async (): Promise<void> => {

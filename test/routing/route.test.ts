@@ -195,7 +195,7 @@ test('Router.freeze() forbids declarations in every included router, even if rou
   }
 });
 
-test('after freeze(), Router.urlFor() caches the names of routes', () => {
+test('after freeze(), Router.urlFor() finds a route by its name, and throws E_URL_NAME for an unknown name', () => {
   const router = new Router();
   router.get('/a', { name: 'a' }, handler);
   router.freeze();

@@ -302,7 +302,7 @@ describe('the server refuses a WebSocket handshake whose Origin is not allowed',
 });
 
 for (const listen of [false, true])
-  describe(`a WebSocket route works in a TestClient with listen: ${listen}`, LIMITED_SUITE, () => {
+  describe(`a TestClient with listen: ${listen} connects to WebSocket routes`, LIMITED_SUITE, () => {
     test('a WebSocket route converts path parameters, validates inputs and resolves dependencies like any other route', async (t) => {
       const { app } = make();
       class Query extends Schema {
@@ -388,7 +388,7 @@ for (const listen of [false, true])
       assert.deepEqual(seen, ['WEBSOCKET /chat/{room}', 'WEBSOCKET /chat/{room}']);
     });
 
-    test('a WebSocket handshake has the session, the rate limit and the time limit of its route', async (t) => {
+    test('a WebSocket handshake can read the session, and is subject to the rate limit of its route and to TimeoutMiddleware', async (t) => {
       const { app } = make({ authSecret: SECRET });
       const name = sessionKey<string>('name');
       app
@@ -656,7 +656,7 @@ for (const listen of [false, true])
       );
     });
 
-    test('a WebSocket reports its close code and reason', async (t) => {
+    test('onClose of a WebSocket gets the close code and the reason', async (t) => {
       const { app } = make();
       const closes: WebSocketClose[] = [];
       let reported = Promise.withResolvers<void>();
@@ -836,7 +836,7 @@ describe('invalid declarations of WebSocket routes are refused or reported', LIM
     assert.throws(() => router.onMessage(() => undefined), { code: 'E_APP_FROZEN' });
   });
 
-  test('check() reports a WebSocket route that has no handlers, and a WebSocket route that has the path of another one', () => {
+  test('check() reports a WebSocket route without handlers, and a WebSocket route with the path of another WebSocket route', () => {
     const { app } = make();
     app.websocket('/none');
     app.websocket('/twice/{a}').onOpen(() => undefined);

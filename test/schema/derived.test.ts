@@ -90,7 +90,7 @@ test('pick() and omit() make classes with some of the fields', () => {
     assert.throws(make, { code: 'E_SCHEMA_FIELD' });
 });
 
-test('extend() makes a subclass with additional fields; methods and getters of the base class work in it', () => {
+test('extend() makes a subclass with additional fields, which inherits the methods and getters of the base class', () => {
   class Admin extends User.extend({ level: Field(int, { ge: 1 }), nick: Field(str) }) {
     get isRoot(): boolean {
       return this.level > 9;

@@ -61,7 +61,7 @@ const FIELDS = {
   maybe: Field(nullable(str)),
 };
 
-test('Plain.accepts(), the fast check of a value, refuses every value that the complete check of the type would refuse or convert', () => {
+test('Plain.accepts() accepts only values that the complete check of the type returns unchanged', () => {
   for (const { name, node } of fieldsOf(FIELDS).fields) {
     const plain = new Plain(node),
       check = jsonCheck(node);

@@ -150,7 +150,7 @@ test('the class JsonSchemas writes a pattern only if it has the same meaning in 
   });
 });
 
-test('the class JsonSchemas writes the size of a file in octets, and its content type if only one is allowed', () => {
+test('the class JsonSchemas writes the maximum size of a file as maxLength, and its content type if only one is allowed', () => {
   for (const [types, named] of [
     [['image/png'], 'image/png'],
     [['image/*'], 'application/octet-stream'],
@@ -224,7 +224,7 @@ test('if a class has defaults, secret members or readOnly members, the class Jso
   assert.deepEqual(Object.keys(only.components()), ['Account']);
 });
 
-test('the class JsonSchemas uses one definition if input and output are equal, and numbers definitions of the same name in order', () => {
+test('the class JsonSchemas uses one definition for equal input and output, and numbers the definitions of classes with the same name', () => {
   const make = (): typeof Schema =>
     class User extends Schema {
       home = Field(Address, { description: 'Where', optional: true });
@@ -258,7 +258,7 @@ test('the class JsonSchemas writes definition names that are valid in a $ref', (
   assert.deepEqual(Object.keys(schemas.components()), ['_n_']);
 });
 
-test('the class JsonSchemas sets additionalProperties to false only if unknown members are refused, and writes the schema of fields() inline', () => {
+test('the class JsonSchemas sets additionalProperties to false only if unknown members are refused, and writes fields without a class inline', () => {
   class Closed extends Schema {
     static extra = 'forbid';
     a = Field(str);
@@ -291,7 +291,7 @@ test('the class JsonSchemas sets additionalProperties to false only if unknown m
   });
 });
 
-test('the class JsonSchemas writes schemas that contain themselves', () => {
+test('the class JsonSchemas writes the schema of a class that contains itself', () => {
   class Tree extends Schema {
     children: Tree[] = Field(list(lazy(() => Tree)), { default: () => [] });
     parent: Tree | null = Field(nullable(Tree));

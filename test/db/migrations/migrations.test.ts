@@ -258,7 +258,7 @@ test("when a statement of a plugin's migration fails, the error of Migrator.up()
   });
 });
 
-test('Migrator.up() suggests the directive "no-transaction" for a statement that cannot run in a transaction but runs with this directive', async (t) => {
+test('Migrator.up() suggests the directive "no-transaction" for VACUUM, which cannot run in a transaction, and runs VACUUM with this directive', async (t) => {
   const { directory, migrator, db } = await open(t, { '0001_a.up.sql': 'vacuum;' });
   await assert.rejects(migrator.up(), {
     code: 'E_MIGRATION_FAILED',
@@ -306,7 +306,7 @@ test('when a migration without a transaction fails after its first statement, Mi
   assert.deepEqual(await states(migrator), ['0001 applied']);
 });
 
-test('Migrator waits while another process runs a migration without a transaction, and continues when that migration has ended', async (t) => {
+test('Migrator.up() waits while another process runs a migration without a transaction, and then applies its own pending migration', async (t) => {
   const clock = new ManualClock();
   const { directory, db, path } = await open(t, { '0001_a.up.sql': 'create table a (id);' });
   const migrator = new Migrator(db, { directory }, { clock });
@@ -323,7 +323,7 @@ test('Migrator waits while another process runs a migration without a transactio
   assert.deepEqual(ids(await waiting), ['0002']);
 });
 
-test('Migrator waits for a migration of another process, even if this migration begins after the first look for running migrations', async (t) => {
+test('after Migrator.up() has waited for the migration lock, it checks which migrations other processes have recorded meanwhile', async (t) => {
   const { db, path, migrator } = await open(t, {
     '0001_a.up.sql': '-- svc: no-transaction\nselect 1;',
     '0002_b.up.sql': 'create table b (id);',
@@ -432,7 +432,7 @@ test("when the caller's signal is aborted, Migrator stops before the next migrat
   await assert.rejects(migrator.up({ signal: abort.signal }));
 });
 
-test('Migrator refuses unknown options, and waits for the migration lock for at most "lockSeconds"', async (t) => {
+test('Migrator waits at most "lockSeconds" for the migration lock, and refuses unknown options', async (t) => {
   const { db, directory, path } = await open(t, NOTES, { busyTimeoutMs: 1 });
   for (const options of [{ lockSeconds: 0 }, { lock: 1 }])
     assert.throws(() => new Migrator(db, {}, options as object), /lock/);
@@ -482,7 +482,7 @@ test('when six processes migrate one SQLite file at the same time, each migratio
   assert.equal(await db.scalar('select count(*) from log'), 11);
 });
 
-test('when a migration without a transaction ends, its row in svc_migrations is updated, so other processes see this row at any time', async (t) => {
+test('when a migration without a transaction ends, Migrator.up() updates its row in svc_migrations, and does not delete this row', async (t) => {
   const { db, migrator } = await open(t, {
     '0001_a.up.sql': 'create table a (id);',
     '0002_b.up.sql': '-- svc: no-transaction\ncreate table b (id);',
@@ -574,7 +574,7 @@ test('migrateAtStart() with the policy "check" refuses to start while migrations
   await assert.rejects(begin('check'), { code: 'E_MIGRATION_PENDING', message: /0001_create_notes/ });
 });
 
-test('isMigratable() is true for a plugin with migrations, and labelOf() returns the display name of a migration', () => {
+test('isMigratable() is true only for a plugin with openMigrator(), and labelOf() returns a label such as "0001_a" for a migration', () => {
   assert.equal(isMigratable({ name: 'x', openMigrator: () => undefined }), true);
   assert.equal(isMigratable({ name: 'x' }), false);
   assert.deepEqual(

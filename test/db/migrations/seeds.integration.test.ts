@@ -11,7 +11,7 @@ import { onEveryDatabase } from '../../support/every-database.ts';
 import { folder } from '../../support/run.ts';
 
 onEveryDatabase(
-  'migrations and seeds take the file of the engine before the plain one',
+  'migrations and seeds read a file for the engine instead of the file for all engines',
   async (db, _url, t) => {
     const create = (name: string): string => `create table found (${name} integer)`;
     const migrations = folder(t, {
@@ -58,7 +58,7 @@ onEveryDatabase(
 );
 
 onEveryDatabase(
-  'a seed that fails leaves none of its rows, and the error names file and line',
+  'when a seed file fails, none of its rows are stored, and the error names the file and the line',
   async (db, _url, t) => {
     await db.script('create table note (id integer primary key)');
     const directory = folder(t, {
@@ -82,7 +82,7 @@ test('refuseInProduction() throws in production, unless the caller allows seeds 
   refuseInProduction('development', false);
 });
 
-test('Seeder refuses a file with an invalid name, a directive or a transaction, and refuses a missing folder', async (t) => {
+test('Seeder refuses a missing folder, and a seed file with an invalid name, a directive, a transaction or no statement', async (t) => {
   await using db = await openDatabase('sqlite::memory:');
   for (const files of [
     { 'Notes.sql': 'select 1' },

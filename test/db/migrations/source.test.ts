@@ -109,7 +109,7 @@ for (const [dialect, taken] of [
   ['mysql', ['0001_a.up.sql', '0003_c.mysql.up.sql', '0004_d.mysql.up.sql']],
   ['mariadb', ['0001_a.up.sql', '0003_c.mariadb.up.sql', '0004_d.mysql.up.sql']],
 ] as const) {
-  test(`readMigrations() for ${dialect} reads a file for this engine instead of the file for all engines, and skips files that are only for other engines`, (t) => {
+  test(`readMigrations() for ${dialect} prefers a file for this engine to the file for all engines, and skips files that are only for other engines`, (t) => {
     const files = [
       '0001_a.up.sql',
       '0001_a.down.sql',
@@ -222,7 +222,7 @@ for (const [what, files, message] of [
   });
 }
 
-test('readMigrations() refuses a comment that contains "begin" if MariaDB would execute the comment', (t) => {
+test('readMigrations() refuses a comment such as /*M!100100 COMMIT */, because MariaDB would execute its text', (t) => {
   assert.throws(
     () =>
       readMigrations(

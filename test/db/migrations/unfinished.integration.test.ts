@@ -122,7 +122,7 @@ for (const engine of [...SERVERS, SQLITE]) {
 }
 
 for (const engine of [...SERVERS, SQLITE]) {
-  test(`${engine.name}: when the process that ran a migration has ended, the next Migrator reports the migration as unfinished at once`, async (t) => {
+  test(`${engine.name}: after a migration has failed in the middle, further calls of Migrator.up() and down() report it as unfinished at once`, async (t) => {
     const opened = await open(t, engine, 'insert into missing values (1)');
     if (opened === undefined) return;
     const { migrator } = opened;
@@ -158,7 +158,7 @@ for (const engine of SERVERS) {
   });
 }
 
-test('PostgreSQL: when a migration in a transaction fails, the database keeps no change of this migration, and the error says so', async (t) => {
+test('PostgreSQL: when a migration in a transaction fails, it stays pending, and the error says that none of its changes remain', async (t) => {
   const opened = await open(t, SERVERS[0]!, 'select 1');
   if (opened === undefined) return;
   const { directory, migrator } = opened;

@@ -226,7 +226,7 @@ for (const [name, engine] of [
   ['MariaDB', 'mariadb'],
   ['MySQL', 'mysql'],
 ] as const) {
-  test(`${name}: accounts with different authentication methods can log in, or are refused with a reason that does not contain the password`, async (t) => {
+  test(`${name}: accounts with supported authentication methods can log in, and the error for a refused login does not contain the password`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const place = await placeOf(engine);
     await using admin = await openDatabase(place.url, { pool: { max: 1 } });
@@ -251,7 +251,7 @@ for (const [name, engine] of [
     }
   });
 
-  test(`${name}: when the server allows an account only two connections, the pool opens two, and all other callers wait for a free one`, async (t) => {
+  test(`${name}: when the server allows an account only two connections, the pool opens at most two, and all callers get a connection in turn`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const place = await placeOf(engine);
     await using admin = await openDatabase(place.url, { pool: { max: 1 } });
@@ -275,7 +275,7 @@ for (const [name, engine] of [
   });
 }
 
-test('MySQL: without TLS, the client encrypts the password with the configured RSA key, or with the key of a server on this machine', async (t) => {
+test('MySQL: without TLS, the client encrypts the password with the configured RSA key, or with the key that a local server sends', async (t) => {
   if (!needsEngine(t, 'mysql')) return;
   const place = await placeOf('mysql');
   await using admin = await openDatabase(place.url, { pool: { max: 1 } });

@@ -21,7 +21,7 @@ const publicKeyOf = (bytes: Uint8Array) =>
     type: 'spki',
   });
 
-test('cachingSha2Password() returns the results of the published test vectors of other clients', () => {
+test('cachingSha2Password() returns the published results for the test vectors of other MySQL clients', () => {
   const nonce = Buffer.from([10, 47, 74, 111, 75, 73, 34, 48, 88, 76, 114, 74, 37, 13, 3, 80, 82, 2, 23, 21]);
   assert.equal(
     hex(cachingSha2Password('secret', nonce)),
@@ -34,14 +34,14 @@ test('cachingSha2Password() returns the results of the published test vectors of
   assert.equal(cachingSha2Password('', nonce).length, 0);
 });
 
-test('nativePassword() returns the published test value, and nativeHash() returns the hash that the SQL function PASSWORD() returns', () => {
+test('nativePassword() returns a published test vector, and nativeHash() returns the hash that the SQL function PASSWORD() returns', () => {
   const nonce = Buffer.from('4e523348503a714959615f393d64623f53647b60', 'hex');
   assert.equal(hex(nativePassword('G!ider27', nonce)), '09cff8855e9e705340ff2270d8fb9fadba906b70');
   assert.equal(nativePassword('', nonce).length, 0);
   assert.equal(hex(nativeHash('secret')).toUpperCase(), '14E65567ABDB5135D0CFD9A70B3032C179A49EE7');
 });
 
-test('parsecAnswer() signs the nonces of server and client with a key derived from the password, and readParsecSalt() refuses too many rounds', async () => {
+test('parsecAnswer() signs the nonces of server and client, and readParsecSalt() refuses a malformed salt and more than 2^20 rounds', async () => {
   const salt = Buffer.from('a salt of 18 bytes');
   const [server, ours] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)];
   const { answer, publicKey } = await parsecAnswer(
@@ -64,7 +64,7 @@ test('parsecAnswer() signs the nonces of server and client with a key derived fr
     assert.throws(() => readParsecSalt(Buffer.from(wrong)), ProtocolViolation);
 });
 
-test('encryptedPassword() can be decrypted only with the private key', () => {
+test('encryptedPassword() can be decrypted with the private RSA key, and refuses a password that is too long and an invalid key', () => {
   const { publicKey, privateKey } = generateKeyPairSync('rsa', {
     modulusLength: 2048,
     publicKeyEncoding: { type: 'spki', format: 'pem' },
@@ -91,7 +91,7 @@ test('encryptedPassword() can be decrypted only with the private key', () => {
     assert.throws(() => encryptedPassword('secret', nonce, wrong), ProtocolViolation);
 });
 
-test('certificateProof() returns a hash of the shared secret and the certificate', () => {
+test('certificateProof() returns the value that MariaDB 11.8 sends as its proof of the password and the certificate', () => {
   const proof = certificateProof(Buffer.from('hash'), Buffer.from('nonce'), Buffer.alloc(32, 9));
   assert.match(proof, /^[\da-f]{64}$/);
   assert.notEqual(proof, certificateProof(Buffer.from('hash'), Buffer.from('nonce'), Buffer.alloc(32, 8)));

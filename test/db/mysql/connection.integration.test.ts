@@ -57,7 +57,7 @@ for (const [name, engine] of [
   // ── statements ──
 
   on(
-    'the cache keeps as many statements as the option allows, and closes the others on the server',
+    'a connection keeps at most "statementCache" prepared statements, and closes all others on the server',
     async (db) => {
       const before = await preparedCount(db);
       for (let index = 0; index < 50; index++) await db.scalar(`select ${index} + ?`, [1]);
@@ -67,7 +67,7 @@ for (const [name, engine] of [
   );
 
   on(
-    'the cache does not keep long texts or failed statements',
+    'long statements and failed statements do not stay prepared on the server',
     async (db) => {
       const before = await preparedCount(db);
       for (let index = 0; index < 20; index++) {
@@ -80,7 +80,7 @@ for (const [name, engine] of [
   );
 
   on(
-    'statements prepared before a character set change store text of the new set',
+    'after ALTER TABLE has changed the character set, prepared statements store text in the new character set',
     async (db) => {
       const [insert, select, face] = [
         'insert into face (label) values (?)',
@@ -109,7 +109,7 @@ for (const [name, engine] of [
   );
 
   on(
-    'rows are decoded by the last column description, also for pipelined requests and after errors',
+    'pipelined statements whose values have different types return their own values, even after a failed statement',
     async (db) => {
       await db.transaction(async (tx) => {
         const values = [5, 'text', 1.5, null, 7, new Date(0), 'more'];
@@ -133,7 +133,7 @@ for (const [name, engine] of [
     },
   );
 
-  on('LIMIT accepts a number, and pipelined statements are answered in their order', async (db) => {
+  on('LIMIT accepts a number as a value, and pipelined statements return their own results', async (db) => {
     await db.script('create table item (id integer primary key)');
     await db.insertMany(
       'item',
@@ -210,7 +210,7 @@ for (const [name, engine] of [
   );
 
   on(
-    'a statement refused after a large value was sent does not affect the next one',
+    'a statement that is refused after its large value was sent does not change the values of the next statement',
     async (db) => {
       const most = Number(await db.scalar('select @@max_allowed_packet'));
       await db.script('create table kept (id integer primary key, data longtext, note varchar(50))');
@@ -243,7 +243,7 @@ for (const [name, engine] of [
     one,
   );
 
-  on('a decimal accepts a bigint above 64 bits', async (db) => {
+  on('a decimal column accepts a bigint of more than 64 bits', async (db) => {
     await db.script('create table amount (id integer primary key, amount decimal(40))');
     const wide = 1234567890123456789012345678901234567890n;
     const insert = 'insert into amount values (?, ?)';
@@ -260,7 +260,7 @@ for (const [name, engine] of [
     assert.equal(Number(await db.scalar('select count(*) from amount where amount = ?', [wide])), 2);
   });
 
-  on('a zero date differs from NULL, with and without a time', async (db) => {
+  on('an incomplete date such as 2024-00-10 is returned as text, and NULL as null', async (db) => {
     await db.script('create table zero (id integer primary key, d date, t datetime)');
     await db.transaction(async (tx) => {
       await tx.execute("set session sql_mode = ''");
@@ -274,7 +274,7 @@ for (const [name, engine] of [
   });
 
   on(
-    'fetchSets() returns each result of a procedure, and other methods refuse several results',
+    'fetchSets() returns each result of a stored procedure, and other methods refuse several results',
     async (db) => {
       class First extends Schema {
         first = Field(int);
@@ -325,7 +325,7 @@ for (const [name, engine] of [
   );
 
   on(
-    'a statement that cannot be prepared runs as text',
+    'a statement that the server cannot prepare is sent as text',
     async (db) => {
       await db.transaction(async (tx) => {
         await tx.execute("prepare mine from 'select 5 as five'");
@@ -351,7 +351,7 @@ for (const [name, engine] of [
   });
 
   on(
-    'executeMany() of updates and deletes runs all rows or none, and a refused value is reported with its row',
+    'executeMany() runs all updates and deletes or none, and the error for a refused value names the row of the value',
     async (db) => {
       await db.script('create table item (id integer primary key, label varchar(20), amount double)');
       await db.executeMany(
@@ -403,7 +403,7 @@ for (const [name, engine] of [
     },
   );
 
-  on('executeMany() and insertMany() report the number of a row with a wrong length', async (db) => {
+  on('executeMany() and insertMany() name the row that has a wrong number of values', async (db) => {
     await db.script('create table item (id integer primary key, label varchar(20))');
     for (const [count, wrong] of [
       [3, 2],
@@ -432,7 +432,7 @@ for (const [name, engine] of [
     [' where the server is not strict', 'set.sql_mode='],
   ] as const) {
     on(
-      `executeMany() stores every row of texts, numbers, dates, bytes and NULL in one column${where}`,
+      `executeMany() stores texts, numbers, dates, bytes and NULL of successive rows in one column${where}`,
       async (db) => {
         await db.script('create table item (id integer primary key, value varbinary(40))');
         const kinds = [
@@ -486,7 +486,7 @@ for (const [name, engine] of [
   // ── transactions and session state ──
 
   on(
-    'a statement with an implicit commit ends the transaction with an error',
+    'after a statement with an implicit commit, such as CREATE TABLE, the transaction rejects with TransactionAborted',
     async (db) => {
       await db.script('create table item (id integer primary key)');
       await assert.rejects(
@@ -506,7 +506,7 @@ for (const [name, engine] of [
     one,
   );
 
-  on('a deadlock ends one of two transactions, which runs again', async (db) => {
+  on('when two transactions deadlock, one of them is rolled back and runs again', async (db) => {
     await db.script(
       'create table item (id integer primary key, n integer not null); insert into item values (1, 0), (2, 0)',
     );
@@ -540,7 +540,7 @@ for (const [name, engine] of [
   });
 
   on(
-    'session state of an owner is reset before the next owner',
+    'an open transaction of one caller is rolled back, and autocommit is reset, before the next caller gets the connection',
     async (db) => {
       await db.script('create table item (id integer primary key)');
       await db.run(
@@ -563,7 +563,7 @@ for (const [name, engine] of [
   );
 
   on(
-    'reset: "full" resets the whole session and sets it up again',
+    'with reset: "full", user variables and settings of one caller are reset before the next caller gets the connection',
     async (db) => {
       if (await isOld(db)) return;
       await db.execute("set @mine = 'left', time_zone = '+05:00'");
@@ -576,7 +576,7 @@ for (const [name, engine] of [
     { pool: { max: 1, reset: 'full' } },
   );
 
-  on('an isolation level applies to one transaction only', async (db) => {
+  on('the options "isolation" and "readOnly" apply only to the transaction that has them', async (db) => {
     await db.script('create table item (id integer primary key)');
     const seen = (isolation: 'read committed' | 'repeatable read'): Promise<unknown[]> =>
       db.transaction(
@@ -597,7 +597,7 @@ for (const [name, engine] of [
     await db.execute('insert into item values (51)');
   });
 
-  on("the server's own lock wait limit is a LockTimeout, and the transaction is rolled back", async (db) => {
+  on('innodb_lock_wait_timeout causes a LockTimeout, and the transaction is rolled back', async (db) => {
     await db.script(
       'create table item (id integer primary key, n integer); insert into item values (1, 0), (2, 0)',
     );
@@ -622,7 +622,7 @@ for (const [name, engine] of [
   // ── cancelling ──
 
   on(
-    'a statement that exceeds its limit is ended on the server, and the connection stays usable',
+    'a statement that exceeds its time limit is ended on the server, and the connection stays usable',
     async (db) => {
       const id = await db.scalar('select connection_id()');
       const startedMs = systemClock.monotonicMs();
@@ -689,7 +689,7 @@ for (const [name, engine] of [
   // ── the pool ──
 
   on(
-    'opens at most max connections, and rejects a caller that waits too long',
+    'the pool opens at most "max" connections, and rejects a caller that waits too long',
     async (db) => {
       const ids = await Promise.all(Array.from({ length: 50 }, () => db.scalar('select connection_id()')));
       assert.ok(new Set(ids).size <= 2);
@@ -704,7 +704,7 @@ for (const [name, engine] of [
   );
 
   on(
-    'connections that end while idle cause no error for callers',
+    'a connection that ended while it was idle is replaced, and the caller gets no error',
     async (db) => {
       const id = Number(await db.scalar('select connection_id()'));
       await openElsewhere(db, `kill ${id}`);
@@ -715,7 +715,7 @@ for (const [name, engine] of [
   );
 
   on(
-    'a connection that ends during a statement reports it',
+    'a statement throws ConnectionLost when its connection ends, and the next statement gets a new connection',
     async (db) => {
       const running = assert.rejects(db.scalar(SLEEP, [20]), ConnectionLost);
       let id: unknown;
@@ -736,7 +736,7 @@ for (const [name, engine] of [
 
   // ── migrations ──
 
-  test(`when several processes start together on ${name}, each migration is applied once, and can be rolled back`, async (t) => {
+  test(`when six Migrators start together on ${name}, each migration is applied once, and can be rolled back`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const directory = folder(t, {
       '0001_notes.up.sql':
@@ -822,7 +822,7 @@ for (const [name, engine] of [
   );
 
   on(
-    'session settings of a failed migration, such as a dump, do not stay on its connection',
+    'session settings that a failed migration has changed, such as foreign_key_checks, are reset',
     async (db) => {
       const settings = (): Promise<unknown> =>
         db.fetchOne('select @@foreign_key_checks as checks, @@sql_mode as mode');
@@ -840,7 +840,7 @@ for (const [name, engine] of [
   );
 
   on(
-    'session settings of a migration do not apply to the next one',
+    'session settings that one migration changes do not apply to the next migration',
     async (db) => {
       await assert.rejects(
         migrate(db, {
@@ -856,7 +856,7 @@ for (const [name, engine] of [
   );
 
   on(
-    'a migration that turns autocommit off is committed and recorded',
+    'a migration that sets autocommit = 0 is committed and recorded',
     async (db) => {
       const file = {
         '0001_a.up.sql': 'set autocommit = 0;\ncreate table kept (id integer);\ninsert into kept values (1);',
@@ -869,7 +869,7 @@ for (const [name, engine] of [
   );
 
   on(
-    'a migration that selects another database is recorded in its own, and the next one runs in its own',
+    'a migration that ends with USE is recorded, and the next migration runs in the original database',
     async (db) => {
       const files = {
         '0001_a.up.sql': 'create table here (id integer);\nuse information_schema;',
@@ -923,7 +923,7 @@ async function openElsewhere(db: Database, text: string): Promise<void> {
 const problem = mariadbProblem();
 
 test(
-  'MariaDB: a statement throws ConnectionLost while the server is stopped, and works again after the server has restarted',
+  'MariaDB: a statement throws ConnectionLost while the server is stopped, and succeeds after the server has restarted',
   { skip: problem ?? false },
   async (t) => {
     const server = await MariaDbServer.start(t);
@@ -979,7 +979,7 @@ test(
 );
 
 test(
-  'MariaDB: text is stored correctly even if the server does not apply the encoding that the client requests',
+  'MariaDB: text is stored unchanged even if the server does not apply the encoding that the client requests',
   { skip: problem ?? false },
   async (t) => {
     const server = await MariaDbServer.start(t, [
@@ -1001,7 +1001,7 @@ test(
 );
 
 test(
-  'MariaDB: if the address lists several servers, the client uses the first available server of the requested kind',
+  'MariaDB: if the URL lists several servers, the client uses the first available server that matches target_session_attrs',
   { skip: problem ?? false },
   async (t) => {
     const [reading, writing] = await Promise.all([

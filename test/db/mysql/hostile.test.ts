@@ -99,7 +99,7 @@ for (const [what, first, said, pattern] of [
   });
 }
 
-test('MySQL client: a login by the method "parsec" is refused when the server requests too many rounds', async (t) => {
+test('MySQL client: a login by the method "parsec" is refused when the server requests too many rounds of key derivation', async (t) => {
   const { url } = await fake(t, greeting(), (_, count) =>
     count === 0
       ? packet(2, Buffer.of(0xfe), 'parsec\0', 'n'.repeat(32))
@@ -108,7 +108,7 @@ test('MySQL client: a login by the method "parsec" is refused when the server re
   await assert.rejects(opens(url), tells(/factor of 30/));
 });
 
-test('MySQL client: when the address requires TLS and the server has no TLS, the client sends nothing, not even the user name', async (t) => {
+test('MySQL client: when the URL requires TLS and the server has no TLS, the client sends nothing, not even the user name', async (t) => {
   const { url, received } = await fake(t, greeting(), () => undefined);
   await assert.rejects(
     opens(`${url}?sslmode=require`),
@@ -118,7 +118,7 @@ test('MySQL client: when the address requires TLS and the server has no TLS, the
   assert.equal(Buffer.concat(received).length, 0);
 });
 
-test('MySQL client: when the server sends bytes between its greeting and TLS, the client ends the connection', async (t) => {
+test('MySQL client: when the server sends unexpected bytes after its greeting, the client ends the connection before the TLS handshake', async (t) => {
   const { url, received } = await fake(
     t,
     Buffer.concat([greeting(CAPABILITIES | TLS_CAPABILITY), packet(1, OK)]),
@@ -297,7 +297,7 @@ test(
   },
 );
 
-test('MySQL client: a reply is parsed correctly wherever its bytes are split', async (t) => {
+test('MySQL client: a reply is parsed to the same values wherever its bytes are split', async (t) => {
   for (let cut = 1; cut < MOST.length; cut++) {
     const server = createServer((socket) => {
       let count = 0;

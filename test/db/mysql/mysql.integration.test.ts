@@ -91,7 +91,7 @@ test('MySQL: RETURNING is a syntax error, but "lastInsertId" contains the key of
   });
 });
 
-test('MariaDB: sequences return exact numbers even above 2^53, and different spellings of one UUID or INET6 value are equal', async (t) => {
+test('MariaDB: sequences return exact numbers above 2^53, and UUID and INET6 values are found in any spelling', async (t) => {
   const db = await mysqlDatabase(t, 'mariadb');
   if (db === undefined) return;
   await db.script(
@@ -230,7 +230,7 @@ for (const [name, engine] of [
     assert.equal(await db.scalar('select connection_id() + ?', [0]), id);
   });
 
-  test(`${name}: an address of this server may have the scheme mysql: or mariadb:`, async (t) => {
+  test(`${name}: openDatabase() accepts the schemes mysql: and mariadb: in the URL of this server`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const url = await mysqlUrl(t, engine);
     for (const scheme of ['mysql', 'mariadb']) {

@@ -183,7 +183,7 @@ for (const [plugin, hash, logIn] of [
     ['with a length prefix', withLength(info(proofOf(hash)))],
     ['in lower case', info(proofOf(hash).toLowerCase())],
   ] as const) {
-    test(`MariaDB client: a login by ${plugin} accepts a self-signed certificate if the server sends a proof of the password ${how}`, async (t) => {
+    test(`MariaDB client: a login by ${plugin} accepts a self-signed certificate if the server proves that it knows the password (proof ${how})`, async (t) => {
       const { url, received } = await serving(t, logIn(text));
       for (const mode of ['verify-full', 'verify-ca']) {
         const db = await opens(url(`sslmode=${mode}`));
@@ -207,7 +207,7 @@ for (const [plugin, hash, logIn] of [
     ['with a proof that is too long', info(`${proofOf(hash)}0`)],
     ['with an empty proof', info('')],
   ] as const) {
-    test(`MariaDB client: a login by ${plugin} refuses a self-signed certificate ${what}, and sends no statement`, async (t) => {
+    test(`MariaDB client: a login by ${plugin} refuses a self-signed certificate ${what}, and the client sends no statement`, async (t) => {
       const { url, received } = await serving(t, logIn(text));
       await assert.rejects(opens(url()), isRefused(NOT_PROVED));
       assert.ok(
@@ -217,7 +217,7 @@ for (const [plugin, hash, logIn] of [
   }
 }
 
-test('MariaDB client: in a login by caching_sha2_password, a self-signed certificate is refused, because this method proves nothing about the server', async (t) => {
+test('MariaDB client: a login by caching_sha2_password refuses a self-signed certificate, because this method does not prove that the server knows the password', async (t) => {
   const { url } = await serving(t, async ({ say, next }) => {
     say(Buffer.of(0xfe), 'caching_sha2_password\0', `${NONCE}\0`);
     await next();

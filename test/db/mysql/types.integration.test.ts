@@ -150,7 +150,7 @@ for (const [name, engine] of [
   ['MariaDB', 'mariadb'],
   ['MySQL', 'mysql'],
 ] as const) {
-  test(`${name}: each value is encoded correctly and decoded from the binary and the text format, whatever the time zone of the process`, async (t) => {
+  test(`${name}: each value is written and read unchanged, in the binary and the text format, whatever the time zone of the process`, async (t) => {
     assert.ok(
       CASES.length >= 60 && new Set(CASES.map(([type]) => type.replace(/\(.*/, ''))).size >= 36,
       String(CASES.length),
@@ -224,7 +224,7 @@ for (const [name, engine] of [
     });
   });
 
-  test(`${name}: parameters of the address and options of openDatabase() select the JavaScript types of returned values`, async (t) => {
+  test(`${name}: parameters of the URL and options of openDatabase() select the JavaScript types of returned values`, async (t) => {
     const setUp =
       "create table taste (flag tinyint(1), small tinyint(4), doc json, day date null, moment datetime null, stamp timestamp null, wide bigint); insert into taste values (1, 1, '[1]', '0000-00-00', '0000-00-00 00:00:00', '0000-00-00 00:00:00', 5)";
     const query = 'set.sql_mode=NO_ENGINE_SUBSTITUTION';
@@ -260,7 +260,7 @@ for (const [name, engine] of [
     }
   });
 
-  test(`${name}: each column of a result has the name of its table and its type`, async (t) => {
+  test(`${name}: fetchArrays() returns the SQL type of each column, and the name of its table if the column belongs to one`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined || (await casesOf(db)).every(([type]) => type !== 'json')) return;
     await db.script(
@@ -286,7 +286,7 @@ for (const [name, engine] of [
     );
   });
 
-  test(`${name}: at each use of a statement, a value outside the range of its column causes a DataError, which does not contain the value`, async (t) => {
+  test(`${name}: a value that its column cannot store causes a DataError that does not contain the value, each time the statement runs`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined) return;
     await db.script(
@@ -318,7 +318,7 @@ for (const [name, engine] of [
       );
   });
 
-  test(`${name}: when a statement fails because of its values, such as in a computation or a setting, the error does not contain the values`, async (t) => {
+  test(`${name}: the error for a statement that fails because of its values, for example in an expression or in SET, does not contain the values`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined) return;
     await db.script(
@@ -354,7 +354,7 @@ for (const [name, engine] of [
     );
   });
 
-  test(`${name}: a statement encodes each value correctly, even if earlier values of the statement had other types`, async (t) => {
+  test(`${name}: a prepared statement encodes each value by its own type, even if earlier values of the statement had other types`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined) return;
     const values = [

@@ -96,7 +96,7 @@ test('parseMySqlUrl() has secure defaults, and reads every parameter', () => {
   );
 });
 
-test('parseMySqlUrl() accepts each supported "sslmode", and derives the default from the hosts', () => {
+test('parseMySqlUrl() accepts each supported "sslmode", and by default requires a verified certificate unless every host is local', () => {
   for (const mode of ['disable', 'prefer', 'require', 'verify-ca', 'verify-full']) {
     for (const host of ['db', 'localhost', 'one,two'])
       assert.equal(parse(`mysql://app@${host}/shop?sslmode=${mode}`).tls.mode, mode, `${mode} ${host}`);
@@ -136,7 +136,7 @@ test('parseMySqlUrl() refuses unknown and invalid parameters', () => {
     );
 });
 
-test('openDatabase() with a MySQL or MariaDB address refuses options and parameters of other engines', async () => {
+test('openDatabase() with a MySQL or MariaDB URL refuses options and parameters of other engines', async () => {
   for (const options of [{ readers: 1 }, { busyTimeoutMs: 1 }, { synchronous: 'normal' }] as const)
     await assert.rejects(openDatabase('mysql://app@localhost/app', options), fault('E_DB_OPTION'));
   await assert.rejects(

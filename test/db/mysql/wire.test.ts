@@ -143,7 +143,7 @@ const MESSAGES: readonly (readonly [
 ];
 
 for (const [what, body, reader, expected] of MESSAGES) {
-  test(`MySQL protocol: ${what} is decoded, and if it is truncated, it is decoded to some value or refused with ProtocolViolation`, () => {
+  test(`MySQL protocol: ${what} is decoded, and each truncation of the message gives a value or throws ProtocolViolation`, () => {
     assert.deepEqual(reader(body, 0, body.length), expected);
     for (let end = 1; end < body.length; end++) {
       try {
@@ -211,7 +211,7 @@ test('PacketReader refuses a payload above the limit before the whole payload ha
   );
 });
 
-test('PacketWriter writes lengths in their shortest form', () => {
+test('MySQL protocol: the class Fields reads the lengths and texts that PacketWriter has written', () => {
   const writer = new PacketWriter();
   writer.begin();
   const lengths = [0, 1, 250, 251, 65_535, 65_536, 0xff_ffff, 0x100_0000, 2 ** 40];

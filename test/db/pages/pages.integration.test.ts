@@ -87,7 +87,7 @@ function sorted(rows: readonly Row[], order: KeysetPagesOptions['orderBy']): unk
 }
 
 onEveryDatabase(
-  'keyset pages have each row once, forward and back, for mixed directions and NULL',
+  'the pages of KeysetPages contain each row once, forwards and backwards, for mixed directions and NULL keys',
   async (db) => {
     await fill(db);
     const rows = await db.fetchAll(ALL);
@@ -115,7 +115,7 @@ onEveryDatabase(
   },
 );
 
-onEveryDatabase('keyset pages go on behind their last row when rows before it come and go', async (db) => {
+onEveryDatabase('rows that are inserted or deleted do not shift the next page of KeysetPages', async (db) => {
   await fill(db);
   const pages = new KeysetPages({ orderBy: { id: 'asc' }, secret: SECRET });
   const first = await pages.fetch(db, ALL, { query: { size: 10, cursor: undefined } });
@@ -126,7 +126,7 @@ onEveryDatabase('keyset pages go on behind their last row when rows before it co
   assert.deepEqual(Object.keys(second.items[0]!), ['id', 'label', 'stars', 'rank_no']);
 });
 
-onEveryDatabase('keyset pages over instants lose no row between two milliseconds', async (db) => {
+onEveryDatabase('KeysetPages loses no rows whose timestamps differ only in microseconds', async (db) => {
   const type = { postgres: 'timestamptz', sqlite: 'text' }[db.dialect as string] ?? 'timestamp(6) null';
   await db.script(`create table event (id integer primary key, at ${type})`);
   for (let id = 0; id < 12; id++)
@@ -147,7 +147,7 @@ onEveryDatabase('keyset pages over instants lose no row between two milliseconds
 });
 
 onEveryDatabase(
-  'keys may be wide integers, text with any character, and values of a join with parameters',
+  'KeysetPages supports keys above 2^53, keys with any characters, and queries that have joins and values',
   async (db) => {
     await db.script('create table word (id bigint primary key, word varchar(40) not null)');
     const words = ["it's", 'ü', '%_', '"quoted"', '?', '\\', 'z;--', '🙂'];
@@ -172,7 +172,7 @@ onEveryDatabase(
   },
 );
 
-onEveryDatabase('a key of a FLOAT column ends every list of pages, or is refused', async (db) => {
+onEveryDatabase('KeysetPages reads all rows by a FLOAT key, or refuses this key on MySQL', async (db) => {
   await db.script('create table ratio (id integer primary key, rate float not null)');
   await db.insertMany('ratio', ['id', 'rate'], [[1, 1.1], [2, 1.1], [3, 0.1], [4, 2.5]]); // prettier-ignore
   const pages = new KeysetPages({ orderBy: { rate: 'asc', id: 'asc' }, secret: SECRET });
@@ -195,7 +195,7 @@ onEveryDatabase('a key of a FLOAT column ends every list of pages, or is refused
 });
 
 onEveryDatabase(
-  'numbered pages have a total, and links to the first, previous, next and last page',
+  'OffsetPages returns each row once and the total number of rows, and limits the size of a page to "maxSize"',
   async (db) => {
     await fill(db);
     const pages = new OffsetPages({ orderBy: { label: 'asc', id: 'desc' }, maxSize: 15 });
@@ -213,7 +213,7 @@ onEveryDatabase(
   },
 );
 
-test('KeysetPages answers 400 to a cursor that was changed, or that was made for another order or with another secret', async () => {
+test('KeysetPages answers 400 to a cursor that was changed, or that was made for another sort order or with another secret', async () => {
   await using db = await openDatabase('sqlite::memory:');
   await fill(db);
   const pages = new KeysetPages({ orderBy: { id: 'asc' }, secret: SECRET });
@@ -243,7 +243,7 @@ test('KeysetPages answers 400 to a cursor that was changed, or that was made for
   await fetch(rotated, next!);
 });
 
-test('when a query cannot be read in pages, KeysetPages refuses it and gives the reason', async () => {
+test('KeysetPages refuses sort columns with NULL, duplicate or very long values, an invalid "orderBy", and a missing secret', async () => {
   await using db = await openDatabase('sqlite::memory:');
   await fill(db);
   const fetch = (orderBy: KeysetPagesOptions['orderBy'], query = ALL): Promise<unknown> =>
@@ -318,7 +318,7 @@ function linksOf(response: Response, url: string): Record<string, string> {
   );
 }
 
-test('a route with KeysetPages sends Link headers that keep the other query parameters, and refuses invalid sizes and cursors', async () => {
+test('the Link headers of a route with KeysetPages keep all query parameters but the cursor, and invalid sizes and cursors get 400', async () => {
   await using client = new TestClient(await listing());
   const found: unknown[] = [];
   let url: string | undefined = '/entries?size=4&label=l1';
@@ -367,7 +367,7 @@ test('a route with OffsetPages sends Link headers to the first, previous, next a
   assert.equal((await client.get('/numbered?page=1001')).status, 400);
 });
 
-test('OpenAPI documents contain the parameters and the schemas of routes with pages', async () => {
+test('the OpenAPI document contains the query parameters and response schemas of routes with KeysetPages and OffsetPages', async () => {
   await using client = new TestClient(await listing());
   const document = (await (await client.get('/openapi.json')).json()) as {
     paths: Record<string, { get: { parameters: { name: string; schema: Record<string, unknown> }[] } }>;

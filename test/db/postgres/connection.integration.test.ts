@@ -102,7 +102,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a row is a plain object even with a column named "__proto__", and has the value of the last of two columns with one name',
+  'PostgreSQL connection: a row is a plain object even with a column "__proto__", and two columns with one name give the value of the last',
   async (t) => {
     const connection = await connected(t);
     const row = (await connection.fetchOne(
@@ -196,7 +196,7 @@ withPostgres(
 );
 
 withPostgres(
-  "PostgreSQL connection: an error has the server's detail in a property that does not appear in logs",
+  'PostgreSQL connection: the property "detail" of an error has the DETAIL that the server sends, and does not appear in logs',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection, 'id int primary key, label text');
@@ -242,7 +242,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a numeric column accepts a bigint of any length as a single value, in a list and in COPY, even at the first use of a statement',
+  'PostgreSQL connection: a numeric column accepts a bigint of any length, alone, in a list and in COPY, even in a new statement',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection, 'id int primary key, amount numeric');
@@ -310,7 +310,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a function that raises the error "not supported" is run only once, and prepared statements stay prepared',
+  'PostgreSQL connection: a function that raises the error "not supported" runs only once, and its error is not retryable',
   async (t) => {
     const connection = await connected(t);
     await connection.execute('create temporary sequence runs', [], undefined);
@@ -672,7 +672,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: other requests wait until executeMany() has ended, even if it sends more data than the server reads at once',
+  'PostgreSQL connection: other requests wait until executeMany() has ended, even if executeMany() sends more data than the server reads at once',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection);
@@ -1094,7 +1094,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: destroy() rejects pending requests, close() sends Terminate, and both can be called more than once',
+  'PostgreSQL connection: destroy() rejects pending statements without a call of onLost(), and destroy() and close() can be called twice',
   async (t) => {
     const connection = await connected(t);
     let lost = 0;
@@ -1112,7 +1112,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: ping() sends a query to the server, and reset() undoes all changes to session settings',
+  'PostgreSQL connection: reset() ends the open transaction and every LISTEN, and the session keeps the time zone UTC',
   async (t) => {
     const connection = await connected(t);
     await connection.ping(soon());
@@ -1133,7 +1133,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: notifications from this and other connections are received during a statement and between statements',
+  'PostgreSQL connection: onNotification() gets the channel, the payload and the process id of a notification from another connection',
   async (t) => {
     const [listener, other] = [await connected(t), await connected(t)];
     const reported = Promise.withResolvers<unknown[]>();
@@ -1145,7 +1145,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a connection opened with "mustWrite" becomes stale when its server begins to refuse writes',
+  'PostgreSQL connection: a connection that must accept writes is stale while its server refuses writes',
   async (t) => {
     const connection = await connected(t, { mustWrite: true, parameters: { application_name: 'test' } });
     assert.deepEqual(
@@ -1165,7 +1165,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a refused account and an unreachable server cause different errors',
+  'PostgreSQL connection: a refused login throws an error with the SQLSTATE of the server, and an unreachable server throws ConnectionLost',
   async () => {
     const url = await sharedPostgres();
     await assert.rejects(
@@ -1209,7 +1209,7 @@ for (const [name, ways] of [
 ] as const) {
   const url = process.env[name];
   test(
-    `PostgreSQL: the client can log in, and cancel a statement, with the address in the environment variable ${name}`,
+    `PostgreSQL: the client can log in, and cancel a statement, with the URL in the environment variable ${name}`,
     { skip: url === undefined && `needs a server with that account: set ${name}` },
     async (t) => {
       const connection = await connected(t, {}, url);

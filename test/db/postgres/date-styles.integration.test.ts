@@ -17,7 +17,7 @@ for (const [text, style, expected] of [
   ['Wed Dec 17 07:37:16 1997 PST', 'Postgres, MDY', 'Wed Dec 17 07:37:16 1997 PST'],
   ['infinity', 'SQL, DMY', 'infinity'],
 ] as const)
-  test(`isoFromStyle() converts "${text}", a date in the DateStyle ${style}, to ISO 8601`, () =>
+  test(`isoFromStyle() returns "${expected}" for "${text}" in the DateStyle ${style}`, () =>
     assert.equal(isoFromStyle(text, style), expected));
 
 test('PostgreSQL: a date or time has the same value in every DateStyle, alone and in arrays, in the text and the binary format', async (t) => {

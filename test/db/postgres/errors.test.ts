@@ -68,7 +68,7 @@ for (const [sqlstate, Class, isRetryable] of [
   ['ZZZZZ', DatabaseError, false],
   ['', DatabaseError, false],
 ] as const) {
-  test(`a PostgreSQL error with SQLSTATE ${sqlstate} becomes a ${Class.name}`, () => {
+  test(`a PostgreSQL error with SQLSTATE "${sqlstate}" is an instance of ${Class.name}`, () => {
     const error = postgresError(fields({ C: sqlstate }), 'select 1');
     assert.deepEqual(
       [error.constructor, error.sqlstate, error.sql, error.isRetryable],
@@ -95,7 +95,7 @@ for (const [sqlstate, message, shown] of [
   ],
   ['42703', 'column "a" does not exist', 'column "a" does not exist'],
 ] as const) {
-  test(`the message of an error with SQLSTATE ${sqlstate} describes the problem and does not contain the value: ${shown}`, () =>
+  test(`the message of a PostgreSQL error with SQLSTATE ${sqlstate} describes the problem, but does not contain the value: ${shown}`, () =>
     assert.equal(postgresError(fields({ C: sqlstate, M: message }), undefined).message, shown));
 }
 
@@ -122,7 +122,7 @@ for (const [sqlstate, message, shown] of [
     'duplicate key value violates unique constraint "a_key"',
   ],
 ] as const) {
-  test(`the message of an error with SQLSTATE ${sqlstate} may quote words of the statement, but no value: ${shown}`, () =>
+  test(`the message of a PostgreSQL error with SQLSTATE ${sqlstate} may quote words of the statement, but no value: ${shown}`, () =>
     assert.equal(
       postgresError(fields({ C: sqlstate, M: message }), 'select x from note where a = $1').message,
       shown,

@@ -231,7 +231,7 @@ test('PostgreSQL login: if the server does not offer SCRAM-SHA-256-PLUS over TLS
 
 // ── the login ──
 
-test('PostgreSQL client: if the certificate was not verified, a clear-text password is sent only to a server on this machine', async (t) => {
+test('PostgreSQL client: without TLS, a clear-text password is sent to a server on this machine', async (t) => {
   const seen: string[] = [];
   const script: Script = async (socket, next) => {
     await next();
@@ -244,7 +244,7 @@ test('PostgreSQL client: if the certificate was not verified, a clear-text passw
 });
 
 test(
-  'PostgreSQL client: a server on another machine does not get the clear-text password unless its certificate was verified',
+  'PostgreSQL client: without TLS or with an unverified certificate, no clear-text password is sent to a server on another machine',
   { skip: process.platform === 'win32' },
   async (t) => {
     const server = await serving(t, () => undefined);
@@ -279,23 +279,23 @@ test(
 );
 
 for (const [what, messages] of [
-  ['asks for Kerberos', [write.authentication(7)]],
-  ['asks for an unknown authentication', [write.authentication(77)]],
-  ['offers only unsupported mechanisms', [write.authenticationSasl('SCRAM-SHA-1', 'PLAIN')]],
-  ['offers no mechanism', [write.authenticationSasl()]],
-  ['reports success without its proof', [write.authenticationSasl('SCRAM-SHA-256'), WELCOME]],
+  ['requests Kerberos', [write.authentication(7)]],
+  ['requests an unknown authentication method', [write.authentication(77)]],
+  ['offers only unsupported SASL mechanisms', [write.authenticationSasl('SCRAM-SHA-1', 'PLAIN')]],
+  ['offers no SASL mechanism', [write.authenticationSasl()]],
+  ['reports success before SCRAM has ended', [write.authenticationSasl('SCRAM-SHA-256'), WELCOME]],
   [
     'skips the first message of SCRAM',
     [write.authenticationSasl('SCRAM-SHA-256'), write.authentication(12, Buffer.from('v=QQ=='))],
   ],
-  ['asks for few iterations', [write.authenticationSasl('SCRAM-SHA-256'), 'i=1']],
+  ['requests too few SCRAM iterations', [write.authenticationSasl('SCRAM-SHA-256'), 'i=1']],
   [
-    'asks for absurdly many iterations',
+    'requests too many SCRAM iterations',
     [write.authenticationSasl('SCRAM-SHA-256'), `i=${MAX_ITERATIONS + 1}`],
   ],
-  ['omits its signature', [write.authenticationSasl('SCRAM-SHA-256'), 'i=4096', WELCOME]],
+  ['ends SCRAM without a signature', [write.authenticationSasl('SCRAM-SHA-256'), 'i=4096', WELCOME]],
   [
-    'has a wrong signature',
+    'ends SCRAM with a wrong signature',
     [
       write.authenticationSasl('SCRAM-SHA-256'),
       'i=4096',
@@ -381,7 +381,7 @@ test('PostgreSQL client: during login, the client accepts notices, and a server 
   (await connect(host)).destroy();
 });
 
-test('PostgreSQL client: with protocol 3.2 in the address, the client accepts long cancellation keys, and servers that support only protocol 3.0', async (t) => {
+test('PostgreSQL client: with protocol 3.2 in the URL, the client accepts a long cancellation key, and a server that supports only protocol 3.0', async (t) => {
   const long = Buffer.alloc(32, 7);
   for (const [answer, key] of [
     [Buffer.alloc(0), long],
@@ -417,9 +417,9 @@ test('PostgreSQL client: with protocol 3.2 in the address, the client accepts lo
 });
 
 for (const [what, version, unknown] of [
-  ['a newer version than was asked for', 196_611, 0],
+  ['a newer version than the client requested', 196_611, 0],
   ['version 2', 131_072, 0],
-  ['a parameter that was not sent', 196_608, 1],
+  ['a parameter that the client did not send', 196_608, 1],
 ] as const) {
   test(`PostgreSQL client: a login with protocol 3.2 fails when the server answers with ${what}`, async (t) => {
     const host = await serving(t, async (socket, next) => {
@@ -440,7 +440,7 @@ for (const [what, version, unknown] of [
   });
 }
 
-test('PostgreSQL client: a server that closes the connection without a message causes another error than a server that sends a reason', async (t) => {
+test('PostgreSQL client: if the server closes the connection during the login, the error has the SQLSTATE that the server has sent, or is ConnectionLost', async (t) => {
   const closing = await serving(t, async (socket, next) => {
     await next();
     socket.end();
@@ -537,7 +537,7 @@ for (const [what, isOurs, expected] of [
   ['its own transaction', true, CommitOutcomeUnknown],
   ['a transaction of the caller', false, QueryTimeout],
 ] as const) {
-  test(`PostgreSQL client: when the loop over a stream in ${what} is left and the server does not answer, the client requests a cancellation after five seconds, and then closes the connection`, async (t) => {
+  test(`PostgreSQL client: if the server stays silent after a loop over a stream in ${what}, the client cancels the statement and closes the connection`, async (t) => {
     const clock = new ManualClock();
     const asked = Promise.withResolvers<void>(),
       reported = Promise.withResolvers<void>();
@@ -579,7 +579,7 @@ for (const [what, isOurs, expected] of [
   });
 }
 
-test('PostgreSQL client: when the server is silent during the look-up of a type, the signal of the call ends the look-up', async (t) => {
+test('PostgreSQL client: while executeMany() waits for the description of an unknown type, its signal can cancel the call', async (t) => {
   const clock = new ManualClock();
   const asked = Promise.withResolvers<void>(),
     reported = Promise.withResolvers<void>();
@@ -638,7 +638,7 @@ for (const [what, bytes] of [
     ]),
   ],
   [
-    'a row with fewer columns',
+    'a row with fewer columns than were described',
     Buffer.concat([
       write.message('1'),
       write.message('t', write.int16(0)),
@@ -678,7 +678,7 @@ for (const [what, bytes] of [
     ]),
   ],
   ['ReadyForQuery too early', Buffer.concat([write.message('1'), write.ready()])],
-  ['ReadyForQuery of no known status', Buffer.concat([ANSWER.subarray(0, -1), Buffer.from('X')])],
+  ['ReadyForQuery with an unknown status', Buffer.concat([ANSWER.subarray(0, -1), Buffer.from('X')])],
   ['a message of 2 GiB', Buffer.concat([Buffer.from('D'), write.int32(2 ** 31 - 1)])],
   ['CopyBoth', write.message('W', Buffer.alloc(1), write.int16(0))],
   ['an unknown message', write.message('~')],
@@ -723,7 +723,7 @@ for (const [what, bytes] of [
   });
 }
 
-test('PostgreSQL client: a connection ends when the server changes its encoding from UTF-8 to another one', async (t) => {
+test('PostgreSQL client: the connection ends when the session encoding changes from UTF-8 to another encoding', async (t) => {
   const connection = await welcomed(t, async (socket, next) => {
     await next();
     socket.write(Buffer.concat([write.parameterStatus('client_encoding', 'utf-8'), PONG]));
@@ -741,7 +741,7 @@ test('PostgreSQL client: a connection ends when the server changes its encoding 
   assert.equal(connection.isBroken, true);
 });
 
-test('PostgreSQL client: a reply is parsed correctly wherever its bytes are split', async (t) => {
+test('PostgreSQL client: a reply is parsed to the same values wherever its bytes are split', async (t) => {
   for (let at = 1; at < ANSWER.length; at += 3) {
     const connection = await welcomed(t, async (socket, next) => {
       await next();

@@ -17,7 +17,7 @@ for (const [text, iso] of [
   ['-3 4:05:06', 'P-3DT-4H-5M-6S'],
   ['no interval', 'no interval'],
 ] as const)
-  test(`intervalFromText() converts the interval "${text}" to ISO 8601`, () =>
+  test(`intervalFromText() returns "${iso}" for the text "${text}"`, () =>
     assert.equal(intervalFromText(text), iso));
 
 test('PostgreSQL: an interval has the same value in every IntervalStyle, alone and in arrays', async (t) => {

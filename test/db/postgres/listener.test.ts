@@ -109,7 +109,7 @@ test('when a listener throws, PostgresListener logs the exception and continues'
   await listener.close();
 });
 
-test('when its connection is lost, PostgresListener reconnects with growing pauses, listens to all channels again, and calls onReconnect()', async () => {
+test('when its connection is lost, PostgresListener reconnects after pauses, listens to all channels again, and calls onReconnect()', async () => {
   const { listener, sessions, state, clock } = bench();
   let reconnects = 0;
   const received: string[] = [];
@@ -161,7 +161,7 @@ test('while the server is down, PostgresListener.listen() rejects, and removing 
   assert.equal(clock.pending, 0);
 });
 
-test('when its connection ends right after a reply, PostgresListener.listen() rejects, and PostgresListener opens a new connection for earlier listeners', async () => {
+test('when the connection ends right after LISTEN, PostgresListener.listen() rejects, and earlier listeners get a new connection', async () => {
   const { listener, sessions, clock, state } = bench();
   let dying = 0;
   state.isDying = () => dying-- > 0;

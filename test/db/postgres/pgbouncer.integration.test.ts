@@ -74,7 +74,7 @@ test(
 );
 
 test(
-  'behind PgBouncer, executeMany() and streams work, and values of types that are not built in are decoded',
+  'behind PgBouncer, executeMany() and insertMany() store all rows, stream() returns them, and arrays of an enum are decoded',
   { skip },
   async (t) => {
     const db = await emptied(t);
@@ -138,7 +138,7 @@ test(
 );
 
 test(
-  'behind PgBouncer, an address without "startup=plain" is refused at once, and the error names this parameter',
+  'behind PgBouncer, a URL without "startup=plain" is refused at once, and the error names this parameter',
   { skip },
   async () => {
     const url = await sharedPgbouncer();
@@ -159,7 +159,7 @@ test(
 );
 
 test(
-  'behind PgBouncer, migrations are applied once by processes that start together',
+  'behind PgBouncer, each migration is applied once by several Migrators that start together',
   { skip },
   async (t) => {
     await emptied(t);

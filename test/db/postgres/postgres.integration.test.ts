@@ -123,7 +123,7 @@ test('PostgreSQL pool: with target_session_attrs=read-write, connections are clo
   assert.notEqual(await db.scalar('select pg_backend_pid()'), before);
 });
 
-test('PostgreSQL pool: if the address lists several servers, the first available server of the requested kind is used', async (t) => {
+test('PostgreSQL pool: if the URL lists several servers, the first available server that matches target_session_attrs is used', async (t) => {
   if (!needsPostgres(t)) return;
   const [reading, writing] = await Promise.all([
     PostgresServer.start(t, ['default_transaction_read_only = on']),
@@ -222,7 +222,7 @@ test('db.listen() receives notifications from other sessions, even after its con
   );
 });
 
-test('after a table was altered, at most one transaction of each PostgreSQL connection fails, and none fails at its first statement', async (t) => {
+test('after ALTER TABLE, a prepared statement fails in at most one transaction of each PostgreSQL connection, and the error is retryable', async (t) => {
   if (!needsPostgres(t)) return;
   const ends: (() => unknown)[] = [];
   t.after(async () => {
@@ -315,7 +315,7 @@ test('a PostgreSQL statement that reaches its time limit is ended on the server'
 
 // ── migrations ──
 
-test('when several processes start together, each PostgreSQL migration is applied once, and can be rolled back', async (t) => {
+test('when six Migrators start together, each PostgreSQL migration is applied once, and can be rolled back', async (t) => {
   if (!needsPostgres(t)) return;
   const directory = folder(t, {
     '0001_notes.up.sql':
@@ -357,7 +357,7 @@ test('when several processes start together, each PostgreSQL migration is applie
   assert.equal(await db!.scalar("select 1 where to_regclass('note') is not null"), undefined);
 });
 
-test('a PostgreSQL migration that changes search_path, as scripts of pg_dump do, does not change search_path of other sessions', async (t) => {
+test('search_path is restored after a PostgreSQL migration that changes it, as scripts of pg_dump do', async (t) => {
   const db = await postgresDatabase(t, { pool: { max: 1 } });
   if (db === undefined) return;
   const path = await db.scalar('show search_path');
@@ -422,7 +422,7 @@ test('settings that a PostgreSQL migration changes do not apply to the next migr
   assert.deepEqual(await db.fetchAll('select id from note'), [{ id: 2 }]);
 });
 
-test('even if a PostgreSQL migration defines its own set_config(), it does not change search_path of other sessions', async (t) => {
+test('after a PostgreSQL migration that defines its own set_config(), the next migration still has the original search_path', async (t) => {
   const db = await postgresDatabase(t, { pool: { max: 1 } });
   if (db === undefined) return;
   const schema = await db.scalar('select current_schema()');
@@ -436,7 +436,7 @@ test('even if a PostgreSQL migration defines its own set_config(), it does not c
   assert.equal(await db.scalar('select to_regclass(?) is not null', [`${schema}.here`]), true);
 });
 
-test('when a PostgreSQL migration fails while it is recorded or committed, it has no effect, and the error names the migration', async (t) => {
+test('when a PostgreSQL migration cannot be committed, it stays pending, and the error names its file', async (t) => {
   const db = await postgresDatabase(t);
   if (db === undefined) return;
   for (const [text, said] of [
@@ -471,7 +471,7 @@ test('when a PostgreSQL migration fails, it has no effect, and the error has the
   assert.equal(await db.scalar("select 1 where to_regclass('half') is not null"), undefined);
 });
 
-test('a migrator from DatabasePlugin.openMigrator() with "onlyReads" does not write to PostgreSQL', async (t) => {
+test('the migrator of DatabasePlugin.openMigrator({ onlyReads: true }) does not write to PostgreSQL', async (t) => {
   if (!needsPostgres(t)) return;
   const url = await postgresUrl(t);
   const directory = folder(t, { '0001_notes.up.sql': 'create table note (id integer)' });
@@ -489,7 +489,7 @@ test('a migrator from DatabasePlugin.openMigrator() with "onlyReads" does not wr
   assert.equal(await db.scalar('select count(*) from pg_tables where schemaname = current_schema()'), 0);
 });
 
-test('DatabasePlugin.openMigrator() with "onlyReads" accepts an address with target_session_attrs=read-write', async (t) => {
+test('DatabasePlugin.openMigrator({ onlyReads: true }) accepts a URL with target_session_attrs=read-write', async (t) => {
   if (!needsPostgres(t)) return;
   const directory = folder(t, { '0001_notes.up.sql': 'create table note (id integer)' });
   const app = new Svc({ logger: collectedLog().logger, config: { env: 'test' } });
@@ -506,7 +506,7 @@ test('DatabasePlugin.openMigrator() with "onlyReads" accepts an address with tar
 
 // ── in an application ──
 
-test('opening a SQLite database loads no PostgreSQL module except the address parser', async () => {
+test('opening a SQLite database loads no PostgreSQL module except the URL parser', async () => {
   const program = `import { registerHooks } from 'node:module';
     registerHooks({ load(url, context, next) { const file = url.split('/src/db/').at(-1); if (/postgres|pool/.test(file)) console.log(file); return next(url, context); } });
     const { openDatabase } = await import('svc/db');
@@ -520,7 +520,7 @@ test('opening a SQLite database loads no PostgreSQL module except the address pa
   assert.deepEqual(stdout.trim().split('\n'), ['wire/pool-settings.ts', 'postgres/url.ts']);
 });
 
-test('with DatabasePlugin, an application can use PostgreSQL, reports readiness, and exports metrics', async (t) => {
+test('DatabasePlugin lets handlers query PostgreSQL, answers 503 at /readyz while the server is stopped, and exports metrics', async (t) => {
   if (!needsPostgres(t)) return;
   const server = await PostgresServer.start(t);
   const app = new Svc({ logger: collectedLog().logger, config: { env: 'test' } });

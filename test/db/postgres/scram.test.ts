@@ -73,14 +73,14 @@ const DIGEST = createHash('sha256').update('certificate').digest();
 for (const [what, binding, mechanism, header, bound] of [
   ['without TLS', NONE, 'SCRAM-SHA-256', 'n,,', Buffer.from('n,,')],
   [
-    'with TLS, where the server offers no binding',
+    'with TLS, where the server offers no channel binding',
     { kind: 'unused' },
     'SCRAM-SHA-256',
     'y,,',
     Buffer.from('y,,'),
   ],
   [
-    'bound to TLS',
+    'with channel binding to TLS',
     { kind: 'tls-server-end-point', digest: DIGEST },
     'SCRAM-SHA-256-PLUS',
     'p=tls-server-end-point,,',
@@ -98,20 +98,20 @@ for (const [what, binding, mechanism, header, bound] of [
 }
 
 for (const [what, message] of [
-  ['a nonce that is not ours', 'r=another,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096'],
-  ['our nonce with nothing added', `r=${NONCE},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096`],
+  ["a nonce that does not begin with the client's nonce", 'r=another,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096'],
+  ["only the client's nonce", `r=${NONCE},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096`],
   ['an empty salt', `r=${NONCE}x,s=,i=4096`],
-  ['a salt that is no base64', `r=${NONCE}x,s=***,i=4096`],
-  ['a salt with bits that mean nothing', `r=${NONCE}x,s=QR==,i=4096`],
+  ['a salt that is not base64', `r=${NONCE}x,s=***,i=4096`],
+  ['a base64 salt whose unused bits are not zero', `r=${NONCE}x,s=QR==,i=4096`],
   ['too few iterations', `r=${NONCE}x,s=QQ==,i=${MIN_ITERATIONS - 1}`],
-  ['no iterations', `r=${NONCE}x,s=QQ==,i=0`],
+  ['zero iterations', `r=${NONCE}x,s=QQ==,i=0`],
   ['too many iterations', `r=${NONCE}x,s=QQ==,i=${MAX_ITERATIONS + 1}`],
   ['iterations beyond 2^53', `r=${NONCE}x,s=QQ==,i=99999999999999999999`],
   ['negative iterations', `r=${NONCE}x,s=QQ==,i=-4096`],
   ['iterations in hexadecimal digits', `r=${NONCE}x,s=QQ==,i=0x1000`],
   ['an unknown mandatory extension', `m=x,r=${NONCE}x,s=QQ==,i=4096`],
   ['an error', 'e=other-error'],
-  ['nothing', ''],
+  ['no content', ''],
 ] as const) {
   test(`the SCRAM client refuses a server-first message with ${what}`, () =>
     assert.rejects(new ScramFirst('pencil', NONE, new ScramKeyring(), NONCE).answer(message), ScramIssue));
@@ -159,7 +159,7 @@ test('the SCRAM client answers or refuses a server-first message with random cha
   }
 });
 
-test('ScramKeyring derives keys once for each combination of password, salt and iterations, and removes the oldest keys above its limit', async () => {
+test('ScramKeyring derives the keys of each password, salt and iteration count once, and removes the oldest keys above its limit', async () => {
   const keys = new ScramKeyring();
   const salt = Buffer.from('salt');
   const one = keys.get('a', salt, 1);
@@ -206,31 +206,31 @@ const certificate = (...algorithm: readonly Uint8Array[]): Buffer =>
 const NULL = Buffer.from([5, 0]);
 
 for (const [what, bytes, expected] of [
-  ['MD5 with RSA, replaced', certificate(oid('2a864886f70d010104'), NULL), 'sha256'],
-  ['SHA-1 with RSA, replaced', certificate(oid('2a864886f70d010105'), NULL), 'sha256'],
-  ['SHA-256 with RSA', certificate(oid('2a864886f70d01010b'), NULL), 'sha256'],
-  ['SHA-384 with RSA', certificate(oid('2a864886f70d01010c'), NULL), 'sha384'],
-  ['SHA-512 with RSA', certificate(oid('2a864886f70d01010d'), NULL), 'sha512'],
-  ['SHA-1 with ECDSA, replaced', certificate(oid('2a8648ce3d0401')), 'sha256'],
-  ['SHA-384 with ECDSA', certificate(oid('2a8648ce3d040303')), 'sha384'],
+  ['a signature by MD5 with RSA', certificate(oid('2a864886f70d010104'), NULL), 'sha256'],
+  ['a signature by SHA-1 with RSA', certificate(oid('2a864886f70d010105'), NULL), 'sha256'],
+  ['a signature by SHA-256 with RSA', certificate(oid('2a864886f70d01010b'), NULL), 'sha256'],
+  ['a signature by SHA-384 with RSA', certificate(oid('2a864886f70d01010c'), NULL), 'sha384'],
+  ['a signature by SHA-512 with RSA', certificate(oid('2a864886f70d01010d'), NULL), 'sha512'],
+  ['a signature by SHA-1 with ECDSA', certificate(oid('2a8648ce3d0401')), 'sha256'],
+  ['a signature by SHA-384 with ECDSA', certificate(oid('2a8648ce3d040303')), 'sha384'],
   [
-    'RSA-PSS with SHA-512',
+    'a signature by RSA-PSS with SHA-512',
     certificate(oid('2a864886f70d01010a'), sequence(der(0xa0, sequence(oid('608648016503040203'))))),
     'sha512',
   ],
-  ['RSA-PSS with nothing said, which is SHA-1', certificate(oid('2a864886f70d01010a'), sequence()), 'sha256'],
-  ['Ed25519, which has none', certificate(oid('2b6570')), undefined],
-  ['no certificate', Buffer.from('no certificate'), undefined],
-  ['nothing', Buffer.alloc(0), undefined],
+  ['a default RSA-PSS signature', certificate(oid('2a864886f70d01010a'), sequence()), 'sha256'],
+  ['a signature by Ed25519', certificate(oid('2b6570')), undefined],
+  ['bytes that are not a certificate', Buffer.from('no certificate'), undefined],
+  ['no bytes', Buffer.alloc(0), undefined],
 ] as const) {
-  test(`signatureHash() returns the hash algorithm for the signature of a certificate: ${what}`, () => {
+  test(`signatureHash() returns ${expected} for ${what}`, () => {
     assert.equal(signatureHash(bytes), expected);
     for (let end = 0; end < bytes.length; end++)
       assert.equal(signatureHash(bytes.subarray(0, end)), undefined);
   });
 }
 
-test("serverEndPoint() hashes a certificate with the hash algorithm of the certificate's signature", () => {
+test('serverEndPoint() hashes a certificate with the hash algorithm of its signature, and returns undefined for Ed25519', () => {
   for (const { cert } of [FIRST, SECOND]) {
     const { raw } = new X509Certificate(cert);
     assert.deepEqual(serverEndPoint(raw), createHash('sha256').update(raw).digest());

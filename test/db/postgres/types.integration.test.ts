@@ -240,7 +240,7 @@ async function same(
 }
 
 withPostgres(
-  'PostgreSQL types: each value is encoded and decoded correctly, whatever the time zone of the process',
+  'PostgreSQL types: each value is written and read unchanged, whatever the time zone of the process',
   async (t) => {
     assert.ok(VALUES.length >= 150, String(VALUES.length));
     const connection = await connected(t);
@@ -305,7 +305,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL types: a value that is invalid for the type of its column is refused before it is sent, and the error has the position of the value',
+  'PostgreSQL types: a value that is invalid for its column is refused before it is sent, and the error has the position of the value',
   async (t) => {
     const connection = await connected(t);
     const circle: unknown[] = [];
@@ -388,7 +388,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL types: at each use of a statement, a value outside the range of its column causes a DataError, which does not contain the value',
+  'PostgreSQL types: a value outside the range of its type causes a DataError that does not contain the value, each time the statement runs',
   async (t) => {
     const connection = await connected(t);
     for (const [type, value] of [
@@ -452,7 +452,7 @@ withPostgres(
 
 // ── without a server ──
 
-test('PostgreSQL types: binary dates are decoded to the day that Date computes, for successive and for random days', () => {
+test('PostgreSQL types: a binary date is decoded to the same day as by Date, for successive and for random days', () => {
   const random = seeded(5);
   const days = [
     ...Array.from({ length: 3_000 }, (_, day) => day - 1_500),

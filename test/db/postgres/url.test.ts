@@ -51,7 +51,7 @@ test('parsePostgresUrl() returns user, password, hosts and database, and decodes
   }
 });
 
-test('by default, parsePostgresUrl() requires a verified certificate unless the server is on this machine, and it accepts each sslmode of libpq', () => {
+test('parsePostgresUrl() reads the TLS parameters, and by default requires a verified certificate unless every host is local', () => {
   for (const [url, mode] of [
     ['postgres://u@db/d', 'verify-full'],
     ['postgres://u@localhost/d', 'disable'],
@@ -98,7 +98,7 @@ test('by default, parsePostgresUrl() requires a verified certificate unless the 
   );
 });
 
-test('parsePostgresUrl() reads the documented parameters, and other settings of the server if "set." precedes their names', () => {
+test('parsePostgresUrl() reads the documented parameters, and passes parameters that begin with "set." to the server as settings', () => {
   const { parameters, target, connectTimeoutMs, statementCache, hasPlainStartup } = parse(
     'postgres://u@db/d?application_name=my%20app&options=-c%20geqo%3Doff&set.search_path=app,public&set.my.flag=1&target_session_attrs=read-write&connect_timeout=3&statement_cache=0&startup=plain',
   );

@@ -209,7 +209,7 @@ const MESSAGES: readonly (readonly [
 ];
 
 for (const [what, bytes, reader, expected] of MESSAGES) {
-  test(`PostgreSQL protocol: ${what} is decoded, and if it is truncated, no error other than ProtocolViolation is thrown`, () => {
+  test(`PostgreSQL protocol: ${what} is decoded, and each truncation of the message gives a value or throws ProtocolViolation`, () => {
     assert.deepEqual(reader(bytes, 5, bytes.length), expected);
     for (let end = 5; end < bytes.length; end++) {
       try {
@@ -451,7 +451,7 @@ for (const [what, work, expected] of [
     assert.equal(written(work), expected));
 }
 
-test('MessageWriter refuses a value that is too large for its field, and can be used again after rewind()', () => {
+test('MessageWriter refuses a value that its field cannot contain, and can be used again after rewind()', () => {
   const writer = new MessageWriter();
   writer.sync();
   for (const work of [
@@ -484,7 +484,7 @@ test('MessageWriter refuses a value that is too large for its field, and can be 
   assert.equal(writer.length, 0);
 });
 
-test('MessageWriter releases its buffer after one large value has enlarged the buffer', () => {
+test('MessageWriter writes a short message unchanged after a message of 4 MiB', () => {
   const writer = new MessageWriter();
   writer.copyData(Buffer.alloc(4 * 1024 * 1024));
   assert.equal(writer.take().length, 4 * 1024 * 1024 + 5);

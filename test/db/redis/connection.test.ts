@@ -178,7 +178,7 @@ for (const [what, bytes] of [
   ['no reply and closes the connection', ''],
   ['half a reply and closes the connection', '$10\r\nabc'],
 ] as const) {
-  test(`Redis connection: a connection ends when its server sends ${what}`, async (t) => {
+  test(`Redis connection: the client opens a new connection when the server sends ${what}`, async (t) => {
     const { logger, events } = collectedLog();
     const { redis, fake } = await opened(
       t,
@@ -309,7 +309,7 @@ for (const [what, answer, problem] of [
     /is a node of a Redis cluster, which is not supported/,
   ],
 ] as const) {
-  test(`Redis connection: if the address names ${what}, open() rejects with that reason and does not retry`, async (t) => {
+  test(`Redis connection: if the URL names ${what}, open() rejects with that reason and does not retry`, async (t) => {
     const fake = await serving(t, ([name]) => {
       if (name === 'HELLO') return '%1\r\n$4\r\nrole\r\n$6\r\nmaster\r\n';
       return name === 'SELECT' ? answer : '+OK\r\n';
@@ -326,7 +326,7 @@ for (const [what, answer] of [
   ['WRONGPASS', '-WRONGPASS invalid username-password pair\r\n'],
   ['NOAUTH', '-NOAUTH HELLO must be called with the client already authenticated\r\n'],
 ] as const) {
-  test(`Redis connection: when the server answers a login with the error ${what}, the error of open() does not show the password, and open() does not retry`, async (t) => {
+  test(`Redis connection: when a login fails with the error ${what}, the error of open() does not show the password, and open() does not retry`, async (t) => {
     const fake = await serving(t, ([name]) => (name === 'HELLO' ? answer : '+OK\r\n'));
     const redis = new Redis(fake.url.replace('redis://', 'redis://app:hunter2@'));
     await assert.rejects(
@@ -339,7 +339,7 @@ for (const [what, answer] of [
   });
 }
 
-test('Redis connection: the client refuses a replica, and leaves a server that has become a replica at the first error', async (t) => {
+test('Redis connection: the client refuses a replica, and connects again when a READONLY error shows that its server became a replica', async (t) => {
   const replica = await serving(t, ([name]) =>
     name === 'HELLO' ? HELLO.replace('master', 'replica') : '+OK\r\n',
   );
@@ -394,7 +394,7 @@ test('Redis connection: the client refuses a replica, and leaves a server that h
 
 // ── commands ──
 
-test('Redis connection: errors are classified by their first word, and their messages contain no arguments of the command', async (t) => {
+test('Redis connection: the first word of an error reply determines the class of the error, and the message shows no arguments', async (t) => {
   const { redis } = await opened(t, ([, second]) => `-${second}\r\n`);
   for (const [said, Class] of [
     ['WRONGTYPE Operation', RedisError],

@@ -52,7 +52,7 @@ function site(
   return { app, client, events, plugin: own };
 }
 
-test('RedisPlugin provides its client to handlers, contributes to /readyz, and exports metrics', async (t) => {
+test('RedisPlugin provides its client to handlers, adds a check to /readyz, and exports metrics', async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t);
   const { client, events } = site(t, server.url, {
@@ -84,7 +84,7 @@ test('RedisPlugin provides its client to handlers, contributes to /readyz, and e
     assert.equal(events.filter((line) => line['event'] === event).length, 1, event);
 });
 
-test('as soon as an application has started, the application receives frames for its rooms from other processes', async (t) => {
+test('as soon as an application with RedisRoomBus has started, it receives messages for its rooms from other processes', async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t);
   await using other = new Redis(server.url);
@@ -203,7 +203,7 @@ test('while Redis is unavailable, caches report misses, rate limits follow "onSt
   }
 });
 
-test('in production, RedisPlugin reports a finding for a server without TLS', () => {
+test('in production, app.check() reports a RedisPlugin that connects to a remote server without TLS', () => {
   const rules = (url: string): string[] => {
     const app = new Svc({ logger: collectedLog().logger, env: 'production', authSecret: SECRET });
     app.register(new RedisPlugin(url));
@@ -223,7 +223,7 @@ test('in production, RedisPlugin reports a finding for a server without TLS', ()
     );
 });
 
-test("when the Redis server is configured to evict keys, RedisPlugin logs a warning with the plugin's name", async (t) => {
+test('when the Redis server is configured to evict keys, RedisPlugin logs a warning with the eviction policy', async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t, ['--maxmemory', '10mb', '--maxmemory-policy', 'allkeys-lru']);
   const { client, events, plugin } = site(t, server.url, {

@@ -133,7 +133,7 @@ test('Redis.subscribe() delivers messages in order, and delivers messages again 
   assert.equal(await redis.publish('news', 'nobody'), 0);
 });
 
-test('the client Redis logs in with user and password over TCP, TLS and a Unix socket, and rejects when the password is wrong', async (t) => {
+test('Redis.open() logs in with user and password over TCP, TLS and a Unix socket, and rejects when the password is wrong', async (t) => {
   if (!needsRedis(t)) return;
   const files = folder(t, { 'key.pem': FIRST.key, 'cert.pem': FIRST.cert });
   writeFileSync(
@@ -256,7 +256,7 @@ test('when a command of Redis.dedicated() is aborted, its connection is closed, 
   assert.equal(await redis.command(['LLEN', 'dedicated:kept']), 1);
 });
 
-test('Redis.dedicated() refuses commands that change how replies are sent, and is closed when its client is closed', async (t) => {
+test('Redis.dedicated() refuses commands that change how replies are sent, and is closed together with its Redis client', async (t) => {
   if (!needsRedis(t)) return;
   const redis = await new Redis((await sharedRedis()).url).open();
   const own = await redis.dedicated();

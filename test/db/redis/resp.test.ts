@@ -44,9 +44,9 @@ const REPLIES: readonly (readonly [what: string, bytes: string, value: unknown])
   ['a bulk string', '$5\r\nhello\r\n', bytes('hello')],
   ['an empty bulk string', '$0\r\n\r\n', bytes('')],
   ['a bulk string with line ends in it', '$6\r\na\r\nb\r\n\r\n', bytes('a\r\nb\r\n')],
-  ['the null of bulk strings', '$-1\r\n', null],
+  ['a null bulk string', '$-1\r\n', null],
   ['an empty array', '*0\r\n', []],
-  ['the null of arrays', '*-1\r\n', null],
+  ['a null array', '*-1\r\n', null],
   [
     'an array with values of several types',
     '*4\r\n:1\r\n$1\r\na\r\n*1\r\n+b\r\n$-1\r\n',
@@ -184,14 +184,14 @@ test('for random bytes, RespReader returns values or throws ProtocolViolation', 
 });
 
 for (const [what, command, text] of [
-  ['with words', ['GET', 'key'], '*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n'],
+  ['with ASCII arguments', ['GET', 'key'], '*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n'],
   ['with characters of several bytes', ['SET', 'é', '漢😀'], '*3\r\n$3\r\nSET\r\n$2\r\né\r\n$7\r\n漢😀\r\n'],
   [
     'with numbers',
     ['X', 1, -2.5, 2n ** 63n],
     '*4\r\n$1\r\nX\r\n$1\r\n1\r\n$4\r\n-2.5\r\n$19\r\n9223372036854775808\r\n',
   ],
-  ['with an empty word', ['X', ''], '*2\r\n$1\r\nX\r\n$0\r\n\r\n'],
+  ['with an empty argument', ['X', ''], '*2\r\n$1\r\nX\r\n$0\r\n\r\n'],
   [
     'with text that looks like the protocol',
     ['X', '\r\n*1\r\n$8\r\nFLUSHALL\r\n'],
@@ -206,7 +206,7 @@ for (const [what, command, text] of [
   });
 }
 
-test('for any text and bytes, RespReader decodes the output of RespWriter to equal values', () => {
+test('for random text and bytes, RespReader decodes the output of RespWriter to equal values', () => {
   const random = seeded(9);
   for (let run = 0; run < 300; run++) {
     const writer = new RespWriter();

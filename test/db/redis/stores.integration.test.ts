@@ -138,7 +138,7 @@ test('RedisRateLimitStore allows exactly as many requests as the limit, however 
   assert.equal(results.filter(({ isAllowed }) => isAllowed).length, 50);
 });
 
-test('RedisRecordStore keeps long keys, and keys with lone surrogates, separate from all other keys', async (t) => {
+test('RedisRecordStore keeps long keys, and keys with lone surrogates, apart from all other keys', async (t) => {
   if (!needsRedis(t)) return;
   const redis = await opened(t);
   const store = new RedisRecordStore(redis);
@@ -207,7 +207,7 @@ test('when the Redis server has no memory left, RedisRecordStore throws StoreFul
   assert.equal(await store.delete('first'), true);
 });
 
-test('while Redis is unavailable, RedisRoomBus delivers frames only in its own process, and afterwards to other processes again', async (t) => {
+test('while Redis is unavailable, RedisRoomBus delivers frames only in its own process, and afterwards to all processes again', async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t);
   const { logger } = collectedLog();
@@ -246,7 +246,7 @@ test('while Redis is unavailable, RedisRoomBus delivers frames only in its own p
   assert.equal(got.here, 3);
 });
 
-test('the constructors of the stores in Redis refuse invalid options', () => {
+test('RedisCache, RedisRecordStore, RedisRateLimitStore and RedisRoomBus refuse invalid options', () => {
   const redis = new Redis('redis://h');
   for (const make of [
     () => new RedisCache(redis, { ttl: 1 } as never),

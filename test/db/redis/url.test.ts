@@ -47,7 +47,7 @@ test('for the scheme "rediss", parseRedisUrl() requires TLS with a fully verifie
   );
 });
 
-test('parseRedisUrl() refuses the value of an unset environment variable, and an address that ends with a line feed', () => {
+test('parseRedisUrl() refuses the value of an unset environment variable, and a URL that ends with a line feed', () => {
   assert.throws(
     () => parseRedisUrl(undefined as never),
     (error) => fault('E_REDIS_URL')(error) && /not set/.test((error as Error).message),

@@ -13,7 +13,7 @@ test('when the process of a SQLite database is killed, committed data is kept an
 test('when the SQLite file and its log are copied at any moment, all data committed by then can be recovered from the copies', (t) =>
   copies(t, 40, seeded(11)));
 
-test('in 10,000 interleaved SQLite transactions, every row is written by its own transaction', async (t) => {
+test('when 10,000 SQLite transactions are interleaved, each statement runs in its own transaction', async (t) => {
   await using db = await openDatabase(`sqlite:${join(folder(t), 'data.db')}`, {
     synchronous: 'normal',
     pool: { acquireTimeoutMs: 60_000 },

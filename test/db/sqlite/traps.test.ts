@@ -76,7 +76,7 @@ test('SQLite returns the whole text when it contains a NUL character', async (t)
   assert.deepEqual(await db.fetchOne('select ? as v', ['\0']), { v: '\0' });
 });
 
-test('SQLite stores booleans as 1 and 0 with every version of node:sqlite', async (t) => {
+test('SQLite stores booleans as the integers 1 and 0', async (t) => {
   const db = await memory(t);
   assert.deepEqual((await db.fetchArrays('select ?, typeof(?), ?', [true, true, false])).rows, [
     [1, 'integer', 0],
@@ -153,7 +153,7 @@ test('SQLite does not count ? or :name as a placeholder inside a string, a quote
   await assert.rejects(db.scalar('select 1 -- \0', []), fault('E_DB_STATEMENT'));
 });
 
-test('SQLite treats the statements in the body of a trigger as one statement', async (t) => {
+test('SQLite treats CREATE TRIGGER with several statements in its body as one statement', async (t) => {
   const db = await memory(t);
   await db.script('create table t (a integer); create table log (a integer)');
   await db.execute(
@@ -311,7 +311,7 @@ test('for an insert into a table without rowid, SQLite returns no lastInsertId, 
   assert.equal((await db.execute(insert, ['b', 1])).lastInsertId, 2, 'and what a trigger inserts is not it');
 });
 
-test('while SQLite streams the rows of a statement, another caller can run the same text, and the stream returns all rows', async (t) => {
+test('while a SQLite transaction streams the rows of a statement, it can run the same text again, and the stream returns all rows', async (t) => {
   const { db } = await inFile(t);
   await db.script('create table t (id integer primary key)');
   await db.insertMany(
@@ -331,7 +331,7 @@ test('while SQLite streams the rows of a statement, another caller can run the s
   );
 });
 
-test('SQLite returns correct rows even if "statementCache" is 1', async (t) => {
+test('SQLite returns the rows of each statement even if "statementCache" is 1', async (t) => {
   const db = await memory(t, { statementCache: 1 });
   for (let index = 0; index < 20; index++)
     assert.equal(await db.scalar(`select ${index % 3} + ?`, [1]), (index % 3) + 1);
@@ -340,7 +340,7 @@ test('SQLite returns correct rows even if "statementCache" is 1', async (t) => {
 
 // ── settings ──
 
-test('SQLite refuses double-quoted strings, foreign keys to missing rows, and writes to its schema table', async (t) => {
+test('SQLite refuses double-quoted strings and writes to its schema table, and checks foreign keys by default', async (t) => {
   const { db } = await inFile(t);
   await db.script('create table t (a text)');
   await assert.rejects(db.scalar('select "nothing" from t'), DatabaseError);
@@ -396,7 +396,7 @@ test('when a SQLite file cannot be opened, the error gives the reason', async (t
 });
 
 test(
-  'when the user may not write a SQLite file, the error says so',
+  'openDatabase() throws E_DB_OPEN when the user may not write the SQLite file',
   { skip: process.getuid?.() === 0 && 'root may write everything' },
   async (t) => {
     const { db, path } = await inFile(t);
@@ -417,7 +417,7 @@ test(
   },
 );
 
-test('a read that needs a new SQLite connection fails while the database file is missing, and succeeds when the file is there again', async (t) => {
+test('while a SQLite file is missing, a read that needs a new connection fails; the read succeeds when the file is back', async (t) => {
   for (const readers of [0, 1]) {
     const { db, path } = await inFile(t, { readers });
     renameSync(path, `${path}.moved`);
@@ -436,7 +436,7 @@ test('SQLite with mode=ro refuses writes', async (t) => {
   await assert.rejects(reading.execute('insert into t values (2)'), ReadOnly);
 });
 
-test('a SQLite database in memory has one connection, and refuses options that need a second connection', async () => {
+test('a SQLite database in memory refuses the options "readers" and "readOnly"', async () => {
   await assert.rejects(openDatabase('sqlite::memory:', { readers: 1 }), fault('E_DB_OPTION'));
   await assert.rejects(openDatabase('sqlite::memory:', { readOnly: true }), fault('E_DB_OPTION'));
 });
@@ -492,7 +492,7 @@ test('SQLite stops waiting for a lock when the signal of the call is aborted or 
   assert.equal(clock.pending, 0);
 });
 
-test('a writing SQLite transaction takes the write lock when it begins, so none of its later statements waits for the lock', async (t) => {
+test('a writing SQLite transaction takes the write lock when it begins, so its later statements do not wait for the lock', async (t) => {
   const { db, path } = await inFile(t);
   await db.script('create table t (a)');
   const other = new DatabaseSync(path);
@@ -504,7 +504,7 @@ test('a writing SQLite transaction takes the write lock when it begins, so none 
   });
 });
 
-test('when a SQLite transaction fails because it has read outdated data, the error is retryable, and a retry runs the transaction from its start', async (t) => {
+test('transaction() with the option "retries" runs its callback again after a SerializationFailure, but not after another error', async (t) => {
   const { db } = await inFile(t);
   await db.script('create table t (a)');
   let runs = 0;
@@ -581,7 +581,7 @@ test('SQLite limits how many callers wait for its connection, and how long each 
 
 // ── transactions that SQLite ends itself ──
 
-test('after SQLite has rolled a transaction back by itself, later statements and the commit of that transaction fail', async (t) => {
+test('after SQLite itself has rolled a transaction back, later statements and the COMMIT of this transaction fail', async (t) => {
   const db = await memory(t);
   await db.script('create table t (a integer unique on conflict rollback)');
   await assert.rejects(
@@ -616,7 +616,7 @@ test('when a deferred foreign key fails at COMMIT, SQLite rolls the transaction 
   assert.equal(await db.transaction((tx) => tx.scalar('select count(*) from c')), 0);
 });
 
-test('a SQLite error has the column whose value a STRICT table refuses, or the name of a violated index over an expression', async (t) => {
+test('a SQLite error names the column that refuses a value in a STRICT table, and the violated unique index over an expression', async (t) => {
   const db = await memory(t);
   await db.script(
     "create table t (a integer, b text) strict; create unique index lower_b on t (lower(b)); insert into t values (1, 'x')",
@@ -672,7 +672,7 @@ test('reads in SQLite reader processes do not block the event loop', async (t) =
   await long;
 });
 
-test('SQLite reader processes check values, return errors to the caller, and return integers beyond 2^53', async (t) => {
+test('SQLite reader processes refuse invalid values and writes, and return errors and integers beyond 2^53 to the caller', async (t) => {
   const { db } = await inFile(t, { readers: 1 });
   const read = { longRead: true };
   await assert.rejects(db.scalar('select ?', [NaN], read), refusedData('22003', /parameter 1: /));
@@ -717,7 +717,7 @@ test('ping() of a SQLite database rejects after the database file was removed or
   await assert.rejects(db.ping(), DatabaseError);
 });
 
-test('a SQLite backup during an open transaction contains a consistent state', async (t) => {
+test('a SQLite backup during an open transaction contains only committed rows', async (t) => {
   const { db, path } = await inFile(t);
   await db.script('create table t (a); insert into t values (1)');
   const copy = `${path}.copy`;
@@ -779,7 +779,7 @@ test('SQLite refuses a backup to the file of the database, whatever path leads t
   );
 });
 
-test('a SQLite backup does not use the log that a killed process left next to an older backup', async (t) => {
+test('a SQLite backup ignores the write-ahead log that a killed process left next to an older backup', async (t) => {
   const { db, path } = await inFile(t);
   await db.script('create table t (a); create table u (a)');
   const [copy, kept] = [`${path}.copy`, `${path}.kept`];
@@ -810,7 +810,7 @@ test('a SQLite backup does not use the log that a killed process left next to an
   );
 });
 
-test('when a SQLite file is damaged, the error says so', async (t) => {
+test('when a SQLite file is damaged, a read throws Corrupt, unless openDatabase() has already thrown E_DB_OPEN', async (t) => {
   const { db, path, url } = await inFile(t);
   await db.script('create table t (a)');
   await db.insertMany(
@@ -888,7 +888,7 @@ test('SQLite closes within its time limit and logs a warning, even if a stream i
   assert.equal(events.filter(({ event }) => event === 'database_closed_in_use').length, 2);
 });
 
-test('when several programs open a SQLite file at the same time, exactly one of them switches the file to WAL mode', async (t) => {
+test('when eight connections open a new SQLite file at the same time, all of them use WAL mode', async (t) => {
   const path = join(folder(t), 'data.db');
   const all = await Promise.all(Array.from({ length: 8 }, () => openDatabase(`sqlite:${path}`)));
   for (const db of all) assert.equal(await db.scalar('pragma journal_mode'), 'wal');

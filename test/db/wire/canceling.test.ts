@@ -38,7 +38,7 @@ async function pass(clock: ManualClock, ms: number): Promise<void> {
   }
 }
 
-test('while the statement runs, Canceling repeats the cancellation at growing intervals, and closes the connection after 5 s', async () => {
+test('while a statement does not end, the class Canceling repeats the cancellation at growing intervals, and then closes the connection', async () => {
   const { clock, canceling, reported, lost } = watched();
   canceling.begin();
   await pass(clock, 5_000);
@@ -49,7 +49,7 @@ test('while the statement runs, Canceling repeats the cancellation at growing in
   assert.deepEqual([reported.length, lost.length], [4, 1]);
 });
 
-test('after the statement has ended, Canceling sends no further cancellation, but end() waits for a cancellation that is being sent', async () => {
+test('after a statement has ended, the class Canceling sends no cancellation, but end() waits for a cancellation that is being sent', async () => {
   let arrived: () => void = () => undefined;
   const { clock, canceling, reported, lost } = watched(
     () =>
@@ -71,7 +71,7 @@ test('after the statement has ended, Canceling sends no further cancellation, bu
   assert.deepEqual([reported, lost], [[100], []]);
 });
 
-test('when the statement ends between two cancellations, Canceling does not send the second one', async () => {
+test('when a statement ends after its first cancellation, the class Canceling sends no second cancellation', async () => {
   const { clock, canceling, reported, lost } = watched();
   canceling.begin();
   await pass(clock, 150);
@@ -80,7 +80,7 @@ test('when the statement ends between two cancellations, Canceling does not send
   assert.deepEqual([reported, lost, clock.pending], [[100], [], 0]);
 });
 
-test('when the cancellation cannot be sent, Canceling closes the connection', async () => {
+test('when no cancellation can be sent to the server, the class Canceling closes the connection', async () => {
   const { clock, canceling, reported, lost } = watched(() => Promise.reject(new Error('no route')));
   canceling.begin();
   await pass(clock, 6_000);
@@ -89,7 +89,7 @@ test('when the cancellation cannot be sent, Canceling closes the connection', as
   await canceling.end();
 });
 
-test('Canceling sends no cancellation for a queued statement until the server has started the statement', async () => {
+test('the class Canceling sends no cancellation for a queued statement before the server has started this statement', async () => {
   const { clock, canceling, reported } = watched();
   await pass(clock, 1_000);
   assert.deepEqual([reported, canceling.wasRequested], [[], false]);

@@ -51,7 +51,7 @@ const SERVERS: readonly (readonly [
 for (const [kind, portOfServer, schemes] of SERVERS)
   for (const scheme of schemes)
     for (const setting of scheme === 'redis' ? [''] : ['?sslmode=disable', '?sslmode=prefer'])
-      test(`if an address of the scheme ${scheme} (${setting || 'no parameter'}) leads to ${kind}, openDatabase() rejects within seconds and names the kind of server`, async (t) => {
+      test(`if a URL with the scheme ${scheme} (${setting || 'no parameter'}) leads to ${kind}, the client rejects within seconds, and the error names the kind of server`, async (t) => {
         const port = await portOfServer(t);
         if (port === undefined) return;
         const startedMs = performance.now();

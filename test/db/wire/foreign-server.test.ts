@@ -30,7 +30,7 @@ for (const [kind, bytes, isFirst, schemes] of [
   ['a mail or FTP server', '220 mail.example ESMTP\r\n', true, ['postgres', 'mysql', 'redis']],
 ] as const)
   for (const scheme of schemes)
-    test(`if an address with the scheme ${scheme} leads to ${kind}, it is refused at once, and the error names the kind of server`, async (t) => {
+    test(`if a URL with the scheme ${scheme} leads to ${kind}, the client rejects at once, and the error names the kind of server`, async (t) => {
       const port = await saying(t, bytes, isFirst);
       const startedMs = performance.now();
       const opening =

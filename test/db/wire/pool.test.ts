@@ -110,7 +110,7 @@ test('Pool ignores the release of a connection that was already released or belo
   assert.ok(pool.acquire(undefined) instanceof Promise);
 });
 
-test('when a caller has waited too long, Pool throws PoolTimeout with the load of the pool and the last connection error', async () => {
+test('when a caller has waited too long, Pool throws PoolTimeout with the numbers of connections and waiting callers', async () => {
   const { pool, clock, events } = bench({ max: 1 });
   await lend(pool, 1);
   const late = assert.rejects(
@@ -485,7 +485,7 @@ test('Pool logs only one warning for each outage of its server', async () => {
   }
 });
 
-test('Pool keeps a connection whose clean-up ended in time, even if the next use of this connection takes longer than the limit for the clean-up', async () => {
+test('Pool keeps a connection that was cleaned up in time, even if its next use takes longer than the limit for the clean-up', async () => {
   const { pool, clock } = bench({ max: 1 });
   const connection = await pool.acquire(undefined);
   fake(connection).isInTransaction = true;
@@ -537,7 +537,7 @@ function assertSound(
 }
 
 for (let seed = 1; seed <= 60; seed++) {
-  test(`in 400 random steps from seed ${seed}, Pool gives no connection to two callers, forgets no caller and keeps its limits`, async () => {
+  test(`in 400 random steps from seed ${seed}, Pool gives no connection to two callers, settles every call, and does not exceed its limits`, async () => {
     const below = seeded(seed);
     const settings = {
       max: 1 + below(5),

@@ -237,7 +237,7 @@ for (const [name, make] of [
   ['MariaDB: executeMany() in bulk', () => onMySql('bulk')],
 ] as const) {
   test(
-    `${name} takes no further rows from its source whenever the server stops reading`,
+    `${name} takes no further rows from its source while the server does not read`,
     { timeout: 10_000 },
     async () => {
       const { socket, run, answer, most } = make();
