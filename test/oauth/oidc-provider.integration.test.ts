@@ -169,7 +169,7 @@ test('providerToken() can refresh repeatedly at oidc-provider, which rotates ref
   }
 });
 
-test('A logout redirects to oidc-provider and back, and the logout token from oidc-provider ends the other login of that session', async (t) => {
+test('A logout redirects to oidc-provider and back, and the back-channel logout ends a second login with the same provider session', async (t) => {
   await using site = await opened(t);
   if (site === undefined) return;
   await site.login();

@@ -86,7 +86,7 @@ export function tokenStoreContract(
   });
 
   contract(
-    'rotate() changes a live login once, if its generation and hash are the expected ones',
+    'rotate() changes a live login once, if its generation and token hash are the expected ones',
     async (store) => {
       await store.addLogin(loginRow());
       assert.equal(await store.rotate(rotation), true);
@@ -106,13 +106,13 @@ export function tokenStoreContract(
     },
   );
 
-  contract('if many rotate() calls run at once, exactly one succeeds', async (store) => {
+  contract('if many rotate() calls for one login run at once, exactly one succeeds', async (store) => {
     await store.addLogin(loginRow());
     const wins = await Promise.all(Array.from({ length: 20 }, () => store.rotate(rotation)));
     assert.equal(wins.filter(Boolean).length, 1);
   });
 
-  contract('rotate() never moves the idle end of a login beyond its absolute end', async (store) => {
+  contract('rotate() never moves the idle expiry of a login beyond its absolute expiry', async (store) => {
     await store.addLogin(loginRow());
     assert.equal(await store.rotate({ ...rotation, idleExpiresAt: NOW + 1_000 * DAY }), true);
     assert.equal((await store.findLogin('login-1'))?.idleExpiresAt, NOW + 90 * DAY);
@@ -133,7 +133,7 @@ export function tokenStoreContract(
     });
   }
 
-  contract('rotate() can bind a login to a key, and later calls of rotate() need this key', async (store) => {
+  contract('rotate() can bind a login to a key, and later calls must name this key', async (store) => {
     const [key, other] = ['k'.repeat(43), 'K'.repeat(43)];
     await store.addLogin(loginRow());
     const wins = await Promise.all(
@@ -160,7 +160,7 @@ export function tokenStoreContract(
   });
 
   contract(
-    'markDelivered() succeeds once, and only for the current generation of the token',
+    'markDelivered() succeeds once, and only for the current generation of the refresh token',
     async (store) => {
       await store.addLogin(loginRow());
       await store.rotate(rotation);
@@ -195,7 +195,7 @@ export function tokenStoreContract(
   });
 
   contract(
-    'revokeIdentity() ends all logins of an account at a provider, or only those of one session there',
+    'revokeIdentity() ends all logins of a provider account, or only the logins of one provider session',
     async (store) => {
       for (const [id, parts] of [
         ['1', { subject: 'p-1', providerSid: 's-1' }],
@@ -243,7 +243,7 @@ export function tokenStoreContract(
     },
   );
 
-  contract('listLogins() returns the live logins, the most recently used first', async (store) => {
+  contract('listLogins() returns the live logins of a subject, the latest used first', async (store) => {
     await store.addLogin(loginRow({ id: 'old', lastUsedAt: NOW - 5 }));
     await store.addLogin(loginRow({ id: 'new', lastUsedAt: NOW + 5 }));
     await store.addLogin(loginRow({ id: 'over', idleExpiresAt: NOW }));
@@ -257,7 +257,7 @@ export function tokenStoreContract(
   });
 
   contract(
-    'cleanUp() deletes ended logins in batches, but keeps a revoked login until the absolute end of that login',
+    'cleanUp() deletes ended logins in batches, but keeps a revoked login until its absolute expiry',
     async (store) => {
       for (let index = 0; index < 5; index++) {
         await store.addLogin(
