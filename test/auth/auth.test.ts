@@ -411,7 +411,7 @@ test('requireRoles("admin") requires a claim "roles" that is an array of strings
   assert.equal((await client.get('/', bearer(tokenOf()))).status, 403);
 });
 
-test('requireRoles() accepts a client that has one of the listed roles; for other clients it answers 403 without a challenge', async () => {
+test('requireRoles() accepts a client that has one of the listed roles, and answers 403 without a challenge to other clients', async () => {
   await using client = serving(requireRoles('admin', 'owner')).client;
   for (const roles of [['admin'], ['x', 'owner']])
     assert.equal((await client.get('/', bearer(tokenOf({ roles })))).status, 200);

@@ -105,7 +105,7 @@ test('APIKeyAuth({ cookie }) reads the key from the named cookie only', async ()
   });
 });
 
-test('APIKeyAuth({ verify }) returns the result of a sync or async verify(), and requireRoles() reads the roles in it', async () => {
+test('APIKeyAuth({ verify }) returns the result of a sync or async verify(), and requireRoles() reads the roles in this result', async () => {
   const clients: Record<string, { name: string; roles: string[] }> = {
     one: { name: 'ada', roles: ['admin'] },
     two: { name: 'bob', roles: [] },

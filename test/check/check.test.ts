@@ -347,7 +347,7 @@ test('if the option "allow" of a route names a check rule, app.check() lists the
   );
 });
 
-test('an entry in the option "allow" suppresses a finding until the end of its last day, and then the finding becomes an error', () => {
+test('an entry in the option "allow" of a route suppresses a finding until the end of its last day, and then it becomes an error', () => {
   const allow = [{ rule: 'shop/each', reason: 'until the login is there', until: '2026-11-20' }];
   assert.deepEqual(messages(allowed(allow)), []);
   assert.deepEqual(messages(allowed(allow, DAY + 86_399_999)), []);

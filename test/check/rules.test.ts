@@ -615,7 +615,7 @@ for (const [version, day, expected] of [
   ['22.23.2', '2026-11-20', ['the version is outside the supported range (^24.18.1 || >=26.5.1)']],
   ['18.20.0', '2026-11-20', ['the version is outside the supported range (^24.18.1 || >=26.5.1)']],
 ] as const) {
-  test(`for Node.js ${version} on ${day}, svc check (SVC404) reports: ${expected.join(' and ') || 'nothing'}`, () => {
+  test(`for Node.js ${version} on the date ${day}, svc check (SVC404) reports: ${expected.join(' and ') || 'nothing'}`, () => {
     const view = { ...make().inspect(), nodeVersion: version, nowMs: Date.parse(`${day}T00:00:00Z`) };
     const { report, refuses } = examine(view, [], CORE_RULES);
     assert.deepEqual(

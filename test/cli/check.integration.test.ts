@@ -131,7 +131,7 @@ for (const [args, expected] of [
   [['--only', 'shop/*'], 0],
   [['--only', 'SVC2*', '--fail-level', 'info'], 0],
 ] as const) {
-  test(`with one error, one warning and one info finding, "${['svc check', ...args].join(' ')}" ends with status ${expected}`, async (t) => {
+  test(`with one error, one warning and one info finding, svc ${['check', ...args].join(' ')} ends with status ${expected}`, async (t) => {
     assert.equal((await check(t, { 'app.ts': MISTAKEN }, args)).status, expected);
   });
 }
@@ -344,7 +344,7 @@ for (const [what, files, message, place, options] of [
   });
 }
 
-test('if no module can be found, svc check shows how to name a module and its export', async (t) => {
+test('if the given module does not exist, svc check shows how to name a module and its export', async (t) => {
   const { document } = await check(t, {});
   assert.equal(
     document.findings[0]!.remedy,

@@ -53,7 +53,7 @@ for (const [line, expected] of [
   ['svc check --max-warnings ', ['']],
 ] as const) {
   test(
-    `in bash, the completion of the command line "${line}" offers the expected words`,
+    `bash completion of the command line "${line}" offers exactly the words that can complete it`,
     { skip: !has('bash') && 'no bash here' },
     async (t) => {
       const cwd = folder(t, { 'app.ts': '' });
@@ -72,7 +72,7 @@ for (const [args, message] of [
   [['zhs'], 'svc completion needs bash, zsh or fish, found "zhs": did you mean "zsh"?'],
   [['bash', 'zsh'], 'svc completion needs bash, zsh or fish, found "bash zsh"'],
 ] as const) {
-  test(`"${['svc completion', ...args].join(' ')}" ends with status 2, and its message lists bash, zsh and fish`, async () => {
+  test(`svc completion refuses the argument list ${JSON.stringify(args)}, and its message lists bash, zsh and fish`, async () => {
     const { status, stdout, stderr } = await run(process.execPath, [BIN, 'completion', ...args]);
     assert.deepEqual(
       [status, stdout, stderr.split('\n')[0]],

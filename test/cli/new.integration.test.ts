@@ -562,7 +562,7 @@ for (const [mode, install] of [
   ['', 'npm install --offline'],
   ['--registry', 'npm install'],
 ] as const) {
-  test(`${['svc new', mode].join(' ').trim()} prints the commands for the next steps`, async (t) => {
+  test(`svc ${['new', mode].join(' ').trim()} prints the commands for the next steps`, async (t) => {
     const { stdout } = await svcNew(folder(t), ['my shop', ...(mode === '' ? [] : [mode])]);
     assert.match(stdout, /^Created "my-shop" in my shop: \d+ files\. Next:\n\n/);
     assert.deepEqual(

@@ -9,7 +9,7 @@ import { LoginSite, claimsOf, refusedAs } from './support/site.ts';
 import type { UserInfo } from 'svc/oauth';
 import type { Tokens } from './support/site.ts';
 
-test('OAuth callback: a callback without redirect_uri sends the redirect URI of its login to the provider', async () => {
+test('OAuth callback: without redirect_uri in the callback, the token request contains the redirect URI of the login request', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { state } = await site.begin({ redirect_uri: 'https://app.example/oauth/callback' });
   assert.equal((await site.back({ code: 'c', state })).status, 200);

@@ -110,7 +110,7 @@ test('the OpenAPI document describes the responses of OAuthPlugin with tokens, e
   await check('post', '/oauth/revoke', await site.client.post('/oauth/revoke'), 400);
 });
 
-test('in cookie mode, the OpenAPI document describes the OAuth responses with cookies and error pages', async (t) => {
+test('in cookie mode, the OpenAPI document describes the responses of OAuthPlugin with cookies and error pages', async (t) => {
   const folder = scratch(t, 'ajv', { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' });
   if (folder === undefined) return;
   await using site = await LoginSite.open({ plugin: { mode: 'cookie' } });
@@ -137,7 +137,7 @@ test('in cookie mode, the OpenAPI document describes the OAuth responses with co
   await check('post', '/oauth/revoke', await site.client.post('/oauth/revoke', { headers: ours }), 200);
 });
 
-test('with errorPath, the OpenAPI document describes the redirect of a failed login', async (t) => {
+test('with the option "errorPath" of OAuthPlugin, the OpenAPI document describes the redirect of a failed login', async (t) => {
   const folder = scratch(t, 'ajv', { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' });
   if (folder === undefined) return;
   await using site = await LoginSite.open({ plugin: { mode: 'cookie', errorPath: '/sorry' } });

@@ -117,7 +117,7 @@ test("OAuth account linking: a program that sends its access token can link an a
   assert.equal(users.get('two lovelace'), 'user-ada');
 });
 
-test('OAuth account linking: a browser can link an account only by a POST from a page of this origin, and only while the user is logged in', async () => {
+test('OAuth account linking: a browser can link an account only by a POST from the same origin, while the user is logged in', async () => {
   await using made = await open();
   const { site } = made;
   await refusedAs(await link(site, PROGRAM), 401, 'login_required');
@@ -140,7 +140,7 @@ test('OAuth account linking: a browser can link an account only by a POST from a
   assert.equal(site.fake.count(), 2, 'of the login alone');
 });
 
-test('OAuth account linking: the routes for it exist only if the option "onLink" is set', async () => {
+test('OAuth account linking: the linking routes exist only if the option "onLink" is set', async () => {
   await using site = await LoginSite.open({ names: NAMES });
   await refusedAs(await link(site), 404, 'invalid_request');
   await assert.rejects(LoginSite.open({ plugin: { onUnlink: () => true } }), { code: 'E_OPTION_RANGE' });

@@ -105,7 +105,7 @@ test('OAuth logout: a logout ends the login, clears the cookies, and redirects t
   assert.equal(await sessions(site), 0);
 });
 
-test('OAuth logout: a GET request logs the user out only if it comes from a page of this origin and names no unlisted return address', async () => {
+test('OAuth logout: a GET request logs the user out only if it comes from the same origin and its return address, if any, is allowed', async () => {
   await using made = await open();
   const { site } = made;
   await login(site, {});

@@ -87,7 +87,7 @@ test('OAuth native client: the provider gets the callback URL of the server, nev
   );
 });
 
-test('OAuth native client: client_redirect_uri must equal a list entry byte for byte, except for the port of a loopback address', async () => {
+test('OAuth native client: client_redirect_uri must equal an entry of nativeRedirects byte for byte, except for the port of a loopback address', async () => {
   await using site = await open({ limits: { login: false } });
   for (const uri of [
     ...REDIRECTS,
@@ -128,7 +128,7 @@ test('OAuth native client: client_redirect_uri must equal a list entry byte for 
   );
 });
 
-test('OAuth native client: the constructor refuses the option "nativeRedirects" if an entry is invalid, or in cookie mode', async () => {
+test('OAuth native client: the constructor refuses the option "nativeRedirects" if an entry is invalid or cookie mode is on', async () => {
   for (const bad of [
     'http://app.example/done',
     'http://localhost/done',

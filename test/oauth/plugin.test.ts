@@ -227,7 +227,7 @@ test('OAuthPlugin: an application that was shut down can start again, and its st
 });
 
 for (const handles of [false, true]) {
-  test(`OAuthPlugin: every refusal under /oauth/ is an OAuth error in JSON if the application has ${handles ? '' : 'no '}exception handlers`, async () => {
+  test(`${handles ? 'with' : 'without'} exception handlers of the application, every refusal below /oauth/ is an OAuth error in JSON`, async () => {
     await using site = await LoginSite.open({
       plugin: {
         onUser: () => {
@@ -533,7 +533,7 @@ test('OAuthPlugin: parameters named __proto__ and constructor do not pollute Obj
   assert.equal(({} as Record<string, unknown>)['refresh_token'], undefined);
 });
 
-test('OAuthPlugin: if the server closes during a refresh, the refresh gets its response and the login stays alive', async () => {
+test('OAuthPlugin: if the server shuts down during a token refresh, the refresh gets its response and the login stays valid', async () => {
   await using site = await LoginSite.open({ listen: true });
   await site.client.get('/healthz');
   const begun = await site.client.get('/oauth/login', { query: {} });

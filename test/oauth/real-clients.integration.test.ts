@@ -385,7 +385,7 @@ function readsAs(library: OAuth4WebApi, error: string, status: number = 400): (t
   };
 }
 
-test("oauth4webapi can refresh and revoke at the plugin's endpoints, and can read their errors", async (t) => {
+test('the npm package oauth4webapi can refresh and revoke tokens at the endpoints of OAuthPlugin, and can parse their errors', async (t) => {
   const library = await imported<OAuth4WebApi>(t, 'oauth4webapi/build/index.js');
   await using application = await Application.open(t, {
     clientAuth: 'client_secret_basic',

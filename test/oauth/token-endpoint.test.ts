@@ -228,7 +228,7 @@ test('/oauth/token: a body is refused if it is neither a form nor JSON, or is la
   await site.refreshed(token);
 });
 
-test('/oauth/token: a replayed token ends its own login, but no other login of the user', async () => {
+test('/oauth/token: the replay of a refresh token ends the login of that token, but no other login of the user', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const [stolen, other] = [await site.login(), await site.login(site.browser())];
   const newest = await site.refreshed(stolen.refresh_token);
@@ -567,7 +567,7 @@ test('OAuthPlugin: revokeAll() also ends the logins of twenty clients that refre
 });
 
 for (const env of ['production', 'test'] as const) {
-  test(`OAuthPlugin with enforceValidAfter in "${env}": access tokens from before revokeAll() are refused at once, and later tokens are accepted`, async () => {
+  test(`in the environment "${env}" with enforceValidAfter, access tokens from before revokeAll() are refused at once, and later tokens are accepted`, async () => {
     await using site = await LoginSite.open({
       env,
       plugin: { enforceValidAfter: true, scopes: ['read'] },

@@ -584,7 +584,7 @@ test('if the output accepts only a part of a line, LineQueue writes the rest of 
   assert.equal(device.written, 'one\ntwo\nthree\nfour\n');
 });
 
-test('if the LineQueue is full, it drops log lines, and writes the number of dropped lines where they are missing', async () => {
+test('a full LineQueue drops log lines, and later writes their number at the place where they are missing', async () => {
   const device = new FakeDevice();
   const { queue, clock, turn } = queueOn(device);
   device.room = 0;

@@ -50,7 +50,7 @@ test('traced() publishes the error that its callback throws, and rethrows this e
   assert.deepEqual(seen, ['start', 'error (no)', 'end (no)']);
 });
 
-test('if the callback returns a promise, traced() also publishes its settlement, and returns a promise with the same value or error', async (t) => {
+test('if the callback returns a promise, traced() also publishes its settlement, and returns a promise with its value or error', async (t) => {
   const { channel, seen } = watched(t);
   assert.equal(await traced(channel, {}, async () => 5), 5);
   await assert.rejects(

@@ -78,7 +78,7 @@ class User extends Schema {
   home = Field(Address);
 }
 
-test('OpenAPI document: it has the title, the version and the servers of the application', () => {
+test('the OpenAPI document has the title, the version and the servers of the application', () => {
   assert.deepEqual(make().openapi(), {
     openapi: '3.1.1',
     info: { title: 'svc', version: '1.0.0' },
@@ -284,7 +284,7 @@ test('OpenAPI document: if two routes need the same path, the more specific rout
   }
 });
 
-test('OpenAPI document: health and metrics endpoints, static files, methods unknown to OpenAPI and routes with docs: false are omitted', () => {
+test('OpenAPI document: health and metrics endpoints, static files, HEAD and OPTIONS, and routes with docs: false are omitted', () => {
   const app = make();
   app
     .route('/x', ['GET', 'HEAD', 'OPTIONS', 'PROPFIND'], none)
@@ -443,7 +443,7 @@ test('OpenAPI document: lists with separator "," have style "form" and explode: 
   assert.equal(content['multipart/form-data']!.encoding, undefined);
 });
 
-test('OpenAPI document: a form has two media types, but only multipart/form-data if a file is required', () => {
+test('OpenAPI document: a form body has both form media types, but only multipart/form-data if a file is required', () => {
   const app = make();
   app
     .post('/json', { body: list(User) }, none)
@@ -513,7 +513,7 @@ test('OpenAPI document: a form has two media types, but only multipart/form-data
   });
 });
 
-test('OpenAPI document: an operation has exactly the success responses that its route declares, with their schemas', () => {
+test('OpenAPI document: an operation has the responses that its route declares, with their schemas', () => {
   const app = make();
   app.get('/one', { response: User }, never).post('/made', { response: Address, status: 201 }, never);
   app.get('/many', { response: { 200: list(Address), 204: nullable(str), 404: Address } }, never);

@@ -481,7 +481,7 @@ class FakeChild implements Child {
   }
 }
 
-test('the class Workers delays each new start longer after each death of a worker, until a period without deaths resets the delay', async () => {
+test('the class Workers waits longer before each restart of a dying worker, until a period without deaths resets the delay', async () => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const children: FakeChild[] = [];

@@ -49,7 +49,7 @@ for (const [name, text] of Object.entries(CASES)) {
   });
 }
 
-test('every check rule for source code is broken by at least one example', () => {
+test('every check rule for source code is violated by at least one example', () => {
   const text = Object.values(CASES).join('\n');
   for (const { id } of SOURCE_RULES) assert.match(text, new RegExp(`// ${id}$`, 'm'), id);
 });

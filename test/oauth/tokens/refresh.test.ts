@@ -555,7 +555,7 @@ test('refresh tokens: revoking a token that was already replaced by a newer one 
   await assert.rejects(refresh(second.refreshToken), refused('invalid_grant', 'revoked_logout'));
 });
 
-test('refresh tokens: a login is refused if revokeAll() is called between its start and its end', async () => {
+test('refresh tokens: a login is refused if revokeAll() is called after the login was started and before it is finished', async () => {
   const { login, store, clock } = machine();
   const startedAt = clock.nowMicros();
   await clock.advance(1);

@@ -454,7 +454,7 @@ test('the page /docs calls an operation in Chromium and shows status, time, head
   assertPeaceful(page);
 });
 
-test('the page /docs calls operations with a bearer token in Chromium, and keeps the token across reloads only on request', async (t) => {
+test('the page /docs calls operations with a bearer token in Chromium, and keeps the token after a reload only if the user selects this', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs#getMe');
   await until(page, 'document.querySelector("#getMe .need:not([hidden])")?.textContent.includes("bearer")');
@@ -753,7 +753,7 @@ test('/docs in Chromium has a file field for a form field whose file contains te
   assertPeaceful(page);
 });
 
-test('/docs in Chromium opens the operation in the fragment of its URL, and can be searched by keyboard', async (t) => {
+test('/docs in Chromium opens the operation that the fragment of its URL names, and can be searched by keyboard', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs#getBooksById');
   assert.equal(
