@@ -56,7 +56,7 @@ test('src/REFERENCE.md describes every exported name', () => {
 });
 
 for (const [entry, file] of entryPoints()) {
-  test(`at run time, ${entry} exports exactly the values that its source file exports`, async () => {
+  test(`${entry} exports, at run time, exactly the values that its source file exports`, async () => {
     const values = exportsOf(file)
       .filter(({ isType }) => !isType)
       .map(({ name }) => name);
@@ -99,7 +99,7 @@ test('src/REFERENCE.md lists every error code with its meaning and its remedy', 
   assert.deepEqual(found.split('\n'), errorCodes(), 'run this test with UPDATE_API=1');
 });
 
-test('the error codes in src are sorted, their messages begin with "Cannot …", and no message or remedy ends with a full stop', () => {
+test('the error codes of svc are sorted, their messages begin with "Cannot …", and no message or remedy ends with a full stop', () => {
   const codes = Object.keys(FAULTS);
   assert.deepEqual(codes, [...codes].sort());
   for (const code of codes) {
@@ -116,7 +116,7 @@ function textOf(folder: string, name: RegExp, except: string): string {
     .join('\n');
 }
 
-test('every error code is used somewhere in src', () => {
+test('every error code of svc is used somewhere in src', () => {
   const thrown = textOf('src', /\.ts$/, 'base/faults.ts');
   assert.deepEqual(
     Object.keys(FAULTS).filter((code) => !thrown.includes(`'${code}'`)),
@@ -124,7 +124,7 @@ test('every error code is used somewhere in src', () => {
   );
 });
 
-test('every error code is named in a test', () => {
+test('every error code of svc is named in a test', () => {
   const named = textOf('test', /\.test\.ts$/, 'api-surface.test.ts');
   assert.deepEqual(
     Object.keys(FAULTS).filter((code) => !new RegExp(`\\b${code}\\b`).test(named)),

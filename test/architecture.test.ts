@@ -251,11 +251,11 @@ function sources(): Record<string, string> {
   );
 }
 
-test('every source file is in a folder of the architecture table, and obeys the rules that the table sets for this folder', () => {
+test('every source file is in a folder of the architecture table, and imports only what this table allows for the folder', () => {
   assert.deepEqual(violations(sources()), []);
 });
 
-test('the tables of the architecture test name only files and folders that exist', () => {
+test('the tables in test/architecture.test.ts name only files and folders that exist', () => {
   const files = Object.keys(sources());
   const named = [...CLOCKS, ...LOADERS, ...TEXTS, ...Object.keys(NAMES_KEPT)];
   assert.deepEqual(
@@ -297,7 +297,7 @@ test('src contains only sources, manuals, the files of the docs page, and the te
   ]);
 });
 
-test('the files named index.ts are exactly the ones that package.json exports', () => {
+test('the source files named index.ts are exactly the files that package.json exports', () => {
   const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
     exports: Record<string, { 'svc-source'?: string }>;
   };
@@ -489,7 +489,7 @@ for (const [what, files, expected] of [
   files: Readonly<Record<string, string>>,
   expected: readonly RegExp[],
 ])[]) {
-  test(`the architecture test reports ${what}`, () => {
+  test(`the check of the architecture rules reports ${what}`, () => {
     const found = violations(files);
     assert.equal(found.length, expected.length, found.join('\n'));
     expected.forEach((pattern, index) => assert.match(found[index]!, pattern));

@@ -117,7 +117,7 @@ for (const [name, extension, ...options] of [
   ['several minified ES modules', 'mjs', '--format=esm', '--minify', '--splitting'],
   ['one CommonJS module, where import.meta.url is undefined', 'cjs', '--format=cjs'],
 ] as const) {
-  test(`an application that esbuild bundles into ${name} runs without the package in node_modules`, async (t) => {
+  test(`an application that esbuild bundles into ${name} runs without svc in node_modules`, async (t) => {
     const tools = scratch(t, 'esbuild', { esbuild: '^0.25.0' });
     if (tools === undefined) return;
     const output = folder(t);
@@ -156,7 +156,7 @@ for (const [name, extension, format, options] of [
   ['one ES module for each source', 'js', 'es', { preserveModules: true }],
   ['one CommonJS module', 'cjs', 'cjs', { inlineDynamicImports: true }],
 ] as const) {
-  test(`an application that rollup bundles into ${name} builds without warnings and runs without the package in node_modules`, async (t) => {
+  test(`an application that rollup bundles into ${name} builds without warnings and runs without svc in node_modules`, async (t) => {
     const tools = scratch(t, 'rollup', { rollup: '^4.0.0', '@rollup/plugin-node-resolve': '^16.0.0' });
     if (tools === undefined) return;
     const output = folder(t, { 'package.json': '{"type":"module"}' });

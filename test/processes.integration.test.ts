@@ -31,7 +31,7 @@ app.onStartup(() => { console.log('hook'); });\n`,
   assert.match(stderr, /no database/);
 });
 
-test('when a readiness probe hangs, /readyz answers 503 after 2 s, and other requests are answered meanwhile', async (t) => {
+test('when a readiness probe hangs, /readyz answers 503 after 2 s, and meanwhile other requests get their responses', async (t) => {
   const cwd = project(t, {
     'app.ts': `${HEAD}app.register({ name: 'p', register(host) { host.readiness('stuck', () => new Promise(() => undefined)); } });\napp.get('/', () => 'served');\n`,
   });
@@ -58,7 +58,7 @@ for (const [what, isClosed] of [
   ['is closed', true],
   ['is full and has no reader', false],
 ] as const) {
-  test(`a process answers every request even if the pipe for its log ${what}`, async (t) => {
+  test(`a process answers every request even if the pipe for its log output ${what}`, async (t) => {
     const cwd = project(t, {
       'app.ts': `${HEAD}app.get('/', () => { throw new Error('x'.repeat(2_000)); });\nawait app.run({ port: 0 }).then(({ url }) => console.log(url));\n`,
     });
@@ -78,7 +78,7 @@ for (const [mode, args] of [
   ['alone', []],
   ['as a worker', ['--workers', '1']],
 ] as const) {
-  test(`svc run that receives a signal during its start stops the started plugins and exits with status 0 (${mode})`, async (t) => {
+  test(`if svc run (${mode}) gets SIGTERM during its start, it stops the started plugins and exits with status 0`, async (t) => {
     const cwd = project(t, {
       'app.ts': `${HEAD}app.register({ name: 'a', register() {}, startup() { console.log('start a'); }, shutdown() { console.log('stop a'); } });
 app.register({ name: 'b', requires: ['a'], register() {}, async startup(signal) { console.log('start b'); await new Promise((_, reject) => { const timer = setInterval(() => undefined, 1_000); signal.addEventListener('abort', () => { clearInterval(timer); reject(signal.reason); }); }); } });
@@ -92,7 +92,7 @@ app.onStartup(() => { console.log('never'); });\n`,
   });
 }
 
-test('a second signal ends a process at once, during its start and also during its shutdown', async (t) => {
+test('a second SIGTERM ends svc run at once with status 143, during its start and during its shutdown', async (t) => {
   const cwd = project(t, {
     'starts.ts': `${HEAD}app.onStartup(() => { console.log('hook'); return new Promise(() => setInterval(() => undefined, 1_000)); });\n`,
     'drains.ts': `${HEAD}app.get('/', () => { console.log('hook'); return new Promise(() => undefined); });\n`,
@@ -114,7 +114,7 @@ for (const [what, args] of [
   ['alone', []],
   ['with --reload', ['--reload']],
 ] as const) {
-  test(`when svc run has no certificate to reload, SIGHUP shuts it down with status 0 (${what})`, async (t) => {
+  test(`if svc run (${what}) has no TLS certificate to reload, SIGHUP makes it finish running requests and exit with status 0`, async (t) => {
     const cwd = project(t, {
       'app.ts': `${HEAD}let release;\napp.get('/slow', async () => { console.log('begun'); await new Promise((resolve) => { release = resolve; process.on('SIGUSR2', resolve); }); return String(process.pid); });\napp.get('/pid', () => String(process.pid));\napp.onShutdown(() => console.log('stopped'));\n`,
     });
@@ -145,7 +145,7 @@ for (const [what, statement, event] of [
     'uncaught_exception',
   ],
 ] as const) {
-  test(`after ${what}, svc run writes one line to the log and exits with status 1`, async (t) => {
+  test(`after ${what}, svc run logs one line with the source position and exits with status 1`, async (t) => {
     const cwd = project(t, {
       'app.ts': `${HEAD}app.get('/', () => {\n  ${statement}\n  return 'done';\n});\n`,
     });
@@ -164,7 +164,7 @@ for (const [what, statement, event] of [
   });
 }
 
-test('if the application has its own listener for uncaught errors, svc run leaves them to the listener', async (t) => {
+test('svc run does not exit after an uncaught error if the application has its own "uncaughtException" listener', async (t) => {
   const cwd = project(t, {
     'app.ts': `${HEAD}process.on('uncaughtException', () => console.log('caught by the application'));\napp.get('/', () => {\n  void Promise.reject(new Error('x'));\n  return 'done';\n});\n`,
   });
@@ -178,7 +178,7 @@ test('if the application has its own listener for uncaught errors, svc run leave
   assert.equal((await server.ended).status, 0);
 });
 
-test('SIGHUP renews the certificate of a process and of its workers, and open connections stay open', async (t) => {
+test('on SIGHUP, svc run and its workers load the renewed TLS certificate, and open connections stay open', async (t) => {
   const cwd = project(t, {
     'app.ts': `${HEAD}app.get('/', () => String(process.pid));\n`,
     'cert.pem': FIRST.cert,
@@ -213,7 +213,7 @@ test('SIGHUP renews the certificate of a process and of its workers, and open co
   }
 });
 
-test("a frame for a room is sent to the room's sockets in every worker", async (t) => {
+test('a message to a room is sent to the WebSockets of this room in every worker process', async (t) => {
   const cwd = project(t, {
     'app.ts': `${HEAD}app.websocket('/room', { allowMissingOrigin: true }).onOpen((socket) => { socket.join('all'); socket.send('pid ' + process.pid); }).onMessage((socket, message) => socket.broadcast('all', message));\n`,
   });

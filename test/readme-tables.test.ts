@@ -26,7 +26,7 @@ for (const [name, path, table, least] of [
   ['findings', 'src/REFERENCE.md', findings, 60],
   ['variables', 'src/REFERENCE.md', variables, 25],
 ] as const) {
-  test(`the table of ${name} in ${path} has exactly the rows that are generated from the sources`, async () => {
+  test(`the generated table of ${name} in ${path} is up to date with the sources`, async () => {
     const rows = await table();
     const pattern = new RegExp(`(<!-- ${name} -->\n)([^]*?)(<!-- end of ${name} -->)`);
     if (process.env['UPDATE_API'] === '1')
@@ -57,7 +57,7 @@ function withoutCode(text: string): string {
   return text.replace(/^```[^]*?^```/gm, '');
 }
 
-test('every link in a manual to a file or heading has an existing target', () => {
+test('every link from a manual to a file or heading has an existing target', () => {
   for (const { path, text } of manuals()) {
     for (const [, to, anchor] of withoutCode(text).matchAll(/\]\((?![a-z]+:)([^)#]*)(?:#([^)]+))?\)/g)) {
       const target = to === '' ? path : posix.join(posix.dirname(path), to!);
@@ -92,7 +92,7 @@ function sentencesOf(passage: string): string[] {
     .split(/(?<=[.!?:])\s+(?=[A-Z[*])/);
 }
 
-test('no sentence in a guide has more than 25 words', () => {
+test('no sentence in a manual has more than 25 words', () => {
   const long = manuals()
     .filter(({ path }) => path !== 'src/REFERENCE.md') // it is generated
     .flatMap(({ path, text }) =>
@@ -112,7 +112,7 @@ function numbersIn(text: string): number[] {
   );
 }
 
-test('each default value of an option in a guide is also the default in the reference for an option with this name', () => {
+test('each default value of an option in a manual equals the default in src/REFERENCE.md for an option of this name', () => {
   const known = new Map<string, Set<number>>();
   for (const [, name, value] of manual('src/REFERENCE.md').matchAll(
     /^\| `(\w+)` \| `.*` \| ([^|]*) \| .* \|$/gm,
@@ -139,7 +139,7 @@ test('each default value of an option in a guide is also the default in the refe
   assert.ok(compared.length >= 30, `${compared.length}`);
 });
 
-test('README.md has at most 250 lines, and each question in it links to a section with code', () => {
+test('README.md has at most 250 lines, and each question in README.md links to a section with code', () => {
   const readme = manual('README.md');
   assert.ok(readme.trimEnd().split('\n').length <= 250);
   const questions = [...readme.matchAll(/^\| [^|]*\? \| \[[^\]]*\]\(([^)#]+)#([^)]+)\) \|$/gm)];

@@ -63,11 +63,11 @@ const programs = project({ after }, Object.fromEntries(BLOCKS.map(({ file, code 
 
 before(build);
 
-test('the manuals contain at least 30 programs to test', () => {
+test('the manuals contain at least 30 example programs', () => {
   assert.ok(BLOCKS.length >= 30, `${BLOCKS.length}`);
 });
 
-test('every program in the manuals compiles', (t) => {
+test('every example program in the manuals compiles', (t) => {
   /** Functions that the reader of an example has. */
   const theirs = [
     'handle(message: string): void',
@@ -112,7 +112,7 @@ test('every program in the manuals compiles', (t) => {
   assert.equal(status, 0, stdout + stderr);
 });
 
-test('the command below the first program of README.md serves this program without changes', async (t) => {
+test('the command below the first example of README.md runs this example without changes', async (t) => {
   const [, command] =
     /^`npx --no (svc run app\.ts[^`]*)` serves/m.exec(manual('README.md')) ??
     assert.fail('the command is gone');
@@ -129,13 +129,13 @@ test('the command below the first program of README.md serves this program witho
 for (const { place, file: name, requests } of BLOCKS.filter(({ runs }) => runs)) {
   const file = join(programs, name);
 
-  test(`the example program at ${place} of the manuals runs and exits with status 0`, async () => {
+  test(`the example program of the manuals at ${place} runs and exits with status 0`, async () => {
     const { status, stderr } = await run(process.execPath, [file], { cwd: programs }); // by the built package, as its users do
     assert.equal(status, 0, stderr);
   });
 
   if (requests.length > 0) {
-    test(`the example application at ${place} of the manuals answers requests as documented`, async () => {
+    test(`the example application of the manuals at ${place} answers requests as documented`, async () => {
       const { app } = (await import(pathToFileURL(file).href)) as { app: Svc };
       await using client = new TestClient(app);
       for (const request of requests) {
@@ -154,7 +154,7 @@ for (const { place, file: name, requests } of BLOCKS.filter(({ runs }) => runs))
   }
 }
 
-test('every npm command in the manuals is a script in package.json', () => {
+test('every npm command that the manuals mention is a script in package.json', () => {
   const named = [...ALL.matchAll(/\bnpm (?:run )?(start|test|typecheck|coverage|bench|build)\b/g)].map(
     (match) => match[1]!,
   );
@@ -162,7 +162,7 @@ test('every npm command in the manuals is a script in package.json', () => {
   for (const name of named) assert.ok(name in MANIFEST.scripts, name);
 });
 
-test('every file that a manual names exists in the repository or is part of an example', () => {
+test('every file that a manual mentions exists in the repository or is part of an example', () => {
   const ofExamples = ['src/app.ts', 'src/login.ts', 'src/notes.ts', 'test/app.test.ts'];
   for (const [, path] of ALL.matchAll(/`((?:test|src|bin|\.ci)\/[\w./-]+)`/g))
     if (!ofExamples.includes(path!)) assert.doesNotThrow(() => readFileSync(join(ROOT, path!)), path);
@@ -181,7 +181,7 @@ function settingOf(variable: string): string {
     .replace(/_(\w)/g, (_all, letter: string) => letter.toUpperCase());
 }
 
-test('for every environment variable in a table of the manuals, the sources read the setting with the matching name', () => {
+test('every environment variable in a table of the manuals belongs to a setting that the source code reads', () => {
   const sources = SOURCES.join('\n');
   for (const [variable] of ROWS.join('\n').matchAll(/(?<=`)SVC_[A-Z_]+(?=`)/g)) {
     const key = settingOf(variable);
@@ -192,7 +192,7 @@ test('for every environment variable in a table of the manuals, the sources read
   }
 });
 
-test('every setting that the sources read is listed in a manual, as an environment variable or as a limit', () => {
+test('every setting that the source code reads is listed in a manual, as an environment variable or as a limit', () => {
   const read = new Set(
     SOURCES.flatMap((text) =>
       [...text.matchAll(/[cC]onfig(?:\(\))?\.get(?:<[^(]*>)?\('([a-zA-Z]+)'/g)].map(([, key]) => key!),
@@ -210,7 +210,7 @@ test('every setting that the sources read is listed in a manual, as an environme
     assert.match(ALL, new RegExp(`^\\| \`${limit}\` \\|`, 'm'), limit);
 });
 
-test('the manuals give the package file the name that npm pack gives it, and contain no command "npx svc", which could run another package', () => {
+test('the manuals use the file name that npm pack gives the package, and never "npx svc", which could run another package', () => {
   const { name, version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
     name: string;
     version: string;

@@ -190,7 +190,7 @@ async function site(
   return { balancer, add, redis };
 }
 
-test('three processes behind a load balancer share rate limits, idempotency keys, sessions and rooms, and lose no data when one process is killed', async (t) => {
+test('three processes with Redis share rate limits, idempotency keys, sessions and rooms, and lose no data when one process is killed', async (t) => {
   if (!needsRedis(t)) return;
   const { balancer, add } = await site(t);
   const pids = new Set(
@@ -251,7 +251,7 @@ test('three processes behind a load balancer share rate limits, idempotency keys
     );
 });
 
-test('when three processes are replaced one after the other, no request fails', async (t) => {
+test('when three processes that share sessions in Redis are replaced one after the other, no request fails', async (t) => {
   if (!needsRedis(t)) return;
   const { balancer, add } = await site(t);
   const { cookie } = await balancer.send('GET', '/login');
@@ -286,7 +286,7 @@ test('when three processes are replaced one after the other, no request fails', 
   assert.equal(pids.size, 6);
 });
 
-test('a message in a room is sent once to each member in three processes, even after one process was killed and its members have reconnected', async (t) => {
+test('with Redis, each member of a room gets a message once, whichever of three processes the member is connected to', async (t) => {
   if (!needsRedis(t)) return;
   const { balancer, add } = await site(t);
   const join = (count: number, room = 'tea'): Promise<Member[]> =>

@@ -6,7 +6,7 @@ import { manual } from './support/manuals.ts';
 import { declarationsOf } from './support/reference/declarations.ts';
 import { nameOf, reference } from './support/reference/render.ts';
 
-test('src/REFERENCE.md is exactly the text that is generated from the sources', async () => {
+test('src/REFERENCE.md is exactly the text that is generated from the source code', async () => {
   build();
   const expected = (await reference()).split('\n');
   const actual = manual('src/REFERENCE.md').split('\n');

@@ -102,7 +102,7 @@ const MISTAKES: readonly (readonly [what: string, app: string, expected: readonl
 
 for (const way of WAYS) {
   for (const [what, app, expected] of MISTAKES) {
-    test(`svc check, started from ${way.from}, reports ${what} at its line of the application's source`, async () => {
+    test(`svc check from the folder ${way.from} of svc reports the source line of ${what}`, async () => {
       assert.deepEqual((await placesIn(way, app)).sort(), expected);
     });
   }
@@ -152,29 +152,29 @@ async function assertReloads(
 }
 
 for (const way of WAYS) {
-  test(`svc run --workers serves requests when it is started from ${way.from}`, async (t) => {
+  test(`svc run --workers serves requests when svc runs from its folder ${way.from}`, async (t) => {
     const cwd = application({ 'app.ts': `${HEAD}${GET}` });
     await assertWorkers(t, way, cwd, [way.command, 'run', 'app.ts', '--port', '0', '--workers', '2']);
   });
 
-  test(`app.run({ workers: 2 }) serves requests when the program is started from ${way.from}`, async (t) => {
+  test(`app.run({ workers: 2 }) serves requests when svc runs from its folder ${way.from}`, async (t) => {
     const cwd = application({ 'app.ts': `${HEAD}${GET}await app.run({ port: 0, workers: 2 });\n` });
     await assertWorkers(t, way, cwd, ['app.ts']);
   });
 
-  test(`when svc run --reload is started from ${way.from}, it serves a change after the file is saved`, async (t) => {
+  test(`svc run --reload serves a saved change when svc runs from its folder ${way.from}`, async (t) => {
     const cwd = application({ 'app.ts': `${HEAD}${GET}` });
     const args = [way.command, 'run', 'app.ts', '--port', '0', '--reload'];
     await assertReloads(t, way, cwd, 'app.ts', args, `${HEAD}app.get('/', () => 'changed');\n`);
   });
 
-  test(`when a program with app.run({ reload: true }) is started from ${way.from}, it serves a change after the file is saved`, async (t) => {
+  test(`app.run({ reload: true }) serves a saved change when svc runs from its folder ${way.from}`, async (t) => {
     const serve = 'await app.run({ port: 0, reload: true });\n';
     const cwd = application({ 'app.ts': `${HEAD}${GET}${serve}` });
     await assertReloads(t, way, cwd, 'app.ts', ['app.ts'], `${HEAD}app.get('/', () => 'changed');\n${serve}`);
   });
 
-  test(`the reader process that openDatabase() starts for a SQLite file runs the code in ${way.from}`, async () => {
+  test(`the reader process that openDatabase() starts for a SQLite file runs the code in the folder ${way.from} of svc`, async () => {
     const cwd = application({
       'app.ts': `import { subscribe } from 'node:diagnostics_channel';
 import { openDatabase } from 'svc/db';

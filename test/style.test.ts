@@ -25,7 +25,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { problemsByFile, problemsOf, readExceptions, writeExceptions } from './support/style.ts';
 
-test('no file breaks the rules for plain English, except those listed in style-exceptions.txt', () => {
+test("no file breaks the project's rules for plain English, except the files in style-exceptions.txt", () => {
   const problems = problemsByFile();
   if (process.env['UPDATE_STYLE_EXCEPTIONS'] === '1') {
     writeExceptions(readExceptions().filter((file) => problems.has(file)));
@@ -44,7 +44,7 @@ test('no file breaks the rules for plain English, except those listed in style-e
 
 const WORDS = ['whoever', 'Nobody', 'somebody', 'anybody', 'told', 'hears', 'hear'];
 for (const word of WORDS) {
-  test(`the word "${word.slice(0, 2)}…${word.slice(-1)}" is refused in comments, messages, test names and manuals`, () => {
+  test(`the check for plain English refuses the word "${[...word].join(' ')}" in comments, messages, test names and manuals`, () => {
     const sources = [
       `// a ${word} b`,
       `/** A ${word} b. */`,
@@ -59,7 +59,7 @@ for (const word of WORDS) {
 
 const OPENINGS = ['Those', 'The same', 'As above', 'See above', 'Of', 'Who', 'What'];
 for (const opening of OPENINGS) {
-  test(`the opening "${opening}" is refused in comments, messages, test names and manuals`, () => {
+  test(`the check for plain English refuses comments, messages, test names and paragraphs that begin with "${opening}"`, () => {
     const text = `${opening} it has`;
     const sources = [
       `x; // ${text.toLowerCase()}`,
@@ -80,13 +80,13 @@ for (const opening of OPENINGS) {
   });
 }
 
-test('a problem that the check of prose reports has the line number of its passage', () => {
+test('the check for plain English reports the line number of each problem', () => {
   const source = 'const a = 1;\n\n// Of x.\nfail(\n  `${b} is told`,\n);\n';
   const expected = ['src/x.ts:3: comment opens with "Of"', 'src/x.ts:5: message has the word "told"'];
   assert.deepEqual(problemsOf('src/x.ts', source), expected);
 });
 
-test('the check of prose finds messages in concatenations, templates, conditions and arrow functions', () => {
+test('the check for plain English finds messages in concatenations, templates, conditions and arrow functions', () => {
   for (const source of [
     "new BadRequest('a ' + 'b told');",
     'new Error(`a ${b ? "told" : `c`}`);',
@@ -99,7 +99,7 @@ test('the check of prose finds messages in concatenations, templates, conditions
     assertProblems('src/x.ts', source, ['has the word "told"']);
 });
 
-test('the check of prose accepts questions, inline code, data, and text without forbidden words', () => {
+test('the check for plain English accepts questions, inline code, data, and text without forbidden words', () => {
   for (const source of [
     '/** Offset of the page. Of course, this sentence opens the second time. */',
     '// What does a peer send?\n// A frame.',
@@ -120,7 +120,7 @@ test('the check of prose accepts questions, inline code, data, and text without 
   assertProblems('.ci/run', '#!/bin/sh\nx="nobody" # a comment\n', []);
 });
 
-test('the check of prose throws for a source whose brackets do not match, because its passages cannot be determined', () => {
+test('the check for plain English throws an error for source code with unmatched brackets', () => {
   for (const source of ['f(', 'f(]', 'f)', '`${a'])
     assert.throws(() => problemsOf('src/x.ts', source), Error);
 });

@@ -43,7 +43,7 @@ const STEPS: readonly Step[] = [...TEXT.matchAll(/^```(\w+)\n([^]*?)\n```$/gm)].
   },
 );
 
-test('the tutorial has twelve steps', () => {
+test('the tutorial has twelve numbered steps', () => {
   assert.equal(TEXT.match(/^## \d+\. /gm)?.length, 12);
   assert.ok(STEPS.length > 30);
 });
@@ -51,7 +51,7 @@ test('the tutorial has twelve steps', () => {
 const hasCurl = spawnSync('curl', ['--version']).status === 0;
 
 test(
-  'the commands and programs in each step of the tutorial work as described',
+  'the commands and programs in each step of the tutorial produce the described results',
   { skip: !hasCurl && 'curl is missing' },
   async (t) => {
     build();

@@ -9,7 +9,7 @@ import { ROOT } from './support/build.ts';
 import { folder, run } from './support/run.ts';
 import { TYPE_ASSERTIONS } from './support/type-assertions.ts';
 
-test('test/types contains at least 60 assertions about types, and at least 20 expected type errors', () => {
+test('test/types contains at least 60 type assertions and at least 20 expected type errors', () => {
   const count = (pattern: RegExp): number =>
     Object.values(TYPE_ASSERTIONS).reduce((sum, text) => sum + (text.match(pattern)?.length ?? 0), 0);
   assert.ok(count(/^\s*(?:is|same)<.*>\(.*\);|\{ is<.*>\(\); \}/gm) >= 60);
@@ -55,7 +55,7 @@ async function instantiations(t: TestContext, program: string): Promise<number> 
 }
 
 for (const [kind, [most, route]] of Object.entries(ROUTES)) {
-  test(`tsc creates at most ${most} type instantiations for each route ${kind}`, async (t) => {
+  test(`the TypeScript compiler creates at most ${most} type instantiations for each route ${kind}`, async (t) => {
     const [few, many] = [20, 70];
     const costs = [few, many].map((count) =>
       instantiations(t, Array.from({ length: count }, (_, n) => route(n)).join('')),

@@ -66,7 +66,7 @@ test("BearerAuth() returns the claims of a token that is signed with the applica
   assert.deepEqual(await response.json(), { me: { sub: 'ada', iat: now, exp: now + 900, scopes: ['a'] } });
 });
 
-test('BearerAuth() verifies tokens with the secret in its argument, else with the current and previous secrets in the settings', async () => {
+test('BearerAuth() verifies tokens with the secret in its argument if it has one, otherwise with the settings authSecret and authSecretPrevious', async () => {
   await using rotated = serving(BearerAuth(), { config: { authSecretPrevious: PREVIOUS } }).client;
   for (const secret of [SECRET, PREVIOUS])
     assert.equal((await rotated.get('/', bearer(tokenOf({}, secret)))).status, 200);
@@ -90,7 +90,7 @@ test('an application with BearerAuth() and no secret does not start, and the err
   });
 });
 
-test('a short secret makes BearerAuth() or the start fail with an error that does not show the secret', async () => {
+test('with a secret that is too short, BearerAuth() or the application start throws an error that does not show the secret', async () => {
   assert.throws(() => BearerAuth('short-secret'), { code: 'E_SECRET_WEAK' });
   const { app } = make({ authSecret: 'short-secret' });
   app.get('/', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
@@ -115,7 +115,7 @@ test('BearerAuth() logs a warning at start when its secret is a placeholder', as
   );
 });
 
-test('BearerAuth() answers every invalid token with the same 401, and writes the reason only to the audit log', async () => {
+test('BearerAuth() answers every invalid token with the same 401 response, and writes the reason only to the audit log', async () => {
   const { client, events } = serving(BearerAuth());
   await using _ = client;
   const bodies = new Set<string>();
@@ -145,7 +145,7 @@ test('BearerAuth() answers every invalid token with the same 401, and writes the
     if (token !== 'x') assert.ok(!JSON.stringify(events).includes(token));
 });
 
-test('BearerAuth() verifies tokens by its options "issuer", "audience", "type", "leeway", "requireExp" and "maxLength"', async () => {
+test('BearerAuth() applies the options "issuer", "audience", "type", "leeway", "requireExp" and "maxLength" when it verifies a token', async () => {
   await using client = serving(
     BearerAuth(undefined, {
       issuer: 'https://id.example',
@@ -180,7 +180,7 @@ test('BearerAuth() verifies tokens by its options "issuer", "audience", "type", 
   }
 });
 
-test('BearerAuth({ realm }) sends that realm in every challenge', async () => {
+test('BearerAuth({ realm }) sends the given realm in every WWW-Authenticate challenge', async () => {
   const auth = BearerAuth(undefined, { realm: 'notes' });
   const { app } = make();
   app
@@ -221,7 +221,7 @@ class Tenant extends Schema {
   tags = Field(list(str), { default: () => ['none'] });
 }
 
-test('BearerAuth({ schema }) returns the claims as parsed by the schema, and refuses claims that do not match it', async () => {
+test('BearerAuth({ schema }) returns the claims as parsed by the schema, and refuses claims that do not match the schema', async () => {
   const { client, events } = serving(BearerAuth(undefined, { schema: Tenant }));
   await using _ = client;
   const { me } = (await (await client.get('/', bearer(tokenOf({ tenant: 'acme', more: 1 })))).json()) as {
@@ -323,7 +323,7 @@ test('if a token is invalid, BearerAuth() answers 401 before the body is read or
   assert.equal((await client.post('/', { json: {}, ...bearer(tokenOf()) })).status, 400);
 });
 
-test('svc check reports nothing for an application with BearerAuth() and a secret, neither before nor after its start', async () => {
+test('svc check reports no start error for an application with BearerAuth() and a secret, neither before nor after its start', async () => {
   const { app } = make();
   app.get('/', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
   const about = (): string[] =>
@@ -411,14 +411,14 @@ test('requireRoles("admin") requires a claim "roles" that is an array of strings
   assert.equal((await client.get('/', bearer(tokenOf()))).status, 403);
 });
 
-test('requireRoles() accepts a client that has one of the listed roles; for other clients it answers 403 without a challenge', async () => {
+test('requireRoles() accepts a client that has one of the listed roles, and answers 403 without a challenge to other clients', async () => {
   await using client = serving(requireRoles('admin', 'owner')).client;
   for (const roles of [['admin'], ['x', 'owner']])
     assert.equal((await client.get('/', bearer(tokenOf({ roles })))).status, 200);
   assert.deepEqual(brief(await client.get('/', bearer(tokenOf({ roles: ['x'] })))), [403, null]);
 });
 
-test('BearerAuth() reads the token only from a request with one Authorization field, and accepts "Bearer" in any letter case', async (t) => {
+test('BearerAuth() reads the token only from a request with one Authorization header, and accepts "Bearer" in any letter case', async (t) => {
   const { app } = make();
   app.route('/', ['GET', 'POST'], { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
   const server = await app.run({ port: 0, handleSignals: false });
@@ -485,7 +485,7 @@ test('BearerAuth() reads the token only from a request with one Authorization fi
   assert.deepEqual(await ask('', 'POST', '/', `access_token=${token}`), MISSING);
 });
 
-test('for GET and HEAD, guards such as requireRoles() answer 401 if a request is not authenticated, and 403 if it lacks permission', async () => {
+test('for GET and HEAD, guards such as requireRoles() answer 401 to an unauthenticated client, and 403 to a client without permission', async () => {
   const { app } = make();
   for (const [path, source] of [
     ['/token', BearerAuth()],
@@ -516,7 +516,7 @@ test('for GET and HEAD, guards such as requireRoles() answer 401 if a request is
   }
 });
 
-test('the response is the same for every reason for which BearerAuth() refuses a token', async () => {
+test('BearerAuth() sends identical responses for all refused tokens, whatever the reason of the refusal', async () => {
   await using client = serving(BearerAuth()).client;
   const response = await client.get(
     '/',
@@ -623,7 +623,7 @@ test('requireRoles(), requireScopes() and requireIf() use the claims and the 401
   ]);
 });
 
-test('if the dependency in the option "auth" declares no security, requireRoles() uses the 401 of bearer authentication', async () => {
+test('requireRoles() sends a Bearer challenge if the dependency in its option "auth" declares no security scheme', async () => {
   const { app } = make({ authSecret: undefined });
   app.get(
     '/',

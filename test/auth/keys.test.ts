@@ -93,7 +93,7 @@ test('APIKeyAuth() applies its options "header", "realm" and "optional"', async 
   assert.deepEqual(brief(await client.get('/', withKey('wrong', 'X-Key'))), [401, 'ApiKey realm="shop"']);
 });
 
-test('APIKeyAuth({ cookie }) reads the key from that cookie only', async () => {
+test('APIKeyAuth({ cookie }) reads the key from the named cookie only', async () => {
   const { client, app } = serving(APIKeyAuth({ cookie: 'key', keys: { billing: BILLING } }));
   await using _ = client;
   assert.deepEqual(brief(await client.get('/', withKey(BILLING, 'key'))), REFUSED);
@@ -105,7 +105,7 @@ test('APIKeyAuth({ cookie }) reads the key from that cookie only', async () => {
   });
 });
 
-test('APIKeyAuth({ verify }) returns the result of a sync or async verify(), and requireRoles() reads the roles in it', async () => {
+test('APIKeyAuth({ verify }) returns the result of a sync or async verify(), and requireRoles() reads the roles in this result', async () => {
   const clients: Record<string, { name: string; roles: string[] }> = {
     one: { name: 'ada', roles: ['admin'] },
     two: { name: 'bob', roles: [] },
@@ -182,7 +182,7 @@ function site(): Svc {
   return app;
 }
 
-test('requireSession() returns the session value that the login stored, or answers 401 if there is none', async () => {
+test('requireSession() returns the value that the login handler stored in the session, or answers 401 if there is none', async () => {
   const app = site();
   await using client = new TestClient(app);
   for (const path of ['/me', '/admin']) {
@@ -203,7 +203,7 @@ test('requireSession() returns the session value that the login stored, or answe
   );
 });
 
-test('an exception handler for LoginRequired can redirect the request for a page to the login', async () => {
+test('an exception handler for LoginRequired can redirect an unauthenticated request to the login page', async () => {
   await using client = new TestClient(
     site().exceptionHandler(LoginRequired, () => new RedirectResponse('/login', { status: 303 })),
   );
@@ -211,7 +211,7 @@ test('an exception handler for LoginRequired can redirect the request for a page
   assert.deepEqual([response.status, response.headers.get('location')], [303, '/login']);
 });
 
-test('requireSession() requires a valid session key, and an application that has session middleware', async () => {
+test('requireSession() throws for an invalid session key, and without SessionMiddleware the application does not start', async () => {
   for (const key of [undefined, null, {}])
     assert.throws(() => requireSession(key as never), { code: 'E_AUTH' });
   const app = new Svc({ logger: collectedLog().logger }).get(

@@ -5,7 +5,7 @@ import { seeded } from '../support/random.ts';
 
 const bytes = (...values: number[]): Uint8Array => Uint8Array.from(values);
 
-test('if a ByteQueue has fewer bytes than requested, take() returns undefined and removes nothing', () => {
+test('ByteQueue.take(), peek() and skip() change nothing if the queue has fewer bytes than requested', () => {
   const queue = new ByteQueue();
   assert.equal(queue.take(1), undefined);
   assert.equal(queue.peek(1), undefined);
@@ -19,7 +19,7 @@ test('if a ByteQueue has fewer bytes than requested, take() returns undefined an
   assert.equal(queue.length, 0);
 });
 
-test('if zero bytes are requested, ByteQueue returns an empty array, even if the queue is empty', () => {
+test('ByteQueue.take(0) and peek(0) return an empty array, even if the queue is empty', () => {
   const queue = new ByteQueue();
   assert.equal(queue.take(0)!.length, 0);
   assert.equal(queue.peek(0)!.length, 0);
@@ -28,7 +28,7 @@ test('if zero bytes are requested, ByteQueue returns an empty array, even if the
   assert.equal(queue.length, 0);
 });
 
-test('ByteQueue.take() does not copy bytes that lie in one chunk', () => {
+test('ByteQueue.take() returns bytes from a single chunk without a copy', () => {
   const queue = new ByteQueue();
   const chunk = bytes(1, 2, 3, 4);
   queue.push(chunk);
@@ -41,7 +41,7 @@ test('ByteQueue.take() does not copy bytes that lie in one chunk', () => {
   assert.equal(queue.take(4), chunk);
 });
 
-test('ByteQueue.take() joins bytes that lie in several chunks, large or small', () => {
+test('ByteQueue.take() joins bytes from several chunks, large or small', () => {
   const queue = new ByteQueue();
   const large = new Uint8Array(1_000).fill(7);
   for (const chunk of [bytes(1), bytes(2, 3), large, bytes(4), bytes(5)]) queue.push(chunk);
@@ -49,7 +49,7 @@ test('ByteQueue.take() joins bytes that lie in several chunks, large or small', 
   assert.deepEqual([...queue.take(1_001)!], [...new Uint8Array(999).fill(7), 4, 5]);
 });
 
-test('ByteQueue.takeChunk() returns the contiguous bytes at the front without a copy', () => {
+test('ByteQueue.takeChunk() returns the rest of the first chunk without a copy', () => {
   const queue = new ByteQueue();
   const chunks = [Buffer.alloc(600, 'a'), Buffer.alloc(700, 'b')];
   for (const chunk of chunks) queue.push(chunk);
@@ -72,7 +72,7 @@ test('bytes that a ByteQueue has returned do not change when more bytes arrive',
   assert.deepEqual([[...taken], [...seen], [...queue.take(3)!]], [[1], [2, 3], [2, 3, 4]]);
 });
 
-test('ByteQueue.push() never changes the chunks of the caller', () => {
+test("ByteQueue.push() never changes the bytes in the caller's chunks", () => {
   const queue = new ByteQueue();
   const chunks = Array.from({ length: 50 }, (_, index) => new Uint8Array(20).fill(index));
   for (const chunk of chunks) {
@@ -82,7 +82,7 @@ test('ByteQueue.push() never changes the chunks of the caller', () => {
   assert.ok(chunks.every((chunk, index) => chunk.every((byte) => byte === index)));
 });
 
-test('ByteQueue.pushCopy() copies a chunk, so that later changes to the original have no effect', () => {
+test('ByteQueue.pushCopy() copies a chunk, so that later changes to the chunk have no effect', () => {
   for (const size of [1, 300, 600, 5_000]) {
     const queue = new ByteQueue();
     const expected: number[] = [];
@@ -126,7 +126,7 @@ test('ByteQueue.clear() removes all bytes', () => {
   assert.deepEqual([...queue.take(1)!], [3]);
 });
 
-test('ByteQueue returns the same bytes as one Buffer would, for generated operations', () => {
+test('ByteQueue returns the same bytes as a plain Buffer for random sequences of operations', () => {
   for (let seed = 1; seed <= 60; seed++) {
     const random = seeded(seed);
     const queue = new ByteQueue();
@@ -177,7 +177,7 @@ test('ByteQueue returns the same bytes as one Buffer would, for generated operat
   }
 });
 
-test('if a message arrives byte by byte, ByteQueue joins it in time proportional to its length', () => {
+test('ByteQueue joins a message that arrives byte by byte in time proportional to the message length', () => {
   // quadratic behaviour would copy 10^10 bytes here, which takes seconds; CPU time is independent of other
   // processes
   const before = process.cpuUsage().user;

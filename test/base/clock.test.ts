@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
 
-test('systemClock returns the time in milliseconds, the time in microseconds, and a monotonic time', () => {
+test('systemClock returns the wall-clock time in milliseconds and in microseconds, and a monotonic time', () => {
   assert.ok(Math.abs(systemClock.nowMs() - Date.now()) < 1_000);
   assert.ok(Number.isInteger(systemClock.nowMicros()));
   assert.ok(Math.abs(systemClock.nowMicros() / 1_000 - systemClock.nowMs()) < 1_000);
@@ -11,7 +11,7 @@ test('systemClock returns the time in milliseconds, the time in microseconds, an
   assert.ok(systemClock.monotonicMs() >= before);
 });
 
-test('systemClock.after() calls its callback once, or not at all if its result is disposed before', async () => {
+test('systemClock.after() calls its callback once, or not at all if the returned timer is disposed before', async () => {
   const calls: string[] = [];
   const cancelled = systemClock.after(0, () => calls.push('cancelled'));
   cancelled[Symbol.dispose]();
@@ -30,7 +30,7 @@ test('systemClock.sleep() rejects with the reason of its signal if the signal ab
   await systemClock.sleep(0, new AbortController().signal);
 });
 
-test('the time of a ManualClock changes only when a test moves it', async () => {
+test('the time of a ManualClock changes only by advance()', async () => {
   const clock = new ManualClock(5_000);
   assert.deepEqual([clock.nowMs(), clock.nowMicros(), clock.monotonicMs()], [5_000, 5_000_000, 0]);
   await clock.advance(10);
@@ -38,7 +38,7 @@ test('the time of a ManualClock changes only when a test moves it', async () => 
   assert.equal(new ManualClock().nowMs(), Date.UTC(2024, 0, 1));
 });
 
-test('ManualClock.advance() runs due timers in order, each at its own time, including timers that are set during the call', async () => {
+test('ManualClock.advance() runs due timers in order, each at its own time, including timers that callbacks set meanwhile', async () => {
   const clock = new ManualClock();
   const calls: string[] = [];
   const note = (name: string) => (): void => {
@@ -75,7 +75,7 @@ test('ManualClock.advance() lets code that awaits a timer run before the next ti
   assert.deepEqual(calls, ['slept until 10', 'slept until 20', 'slept until 30']);
 });
 
-test('if the signal of ManualClock.sleep() aborts, sleep() rejects with the reason and leaves no timer', async () => {
+test('if its signal aborts, ManualClock.sleep() rejects with the reason and leaves no timer', async () => {
   const clock = new ManualClock();
   const reason = new Error('enough');
   await assert.rejects(clock.sleep(10, AbortSignal.abort(reason)), reason);
@@ -100,7 +100,7 @@ test('ManualClock.setWallMs() changes the wall-clock time, but not the monotonic
   assert.deepEqual([clock.nowMs(), clock.monotonicMs(), calls], [10, 10, 1]);
 });
 
-test("systemClock.nowMicros() is monotonic; if the system's clock is set, nowMicros() adopts the new time", (t) => {
+test('systemClock.nowMicros() is monotonic, but follows when the clock of the system is set', (t) => {
   const now = Date.now;
   t.after(() => {
     Date.now = now;

@@ -8,7 +8,7 @@ const cast =
   (error: unknown): boolean =>
     error instanceof SvcError && error.code === 'E_CONFIG_CAST' && pattern.test(error.message);
 
-test('Config.get() prefers its sources in this order: environment, loadDict(), "values", "defaults", fallback', () => {
+test('Config.get() takes a value from the first source that has one: environment, loadDict(), "values", "defaults", fallback', () => {
   const layers = { defaults: { a: 1, b: 1, c: 1, d: 1 }, values: { b: 2, c: 2, d: 2 } };
   const config = new Config({ ...layers, environment: { SVC_D: '4' } }).loadDict({ c: 3, d: 3 });
   assert.deepEqual(
@@ -21,7 +21,7 @@ test('Config.get() prefers its sources in this order: environment, loadDict(), "
   );
 });
 
-test('a second call of Config.loadDict() replaces the values of the first, but not environment variables', () => {
+test('a second call of Config.loadDict() replaces the values of the first call, but not environment variables', () => {
   const config = new Config({ environment: { SVC_B: 'env' } });
   config.loadDict({ a: 'one', b: 'one' }).loadDict({ a: 'two', b: 'two' });
   assert.deepEqual([config.get('a', ''), config.get('b', '')], ['two', 'env']);
@@ -39,7 +39,7 @@ test('Config copies the values of all its sources, so later changes to the sourc
   );
 });
 
-test('Config reads process.env if it is created without an environment', (t) => {
+test('Config reads process.env if the option "environment" is not given', (t) => {
   process.env['SVC_CONFIG_TEST_ONLY'] = '5';
   t.after(() => {
     delete process.env['SVC_CONFIG_TEST_ONLY'];
@@ -47,7 +47,7 @@ test('Config reads process.env if it is created without an environment', (t) => 
   assert.equal(new Config().get('configTestOnly', 0), 5);
 });
 
-test('Config treats undefined as absent, but null and empty text as values', () => {
+test('Config treats undefined as absent, but treats null and the empty string as values', () => {
   const config = new Config({
     defaults: { a: 1, b: 1 },
     values: { a: undefined, b: null },
@@ -69,7 +69,7 @@ for (const [key, variable] of [
   ['maxBodyBytes', 'SVC_MAX_BODY_BYTES'],
   ['x509Cert', 'SVC_X509_CERT'],
 ] as const) {
-  test(`the config key ${key} and the environment variable ${variable} can be derived from each other`, () => {
+  test(`Config maps the key ${key} to the environment variable ${variable}, and vice versa`, () => {
     assert.equal(variableOf(key), variable);
     assert.equal(keyOf(variable), key);
   });
@@ -84,7 +84,7 @@ test('variableOf() returns the same environment variable for every spelling of a
   assert.deepEqual([config.get('pageSize', 0), config.get('base_url', '')], [20, 'x']);
 });
 
-test('Config accepts only finite decimal numbers as numbers', () => {
+test('Config converts text to a number only if it is a finite decimal number', () => {
   for (const [text, value] of [
     ['20', 20],
     ['-1', -1],
@@ -119,7 +119,7 @@ test('Config accepts only finite decimal numbers as numbers', () => {
   }
 });
 
-test('Config accepts true, false, 1, 0, yes, no, on and off as booleans, in upper or lower case, and refuses other text', () => {
+test('Config converts true, false, 1, 0, yes, no, on and off to booleans, in any letter case, and refuses other text', () => {
   for (const [value, words] of [
     [true, ['true', '1', 'yes', 'on', 'TRUE', 'Yes', ' on ']],
     [false, ['false', '0', 'no', 'off', 'Off']],
@@ -137,7 +137,7 @@ test('Config accepts true, false, 1, 0, yes, no, on and off as booleans, in uppe
     assert.throws(() => new Config({ environment: { SVC_B: text } }).get('b', false), cast(/SVC_B/), text);
 });
 
-test('Config.get() returns text unchanged if it has the cast String, a string as fallback, or neither cast nor fallback', () => {
+test('Config.get() returns text unchanged if the cast is String, the fallback is a string, or neither is given', () => {
   const config = new Config({ environment: { SVC_S: ' 20 ' } });
   assert.deepEqual(
     [config.get('s', ''), config.get('s'), config.get('s', null), config.get('s', '', { cast: String })],
@@ -145,7 +145,7 @@ test('Config.get() returns text unchanged if it has the cast String, a string as
   );
 });
 
-test('Config.get() applies a cast to text only', () => {
+test('Config.get() applies a cast only to strings, not to values of other types', () => {
   const list = (text: string): string[] => text.split(',');
   assert.deepEqual(new Config({ environment: { SVC_HOSTS: 'a,b' } }).get('hosts', [], { cast: list }), [
     'a',
@@ -158,7 +158,7 @@ test('Config.get() applies a cast to text only', () => {
   assert.deepEqual(new Config({ environment: {} }).get('hosts', ['d'], { cast: list }), ['d']);
 });
 
-test('if a cast throws, Config refuses the text, and the message does not contain the text', () => {
+test('if a cast throws, Config.get() throws an error that does not contain the text of the setting', () => {
   const config = new Config({ environment: { SVC_URL: 'hunter2', SVC_NAN: 'hunter2', SVC_NONE: 'hunter2' } });
   for (const read of [
     () => config.get('url', undefined, { cast: (text) => new URL(text), needs: 'a URL' }),
@@ -182,7 +182,7 @@ test('if a cast throws, Config refuses the text, and the message does not contai
   );
 });
 
-test('Config refuses a value in the option "values" whose type differs from that of the fallback', () => {
+test('Config refuses a value in the option "values" whose type differs from the type of the fallback', () => {
   const config = new Config({ values: { n: true, s: 1234, b: 'maybe', nan: Number.NaN }, environment: {} });
   assert.throws(
     () => config.get('n', 0),
@@ -193,7 +193,7 @@ test('Config refuses a value in the option "values" whose type differs from that
   assert.throws(() => config.get('nan', 0), cast(/SVC_NAN/));
 });
 
-test('the TypeScript type of Config.get() is that of the fallback or cast, never a literal type', () => {
+test('the TypeScript type of Config.get() is the type of the fallback or cast, never a literal type', () => {
   const config = new Config({ environment: {} });
   let size = config.get('pageSize', 20);
   size = 21;
@@ -239,7 +239,7 @@ test('Config.loadDict() is refused after freeze()', () => {
   assert.equal(config.get('a', 0), 0);
 });
 
-test('Config.reads() lists every key that was read, with its type and its default', () => {
+test('Config.reads() lists every setting that was read, with its type and its default', () => {
   const config = new Config({ environment: { SVC_PAGE_SIZE: '5' } });
   config.get('pageSize');
   config.get('page_size', 20);
@@ -257,7 +257,7 @@ test('Config.reads() lists every key that was read, with its type and its defaul
   );
 });
 
-test('Config.unknownVariables() lists variables that were never read, each with the most similar known name', () => {
+test('Config.unknownVariables() lists SVC_ variables that were never read, each with the most similar known name', () => {
   const config = new Config({
     defaults: { host: '' },
     values: { port: 1 },

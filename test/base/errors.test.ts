@@ -31,7 +31,7 @@ test('an SvcError has the message and remedy of its error code, and keeps its ca
   assert.equal('cause' in new SvcError('E_LISTEN', ['a', 'b']), false);
 });
 
-test('the SvcError of a failed compilation lists every finding with its source position', () => {
+test('the message of an SvcError for a failed compilation lists every finding with its source position', () => {
   const findings = [
     {
       rule: 'SVC101',
@@ -52,13 +52,13 @@ test('the SvcError of a failed compilation lists every finding with its source p
   assert.match(new SvcError('E_COMPILE', [[findings[0]]]).message, /1 mistake\n/);
 });
 
-test('the error codes of SvcError are in alphabetical order', () => {
+test('the error codes of SvcError are listed in alphabetical order', () => {
   const codes = Object.keys(FAULTS);
   assert.deepEqual(codes, [...codes].sort());
   for (const code of codes) assert.match(code, /^E_[A-Z0-9_]+$/);
 });
 
-test('each error code of SvcError has a message that says what failed and a remedy that says what to do, both without a full stop', () => {
+test('each error code of SvcError has a message about the failure and a remedy, both without a final full stop', () => {
   for (const code of Object.keys(FAULTS) as FaultCode[]) {
     const { message, remedy } = anyOf(code);
     assert.match(message, /^(?:Cannot|Unknown) /, code);
@@ -77,7 +77,7 @@ function anyOf(code: FaultCode): SvcError {
   }
 }
 
-test('if no name is similar, the message of an SvcError contains no suggestion', () => {
+test('the message of an SvcError about an unknown name contains no suggestion if no known name is similar', () => {
   assert.match(new SvcError('E_OPTION_UNKNOWN', ['Thing', 'a', 'b', ['b']]).message, /did you mean "b"\?$/);
   assert.match(new SvcError('E_URL_NAME', ['a', 'b']).message, /did you mean "b"\?$/);
   assert.match(
@@ -100,7 +100,7 @@ for (const [Class, status] of [
   [UnprocessableContent, 422],
   [TooManyRequests, 429],
 ] as const) {
-  test(`${Class.name} is an HTTPException of status ${status}, and its property "name" is the name of its class`, () => {
+  test(`${Class.name} is an HTTPException with status ${status} and with its class name as property "name"`, () => {
     const error = new Class('why', { headers: { A: 'b' }, code: 'c', cause: 1 });
     assert.ok(error instanceof HTTPException);
     assert.deepEqual(
@@ -117,7 +117,7 @@ for (const [Class, status] of [
   });
 }
 
-test('HTTPException accepts only status codes of errors', () => {
+test('HTTPException accepts only status codes from 400 to 599', () => {
   for (const status of [200, 399, 600, 404.5, Number.NaN])
     assert.throws(() => new HTTPException(status), RangeError);
   assert.equal(new HTTPException(599).status, 599);
@@ -125,7 +125,7 @@ test('HTTPException accepts only status codes of errors', () => {
   assert.deepEqual(new BadRequest('bad', { issues }).issues, issues);
 });
 
-test('TooManyRequests sends the waiting time in the field Retry-After, in whole seconds', () => {
+test('TooManyRequests sends the waiting time in the header Retry-After, in whole seconds', () => {
   const headers = { 'X-Why': 'yes' };
   assert.deepEqual(new TooManyRequests('often', { retryAfterSeconds: 1.2, headers }).headers, {
     'X-Why': 'yes',
@@ -139,7 +139,7 @@ test('TooManyRequests sends the waiting time in the field Retry-After, in whole 
   assert.deepEqual(new UnprocessableContent('no', { issues }).issues, issues);
 });
 
-test('statusTitle() returns the name of a registered status, and Client Error or Server Error for an unregistered one', () => {
+test('statusTitle() returns the name of a registered HTTP status, and "Client Error" or "Server Error" for an unregistered status', () => {
   assert.deepEqual([404, 418, 499, 500, 599].map(statusTitle), [
     'Not Found',
     'Client Error',

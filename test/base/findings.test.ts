@@ -4,7 +4,7 @@ import { declaredHere, placeOf } from '../../src/base/findings.ts';
 
 const PACKAGE = new URL('../../src/', import.meta.url);
 
-test('declaredHere() returns the source position of the caller, also if it is called repeatedly', () => {
+test('declaredHere() returns the source position of its caller, and reading the position twice returns one frozen object', () => {
   const here = line() + 1;
   const declared = declaredHere();
   const { place } = declared;
@@ -15,7 +15,7 @@ test('declaredHere() returns the source position of the caller, also if it is ca
   assert.ok(Object.isFrozen(place));
 });
 
-test('placeOf() skips stack frames of this package and of Node.js', () => {
+test('placeOf() returns the first stack frame outside svc and Node.js', () => {
   const stack = [
     'Error: place',
     `    at new CapturedPlace (${new URL('findings.ts', PACKAGE).href}:1:2)`,
@@ -34,7 +34,7 @@ test('placeOf() parses stack frames with and without a function name, and with U
   assert.deepEqual(placeOf('    at f (C:\\a\\b.js:5:6)'), { file: 'C:\\a\\b.js', line: 5, column: 6 });
 });
 
-test('if no stack frame belongs to the program, placeOf() returns <unknown> 0:0', () => {
+test('placeOf() returns the position <unknown> 0:0 if every stack frame belongs to svc or Node.js', () => {
   assert.deepEqual(placeOf(''), { file: '<unknown>', line: 0, column: 0 });
   assert.deepEqual(placeOf('Error: x\n    at node:internal/a:1:2'), {
     file: '<unknown>',
@@ -49,7 +49,7 @@ function declare(): ReturnType<typeof declaredHere> {
 }
 const line = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);
 
-test('declaredHere(by) returns the position at which the function "by" is called, even through Reflect.apply() or map()', () => {
+test('declaredHere(fn) returns the position at which fn is called, even through Reflect.apply() or map()', () => {
   const { stackTraceLimit } = Error;
   try {
     for (const limit of [10, 1]) {

@@ -20,7 +20,7 @@ test('isSupportedNode() and bin/need-node.cjs accept the same versions', () => {
 });
 
 for (const entry of ENTRIES) {
-  test(`on an old Node.js, an import of ${entry} prints one line, and the process ends with status 2`, () => {
+  test(`on a Node.js version that is too old, importing ${entry} prints one line and ends the process with status 2`, () => {
     const older = `data:text/javascript,Object.defineProperty(process.versions, 'node', { value: '22.23.2' })`;
     const { status, stdout, stderr } = spawnSync(
       process.execPath,

@@ -31,7 +31,7 @@ function fault(code: FaultCode, pattern: RegExp) {
     error instanceof SvcError && error.code === code && pattern.test(error.message);
 }
 
-test('readOptions() returns the fallbacks of all options if none is given', () => {
+test('readOptions() returns the fallback of each option that is not given', () => {
   const expected = {
     max: 5,
     ratio: 0.5,
@@ -46,7 +46,7 @@ test('readOptions() returns the fallbacks of all options if none is given', () =
   assert.deepEqual(readOptions('Thing', { max: undefined, mode: undefined }, KINDS), expected);
 });
 
-test("readOptions() returns the given values, and neither keeps nor changes the caller's object", () => {
+test("readOptions() returns a new object with the given values, and does not change the caller's object", () => {
   const fn = (): void => {};
   const options = Object.freeze({
     max: 10,
@@ -63,7 +63,7 @@ test("readOptions() returns the given values, and neither keeps nor changes the 
   assert.notEqual(values, options);
 });
 
-test('readOptions() refuses an unknown option, and suggests the most similar name', () => {
+test('readOptions() refuses an unknown option, and its error suggests the most similar name', () => {
   assert.throws(
     () => readOptions('Thing', { maxx: 1 }, KINDS),
     fault('E_OPTION_UNKNOWN', /"maxx": did you mean "max"\?/),
@@ -88,7 +88,7 @@ for (const [option, value, needs] of [
   ['mode', 'slow', 'one of "fast", "safe"'],
   ['fn', {}, 'a function'],
 ] as const) {
-  test(`readOptions() refuses the option ${option}: ${JSON.stringify(value)}, and the message says that it needs ${needs}`, () => {
+  test(`readOptions() refuses the value ${JSON.stringify(value)} for the option ${option}, and its error says that the option needs ${needs}`, () => {
     assert.throws(
       () => readOptions('Thing', { [option]: value }, KINDS),
       fault('E_OPTION_RANGE', new RegExp(RegExp.escape(needs))),
@@ -96,7 +96,7 @@ for (const [option, value, needs] of [
   });
 }
 
-test('shown() describes a value for an error message without showing the content of strings', () => {
+test('shown() describes a value for an error message, and does not reveal the content of strings', () => {
   const values = ['secret', 'x', 5, true, null, undefined, 5n, [1], () => 1, Symbol('s'), {}];
   assert.deepEqual(values.map(shown), [
     'a string of 6 characters',
@@ -113,7 +113,7 @@ test('shown() describes a value for an error message without showing the content
   ]);
 });
 
-test('closest() returns the most similar candidate, or nothing if all candidates differ too much', () => {
+test('closest() returns the most similar candidate, or undefined if all candidates differ too much', () => {
   assert.equal(closest('perSecond', ['perMinute', 'max']), undefined);
   assert.equal(closest('perMinut', ['max', 'perMinute']), 'perMinute');
   assert.equal(closest('mxa', ['max']), 'max'); // two swapped neighbours count as one mistake
@@ -123,7 +123,7 @@ test('closest() returns the most similar candidate, or nothing if all candidates
   assert.equal(closest('abc', []), undefined);
 });
 
-test('readGiven() returns only the options that are given, and refuses the same options as readOptions()', () => {
+test('readGiven() returns only the given options, without fallbacks, and refuses unknown options and invalid values', () => {
   const values = readGiven('Thing', { max: 3, note: undefined, fn: undefined, name: '' }, KINDS);
   assert.deepEqual(Object.keys(values), ['max', 'name']);
   assert.deepEqual(values, { max: 3, name: '' });

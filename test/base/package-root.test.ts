@@ -6,24 +6,24 @@ import { ROOT } from '../support/build.ts';
 
 const DIST = 'file:///a%20b/svc/dist/base/package-root.js';
 
-test('packageRoot() returns the folder of package.json, for modules in src and in dist', () => {
+test('packageRoot() returns the folder of the package.json of svc, for modules in src and in dist', () => {
   assert.equal(packageRoot()?.href, `${pathToFileURL(ROOT).href}/`);
   assert.equal(packageRoot(DIST)?.href, 'file:///a%20b/svc/');
 });
 
-test('packageRoot() returns undefined in a bundle, for ES modules and CommonJS', () => {
+test('packageRoot() returns undefined in a bundled program, for ES modules and CommonJS', () => {
   for (const own of ['file:///app/dist/program.mjs', 'file:///app/package-root.js', undefined])
     assert.equal(packageRoot(own ?? ''), undefined, own);
 });
 
-test("programBeside() returns the path of a file in a module's folder, and undefined in a bundle or if the file does not exist", () => {
+test('programBeside() returns the URL of a program in the folder of the given module, or undefined if it does not exist', () => {
   const module = new URL('../../src/db/sqlite/reader.ts', import.meta.url).href;
   assert.equal(programBeside(module, 'reader-process')?.href, new URL('./reader-process.ts', module).href);
   assert.equal(programBeside(module, 'absent'), undefined);
   assert.equal(programBeside(undefined, 'reader-process'), undefined);
 });
 
-test('ownFolders() returns the folders dist and src, both as URLs and as paths', () => {
+test('ownFolders() returns the folders dist and src of svc, both as URLs and as paths', () => {
   assert.deepEqual(ownFolders('', DIST, false), [
     'file:///a%20b/svc/dist/',
     '/a b/svc/dist/',
@@ -47,6 +47,6 @@ test('on Windows, ownFolders() returns paths with a drive letter and backslashes
   ]);
 });
 
-test('ownFolders() returns the folder of the bundle if a bundler has joined the package with an application', () => {
+test('ownFolders() returns the folder of the bundle if a bundler has joined svc with an application', () => {
   assert.deepEqual(ownFolders('', 'file:///app/out/program.mjs', false), ['file:///app/out/', '/app/out/']);
 });

@@ -4,14 +4,14 @@ import { test } from 'node:test';
 import { ManualClock } from '../../src/base/manual-clock.ts';
 import { currentContext, ignore, within } from '../../src/base/promises.ts';
 
-test('within() settles like the promise that it gets, and leaves no timer running', async () => {
+test('within() settles like the given promise if this promise settles in time, and leaves no timer running', async () => {
   const clock = new ManualClock();
   assert.equal(await within(clock, 10, Promise.resolve('value'), ignore), 'value');
   await assert.rejects(within(clock, 10, Promise.reject(new Error('failed')), ignore), /failed/);
   assert.equal(clock.pending, 0);
 });
 
-test('after the time limit, within() settles with the result or error of its callback', async () => {
+test('within() settles with the result or error of its callback after the time limit', async () => {
   const clock = new ManualClock();
   const never = new Promise<string>(ignore);
   const late = within(clock, 10, never, () => 'late');
@@ -26,7 +26,7 @@ test('after the time limit, within() settles with the result or error of its cal
   assert.equal(clock.pending, 0);
 });
 
-test('currentContext() captures the current AsyncLocalStorage context, and returns a function that runs callbacks in it', () => {
+test('currentContext() returns a function that runs callbacks in the captured AsyncLocalStorage context', () => {
   const store = new AsyncLocalStorage<string>();
   const run = store.run('captured', currentContext);
   const found = (suffix: string): string => `${store.getStore() ?? 'none'}${suffix}`;

@@ -14,7 +14,7 @@ const handler = (): string => 'x';
 const someone = { me: Depends(BearerAuth()) };
 const admin = { me: Depends(requireRoles('admin')) };
 
-test('svc check reports routes that change data without a guard, unless the route is declared public (SVC201)', () => {
+test('svc check reports routes that change data and have no guard, unless they are declared public (SVC201)', () => {
   const app = quiet()
     .get('/', handler)
     .route('/a', ['POST', 'PUT'], handler)
@@ -31,7 +31,7 @@ test('svc check reports routes that change data without a guard, unless the rout
   assert.deepEqual(subjects(app, 'SVC201').sort(), ['DELETE /d', 'POST /a', 'PUT /a']);
 });
 
-test('svc check reports a method that changes more than another method of the same path but has weaker access rules (SVC203)', () => {
+test('svc check reports a route whose access rules are weaker than those of a less powerful method on the same path (SVC203)', () => {
   const app = quiet()
     .get('/a', someone, handler)
     .post('/a', { public: true }, handler)
@@ -46,7 +46,7 @@ test('svc check reports a method that changes more than another method of the sa
   ]);
 });
 
-test('svc check accepts a method if its guard is stricter or cannot be compared, if it has no guard, or if no other method has its path (SVC203)', () => {
+test('svc check accepts a route whose guard is stricter than, or not comparable to, the guards of other methods on its path (SVC203)', () => {
   const app = quiet()
     .get('/a', someone, handler)
     .post('/a', handler)
@@ -97,7 +97,7 @@ for (const path of [
   });
 }
 
-test('svc check accepts GET pages, guarded routes, and paths with longer words such as "tokenize" (SVC204)', () => {
+test('svc check requires no rate limit for GET pages, guarded routes, and paths with longer words such as "tokenize" (SVC204)', () => {
   const app = quiet()
     .get('/login', handler)
     .post('/token', someone, handler)
@@ -109,7 +109,7 @@ test('svc check accepts GET pages, guarded routes, and paths with longer words s
   ]);
 });
 
-test('svc check accepts a path with "reset" or "change" if the path does not concern an account (SVC204)', () => {
+test('svc check requires no rate limit for a path with "reset" or "change" that does not concern an account (SVC204)', () => {
   const app = quiet()
     .post('/game/reset', { public: true }, handler)
     .post('/till/change', { public: true }, handler)

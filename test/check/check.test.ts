@@ -34,7 +34,7 @@ const rule = (parts: Partial<Rule> = {}): Rule => ({
   ...parts,
 });
 
-test('for an application without mistakes, Svc.check() returns ok: true and no findings, even when it is called again', () => {
+test('app.check() returns ok: true and no findings for an application without mistakes, also at a second call', () => {
   const app = make().get('/a', handler).post('/a', { public: true }, handler);
   const report = app.check();
   assert.deepEqual([report.schemaVersion, report.ok, report.suppressed], [1, true, []]);
@@ -44,7 +44,7 @@ test('for an application without mistakes, Svc.check() returns ok: true and no f
   assert.deepEqual(about(app), []); // also on a frozen application
 });
 
-test('Svc.check() never throws, does not freeze the application, and runs no hooks', async () => {
+test('app.check() never throws, does not freeze the application, and runs no hooks', async () => {
   const app = make();
   let hooks = 0;
   app
@@ -65,7 +65,7 @@ test('Svc.check() never throws, does not freeze the application, and runs no hoo
   assert.equal(hooks, 0);
 });
 
-test('compileAll() throws an error that contains exactly the findings of check()', () => {
+test('app.compileAll() throws an error that contains exactly the findings of app.check()', () => {
   const app = make().get('/a', handler).get('/A', handler).get('/a', handler).addCheck(rule());
   const { findings } = app.check();
   assert.ok(findings.length > 2);
@@ -80,7 +80,7 @@ test('compileAll() throws an error that contains exactly the findings of check()
   );
 });
 
-test('rules that only warn do not run when an application starts, unless the option "allow" of a route has an entry that may have expired', () => {
+test('an application starts despite a warning of svc check, unless an "allow" entry for this warning has expired', () => {
   const twins = (until?: string): Svc => {
     const app = make({ clock: new ManualClock(Date.UTC(2026, 10, 22)) })
       .get('/a', handler)
@@ -104,7 +104,7 @@ test('rules that only warn do not run when an application starts, unless the opt
   });
 });
 
-test('findings are sorted by severity, place and rule, whatever the order of the rules', () => {
+test('app.check() sorts its findings by severity, place and rule, whatever the order of the rules', () => {
   const app = make();
   app
     .addCheck(rule({ id: 'z/info', severity: 'info', phase: 'graph' }))
@@ -116,7 +116,7 @@ test('findings are sorted by severity, place and rule, whatever the order of the
   assert.deepEqual(about(app), about(app));
 });
 
-test('rules of svc check run in the order of their phases, and each rule gets the compiled application', () => {
+test('app.check() runs its rules in the order of their phases, and gives each rule the compiled application', () => {
   const seen: string[] = [];
   const app = make({ env: 'test', config: { pageSize: 20 } });
   for (const phase of ['live', 'environment', 'contract', 'security', 'graph'] as const)
@@ -146,7 +146,7 @@ test('rules of svc check run in the order of their phases, and each rule gets th
   assert.deepEqual(seen, ['graph', 'security', 'test', '20', 'undefined', 'true', 'contract', 'environment']);
 });
 
-test('a finding whose subject is the method and path of a route has the place of this route', () => {
+test('a finding of app.check() about a route has the line where the route is declared', () => {
   const app = make().addCheck(
     rule({
       run: (view, report) =>
@@ -158,7 +158,7 @@ test('a finding whose subject is the method and path of a route has the place of
   assert.equal(about(app).find(({ subject }) => subject === 'GET /a')!.place!.line, at);
 });
 
-test('when a rule throws or returns a promise, check() reports this as a finding', () => {
+test('when a check rule throws or returns a promise, app.check() reports this as a finding', () => {
   const app = make()
     .addCheck(
       rule({
@@ -192,7 +192,7 @@ test('when a rule throws or returns a promise, check() reports this as a finding
   app.compileAll(); // findings outside the phase graph do not prevent compilation
 });
 
-test('an error of a rule prevents the start of an application only if the rule belongs to the phase "graph"', async () => {
+test('an error of a check rule prevents the start of an application only if the rule has the phase "graph"', async () => {
   for (const [phase, starts] of [
     ['graph', false],
     ['security', true],
@@ -214,7 +214,7 @@ test('an error of a rule prevents the start of an application only if the rule b
   make().addCheck(rule()).assertChecks();
 });
 
-test('checkLive() runs only the rules of the phase "live", and waits for asynchronous rules', async () => {
+test('app.checkLive() runs only the check rules with the phase "live", and waits for asynchronous rules', async () => {
   const app = make()
     .addCheck(
       rule({
@@ -253,19 +253,19 @@ for (const [what, parts, problem] of [
   ['no property "why"', { why: undefined as never }, /"why" and "remedy"/],
   ['no function "run"', { run: undefined as never }, /run\(view, report\)/],
 ] as const) {
-  test(`addCheck() refuses a rule with ${what} (E_RULE)`, () => {
+  test(`app.addCheck() refuses a check rule with ${what} (E_RULE)`, () => {
     assert.throws(() => make().addCheck(rule(parts)), { code: 'E_RULE', message: problem });
   });
 }
 
-test('addCheck() refuses a second rule with the same id, and refuses every rule after the application was compiled', () => {
+test('app.addCheck() refuses a second rule with the same id, and refuses every rule after the application was compiled', () => {
   const app = make().addCheck(rule());
   assert.throws(() => app.addCheck(rule()), { code: 'E_RULE' });
   assert.throws(() => app.compileAll().addCheck(rule({ id: 'shop/late' })), { code: 'E_APP_FROZEN' });
   assert.equal(checkedRule(rule({ id: '@org/plugin.name' as never }), []).id, '@org/plugin.name');
 });
 
-test('when a plugin throws in register(), the error is a finding at the place where it was thrown, and check() can be called again', () => {
+test('when register() of a plugin throws, app.check() reports the error at the line of the throw, also at a second call', () => {
   const app = make();
   const at = line() + 1;
   app.register({
@@ -290,7 +290,7 @@ test('when a plugin throws in register(), the error is a finding at the place wh
   );
 });
 
-test('a finding about a middleware has the place of its app.use() call', () => {
+test('a finding of app.check() about a middleware has the line of its app.use() call', () => {
   const app = make();
   const layer: Middleware = {
     kind: 'cors',
@@ -335,7 +335,7 @@ const messages = ({ findings }: Report): string[] =>
     .filter(({ rule: id }) => id === 'shop/each')
     .map(({ severity, message }) => `${severity}: ${message}`);
 
-test('if the option "allow" of a route names the rule of a finding, the finding is listed as suppressed', () => {
+test('if the option "allow" of a route names a check rule, app.check() lists the findings of this rule as suppressed', () => {
   const report = allowed([
     { rule: 'shop/other', reason: 'another' },
     { rule: 'shop/each', reason: 'a public route' },
@@ -347,7 +347,7 @@ test('if the option "allow" of a route names the rule of a finding, the finding 
   );
 });
 
-test('an entry in the option "allow" suppresses a finding until the end of its last day, and afterwards the finding is an error', () => {
+test('an entry in the option "allow" of a route suppresses a finding until the end of its last day, and then it becomes an error', () => {
   const allow = [{ rule: 'shop/each', reason: 'until the login is there', until: '2026-11-20' }];
   assert.deepEqual(messages(allowed(allow)), []);
   assert.deepEqual(messages(allowed(allow, DAY + 86_399_999)), []);
@@ -370,7 +370,7 @@ test('an entry in the option "allow" without a reason or with an invalid date ha
     );
 });
 
-test('an entry in the option "allow" has no effect on findings of other routes, or on findings that prevent compilation', () => {
+test('an entry in the option "allow" of a route suppresses neither findings of other routes nor findings that prevent compilation', () => {
   const app = make()
     .addCheck(perRoute)
     .get('/a', handler)
@@ -389,7 +389,7 @@ test('an entry in the option "allow" has no effect on findings of other routes, 
   assert.deepEqual([ids(path), path.check().suppressed.length], [[], 1]);
 });
 
-test('when two routes are declared on the same line, the option "allow" of one route does not affect the other', () => {
+test('when two routes are declared on one line, the option "allow" of one route does not suppress findings of the other route', () => {
   const router = new Router();
   for (const path of ['/a', '/b'] as const)
     router.get(path, path === '/b' ? { allow: [{ rule: 'shop/each', reason: 'r' }] } : {}, handler);
@@ -411,7 +411,7 @@ test('when two routes are declared on the same line, the option "allow" of one r
 
 // ── selection of rules and forms of reports ──
 
-test('matches() treats * as any text, and ignores letter case', () => {
+test('matches() compares a rule id with a pattern in which * stands for any text, and ignores letter case', () => {
   for (const [pattern, id, expected] of [
     ['SVC1*', 'SVC101', true],
     ['svc101', 'SVC101', true],
@@ -460,7 +460,7 @@ const FINDINGS: readonly Finding[] = [
 ];
 const CONTEXT = { target: 'app.ts', cwd: '/project', rules: CORE_RULES };
 
-test('select() returns only the findings of the selected rules, and "ok" is false if one of these findings is an error', () => {
+test('select() keeps only the findings of the selected rules in a report, and sets "ok" to false if one of them is an error', () => {
   const report = makeReport(FINDINGS, [FINDINGS[0]!]);
   assert.deepEqual(
     select(report, { only: ['SVC1*'], skip: ['SVC101'] }).findings.map(({ rule: id }) => id),
@@ -477,7 +477,7 @@ test('select() returns only the findings of the selected rules, and "ok" is fals
   assert.equal(select(report, { only: [], skip: [] }).ok, false);
 });
 
-test('findRule() returns the rule with the given id, or suggests an id that differs by one letter', () => {
+test('findRule() returns the check rule with the given id, or suggests an id that differs by one letter', () => {
   assert.deepEqual(findRule('svc101', CORE_RULES), { rule: CORE_RULES.find(({ id }) => id === 'SVC101') });
   assert.deepEqual(
     ['SVC110', 'SVC999', 'SVC', 'zzz'].map((id) => findRule(id, CORE_RULES)),
@@ -485,7 +485,7 @@ test('findRule() returns the rule with the given id, or suggests an id that diff
   );
 });
 
-test('humanReport() groups findings by severity, prints places, remedies and counts, and gives the reason of each rule once', () => {
+test('humanReport() groups findings by severity, with places, remedies and counts, and gives the reason of each rule once', () => {
   assert.equal(
     humanReport(
       makeReport(FINDINGS, [FINDINGS[0]!]),
@@ -547,13 +547,13 @@ test('jsonReport() returns one JSON document with the documented members', () =>
   assert.deepEqual(countFindings([]), { error: 0, warning: 0, info: 0 });
 });
 
-test('relativeFile() shortens only paths inside the working folder', () => {
+test('relativeFile() shortens a path only if it is inside the working folder', () => {
   assert.equal(relativeFile('file:///project/a%20b.ts', '/project'), 'a b.ts');
   assert.equal(relativeFile('/projects/a.ts', '/project'), '/projects/a.ts');
   assert.equal(shownPlace({ file: '/project/a.ts', line: 0, column: 0 }, '/project'), '');
 });
 
-test('check() of an application with 300 routes takes less than 300 ms', () => {
+test('app.check() of an application with 300 routes takes less than 300 ms', () => {
   const app = make();
   for (let index = 0; index < 100; index++)
     app

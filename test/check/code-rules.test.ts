@@ -39,7 +39,7 @@ test('svc check reports blocking calls in handlers, dependencies and middleware,
   ]);
 });
 
-test('svc check reports only calls of functions that are known to block, and not every call whose name ends with "Sync" (SVC501)', () => {
+test('svc check reports calls of functions that block the event loop, and not every call whose name ends with "Sync" (SVC501)', () => {
   const calendar = { requestSync: async (): Promise<string> => 'asked' };
   const bcrypt = { hashSync: (text: string): string => text };
   const app = quiet()
@@ -50,7 +50,7 @@ test('svc check reports only calls of functions that are known to block, and not
   ]);
 });
 
-test('svc check accepts a blocking call that runs once, and a local function with the name of a blocking function (SVC501)', () => {
+test('svc check accepts a blocking call that runs only once, and a call of a local function named like a blocking one (SVC501)', () => {
   let text: string | undefined;
   const settings = (): string => readFileSync('/dev/null', 'utf8');
   const app = quiet()
@@ -84,7 +84,7 @@ test('svc check accepts a blocking call that runs once, and a local function wit
   );
 });
 
-test('svc check accepts a blocking call whose result is kept in a module variable, but not one whose result is kept in a variable of the handler (SVC501)', () => {
+test('svc check accepts a blocking call whose result is cached in a module variable, but not in a local variable of the handler (SVC501)', () => {
   let text: string | undefined;
   let other: string | null = null;
   const known: { text?: string } = {};
@@ -140,7 +140,7 @@ test('svc check accepts a blocking call whose result is kept in a module variabl
   );
 });
 
-test('svc check accepts a transaction that is committed after "yield" and rolled back in "catch" (SVC502)', () => {
+test('svc check accepts a dependency that commits a transaction after "yield" and rolls the transaction back in "catch" (SVC502)', () => {
   async function* transaction(): AsyncGenerator<typeof connection> {
     try {
       yield connection;
@@ -174,7 +174,7 @@ test('svc check finds the use of a dependency in a nested destructuring pattern,
   );
 });
 
-test('svc check reports clean-up code that does not run after an error, and clean-up code that is not awaited (SVC502)', () => {
+test('svc check reports clean-up code of a dependency that is not awaited or does not run after an error (SVC502)', () => {
   function* bare(): Generator<typeof connection> {
     yield connection;
     connection.release();

@@ -16,7 +16,7 @@ class Note extends Schema {
 const open = { public: true } as const;
 const handler = (): string => 'x';
 
-test('svc check reports a handler that reads JSON or a form without a schema, and no other handler (SVC301)', () => {
+test('svc check reports handlers that read JSON or a form from the request without a schema, and no other handlers (SVC301)', () => {
   const app = quiet()
     .post('/json', open, async ({ req }) => String(await req.json()))
     .put('/form', open, async ({ req }) => (await req.form()).get('a') ?? '')
@@ -48,7 +48,7 @@ test('svc check ignores bodies that do not come from the request, such as the bo
   assert.deepEqual([...subjects(app, 'SVC301'), ...subjects(app, 'SVC212')], ['POST /own', 'POST /all']);
 });
 
-test('svc check requires no response schema if a callback inside the handler returns an object, but the handler itself does not (SVC302)', () => {
+test('svc check requires no response schema if only a callback inside the handler returns an object (SVC302)', () => {
   const rows = [{ a: 'x' }];
   const app = quiet()
     .get('/text', () =>
@@ -61,7 +61,7 @@ test('svc check requires no response schema if a callback inside the handler ret
   assert.deepEqual(subjects(app, 'SVC302'), ['GET /list']);
 });
 
-test('svc check requires no response schema for a value computed from an object, or for an object that a local method returns (SVC302)', () => {
+test('svc check requires no response schema for a value computed from an object, or if only a local method returns an object (SVC302)', () => {
   const rows = [{ a: 'x' }];
   const app = quiet()
     .get('/pick', ({ req }) => ({ de: 'Hallo', en: 'Hello' })[req.path === '/' ? 'de' : 'en'])
@@ -112,7 +112,7 @@ test('svc check requires no response schema for a value computed from an object,
   assert.deepEqual(subjects(app, 'SVC302'), ['GET /if', 'GET /try', 'GET /each']);
 });
 
-test('svc check accepts response fields that are named like secrets if the field is a flag, a number, a page token or a content hash (SVC302)', () => {
+test('svc check accepts response fields named like secrets that are flags, numbers, page tokens or content hashes (SVC302)', () => {
   class Page extends Schema {
     nextPageToken = Field(str, { maxLength: 9 });
     csrf_token = Field(str, { maxLength: 9 });
@@ -140,7 +140,7 @@ test('svc check accepts response fields that are named like secrets if the field
   ]);
 });
 
-test('svc check warns of JSON replies without a response schema, but not of other replies (SVC302)', () => {
+test('svc check warns of JSON replies without a response schema, but not of replies in other formats (SVC302)', () => {
   const app = quiet()
     .get('/a', () => ({ a: 1 }))
     .get('/b', () => {
@@ -173,7 +173,7 @@ test('svc check warns of JSON replies without a response schema, but not of othe
   );
 });
 
-test('svc check accepts error replies that have no schema (SVC302)', () => {
+test('svc check accepts replies with an error status and without a schema (SVC302)', () => {
   const app = quiet()
     .get('/pair', ({ req }) => (req.ip === '' ? [{ error: 'no address' }, 404] : 'found'))
     .get('/reply', ({ req }) => {
@@ -191,7 +191,7 @@ test('svc check accepts error replies that have no schema (SVC302)', () => {
   );
 });
 
-test('svc check reports an error if a response field at any depth is named like a secret, unless the field is marked "secret" or the route issues secrets (SVC302)', () => {
+test('svc check reports response fields named like secrets at any depth, unless the field is marked "secret" or the route issues secrets (SVC302)', () => {
   class User extends Schema {
     name = Field(str, { maxLength: 9 });
     passwordHash = Field(str, { maxLength: 9 });
@@ -220,7 +220,7 @@ test('svc check reports an error if a response field at any depth is named like 
   ]);
 });
 
-test('svc check reports a response schema for status 204, and a route that declares only error statuses (SVC303)', () => {
+test('svc check reports a response schema for status 204, and a route that declares no success status (SVC303)', () => {
   const app = quiet()
     .delete('/a', { ...open, status: 204, response: Note }, () => [null, 204])
     .get('/b', { response: { 404: Note, 409: Note } }, () => [{ text: 'b' }, 404])
@@ -236,7 +236,7 @@ test('svc check reports a response schema for status 204, and a route that decla
   ]);
 });
 
-test('for data that every client may send, svc check reports the path of each text or list without a maximum length (SVC304)', () => {
+test('svc check reports texts and lists without a maximum length in request bodies that unauthenticated clients may send (SVC304)', () => {
   class Tag extends Schema {
     name = Field(str);
     next = Field(

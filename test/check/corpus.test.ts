@@ -78,7 +78,7 @@ async function load({ file, env }: Case): Promise<Readonly<Record<string, unknow
 const canLoad = ({ awaits, imports }: Case): boolean =>
   (imports === 'well' || imports === 'throws') && awaits.every((method) => method in Svc.prototype);
 
-test('each rule has an example of a mistake in test/check/corpus, and a similar application without the mistake in test/check/near', () => {
+test('each check rule has an example with a mistake in test/check/corpus, and a similar one without the mistake in test/check/near', () => {
   assert.ok(casesOf('corpus').length >= 60);
   const rulesOf = (kind: Case['kind']): string[] =>
     [...new Set(casesOf(kind).map(({ rule }) => String(rule)))].sort();
@@ -86,7 +86,7 @@ test('each rule has an example of a mistake in test/check/corpus, and a similar 
   assert.deepEqual(rulesOf('near'), RULES);
 });
 
-test('test/check/clean has at least 15 applications with at least 40 lines each', () => {
+test('the folder test/check/clean has at least 15 applications with at least 40 lines each', () => {
   const clean = casesOf('clean');
   assert.ok(clean.length >= 15);
   for (const { file, rule } of clean) {
@@ -105,7 +105,7 @@ test('each example in test/check/corpus marks one line with the rule in its file
   }
 });
 
-test('the comment that marks an expected finding of svc check stands at the end of a line of code', () => {
+test('in test/check/corpus, the comment that marks an expected finding stands at the end of a line of code', () => {
   for (const { file, line } of casesOf('corpus')) {
     if (line === undefined) continue;
     const text = readFileSync(file, 'utf8').split('\n')[line - 1]!;
@@ -113,7 +113,7 @@ test('the comment that marks an expected finding of svc check stands at the end 
   }
 });
 
-test('each header comment of an example in test/check has a known key, and the files that it names exist', () => {
+test('each header comment of an example in test/check has a known key, and every file that a header names exists', () => {
   for (const { file, args, files, imports } of allCases()) {
     assert.ok(['well', 'throws', 'listens', 'stays-open', 'slowly'].includes(imports), file);
     for (const path of [
@@ -140,13 +140,13 @@ test('each example in test/check exports an application, unless its header says 
   }
 });
 
-test('at most six examples in test/check are skipped because they need a method that class Svc does not have', (t) => {
+test('at most six examples in test/check are skipped because they use a method that class Svc does not have', (t) => {
   const awaited = allCases().filter(({ awaits }) => !awaits.every((method) => method in Svc.prototype));
   for (const { name, awaits } of awaited) t.diagnostic(`${name} awaits ${awaits.join(', ')}`);
   assert.ok(awaited.length <= 6);
 });
 
-test('for each example in test/check, the rules for source code report the same findings after a translation to JavaScript', (t) => {
+test('for each example in test/check, the rules for source code report the same findings in TypeScript and in JavaScript', (t) => {
   const texts = allCases().map(
     ({ kind, name, file }) => [`${kind}-${name}`, readFileSync(file, 'utf8')] as const,
   );

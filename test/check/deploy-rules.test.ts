@@ -55,7 +55,7 @@ test('in production, svc check warns of an application that lacks security heade
   );
 });
 
-test('in production, svc check reports CORS origins without TLS, and origin functions that allow every site to send cookies (SVC206)', () => {
+test('in production, svc check reports CORS origins without TLS, and origin functions that allow every site with credentials (SVC206)', () => {
   const cors = (
     options: ConstructorParameters<typeof CORSMiddleware>[0],
     env: 'production' | 'development' = 'production',
@@ -92,7 +92,7 @@ test('in production, svc check reports CORS origins without TLS, and origin func
   assert.deepEqual(cors({ origins: () => true }), []);
 });
 
-test('svc check warns of a limit that is too high or switched off (SVC212)', () => {
+test('svc check warns of a timeout or body limit that is too high to protect the process (SVC212)', () => {
   const app = quiet({ requestTimeoutMs: 86_400_000, maxBodyBytes: 2 ** 40, headersTimeoutMs: 60_000 });
   app.post(
     '/a',
@@ -111,7 +111,7 @@ test('svc check warns of a limit that is too high or switched off (SVC212)', () 
   ]);
 });
 
-test('svc check reports a form whose limit for files exceeds the limit for the body (SVC214)', () => {
+test('svc check reports a form whose file size limit exceeds the body limit of the route (SVC214)', () => {
   const declare = (app: Svc, maxBodyBytes: number | undefined): Svc =>
     app.post(
       '/a',
@@ -134,7 +134,7 @@ test('svc check reports a form whose limit for files exceeds the limit for the b
   assert.deepEqual(found(declare(quiet({ maxBodyBytes: 5_000 }), 20_000_000), 'SVC214'), []);
 });
 
-test('svc check reports a HEAD handler that differs from the GET handler, and an OPTIONS handler that no CORS preflight can reach (SVC105)', () => {
+test('svc check reports a HEAD handler that differs from the GET handler, and an OPTIONS handler behind CORSMiddleware (SVC105)', () => {
   const app = quiet()
     .route('/a', ['HEAD'], handler)
     .route('/b', ['GET', 'HEAD'], handler)
@@ -146,7 +146,7 @@ test('svc check reports a HEAD handler that differs from the GET handler, and an
   ]);
 });
 
-test('if one class has two exception handlers, svc check reports the second handler at its line (SVC123)', () => {
+test('if two exception handlers are registered for one class, svc check reports the second handler at its line (SVC123)', () => {
   const app = quiet()
     .exceptionHandler(NotFound, () => 'x')
     .exceptionHandler(Error, () => 'x');

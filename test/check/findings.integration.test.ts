@@ -126,7 +126,7 @@ const cases = allCases().filter(({ awaits }) => awaits.every((method) => method 
 const isAlone = ({ kind, imports, args, rule }: Case): boolean =>
   kind === 'clean' || imports !== 'well' || args.length > 0 || OF_THE_COMMAND.has(rule);
 
-test('svc check reports each marked line of the examples in test/check/corpus, and no other error or warning', async (t) => {
+test('svc check reports each marked line of the example applications in test/check/corpus, and no other error or warning', async (t) => {
   const wrong: string[] = [];
   let checked = 0;
   const note = ({ kind, name }: Case, found: readonly string[]): void => {
@@ -147,7 +147,7 @@ test('svc check reports each marked line of the examples in test/check/corpus, a
   assert.ok(checked >= 180, `${checked}`);
   // a subtest, because it needs the messages of all cases, and tests run in random order
   await t.test(
-    'each message of a rule that examines the application is produced by an example in test/check/corpus or expected by another test',
+    'each message of the rules for applications is produced by an example in test/check/corpus or expected by another test',
     checkMessages,
   );
 });

@@ -66,7 +66,7 @@ const REPORT = makeReport(FINDINGS, [{ ...FINDINGS[0]!, subject: 'GET /allowed' 
 const EMPTY = makeReport([]);
 const OPTIONS = { version: '1.4.0', isLoaded: true };
 
-test('the fingerprint of a finding depends only on its rule, its subject, and its number among findings with the same rule and subject', () => {
+test('the fingerprint of a check finding depends on rule and subject, not on message or place, and repeated findings are numbered', () => {
   const moved = FINDINGS.map((finding) => ({
     ...finding,
     message: 'other',
@@ -79,7 +79,7 @@ test('the fingerprint of a finding depends only on its rule, its subject, and it
   assert.notEqual(third!.slice(0, 16), first!.slice(0, 16));
 });
 
-test('sarifReport() lists each rule of the catalogue, and lists each finding with level, place and fingerprint', () => {
+test('sarifReport() lists each check rule, and lists each finding with level, place and fingerprint', () => {
   const {
     version,
     runs: [run],
@@ -137,7 +137,7 @@ test('sarifReport() lists each rule of the catalogue, and lists each finding wit
   );
 });
 
-test('sarifReport() contains at most 25,000 results, the most severe ones', () => {
+test('sarifReport() keeps the 25,000 most severe results if there are more findings', () => {
   const many = makeReport(
     Array.from({ length: 25_010 }, (_, index): Finding => ({
       rule: 'SVC103',
@@ -212,7 +212,7 @@ test(
   },
 );
 
-test("githubReport() writes one workflow command for each finding, most severe first, and GitHub's parser reads each one correctly", () => {
+test('githubReport() writes one correctly escaped workflow command of GitHub Actions for each finding, most severe first', () => {
   const lines = githubReport(REPORT, CONTEXT).split('\n');
   const read = lines.slice(0, -1).map((line) => {
     const [, command, properties, data] = /^::(\w+) ([^:]*)::(.*)$/.exec(line)!;
@@ -267,14 +267,14 @@ test("githubReport() writes one workflow command for each finding, most severe f
   assert.equal(lines.at(-1), './src/app.ts:app: errors 2, warnings 1, notes 1, allowed 1');
 });
 
-test('githubSummary() escapes the text of findings so that no text can break the table', () => {
+test('githubSummary() escapes the text of findings so that no text can break the Markdown table', () => {
   const rows = githubSummary(REPORT, CONTEXT).trimEnd().split('\n').slice(4);
   assert.equal(rows.length, FINDINGS.length);
   for (const row of rows) assert.equal(row.split(/(?<!\\)\|/).length, 8, row);
   assert.match(githubSummary(EMPTY, CONTEXT), /Nothing found/);
 });
 
-test('gitlabReport() returns a list of issues with description, check name, fingerprint, severity and place', () => {
+test('gitlabReport() returns GitLab code-quality issues with description, check name, fingerprint, severity and place', () => {
   const issues = JSON.parse(gitlabReport(REPORT, CONTEXT)) as {
     description: string;
     check_name: string;
@@ -334,7 +334,7 @@ function elements(xml: string): { name: string; attributes: Record<string, strin
   return found;
 }
 
-test('junitReport() has a test case for each rule, and the case fails if findings of the rule make the check fail', () => {
+test('junitReport() has a test case for each check rule, which fails if findings of the rule make the check fail', () => {
   const rules = [
     ...CONTEXT.rules,
     { id: 'shop/note', severity: 'info', why: 'to <know> & "tell"', remedy: 'Know it', phase: 'contract' },

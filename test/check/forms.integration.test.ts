@@ -304,6 +304,6 @@ async function check(t: TestContext, { files, env = {} }: Form): Promise<string[
 }
 
 for (const [name, form] of Object.entries(FORMS))
-  test(`svc check reports exactly the expected findings for the example: ${name}`, async (t) => {
+  test(`svc check reports exactly the expected findings for the example "${name}"`, async (t) => {
     assert.deepEqual(await check(t, form), form.found);
   });

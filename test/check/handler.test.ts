@@ -15,7 +15,7 @@ type Any = (...args: never[]) => unknown;
 const items = [{ title: 'a' }];
 const page = (text: string): string => text;
 
-test("takenBy() returns the whole pattern of a function's first parameter, with nested patterns and default values", () => {
+test("takenBy() returns the destructuring pattern of a function's first parameter, with nested patterns and default values", () => {
   const patterns: [Any, string | undefined][] = [
     [({ params: { id }, db }: { params: { id: number }; db: number }) => id + db, 'params: { id }, db'],
     [() => 1, ''],
@@ -33,7 +33,7 @@ test("takenBy() returns the whole pattern of a function's first parameter, with 
     assert.equal(takenBy(fn)?.replace(/\s+/g, ' ').trim(), expected, String(fn));
 });
 
-test('callsOfRequest() finds calls of the given method of the request, even if the request has another name in the handler', () => {
+test('callsOfRequest() finds calls of the given request method in a handler, even if the handler renames "req"', () => {
   const call = String.raw`json\s*\(`;
   const reading: Any[] = [
     ({ req }: { req: Response }) => req.json(),
@@ -55,7 +55,7 @@ test('callsOfRequest() finds calls of the given method of the request, even if t
   );
 });
 
-test('repliesWithObject() examines what a handler returns, and ignores what callbacks inside the handler return', () => {
+test('repliesWithObject() returns true if a handler returns an object, and ignores objects that callbacks in the handler return', () => {
   const objects: Any[] = [
     () => ({ a: 1 }),
     () => [{ a: 1 }],
@@ -120,7 +120,7 @@ test('repliesWithObject() examines what a handler returns, and ignores what call
   for (const fn of others) assert.equal(repliesWithObject(fn), false, String(fn));
 });
 
-test('repliesWithObject() examines both results of a conditional expression', () => {
+test('repliesWithObject() examines both branches of a conditional expression in a handler', () => {
   assert.equal(
     repliesWithObject(() => (items.length > 9 ? 'none' : { a: 1 })),
     true,
@@ -143,7 +143,7 @@ test('repliesWithObject() examines both results of a conditional expression', ()
   );
 });
 
-test('givesNothing() returns true for a function that returns no value, even if a callback inside this function returns one', () => {
+test('givesNothing() returns true for a function without a return value, even if a callback inside the function returns a value', () => {
   const nothing: Any[] = [
     () => {
       items.map((item) => {

@@ -35,7 +35,7 @@ for (const [version, range, expected] of [
     assert.equal(satisfies(version, range), expected));
 }
 
-test('satisfies() returns the same results as the package semver for random ranges', (t) => {
+test('satisfies() returns the same results as the npm package semver for random versions and ranges', (t) => {
   const place = scratch(t, 'semver', { semver: '^7.7.0' });
   if (place === undefined) return;
   const semver = createRequire(join(place, 'package.json'))('semver') as {
@@ -64,7 +64,7 @@ test('satisfies() returns the same results as the package semver for random rang
   }
 });
 
-test('enginesOf() reads the nearest package.json, and returns undefined if that file has no "engines"', (t) => {
+test('enginesOf() reads the nearest package.json, and returns undefined if this file has no "engines"', (t) => {
   const place = folder(t, {
     'package.json': '{"engines":{"node":">=24"}}',
     'a/b/c.txt': '',

@@ -33,7 +33,7 @@ test('svc check reports an asynchronous CORS origin function that compares only 
   ]);
 });
 
-test('svc check reports an unanchored regular expression that is declared outside the CORS origin function (SVC206)', async () => {
+test('svc check reports an unanchored regular expression that a CORS origin function uses, even if declared outside the function (SVC206)', async () => {
   const pattern = /^https:\/\/(www\.)?shop\.example/;
   const messages = await found(
     withOrigins((origin) => pattern.test(origin)),
@@ -43,7 +43,7 @@ test('svc check reports an unanchored regular expression that is declared outsid
   assert.match(messages[0]!, /https:\/\/shop\.example\.svc-check\.invalid/);
 });
 
-test('svc check accepts an asynchronous CORS origin function that compares whole names, one that rejects, and one that reads the request (SVC206)', async () => {
+test('svc check accepts an asynchronous CORS origin function that compares whole origins, rejects, or reads the request (SVC206)', async () => {
   for (const origins of [
     async (origin: string) => Promise.resolve(origin === 'https://acme.example'),
     async () => Promise.reject<boolean>(new Error('no database')),
@@ -52,7 +52,7 @@ test('svc check accepts an asynchronous CORS origin function that compares whole
     assert.deepEqual(await found(withOrigins(origins), 'SVC206'), []);
 });
 
-test('svc check awaits the origin function of a WebSocket route, and warns if the function allows unknown sites (SVC212)', async () => {
+test('svc check awaits the origin function of a WebSocket route, and warns if the function allows every site (SVC212)', async () => {
   const app = make();
   app.websocket('/live', { origins: () => Promise.resolve(true) }).onMessage(() => undefined);
   assert.equal((await found(app, 'SVC212')).length, 1);
@@ -61,7 +61,7 @@ test('svc check awaits the origin function of a WebSocket route, and warns if th
   assert.deepEqual(await found(right, 'SVC212'), []);
 });
 
-test('svc check reports a guard of /metrics that accepts requests without a valid credential (SVC208)', async () => {
+test('svc check reports a guard of the endpoint /metrics that accepts requests without a valid credential (SVC208)', async () => {
   for (const auth of [(req: object) => req !== undefined, () => Promise.resolve(true)])
     assert.deepEqual(await found(make({ ops: { metrics: { auth } } }), 'SVC208'), [
       'warning: /metrics is open to every client: its auth accepts every request',

@@ -43,28 +43,28 @@ const about = (app: Svc): Finding[] =>
 const brief = (app: Svc): unknown[] =>
   about(app).map(({ rule, subject, place }) => [rule, subject, place?.line]);
 
-test('the catalogue of rules is sorted by id, and no reason or remedy ends with a full stop', () => {
+test('the rules of svc check are sorted by id, and no reason or remedy ends with a full stop', () => {
   const ids = CORE_RULES.map(({ id }) => id);
   assert.deepEqual(ids, [...new Set(ids)].sort());
   for (const { id, why, remedy } of CORE_RULES)
     for (const text of [why, remedy]) assert.match(text, /^[A-Z].*[^.]$/, id);
 });
 
-test('each rule of the catalogue has an example of wrong code and an example of right code', () => {
+test('each rule of svc check has an example of wrong code and an example of right code', () => {
   for (const { id } of CORE_RULES) {
     const { wrong, right } = EXPLANATIONS[id] ?? { wrong: '', right: '' };
     assert.ok(wrong !== '' && right !== '' && wrong !== right, id);
   }
 });
 
-test("the manual has a row for each rule, in the order of the rules' ids", () => {
+test("the manual of svc check has a row for each rule, in the order of the rules' ids", () => {
   const manual = readFileSync(join(ROOT, 'src/check/README.md'), 'utf8');
   const rows = [...manual.matchAll(/^\| (SVC\d{3}) \| \S/gm)].map(([, id]) => id!);
   assert.deepEqual(rows, [...new Set(rows)].sort());
   assert.deepEqual(rows, [...new Set([...CORE_RULES.map(({ id }) => id), 'SVC209'])].sort());
 });
 
-test('each rule of the catalogue has the severity that test/support/severities.ts lists', () => {
+test('each rule of svc check has the severity that test/support/severities.ts lists', () => {
   assert.deepEqual(
     CORE_RULES.map(({ id, severity }) => [id, severity]),
     CORE_RULES.map(({ id }) => [id, severityOf({ rule: id, message: '' })]),
@@ -75,7 +75,7 @@ test('each rule of the catalogue has the severity that test/support/severities.t
   ); // the OAuth plugin adds SVC209
 });
 
-test('if a route requires a session and has no session middleware, the application does not start, even if the route has other middleware', async () => {
+test('an application does not start if a route requires a session but has no SessionMiddleware', async () => {
   for (const use of [undefined, [new RequestIDMiddleware()]]) {
     const app = make().get(
       '/me',
@@ -91,7 +91,7 @@ test('if a route requires a session and has no session middleware, the applicati
 
 // ── SVC102 ──
 
-test('svc check reports a route if more specific routes match all of its paths (SVC102)', () => {
+test('svc check reports a route that is unreachable because more specific routes match all of its paths (SVC102)', () => {
   const app = make()
     .get('/f/{x}', handler)
     .get('/f/{x}/{rest:path}', handler)
@@ -132,7 +132,7 @@ test('svc check accepts a route that at least one request can reach (SVC102)', (
   assert.deepEqual(brief(app), []);
 });
 
-test('svc check reports a HEAD route if GET routes match all of its paths (SVC102)', () => {
+test('svc check reports a HEAD route that is unreachable because GET routes match all of its paths (SVC102)', () => {
   const app = make()
     .get('/f/{x}', handler)
     .get('/f/{x}/{rest:path}', handler)
@@ -148,7 +148,7 @@ test('svc check reports a HEAD route if GET routes match all of its paths (SVC10
   ]);
 });
 
-test('when an endpoint of the framework, such as /healthz, hides a route, svc check reports the route at its line (SVC102)', () => {
+test('when a built-in endpoint such as /healthz hides a route, svc check reports the line of the route (SVC102)', () => {
   const app = make();
   const at = line() + 1;
   app.get('/healthz', handler);
@@ -172,7 +172,7 @@ function paths(prefix: string, most: number): string[] {
   return all;
 }
 
-test('for random tables of routes, svc check reports a route exactly if none of the generated paths reaches the route (SVC102)', () => {
+test('for random route tables, svc check reports a route exactly if no generated path reaches the route (SVC102)', () => {
   const random = seeded(102);
   const pick = <T>(from: readonly T[]): T => from[random(from.length)]!;
   const all = [...paths('', 2), ...paths('/f', 4)];
@@ -237,7 +237,7 @@ function rename(template: string): string {
 
 // ── SVC103 ──
 
-test('svc check warns of two paths that differ only in case or in a final slash, at the line of the second route (SVC103)', () => {
+test('svc check warns of two paths that differ only in letter case or in a final slash, at the line of the second route (SVC103)', () => {
   const app = make().get('/users/{id}', handler).get('/a', handler);
   const byCase = line() + 1;
   app.get('/Users/{key}', handler);
@@ -259,7 +259,7 @@ test('svc check warns of two paths that differ only in case or in a final slash,
   assert.deepEqual(brief(own), [['SVC103', 'GET /healthz/', at]]);
 });
 
-test('svc check accepts similar paths if their methods, converters or words differ (SVC103)', () => {
+test('svc check accepts similar paths whose methods, parameter converters or words differ (SVC103)', () => {
   assert.deepEqual(
     brief(
       make()
@@ -283,7 +283,7 @@ function bob(): string {
   return 'bob';
 }
 
-test('svc check warns when a route and its router declare dependencies of one name with different functions (SVC113)', () => {
+test('svc check warns when a route and its router declare different dependencies under one name (SVC113)', () => {
   const router = new Router({ deps: { me: Depends(alice) } });
   const at = line() + 1;
   router.route('/a', ['GET', 'POST'], { me: Depends(bob) }, ({ me }) => me);
@@ -306,7 +306,7 @@ test('svc check warns when a route and its router declare dependencies of one na
 
 // ── SVC107 ──
 
-test('when a getter in the argument of provide() throws, svc check reports the error at the line of the route (SVC107)', () => {
+test('when a getter in the options of provide() throws, svc check reports the error at the line of the route (SVC107)', () => {
   const late = provide(
     {
       get it() {
@@ -331,7 +331,7 @@ const SECRETIVE: Plugin = { name: 'login', secrets: ['authSecret'], register: ()
 const USER = sessionKey<string>('user');
 const SIGNED = { authSecret: `${'kR7#vq2Lw9!xTz4m'}Yb8@cN3$fHs6^jDg` }; // two parts, because SVC205 reports a secret that is written in the source
 
-test('when a route requires a session and has no session middleware, svc check reports the route and the application does not start (SVC121)', async () => {
+test('when a route requires a session and has no SessionMiddleware, svc check reports the route and the application does not start (SVC121)', async () => {
   const app = make(SIGNED);
   const bare = line() + 1;
   app.get('/me', { user: Depends(requireSession(USER)) }, handler);
@@ -366,7 +366,7 @@ test('when a route requires a session and has no session middleware, svc check r
   assert.deepEqual(brief(whole), []);
 });
 
-test('svc check reports a route that changes data for a session if no CSRF middleware protects the route (SVC202)', async () => {
+test('svc check reports a route that changes data, authenticates by a session cookie and has no CSRF middleware (SVC202)', async () => {
   const app = make(SIGNED).use(new SessionMiddleware());
   const user = Depends(requireSession(USER));
   const written = line() + 1;
@@ -447,7 +447,7 @@ test('svc check accepts a strong secret in the configuration, and reports an emp
     .compileAll();
 });
 
-test('when a secret has less than 32 bytes or is not text, svc check reports the secret and the application does not start (SVC205)', async () => {
+test('when a secret has less than 32 bytes or is not a string, svc check reports the secret and the application does not start (SVC205)', async () => {
   for (const [secret, pattern] of [
     [GOOD.slice(1), / "authSecret" \(SVC_AUTH_SECRET\) has 31 bytes, but needs 32 or more$/],
     [[GOOD, 'second-secret'], / "authSecret" \(SVC_AUTH_SECRET\), number 2 of its list, has 13 bytes/],
@@ -465,7 +465,7 @@ test('when a secret has less than 32 bytes or is not text, svc check reports the
   assert.throws(() => typed.compileAll(), { code: 'E_COMPILE' });
 });
 
-test('when a secret can be guessed, svc check reports an error, but the application starts with a warning (SVC205)', async () => {
+test('when a secret is easy to guess, svc check reports an error, but the application starts with a warning (SVC205)', async () => {
   const { logger, events } = collectedLog();
   for (const secret of [
     'x'.repeat(32),
@@ -493,7 +493,7 @@ test('when a secret can be guessed, svc check reports an error, but the applicat
   }
 });
 
-test('svc check also examines the secret "authSecretPrevious" (SVC205), and accepts the environment variable SVC_AUTH_SECRET_PREVIOUS (SVC401)', (t) => {
+test('svc check reports a weak secret in SVC_AUTH_SECRET_PREVIOUS, but only if the application uses secrets (SVC205)', (t) => {
   process.env['SVC_AUTH_SECRET_PREVIOUS'] = 'y'.repeat(32);
   t.after(() => {
     delete process.env['SVC_AUTH_SECRET_PREVIOUS'];
@@ -520,7 +520,7 @@ test('svc check reports a setting whose value cannot be converted, at the line o
   assert.doesNotMatch(about(app)[0]!.message, /large/);
 });
 
-test('when the setting "env" is invalid, svc check reports only this setting (SVC401)', () => {
+test('when the setting "env" is invalid, svc check reports this setting and nothing else (SVC401)', () => {
   const app = make().get('/a', handler).get('/a', handler);
   app.config.loadDict({ env: 'staging' });
   const { findings, ok } = app.check();
@@ -531,7 +531,7 @@ test('when the setting "env" is invalid, svc check reports only this setting (SV
   assert.match(findings[0]!.message, /^Cannot read the setting "env" \(SVC_ENV\)/);
 });
 
-test('svc check reports an invalid setting of the framework even if no code has read the setting yet (SVC401)', () => {
+test('svc check reports an invalid built-in setting even if no code has read the setting yet (SVC401)', () => {
   assert.deepEqual(
     about(make({ config: { port: 'http' } })).map(({ rule, severity, subject }) => [rule, severity, subject]),
     [['SVC401', 'error', 'setting port']],
@@ -539,7 +539,7 @@ test('svc check reports an invalid setting of the framework even if no code has 
   assert.deepEqual(brief(make({ config: { port: '80', host: '::1', enableDocs: 'no' } })), []);
 });
 
-test('svc check reports a setting that has no value and is read without a default, unless the setting is optional (SVC401)', () => {
+test('svc check reports a required setting that is read without a default and has no value (SVC401)', () => {
   const app = make({ config: { there: 'x' } });
   const at = line() + 1;
   app.config.get('databaseUrl');
@@ -550,7 +550,7 @@ test('svc check reports a setting that has no value and is read without a defaul
   app.compileAll();
 });
 
-test('svc check warns of an environment variable that no code reads, and suggests a similar name (SVC401)', (t) => {
+test('svc check warns of an environment variable with the prefix SVC_ that no code reads, and suggests a similar name (SVC401)', (t) => {
   const variables = {
     SVC_PAGE_SZIE: '5',
     SVC_POTR: '80',
@@ -615,7 +615,7 @@ for (const [version, day, expected] of [
   ['22.23.2', '2026-11-20', ['the version is outside the supported range (^24.18.1 || >=26.5.1)']],
   ['18.20.0', '2026-11-20', ['the version is outside the supported range (^24.18.1 || >=26.5.1)']],
 ] as const) {
-  test(`for Node.js ${version} on ${day}, svc check reports (SVC404): ${expected.join(' and ') || 'nothing'}`, () => {
+  test(`for Node.js ${version} on the date ${day}, svc check (SVC404) reports: ${expected.join(' and ') || 'nothing'}`, () => {
     const view = { ...make().inspect(), nodeVersion: version, nowMs: Date.parse(`${day}T00:00:00Z`) };
     const { report, refuses } = examine(view, [], CORE_RULES);
     assert.deepEqual(
@@ -638,7 +638,7 @@ test('svc check compares the version of Node.js with the range in "engines" of p
 
 // ── findings of compilation ──
 
-test('check() reports the errors SVC101, SVC104, SVC106, SVC111, SVC112 and SVC114 of the compilation, each at its line', () => {
+test('app.check() reports the compilation errors SVC101, SVC104, SVC106, SVC111, SVC112 and SVC114, each at its line', () => {
   const app = make();
   app.get('/a', { name: 'n' }, handler);
   const twice = line() + 1;
@@ -674,7 +674,7 @@ test('check() reports the errors SVC101, SVC104, SVC106, SVC111, SVC112 and SVC1
   ]);
 });
 
-test('src/check/README.md lists every rule of the catalogue, in the same order', () => {
+test('src/check/README.md lists every rule of svc check in the order of the source code', () => {
   const rows = [
     ...readFileSync(new URL('../../src/check/README.md', import.meta.url), 'utf8').matchAll(
       /^\| (SVC\d{3}) \| \S/gm,

@@ -72,7 +72,7 @@ test('svc check ends with status 0 if the application has no mistakes', async (t
   );
 });
 
-test('messages of svc check, and of svc run for an application that does not compile, contain paths and no "file:" URLs', async (t) => {
+test('svc check and svc run name source files by their paths, not by "file:" URLs, when an application does not compile', async (t) => {
   const twice =
     "import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/a', () => 1);\napp.get('/a', () => 1);\n";
   const cwd = project(t, { 'all routes é.ts': twice });
@@ -104,7 +104,7 @@ console.log('printed by the application');
 app.log.info('logged');
 `;
 
-test('svc check prints findings by severity with file, line and column, and sends output of the application to standard error', async (t) => {
+test('svc check prints findings by severity with their source position, and sends the output of the application to standard error', async (t) => {
   const { status, stdout, stderr } = await svc(['check', 'app.ts', ...SKIP], {
     cwd: project(t, { 'app.ts': MISTAKEN }),
   });
@@ -131,12 +131,12 @@ for (const [args, expected] of [
   [['--only', 'shop/*'], 0],
   [['--only', 'SVC2*', '--fail-level', 'info'], 0],
 ] as const) {
-  test(`with one error, one warning and one note, svc check ${args.join(' ')} ends with status ${expected}`, async (t) => {
+  test(`with one error, one warning and one info finding, svc ${['check', ...args].join(' ')} ends with status ${expected}`, async (t) => {
     assert.equal((await check(t, { 'app.ts': MISTAKEN }, args)).status, expected);
   });
 }
 
-test('svc check --output writes reports to files, creates missing folders, and leaves standard output unchanged', async (t) => {
+test('svc check --output writes reports to files, creates missing folders, and does not change standard output', async (t) => {
   const cwd = project(t, { 'app.ts': MISTAKEN });
   const { status, stdout } = await svc(
     [
@@ -213,7 +213,7 @@ for (const [output, expected] of [
   ['pdf=a', 'needs human, json, sarif, github, gitlab or junit, found "pdf"'],
   ['json=app.ts/x', 'the file "app.ts/x" of --output cannot be written: E'],
 ] as const) {
-  test(`svc check ends with status 2 for --output ${output}`, async (t) => {
+  test(`svc check --output ${output} ends with status 2, because the value of --output is invalid`, async (t) => {
     const { status, stderr } = await svc(['check', 'app.ts', '--output', output], {
       cwd: project(t, { 'app.ts': APP }),
     });
@@ -221,7 +221,7 @@ for (const [output, expected] of [
   });
 }
 
-test('svc check --format json prints one document, in which paths are relative to the working folder', async (t) => {
+test('svc check --format json prints one JSON document, in which paths are relative to the working folder', async (t) => {
   const { document } = await check(t, { 'app.ts': MISTAKEN });
   assert.deepEqual(brief(document), [
     ['SVC101', 'app.ts:5'],
@@ -232,7 +232,7 @@ test('svc check --format json prints one document, in which paths are relative t
   assert.equal(document.suppressed.length, 1);
 });
 
-test('svc check checks the application for the environment of --env, and with the variables of --env-file', async (t) => {
+test('svc check --env sets the environment that is checked, and --env-file adds the variables of a file', async (t) => {
   const files = {
     'app.ts': `${APP}app.config.get('pageSize', 20);\napp.addCheck({ id: 'a/env', severity: 'error', why: 'w', remedy: 'r', phase: 'environment', run: (view, report) => report(view.env, 'here') });`,
     'my.env': 'SVC_ENV=test\nSVC_PAGE_SZIE=5\n',
@@ -344,7 +344,7 @@ for (const [what, files, message, place, options] of [
   });
 }
 
-test('if no module is given, svc check shows how to name a module and an export of this module', async (t) => {
+test('if the given module does not exist, svc check shows how to name a module and its export', async (t) => {
   const { document } = await check(t, {});
   assert.equal(
     document.findings[0]!.remedy,
@@ -352,7 +352,7 @@ test('if no module is given, svc check shows how to name a module and an export 
   );
 });
 
-test('svc check reports E_START_DENIED for an application that starts during its import', async (t) => {
+test('svc check ends with status 3 for an application that calls app.startup() during its import, and recommends import.meta.main', async (t) => {
   const { status, document } = await check(t, {
     'app.ts': `${APP}try { await app.startup(); } catch (error) { console.error(error.code); throw error; }`,
   });
@@ -360,7 +360,7 @@ test('svc check reports E_START_DENIED for an application that starts during its
   assert.match(document.findings[0]!.remedy, /import\.meta\.main/);
 });
 
-test('if a call of compileAll() in the imported module throws, svc check prints the mistakes', async (t) => {
+test('if the imported module calls compileAll() and this call throws, svc check reports the mistakes as findings', async (t) => {
   const { status, document } = await check(t, {
     'app.ts': `${APP}app.get('/', () => 1);\napp.get('/', () => 2);\napp.compileAll();`,
   });
@@ -419,7 +419,7 @@ for (const [what, code, message] of [
   });
 }
 
-test('svc check ignores timers that end soon, and handles that do not keep the process alive', async (t) => {
+test('svc check ignores timers of the imported module that end soon, and handles that do not keep the process alive', async (t) => {
   const { status, document } = await check(t, {
     'app.ts': `${APP}setTimeout(() => {}, 20);\nsetInterval(() => {}, 1e3).unref();\nprocess.on('SIGTERM', () => {});\nimport('node:fs').then((fs) => fs.promises.readFile('app.ts'));\nprocess.send?.('ready');\n`,
   });
@@ -453,7 +453,7 @@ for (const [what, code] of [
     'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0); // as an endless loop does, but that it leaves the processor to others',
   ],
 ] as const) {
-  test(`if a module ${what}, svc check ends with status 124 after the time of --timeout`, async (t) => {
+  test(`if a module ${what}, svc check ends with status 124 after the time limit of --timeout`, async (t) => {
     const startedMs = performance.now();
     const { status, document } = await check(t, { 'app.ts': code }, ['--timeout', '1']);
     assert.equal(status, 124);
@@ -493,7 +493,7 @@ test('svc check runs no startup hook and resolves no dependency of scope "app"',
   assert.equal(stderr, '');
 });
 
-test('if svc itself has a bug, svc check prints the stack and ends with status 4', async (t) => {
+test('if svc check itself fails with an unexpected error, it prints the stack and ends with status 4', async (t) => {
   const { status, stdout, stderr } = await svc(['check', 'app.ts'], {
     cwd: project(t, { 'app.ts': `${APP}app.check = () => { throw new Error('our fault'); };` }),
   });
@@ -513,7 +513,7 @@ test('svc check of 300 routes takes less than 300 ms of processor time, not coun
 const SEARCH =
   "export const find = (db, text) => db.fetchAll(`select * from notes where text = '${text}'`);\n";
 
-test('svc check reports findings with line and column in TypeScript and JavaScript modules that the application imports', async (t) => {
+test('svc check reports line and column of mistakes in TypeScript and JavaScript modules that the application imports', async (t) => {
   for (const [name, extension] of [
     ['types', 'ts'],
     ['none', 'js'],
@@ -539,7 +539,7 @@ test('svc check reports findings with line and column in TypeScript and JavaScri
   }
 });
 
-test('a comment "svc-allow" suppresses findings about source code, middleware and settings until the end of the day that the comment names', async (t) => {
+test('a comment "svc-allow RULE until DATE: reason" suppresses findings of svc check until the end of the given date', async (t) => {
   const app = (comment: string): string =>
     `import { HTMLResponse, Svc } from 'svc';\n// svc-allow SVC208: read by our own team only\nexport const app = new Svc({ config: { debug: true } });\napp.get('/', {}, ({ query }) => new HTMLResponse('<p>' + query.name)); ${comment}\n`;
   const allowed = await check(t, {
@@ -562,7 +562,7 @@ test('a comment "svc-allow" suppresses findings about source code, middleware an
   assert.deepEqual(brief(other.document), [['SVC608', 'app.ts:4']]);
 });
 
-test('if an import opens a database, svc check reports the line that opens it', async (t) => {
+test('if a module opens a database during its import, svc check reports the line of the openDatabase() call', async (t) => {
   const { status, document } = await check(t, {
     'app.ts': `${APP}import { db } from './store.ts';\napp.get('/', () => db.scalar('select 1'));\n`,
     'store.ts': `import { openDatabase } from 'svc/db';\n\nexport const db = await openDatabase('postgres://app@127.0.0.1:1/shop');\n`,
@@ -574,7 +574,7 @@ test('if an import opens a database, svc check reports the line that opens it', 
   );
 });
 
-test('svc check skips a source file that is not JavaScript, and still reads the other files', async (t) => {
+test('svc check skips an imported file that is not valid JavaScript, and still reads the other files', async (t) => {
   const { status, document } = await check(t, {
     'app.ts': `${APP}import('./later.js').catch(() => undefined);\n`,
     'later.js': 'this is not JavaScript',
@@ -584,7 +584,7 @@ test('svc check skips a source file that is not JavaScript, and still reads the 
 
 // ── known findings, and the extent of a check ──
 
-test('svc check --known writes the current findings to a file, and later runs with this file report only new findings', async (t) => {
+test('svc check --known FILE writes the current findings to the file, and later runs report only findings that are not in the file', async (t) => {
   const page = (path: string, name: string): string =>
     `app.get('${path}', {}, ({ query }) => new HTMLResponse('<p>' + query.${name}));\n`;
   const head = `import { HTMLResponse, Svc } from 'svc';\nexport const app = new Svc();\n`;
@@ -615,7 +615,7 @@ test('svc check --known writes the current findings to a file, and later runs wi
   assert.match(unwritable.stderr, /the file "app\.ts\/known\.json" of --known cannot be written: ENOTDIR/);
 });
 
-test('svc check prints the environment, and how many routes, WebSocket routes, tools and files it checked', async (t) => {
+test('svc check prints the environment, and the numbers of routes, WebSocket routes, MCP tools and files that it checked', async (t) => {
   const files = {
     'app.ts': `${APP}import { a } from './a.ts';\napp.get('/a', a);\napp.websocket('/b', () => undefined);\n`,
     'a.ts': 'export const a = () => 1;\n',
@@ -638,7 +638,7 @@ test('svc check prints the environment, and how many routes, WebSocket routes, t
 
 // ── rules, help, colours ──
 
-test('svc check --list prints every rule, including the rules that the given application adds', async (t) => {
+test('svc check --list prints every rule, including the rules that the application adds', async (t) => {
   const { status, stdout } = await svc(['check', '--list']);
   assert.equal(status, 0);
   assert.match(stdout, /^SVC001 {2}error {4}load {9}Only declare the application at import/);
@@ -771,7 +771,7 @@ function onTerminal(cwd: string, args: string, env: Readonly<Record<string, stri
   });
 }
 
-test('svc check prints colours on a terminal, unless NO_COLOR or --no-color is set or the terminal is dumb', async (t) => {
+test('svc check prints colours on a terminal, unless NO_COLOR or --no-color is set or TERM is "dumb"', async (t) => {
   const cwd = project(t, { 'app.ts': `${APP}app.get('/a', () => 1);\napp.get('/a', () => 1);\n` });
   const coloured = await onTerminal(cwd, 'check app.ts').catch(() => undefined);
   if (coloured === undefined) return t.skip('there is no command "script"');
@@ -786,7 +786,7 @@ test('svc check prints colours on a terminal, unless NO_COLOR or --no-color is s
   }
 });
 
-test('svc run starts an application for which svc check reports errors, except in production', async (t) => {
+test('svc run starts an application despite errors of svc check outside production, but not in production', async (t) => {
   const cwd = project(t, {
     'app.ts': `${APP}app.addCheck({ id: 'a/b', severity: 'error', why: 'w', remedy: 'r', phase: 'security', run: (_view, report) => report('all', 'open') });\napp.onStartup(() => process.exit(9));`,
   });
@@ -822,7 +822,7 @@ for (const [how, args, env] of [
   ['compiled, with source maps', ['out/app.js'], {}],
   ['through tsx', ['src/app.ts'], { NODE_OPTIONS: '--import tsx' }],
 ] as const) {
-  test(`for a TypeScript module that runs ${how}, svc check reports lines of the TypeScript source`, async (t) => {
+  test(`svc check reports lines of the TypeScript source for a module that runs ${how}`, async (t) => {
     const cwd = project(t, { 'src/app.ts': TYPED });
     const modules = join(ROOT, 'node_modules');
     if (how === 'compiled, with source maps') {

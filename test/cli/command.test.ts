@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { settling } from '../../src/cli/command.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
 
-test('settling() prints once, after 5 seconds, what it waits for, and rejects at its deadline', async (t) => {
+test('settling() prints once, after 5 seconds, that a promise has not settled, and rejects at its deadline', async (t) => {
   const clock = new ManualClock();
   const written: unknown[] = [];
   t.mock.method(process.stderr, 'write', (text: unknown) => written.push(text) > 0);

@@ -54,7 +54,7 @@ for (const args of [
   ['check', '--list'],
   ['routes', 'app.ts'],
 ]) {
-  test(`svc ${args.join(' ')} writes no compile cache to disk`, async (t) => {
+  test(`svc ${args.join(' ')} writes no compile cache of Node.js to disk`, async (t) => {
     const options = inside(t);
     const before = entriesOf(options.cwd);
     const { status, stdout, stderr } = await run(process.execPath, [BIN, ...args], options);
@@ -63,7 +63,7 @@ for (const args of [
 }
 
 for (const args of [['--version'], ['openapi', 'app.ts'], ['mcp', 'app.ts', '--list']]) {
-  test(`svc ${args.join(' ')} stores compiled code in the compile cache`, async (t) => {
+  test(`svc ${args.join(' ')} stores compiled code in the compile cache of Node.js`, async (t) => {
     const options = inside(t);
     const { status, stderr } = await run(process.execPath, [BIN, ...args], options);
     assert.equal(status, 0, stderr);
@@ -71,7 +71,7 @@ for (const args of [['--version'], ['openapi', 'app.ts'], ['mcp', 'app.ts', '--l
   });
 }
 
-test('svc run stores compiled code in the compile cache, unless NODE_DISABLE_COMPILE_CACHE is set', async (t) => {
+test('svc run stores compiled code in the compile cache of Node.js, unless NODE_DISABLE_COMPILE_CACHE is set', async (t) => {
   for (const disabled of [undefined, '1']) {
     const { cwd, env } = inside(t);
     const server = start(t, process.execPath, [BIN, 'run', 'app.ts', '--port', '0'], {

@@ -13,7 +13,7 @@ const complete = (shell: string): ReturnType<typeof run> => run(process.execPath
 const has = (shell: string): boolean => spawnSync(shell, ['-c', 'true']).status === 0;
 
 for (const shell of ['bash', 'zsh', 'fish']) {
-  test(`the script of svc completion ${shell} completes every command that svc --help lists`, async () => {
+  test(`the script that svc completion ${shell} prints completes every command that svc --help lists`, async () => {
     const { status, stdout, stderr } = await complete(shell);
     const help = await run(process.execPath, [BIN, '--help']);
     const commands = [...help.stdout.matchAll(/^ {2}([a-z]+) {2,}/gm)].map(([, name]) => name!);
@@ -53,7 +53,7 @@ for (const [line, expected] of [
   ['svc check --max-warnings ', ['']],
 ] as const) {
   test(
-    `the bash completion of "${line}" offers the expected words`,
+    `bash completion of the command line "${line}" offers exactly the words that can complete it`,
     { skip: !has('bash') && 'no bash here' },
     async (t) => {
       const cwd = folder(t, { 'app.ts': '' });
@@ -72,7 +72,7 @@ for (const [args, message] of [
   [['zhs'], 'svc completion needs bash, zsh or fish, found "zhs": did you mean "zsh"?'],
   [['bash', 'zsh'], 'svc completion needs bash, zsh or fish, found "bash zsh"'],
 ] as const) {
-  test(`svc completion refuses the arguments: ${args.join(' ') || 'none'}`, async () => {
+  test(`svc completion refuses the argument list ${JSON.stringify(args)}, and its message lists bash, zsh and fish`, async () => {
     const { status, stdout, stderr } = await run(process.execPath, [BIN, 'completion', ...args]);
     assert.deepEqual(
       [status, stdout, stderr.split('\n')[0]],

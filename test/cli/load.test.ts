@@ -42,12 +42,12 @@ for (const [target, module, exportName] of [
   ['app.ts:', 'app.ts:', 'app'],
   ['a:b:c', 'a:b', 'c'],
 ] as const) {
-  test(`parseTarget() splits "${target}" into module ${module} and export ${exportName}`, () => {
+  test(`parseTarget() splits the target "${target}" into module ${module} and export ${exportName}`, () => {
     assert.deepEqual(parseTarget(target), { module, exportName });
   });
 }
 
-test('locate() finds a file by its exact name, or else by its name with the extension .ts, .mts, .js or .mjs, in this order', (t) => {
+test('locate() finds a module file by its exact name, or by its name with the extension .ts, .mts, .js or .mjs, in this order', (t) => {
   const cwd = folder(t, {
     'a.ts': '',
     'a.js': '',
@@ -70,7 +70,7 @@ test('locate() finds a file by its exact name, or else by its name with the exte
   }
 });
 
-test('locate() refuses ".", ".." and names that end with a slash, because they name folders, even if a file has the same name', (t) => {
+test('locate() refuses ".", ".." and names that end with a slash, because they name folders', (t) => {
   const cwd = folder(t, { 'shop.ts': '', 'shop/app.ts': '', 'shop/src.ts': '', 'shop/src/app.ts': '' });
   for (const module of ['.', './', '..', '../shop/', 'src/', 'src/..']) {
     const found = fault('E_LOAD', /it is a folder$/);
@@ -78,7 +78,7 @@ test('locate() refuses ".", ".." and names that end with a slash, because they n
   }
 });
 
-test('if a file is a symbolic link, locate() returns the file to which it leads', (t) => {
+test('locate() returns the target of a symbolic link', (t) => {
   const cwd = folder(t, { 'real.ts': '' });
   symlinkSync(join(cwd, 'real.ts'), join(cwd, 'link.ts'));
   assert.equal(fileURLToPath(locate({ module: 'link.ts', exportName: 'app' }, cwd)), join(cwd, 'real.ts'));
@@ -110,7 +110,7 @@ for (const module of [
   'lib',
   'https://example.com/app.js',
 ]) {
-  test(`locate() refuses "${module}", which is neither a file nor a package`, (t) => {
+  test(`locate() refuses the module "${module}", which is neither a file nor a package`, (t) => {
     const cwd = folder(t, { 'lib/index.ts': '', 'package.json': '{}' });
     assert.throws(
       () => locate({ module, exportName: 'app' }, cwd),
@@ -119,19 +119,19 @@ for (const module of [
   });
 }
 
-test('packageSeenBy() returns this package for a module that can import it, and undefined for other modules', (t) => {
+test('packageSeenBy() returns the running copy of svc for a module that can import it, and undefined for other modules', (t) => {
   assert.equal(packageSeenBy(pathToFileURL(join(project(t), 'app.ts'))), ownPackage());
   assert.equal(packageSeenBy(pathToFileURL(join(folder(t), 'app.ts'))), undefined);
 });
 
-test('packageSeenBy() returns this package for its own modules', () => {
+test('packageSeenBy() returns the running copy of svc for modules of svc itself', () => {
   assert.equal(
     packageSeenBy(pathToFileURL(join(ROOT, 'test/support/hello.ts'))) ?? ownPackage(),
     ownPackage(),
   );
 });
 
-test('packageSeenBy() returns a different copy of the package if the module imports that copy', (t) => {
+test('packageSeenBy() returns another copy of svc if the given module imports that copy', (t) => {
   const cwd = folder(t, { 'node_modules/svc/package.json': '{"name":"svc"}' });
   assert.equal(packageSeenBy(pathToFileURL(join(cwd, 'app.ts'))), join(cwd, 'node_modules/svc/package.json'));
 });
@@ -140,14 +140,14 @@ test('ownPackage() returns the package.json of this repository', () => {
   assert.equal(ownPackage(), realpathSync(join(ROOT, 'package.json')));
 });
 
-test('isApplication() returns true for applications made by any copy of the package', () => {
+test('isApplication() returns true for applications made by any installed copy of svc', () => {
   assert.equal(isApplication(new Svc()), true);
   assert.equal(isApplication({ [Symbol.for('svc.app')]: true }), true);
   for (const value of [undefined, null, 1, 'app', {}, () => 1, Svc])
     assert.equal(isApplication(value), false);
 });
 
-test('isFault() returns true for an SvcError of any copy of the package, which it recognises by code and remedy', () => {
+test('isFault() recognises an SvcError of any installed copy of svc by its code and remedy', () => {
   assert.equal(isFault(new SvcError('E_CLI_USAGE', ['x'])), true);
   assert.equal(isFault(Object.assign(new Error('x'), { code: 'E_CLI_USAGE', remedy: 'y' })), true);
   for (const value of [
@@ -265,12 +265,12 @@ for (const [what, files, message] of [
   ],
   ['a thrown string', { 'app.ts': 'throw "no";' }, /it threw a value of type string$/],
 ] as const) {
-  test(`loadApplication() throws E_LOAD for ${what}`, async (t) => {
+  test(`loadApplication() throws E_LOAD when the module to load has or causes ${what}`, async (t) => {
     await assert.rejects(load(t, files), fault('E_LOAD', message));
   });
 }
 
-test('loadApplication() throws an error with the error of the module as cause, but rethrows E_COMPILE unchanged', async (t) => {
+test('loadApplication() wraps an error of the module, which becomes the cause, but rethrows E_COMPILE unchanged', async (t) => {
   await assert.rejects(load(t, { 'app.ts': `${APP}app.get('nope', () => 1);` }), (error: unknown) => {
     assert.ok(error instanceof SvcError && error.cause instanceof SvcError);
     assert.equal(error.cause.code, 'E_PATH_TEMPLATE');

@@ -46,7 +46,7 @@ test('svc --version prints the version of the package', async () => {
   assert.equal((await svc(['-V'])).stdout, `${version}\n`);
 });
 
-test('svc --help lists the commands, and svc without arguments prints the same list but ends with status 2', async () => {
+test('svc --help lists the commands, and svc without arguments also lists them but ends with status 2', async () => {
   const { status, stdout } = await svc(['--help']);
   assert.equal(status, 0);
   assert.match(stdout, /^Usage: svc <command> \[options\]$/m);
@@ -96,7 +96,7 @@ for (const [what, args, message] of [
   ],
   ['a port beyond 65535', ['run', 'app.ts', '--port=65536'], /found "65536"/],
 ] as const) {
-  test(`svc refuses ${what} with status 2 and a message of two lines`, async () => {
+  test(`svc refuses ${what} with status 2, and prints one line with the mistake and one with a remedy`, async () => {
     const { status, stdout, stderr } = await svc(args);
     assert.equal(status, 2, stderr);
     assert.equal(stdout, '');
@@ -255,7 +255,7 @@ for (const [said, source] of [
   ],
   ["Unexpected token 'export'", 'export const app = 1;\n'],
 ] as const) {
-  test(`svc run suggests "type": "module" if package.json makes the application CommonJS and Node's own message is: ${said}`, async (t) => {
+  test(`if package.json makes the application CommonJS and Node reports "${said}", svc run suggests "type": "module"`, async (t) => {
     const { status, stderr } = await runOver(t, { 'package.json': '{"type":"commonjs"}', 'app.ts': source });
     assert.equal(status, 3, stderr);
     assert.match(
@@ -270,14 +270,14 @@ for (const [name, better] of [
   ['app.cts', '.mts'],
   ['app.cjs', '.mjs'],
 ] as const) {
-  test(`for an ES module in ${name}, whose extension stands for CommonJS, svc run suggests another extension`, async (t) => {
+  test(`for an ES module in the file ${name}, whose extension means CommonJS, svc run suggests the extension of ES modules`, async (t) => {
     const { status, stderr } = await runOver(t, { 'package.json': '{"type":"module"}', [name]: APP }, [name]);
     assert.equal(status, 3, stderr);
     assert.ok(stderr.includes(`: its name makes it CommonJS; call it ${better}\n`), stderr);
   });
 }
 
-test('svc run prints every mistake found by compilation with file and line, and ends with status 3', async (t) => {
+test('svc run prints every compilation error of the application with file and line, and ends with status 3', async (t) => {
   const { status, stderr } = await runOver(t, {
     'app.ts': `${APP}app.get('/', () => 'twice');\napp.get('/a', { name: 'x' }, () => 1);\napp.get('/b', { name: 'x' }, () => 2);\n`,
   });
@@ -288,7 +288,7 @@ test('svc run prints every mistake found by compilation with file and line, and 
   );
 });
 
-test('with SVC_DEBUG=1, svc run prints the stack of an error that a module throws at import', async (t) => {
+test('with SVC_DEBUG=1, svc run prints the stack of an error that the application module throws at import', async (t) => {
   const { status, stderr } = await runOver(
     t,
     { 'app.ts': 'function deep() { throw new Error("x"); }\ndeep();' },
@@ -309,7 +309,7 @@ test('if a startup hook throws, svc run prints the stack and ends with status 1'
   assert.match(stderr, /^svc: Error: no database\n +at .*app\.ts:4/);
 });
 
-test('svc run resolves ./x.js and ./x to ./x.ts, and a folder to its index.ts', async (t) => {
+test('in imports of the application, svc run resolves ./x.js and ./x to ./x.ts, and a folder to its index.ts', async (t) => {
   const { url } = await serve(t, {
     'app.ts':
       "import { Svc } from 'svc';\nimport { a } from './a.js';\nimport { b } from './b';\nimport { c } from './c';\nexport const app = new Svc();\napp.get('/', () => a + b + c);\n",
@@ -320,7 +320,7 @@ test('svc run resolves ./x.js and ./x to ./x.ts, and a folder to its index.ts', 
   assert.equal(await (await fetch(url)).text(), 'abc');
 });
 
-test('svc run accepts a module name without extension, and the name of an export', async (t) => {
+test('svc run accepts a module name without extension, and the name of an export after a colon', async (t) => {
   const { url } = await serve(t, { 'src/main.ts': APP.replaceAll('app', 'shop') }, [
     'src/main:shop',
     '--port',
@@ -378,7 +378,7 @@ test('svc run ends with status 1 when the port is in use', async (t) => {
   );
 });
 
-test('if Node runs with --permission and an --allow flag is missing, svc names that flag (E_PERMISSION)', async (t) => {
+test('if Node runs with --permission and lacks a required --allow flag, svc names the missing flag (E_PERMISSION)', async (t) => {
   const cwd = project(t, { 'app.ts': APP });
   const permitted = (flags: readonly string[], args: readonly string[]): Promise<Ended> =>
     run(process.execPath, ['--permission', '--allow-fs-read=*', ...flags, BIN, ...args], {
@@ -401,7 +401,7 @@ test('if Node runs with --permission and an --allow flag is missing, svc names t
   );
 });
 
-test('svc run listens at SVC_HOST and SVC_PORT, unless --host and --port are given', async (t) => {
+test('svc run listens at SVC_HOST and SVC_PORT, which the options --host and --port override', async (t) => {
   const byVariables = await serve(t, { 'app.ts': APP }, ['app.ts'], {
     env: { SVC_HOST: '0.0.0.0', SVC_PORT: '0' },
   });
@@ -412,7 +412,7 @@ test('svc run listens at SVC_HOST and SVC_PORT, unless --host and --port are giv
   assert.equal(byOptions.url.hostname, '127.0.0.1');
 });
 
-test('in production, svc run ends with status 3 if SVC_PORT is not a number, and names that variable', async (t) => {
+test('in production, svc run ends with status 3 if SVC_PORT is not a number, and its message names SVC_PORT', async (t) => {
   const { status, stderr } = await runOver(t, { 'app.ts': APP }, ['app.ts'], { env: { SVC_PORT: 'http' } });
   assert.equal(status, 3);
   assert.match(
@@ -421,7 +421,7 @@ test('in production, svc run ends with status 3 if SVC_PORT is not a number, and
   );
 });
 
-test('if compilation finds only one mistake, svc run also prints the remedy', async (t) => {
+test('if the application has only one compilation error, svc run also prints the remedy', async (t) => {
   const { status, stderr } = await runOver(t, {
     'app.ts': `${APP.replace('{ Svc', '{ SessionMiddleware, Svc')}app.use(new SessionMiddleware());\n`,
   });
@@ -432,7 +432,7 @@ test('if compilation finds only one mistake, svc run also prints the remedy', as
   );
 });
 
-test('svc run --env-file sets environment variables before it loads the application, and does not change variables that are already set', async (t) => {
+test('svc run --env-file sets environment variables before it loads the application, but does not override existing variables', async (t) => {
   const cwd = project(t, {
     'app.ts': `${APP}console.log(process.env.FROM_FILE, process.env.SET_BEFORE);`,
     'my.env': 'FROM_FILE=file\nSET_BEFORE=file\nSVC_PORT=0\n',
@@ -446,7 +446,7 @@ test('svc run --env-file sets environment variables before it loads the applicat
   assert.notEqual(port, '8000');
 });
 
-test('svc run does not read the file .env unless --env-file names this file', async (t) => {
+test('svc run does not read the file .env unless --env-file names it', async (t) => {
   const { server } = await serve(t, {
     'app.ts': `${APP}console.log('env:', process.env.FROM_FILE);`,
     '.env': 'FROM_FILE=file\n',
@@ -492,7 +492,7 @@ async function halfRequest(t: TestContext, server: Running, url: URL): Promise<S
 }
 
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-  test(`on ${signal}, svc run refuses new requests, finishes the running request, shuts down and ends with status 0`, async (t) => {
+  test(`on ${signal}, svc run refuses new connections, finishes the running request, shuts down and ends with status 0`, async (t) => {
     const { server, url } = await serve(t, { 'app.ts': ECHO });
     const socket = await halfRequest(t, server, url);
     server.child.kill(signal);
@@ -517,7 +517,7 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   });
 }
 
-test('on a second signal, svc run ends at once with status 128 plus the signal number', async (t) => {
+test('on a second SIGTERM, svc run ends at once with status 143', async (t) => {
   const { server, url } = await serve(t, { 'app.ts': ECHO });
   await halfRequest(t, server, url);
   server.child.kill('SIGTERM');
@@ -539,7 +539,7 @@ function projectWithOwnCopy(t: TestContext, change: (copy: string) => void): str
   return cwd;
 }
 
-test('svc run uses the copy of the package "svc" that the application imports', async (t) => {
+test('svc run uses the copy of svc that the application imports, not the copy that was started', async (t) => {
   const cwd = projectWithOwnCopy(t, (copy) => {
     writeFileSync(
       join(copy, 'dist/cli/main.js'),
@@ -554,7 +554,7 @@ test('svc run uses the copy of the package "svc" that the application imports', 
   assert.equal((await server.ended).status, 0);
 });
 
-test("svc run uses the application's own copy of the package, even if that copy is bundled and has its command line in dist/cli.js", async (t) => {
+test("svc run uses the application's own copy of svc, even if that copy is bundled with its command line in dist/cli.js", async (t) => {
   const cwd = projectWithOwnCopy(t, (copy) => {
     rmSync(join(copy, 'dist/cli/main.js'));
     writeFileSync(
@@ -566,7 +566,7 @@ test("svc run uses the application's own copy of the package, even if that copy 
   assert.deepEqual([status, stdout], [0, 'joined: run app.ts\n']);
 });
 
-test('svc run ends with status 3 if the copy of "svc" that the application imports has no command line', async (t) => {
+test('svc run ends with status 3 if the copy of svc that the application imports has no command-line code', async (t) => {
   const cwd = projectWithOwnCopy(t, (copy) => rmSync(join(copy, 'dist/cli/main.js')));
   const { status, stderr } = await svc(['run', 'app.ts'], { cwd });
   assert.equal(status, 3);
@@ -576,7 +576,7 @@ test('svc run ends with status 3 if the copy of "svc" that the application impor
   );
 });
 
-test('bin/svc.js prints one line and ends with status 4 if the code of the command line is missing', async (t) => {
+test('bin/svc.js prints one line and ends with status 4 if the folder dist with its code is missing', async (t) => {
   const cwd = projectWithOwnCopy(t, (copy) => rmSync(join(copy, 'dist'), { recursive: true }));
   const { status, stderr } = await run(process.execPath, [
     join(cwd, 'node_modules/svc/bin/svc.js'),
@@ -613,7 +613,7 @@ for (const [version, expected] of [
   });
 }
 
-test('need-node.cjs prints one line with the required version of Node, the found version and the path of Node', () => {
+test('need-node.cjs prints the required version of Node, the found version and the path of Node', () => {
   const line = need.complaint('20.1.0', '/opt/node');
   assert.match(line, /24\.18\.1.*26\.5\.1.*20\.1\.0.*\/opt\/node/);
   assert.doesNotMatch(line, /\n/);
@@ -630,7 +630,7 @@ async function oldNode(): Promise<{ path: string; version: string } | undefined>
   return undefined;
 }
 
-test('in an old Node, bin/svc.js and need-node.cjs end with status 2, and the message names both versions', async (t) => {
+test('in a Node version that is too old, bin/svc.js and need-node.cjs end with status 2 and name the required version', async (t) => {
   const old = await oldNode();
   if (old === undefined) return t.skip('there is no Node below 24 on PATH');
   const command = await run(old.path, [BIN, '--version']);

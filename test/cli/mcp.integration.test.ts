@@ -85,7 +85,7 @@ const calls = (...names: string[]): object[] =>
     params: { name, arguments: name === 'get_items_by_id' ? { id: 3 } : {}, _meta: META },
   }));
 
-test('svc mcp answers until its input ends, and writes no output of the application to standard output', async (t) => {
+test("svc mcp responds until its input ends, and keeps the application's output out of standard output", async (t) => {
   const { answers, ended } = await session(t, [
     INIT,
     { method: 'notifications/initialized' },
@@ -106,7 +106,7 @@ test('svc mcp answers until its input ends, and writes no output of the applicat
     assert.ok(ended.stderr.includes(text), text);
 });
 
-test('svc mcp works with a program that bundles its own copy of the package', async (t) => {
+test('svc mcp works with a program that contains its own bundled copy of svc', async (t) => {
   const { answers, ended } = await session(
     t,
     [INIT, ...calls('get_items_by_id')],
@@ -120,7 +120,7 @@ test('svc mcp works with a program that bundles its own copy of the package', as
   assert.ok(ended.stderr.includes('printed by a handler'));
 });
 
-test('svc mcp keeps direct writes to file descriptor 1 and output of child processes out of standard output, which contains only MCP messages', async (t) => {
+test('svc mcp redirects direct writes to file descriptor 1 and output of child processes, so that standard output has only MCP messages', async (t) => {
   const program = `import cp, { spawn } from 'node:child_process';
 import fs, { writeSync } from 'node:fs';
 import { promisify } from 'node:util';
@@ -168,7 +168,7 @@ app.get('/around', async () => {
     assert.match(ended.stderr, new RegExp(`^by ${how}$`, 'm'));
 });
 
-test('svc mcp keeps output that worker threads write to file descriptor 1 out of standard output, which contains only MCP messages', async (t) => {
+test('svc mcp redirects output that worker threads write to file descriptor 1, so that standard output has only MCP messages', async (t) => {
   const program = `import { writeFileSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { Svc } from 'svc';
@@ -194,7 +194,7 @@ app.get('/around', async () => {
     assert.match(ended.stderr, new RegExp(`^by ${how}$`, 'm'));
 });
 
-test('child processes of svc mcp cannot read the MCP messages on standard input', async (t) => {
+test('child processes of an application under svc mcp cannot read the MCP messages on standard input', async (t) => {
   const program = `import cp, { spawn } from 'node:child_process';
 import { Svc } from 'svc';
 export const app = new Svc({ env: 'development' });
@@ -242,13 +242,13 @@ app.get('/beside', async () => ({ status: await new Promise((resolve) => spawn(p
   assert.deepEqual(answers.get(1)!.structuredContent, { status: 7 });
 });
 
-test('on a signal, svc mcp shuts the application down', async (t) => {
+test('on SIGTERM, svc mcp shuts the application down and ends with status 0', async (t) => {
   const { ended } = await session(t, [INIT], [], {}, 'SIGTERM');
   assert.deepEqual([ended.status, ended.signal], [0, null], ended.stderr);
   assert.match(ended.stderr, /SHUT DOWN/);
 });
 
-test('svc mcp calls guarded tools only with the credentials from environment variables', async (t) => {
+test('svc mcp can call tools with authentication only if environment variables contain the credentials', async (t) => {
   const statuses = (answers: Session['answers']): unknown[] =>
     answers
       .toSorted((left, right) => Number(left['id']) - Number(right['id']))
@@ -268,7 +268,7 @@ test('svc mcp calls guarded tools only with the credentials from environment var
   );
 });
 
-test('svc mcp --list prints the tools with arguments and descriptions, as text or, with --format json, as JSON', async (t) => {
+test('svc mcp --list prints the MCP tools with arguments and descriptions, as text or, with --format json, as JSON', async (t) => {
   const cwd = project(t, {
     'app.ts': `${APP}process.on('exit', () => { console.log('printed at the end'); });\n`,
   });

@@ -52,7 +52,7 @@ const FILES = {
   'second/0001_a.up.sql': 'create table a (id);',
 };
 
-test('svc migrate up, status and down work, and do not start the application', async (t) => {
+test('svc migrate up, down and status apply, undo and list migrations without starting the application', async (t) => {
   const cwd = project(t, FILES);
   const status = await svc(['migrate', 'status', 'app.ts'], { cwd });
   assert.deepEqual(
@@ -75,7 +75,7 @@ test('svc migrate up, status and down work, and do not start the application', a
   for (const { stdout, stderr } of [status, first, done]) assert.doesNotMatch(stdout + stderr, /HOOK/);
 });
 
-test('in production, svc migrate also works for an application that svc run refuses to start', async (t) => {
+test('in production, svc migrate works even for an application that does not compile', async (t) => {
   const files = {
     ...FILES,
     'app.ts': `${FILES['app.ts']}\napp.get('/a', () => 1);\napp.get('/a', () => 2);\n`,
@@ -87,7 +87,7 @@ test('in production, svc migrate also works for an application that svc run refu
   assert.equal(status, 0, stderr);
 });
 
-test('svc migrate uses the database named by --database, or else the one named "database", or else the only one', async (t) => {
+test('svc migrate uses the database named by --database, or else the database named "database", or else the only database', async (t) => {
   const cwd = project(t, FILES);
   assert.match(
     (await svc(['migrate', 'up', 'app.ts', '--database', 'other'], { cwd, env: { SECOND: 'other' } })).stdout,
@@ -114,7 +114,7 @@ test('svc migrate uses the database named by --database, or else the one named "
   }
 });
 
-test('if a migration fails, svc migrate prints the remedy and the file, and ends with status 1', async (t) => {
+test('if a migration fails, svc migrate prints the remedy and the name of the file, and ends with status 1', async (t) => {
   const cwd = project(t, { ...FILES, 'migrations/0003_bad.up.sql': 'create table notes (id);' });
   const { status, stdout, stderr } = await svc(['migrate', 'up', 'app.ts'], { cwd });
   assert.deepEqual([status, stdout], [1, '']);
@@ -127,7 +127,7 @@ test('if a migration fails, svc migrate prints the remedy and the file, and ends
   assert.match(absent.stderr, /Cannot read the migrations in "absent": the folder does not exist/);
 });
 
-test('svc migrate does not start the application, even if the module calls run() at import', async (t) => {
+test('svc migrate ends with status 3 if the module calls run() at import, and does not start the application', async (t) => {
   const { status, stderr } = await svc(['migrate', 'up', 'app.ts'], {
     cwd: project(t, FILES),
     env: { STARTS: '1' },
@@ -136,7 +136,7 @@ test('svc migrate does not start the application, even if the module calls run()
   assert.match(stderr, /Cannot start the application: a command such as svc check only inspects it/);
 });
 
-test('svc migrate does not start an application that calls run() at import, even if the application bundles its own copy of the package', async (t) => {
+test('svc migrate does not start an application that calls run() at import, even if the application has its own bundled copy of svc', async (t) => {
   const copy = (path: string): string => JSON.stringify(pathToFileURL(join(ROOT, 'src', path)).href);
   const program = FILES['app.ts']
     .replace("from 'svc'", `from ${copy('index.ts')}`)
@@ -149,7 +149,7 @@ test('svc migrate does not start an application that calls run() at import, even
   assert.match(stderr, /Cannot start the application: a command such as svc check only inspects it/);
 });
 
-test('svc migrate seed runs all seed files each time, but refuses while migrations are pending and, without --in-production, in production', async (t) => {
+test('svc migrate seed runs all seed files each time, but refuses if migrations are pending, and in production without --in-production', async (t) => {
   const app = `// @ts-nocheck
 import { Svc } from 'svc';
 import { DatabasePlugin } from 'svc/db';
@@ -191,7 +191,7 @@ app.register(new DatabasePlugin('sqlite:./other.db', { name: 'other' }));
 });
 
 for (const scheme of ['postgres', 'mysql']) {
-  test(`if a ${scheme} server cannot be reached, svc migrate and svc check --live print the error once`, async (t) => {
+  test(`if a ${scheme} server cannot be reached, svc migrate and svc check --live print the connection error once`, async (t) => {
     const cwd = project(t, {
       'app.ts': `import { Svc } from 'svc';
 import { DatabasePlugin } from 'svc/db';
@@ -211,7 +211,7 @@ app.register(new DatabasePlugin('${scheme}://a:b@127.0.0.1:1/x', { pool: { acqui
   });
 }
 
-test('svc migrate new creates the files of the next two migrations, and does not load the application', async (t) => {
+test('svc migrate new creates numbered .up.sql and .down.sql files for a migration, without loading the application', async (t) => {
   const cwd = project(t, {});
   const first = await svc(['migrate', 'new', 'Create users'], { cwd });
   assert.deepEqual(
@@ -271,14 +271,14 @@ for (const [args, message] of [
   [['migrate', 'new', 'größe'], /migrate new needs a name of .*, found "größe"$/m],
   [['migrate', 'down', 'a.ts', '--steps', '0'], /--steps needs a number from 1 to 9999, found "0"/],
 ] as const) {
-  test(`svc refuses the command line: ${args.join(' ')}`, async () => {
+  test(`"svc ${args.join(' ')}" ends with status 2, because its arguments are invalid`, async () => {
     const { status, stderr } = await svc(args);
     assert.equal(status, 2);
     assert.match(stderr, message);
   });
 }
 
-test('svc migrate repair lists an unfinished migration, or records its outcome if --as is given', async (t) => {
+test('svc migrate repair lists an unfinished migration, or records the outcome of the migration if --as is given', async (t) => {
   const cwd = project(t, {
     ...FILES,
     'migrations/0002_owner.up.sql':

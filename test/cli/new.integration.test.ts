@@ -173,7 +173,7 @@ function databaseFiles(path: string): string[] {
     .sort();
 }
 
-test('svc new --link creates a project that starts and passes its tests without any installation', async (t) => {
+test('svc new --link creates a project that starts and passes its tests without npm install', async (t) => {
   const path = await made(t, ['--link']);
   assert.equal(realpathSync(join(path, 'node_modules/svc')), realpathSync(ROOT));
   assert.equal(realpathSync(join(path, 'node_modules/.bin/svc')), realpathSync(BIN));
@@ -183,7 +183,7 @@ test('svc new --link creates a project that starts and passes its tests without 
   await serves(t, path);
 });
 
-test('svc check reports nothing for a new project', async (t) => {
+test('svc check reports nothing for a new project of svc new', async (t) => {
   const path = await madeLinked(t);
   for (const args of [[], ['--env', 'production'], ['--fail-level', 'info']]) {
     const { status, stdout, stderr } = await run(
@@ -195,7 +195,7 @@ test('svc check reports nothing for a new project', async (t) => {
   }
 });
 
-test('a new project does not start if its secret is missing, and the error names the variable', async (t) => {
+test('a new project of svc new does not start if its secret is missing, and the error names the environment variable', async (t) => {
   const { status, stderr } = await run(process.execPath, [BIN, 'run', 'src/app.ts', '--port', '0'], {
     cwd: await madeLinked(t),
   });
@@ -203,7 +203,7 @@ test('a new project does not start if its secret is missing, and the error names
   assert.match(stderr, /SVC205 setting authSecret: [^\n]*\(SVC_AUTH_SECRET\), which is not set/);
 });
 
-test('in production, a new project starts only after its database is migrated, and its notes survive a restart', async (t) => {
+test('in production, a new project starts only after its database is migrated, and its stored notes survive a restart', async (t) => {
   const path = await madeLinked(t);
   const secret = randomBytes(32).toString('hex');
   const inProduction: RunOptions = {
@@ -305,7 +305,7 @@ test('svc check reports invalid login settings of a new project before the proje
 });
 
 test(
-  'the command of the container image migrates the database, starts the server, and forwards SIGTERM to the server',
+  'the CMD in the Dockerfile of a new project migrates the database, starts the server, and forwards SIGTERM to the server',
   { skip: process.platform === 'win32' && 'no sh' },
   async (t) => {
     const path = await madeLinked(t);
@@ -328,7 +328,7 @@ test(
   },
 );
 
-test('a new project stores its notes in PostgreSQL, without any change of its code, if its database address names a PostgreSQL server', async (t) => {
+test('a new project stores its notes in PostgreSQL if DATABASE_URL names a PostgreSQL server, without a change of code', async (t) => {
   if (!needsPostgres(t)) return;
   const path = await madeLinked(t);
   const ends: (() => void | Promise<void>)[] = [];
@@ -369,7 +369,7 @@ test('the tests of a new project pass on PostgreSQL', async (t) => {
   assert.match(tests.stdout, /a program writes, lists, reads and deletes a note/);
 });
 
-test('the backup command in README.md of a new project works while the server runs, and a server can use the copy', async (t) => {
+test('the backup command in README.md of a new project works while the server runs, and a server can use the backup', async (t) => {
   const path = await madeLinked(t);
   const { server, visitor } = await serving(t, path);
   await visitor.logIn();
@@ -386,7 +386,7 @@ test('the backup command in README.md of a new project works while the server ru
   await stops(restored.server);
 });
 
-test('the migrate commands in README.md of a new project print the documented output', async (t) => {
+test('the svc migrate commands in README.md of a new project print the documented output', async (t) => {
   const path = await madeLinked(t);
   const readme = readFileSync(join(path, 'README.md'), 'utf8');
   const typed = [...readme.matchAll(/`npx --no svc (migrate [^`]+)`/g)].map(([, command]) =>
@@ -406,7 +406,7 @@ test('the migrate commands in README.md of a new project print the documented ou
   );
 });
 
-test('npm test of a new project prints the required versions of Node when it runs in an old Node', () => {
+test('the script "test" of a new project checks the version of Node before it runs the tests', () => {
   const [template] = starterFiles({
     root: ROOT,
     name: 'x',
@@ -419,7 +419,7 @@ test('npm test of a new project prints the required versions of Node when it run
   assert.match(template!.text, /"test": "node node_modules\/svc\/bin\/need-node\.cjs && node --test /);
 });
 
-test('the scripts of a new project use only options that svc help lists', async (t) => {
+test('the npm scripts of a new project use only options that svc help lists', async (t) => {
   const { scripts } = JSON.parse(readFileSync(join(await made(t, []), 'package.json'), 'utf8')) as {
     scripts: Record<string, string>;
   };
@@ -456,7 +456,7 @@ test('a new project compiles with TypeScript without errors', async (t) => {
   assert.equal(status, 0, stdout);
 });
 
-test('svc new --vendor creates a project that npm can install offline, and this project contains a working copy of svc new', async (t) => {
+test('svc new --vendor creates a project that npm can install offline, and the installed svc can itself create such a project', async (t) => {
   const path = await made(t, ['--vendor']);
   const { status, stderr } = await npm(t, ['install', '--offline'], path);
   assert.equal(status, 0, stderr);
@@ -479,7 +479,7 @@ test('svc new --vendor creates a project that npm can install offline, and this 
   assert.deepEqual(manifestOf(join(second, 'vendor/svc')), manifestOf(join(path, 'vendor/svc')));
 });
 
-test('svc new --vendor copies exactly the published files, and leaves out development packages and scripts', async (t) => {
+test('svc new --vendor copies exactly the published files of svc, without its development dependencies and scripts', async (t) => {
   const path = join(await made(t, ['--vendor']), 'vendor/svc');
   assert.deepEqual(readdirSync(path).sort(), [
     '.github',
@@ -496,7 +496,7 @@ test('svc new --vendor copies exactly the published files, and leaves out develo
     assert.equal(key in manifest, true, key);
 });
 
-test('svc new --vendor also works if fs.cpSync() fails, which happens if Yarn stores the package in an archive', async (t) => {
+test('svc new copies the package even if fs.cpSync() fails, as it does if Yarn stores the package in an archive', async (t) => {
   const cwd = folder(t, {
     'archive.cjs': `const fs = require('node:fs'); fs.cpSync = () => { throw Object.assign(new Error('ENOENT'), { code: 'ENOENT' }); }; require('node:module').syncBuiltinESMExports();`,
   });
@@ -516,13 +516,13 @@ test('svc new --vendor also works if fs.cpSync() fails, which happens if Yarn st
   );
 });
 
-test('if the public package svc is a different program, svc new makes the project depend on a copy in vendor/svc', async (t) => {
+test('svc new without options makes the project depend on a copy of svc in vendor/svc', async (t) => {
   const path = await made(t, []);
   assert.deepEqual(manifestOf(path).dependencies, { svc: 'file:vendor/svc' });
   assert.ok(statSync(join(path, 'vendor/svc/dist/index.js')).isFile());
 });
 
-test('svc new --registry makes the project depend on the version of svc that is running', async (t) => {
+test('svc new --registry makes the project depend on the running version of svc from the npm registry', async (t) => {
   const path = await made(t, ['--registry']);
   const { name, engines, dependencies } = manifestOf(path);
   assert.deepEqual([name, engines, dependencies], ['shop', MANIFEST.engines, { svc: MANIFEST.version }]);
@@ -534,7 +534,7 @@ test('svc new --registry makes the project depend on the version of svc that is 
   );
 });
 
-test('svc new writes a different secret to .env in every project, and makes .env readable by its owner only', async (t) => {
+test('svc new writes a different secret to .env in every project, and only the owner can read .env', async (t) => {
   const secrets = new Set<string>();
   for (const path of [await made(t, []), await made(t, [])]) {
     if (process.platform !== 'win32') assert.equal(statSync(join(path, '.env')).mode & 0o777, 0o600);
@@ -562,7 +562,7 @@ for (const [mode, install] of [
   ['', 'npm install --offline'],
   ['--registry', 'npm install'],
 ] as const) {
-  test(`svc new ${mode} prints the next steps in three lines`, async (t) => {
+  test(`svc ${['new', mode].join(' ').trim()} prints the commands for the next steps`, async (t) => {
     const { stdout } = await svcNew(folder(t), ['my shop', ...(mode === '' ? [] : [mode])]);
     assert.match(stdout, /^Created "my-shop" in my shop: \d+ files\. Next:\n\n/);
     assert.deepEqual(
@@ -572,7 +572,7 @@ for (const [mode, install] of [
   });
 }
 
-test('svc new fills an empty folder that exists, also the current one, and creates no files outside it', async (t) => {
+test('svc new can fill the current folder if it is empty, and creates no files outside this folder', async (t) => {
   const parent = folder(t);
   const path = join(parent, 'shop');
   mkdirSync(path);
@@ -587,7 +587,7 @@ test('svc new fills an empty folder that exists, also the current one, and creat
   assert.equal(realpathSync(join(path, 'node_modules/svc')), realpathSync(ROOT));
 });
 
-test('svc new creates missing parent folders, and uses the given package name', async (t) => {
+test('svc new creates missing parent folders, and --name sets the package name', async (t) => {
   const cwd = folder(t);
   const { status, stderr } = await svcNew(cwd, ['a/b/c', '--link', '--name', '@acme/shop.api']);
   assert.equal(status, 0, stderr);
@@ -603,7 +603,7 @@ for (const [called, name] of [
   ['Ku\u0308che', 'kuche'],
 ] as const) {
   // with a composed character, as it is typed, and with a combining one, as some file systems store it
-  test(`in the folder ${JSON.stringify(called)}, svc new names the package ${name}`, async (t) => {
+  test(`svc new derives the package name ${name} from the folder name ${JSON.stringify(called)}`, async (t) => {
     const cwd = folder(t);
     const { status, stderr } = await svcNew(cwd, [called, '--link']);
     assert.equal(status, 0, stderr);
@@ -643,7 +643,7 @@ test('svc new refuses a path that is a file or leads through a file (E_NEW_FOLDE
 });
 
 test(
-  'if svc new fails after it has created files, it removes these files and prints the reason (E_NEW_FOLDER)',
+  'if svc new fails after it has created files, it removes the created files and prints the reason (E_NEW_FOLDER)',
   { skip: process.platform === 'win32' && 'no ulimit' },
   async (t) => {
     const cwd = folder(t);
@@ -668,7 +668,7 @@ test(
 );
 
 test(
-  'svc new refuses a folder in which the file system cannot create entries (E_NEW_FOLDER)',
+  'svc new refuses a folder in which the operating system allows no new files (E_NEW_FOLDER)',
   { skip: process.platform !== 'linux' && 'needs /proc' },
   async (t) => {
     const { status, stderr } = await svcNew(folder(t), ['/proc/shop']); // mkdirSync({ recursive: true }) never returns for such a folder
@@ -677,7 +677,7 @@ test(
   },
 );
 
-test('if several processes of svc new write to one empty folder at the same time, one succeeds and the others change nothing (E_NEW_FOLDER)', async (t) => {
+test('if several svc new processes fill one empty folder at once, one succeeds and the others change nothing (E_NEW_FOLDER)', async (t) => {
   const cwd = folder(t);
   const all = await Promise.all(
     Array.from({ length: 4 }, () => svcNew(cwd, ['.', '--name', 'shop', '--registry'])),
@@ -706,7 +706,7 @@ for (const [what, theirs, expected] of [
   ['an existing folder', 'src/theirs.ts', ['a', 'b']],
   ['an existing package.json', 'package.json', ['a', 'b', 'src']],
 ] as const) {
-  test(`svc new does not overwrite ${what}`, (t) => {
+  test(`if ${what} is in the target folder, moveEntries() of svc new throws EEXIST and does not overwrite it`, (t) => {
     const cwd = folder(t, {
       'staging/package.json': 'ours',
       'staging/a': 'ours',
@@ -754,7 +754,7 @@ for (const [what, args, message] of [
   });
 }
 
-test('svc new --if-absent changes nothing if the folder already has a project', async (t) => {
+test('svc new --if-absent changes nothing if the folder already contains a project', async (t) => {
   const cwd = folder(t);
   const first = await svcNew(cwd, ['.starter', '--link', '--if-absent']);
   assert.equal(first.status, 0, first.stderr);
@@ -774,12 +774,12 @@ test('svc new --if-absent changes nothing if the folder already has a project', 
   assert.deepEqual(snapshot(join(cwd, '.starter')), asItWas);
 });
 
-test('svc new --if-absent refuses a folder whose files are not those of a project', async (t) => {
+test('svc new --if-absent refuses a folder that contains files but no project', async (t) => {
   const cwd = folder(t, { '.starter/notes.txt': '' });
   assert.equal((await svcNew(cwd, ['.starter', '--if-absent'])).status, 1);
 });
 
-test('npm start of this repository creates and serves a git-ignored starter project, and a second npm start changes no file', async (t) => {
+test('npm start in this repository creates and serves a git-ignored starter project, and a second npm start changes no file', async (t) => {
   const [says, ...all] = MANIFEST.scripts['start']!.split(' && ');
   assert.match(says!, /^echo Building [\w ,.]+$/, 'what takes seconds is announced first');
   const steps = all.filter((step) => !/^echo [\w ,.+]+$/.test(step));

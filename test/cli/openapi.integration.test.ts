@@ -31,7 +31,7 @@ function openapi(
   }));
 }
 
-test('svc openapi writes only the document to standard output, and no environment variable changes the document', async (t) => {
+test('svc openapi writes only the OpenAPI document to standard output', async (t) => {
   const { status, stdout, stderr } = await openapi(t);
   assert.deepEqual([status, stderr], [0, 'printed while it is imported\n']);
   const document = JSON.parse(stdout) as {
@@ -46,7 +46,7 @@ test('svc openapi writes only the document to standard output, and no environmen
   assert.equal(stdout, `${JSON.stringify(document, null, 2)}\n`);
 });
 
-test('svc openapi --output writes the document to a file', async (t) => {
+test('svc openapi --output writes the OpenAPI document to a file', async (t) => {
   const { status, stdout, cwd } = await openapi(t, ['--output', 'out/openapi.json', '--env', 'production']);
   assert.deepEqual([status, stdout], [0, '']);
   assert.equal(
@@ -91,7 +91,7 @@ test('svc openapi ends with an error if standard output is a file on a full disk
   );
 });
 
-test('svc openapi warns if two routes are not distinguishable in an OpenAPI document', async (t) => {
+test('svc openapi warns if an OpenAPI document cannot distinguish two routes of the application', async (t) => {
   const { status, stderr } = await openapi(t, [], `${APP}app.get('/items/{name}', () => 2);\n`);
   assert.equal(status, 0);
   assert.match(
@@ -100,7 +100,7 @@ test('svc openapi warns if two routes are not distinguishable in an OpenAPI docu
   );
 });
 
-test('if an application does not compile, svc openapi prints the mistakes and ends with status 3', async (t) => {
+test('if an application does not compile, svc openapi prints the compilation errors and ends with status 3', async (t) => {
   const { status, stdout, stderr } = await openapi(t, [], `${APP}app.get('/items/{x:int}', () => 2);\n`);
   assert.deepEqual([status, stdout], [3, '']);
   assert.match(stderr, /SVC101/);
@@ -117,7 +117,7 @@ test('svc openapi ends with status 2 for an unknown format or environment, and s
     assert.match(stdout, new RegExp(`^ {2}${option} `, 'm'));
 });
 
-test('svc openapi --client writes a client to a file, and writes the document only if --output is also given', async (t) => {
+test('svc openapi --client writes an API client to a file, and writes the OpenAPI document only if --output is also given', async (t) => {
   const { status, stdout, cwd } = await openapi(t, ['--client', 'web/api.ts']);
   assert.deepEqual([status, stdout], [0, '']);
   assert.match(readFileSync(join(cwd, 'web/api.ts'), 'utf8'), /^ {2}item\(input: \{\n/m);

@@ -74,7 +74,7 @@ test('svc routes lists the routes of an application even if it does not compile'
   assert.equal(stdout.match(/^GET {5}\/about /gm)!.length, 2);
 });
 
-test('if a module cannot be imported, svc routes prints why and ends with status 3', async (t) => {
+test('if a module cannot be imported, svc routes prints the reason and ends with status 3', async (t) => {
   const { status, stdout, stderr } = await routes(t, [], 'throw new Error("no");');
   assert.deepEqual([status, stdout], [3, '']);
   assert.match(stderr, /SVC001 {2}app\.ts {2}app\.ts:1:7\n {6}Error: no\n/);

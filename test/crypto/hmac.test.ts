@@ -28,7 +28,7 @@ test('hmacSha256() returns the values that RFC 4231 gives for its test cases wit
   );
 });
 
-test('hmacSha256() returns the same value as createHmac() for texts of many lengths and scripts, with alternating keys', () => {
+test('hmacSha256() returns the same value as createHmac() for texts of many lengths and scripts, and for keys of many lengths', () => {
   const keys = [1, 31, 32, 63, 64, 65, 100, 128, 129].map((length) => createSecretKey(randomBytes(length)));
   for (const unit of ['a', 'é', '€', '😀', '\ud800', '\0', 'Aa09-_.']) {
     for (const length of [0, 1, 55, 56, 63, 64, 65, 1_000, 2_047, 2_048, 2_049, 20_000]) {

@@ -55,7 +55,7 @@ function refused(
   );
 }
 
-test('verifyToken() accepts the valid token that other tests change into invalid tokens', () => {
+test('verifyToken() accepts a valid HS256 token and returns its claims', () => {
   assert.deepEqual(verify(forge(HEADER)), { sub: 'ada', exp: now + 60 });
   assert.deepEqual(verify(forge('{"alg":"HS256"}')), { sub: 'ada', exp: now + 60 });
   assert.deepEqual(verify(withClaims('"n":[1,{"a":null}]')), {
@@ -65,7 +65,7 @@ test('verifyToken() accepts the valid token that other tests change into invalid
   });
 });
 
-test('verifyToken() accepts the token of RFC 7515 A.1, whose key is binary', () => {
+test('verifyToken() accepts the example token in RFC 7515 §A.1, whose key is binary', () => {
   const token =
     'eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk';
   const key = Buffer.from(
@@ -116,7 +116,7 @@ for (const [name, key, data, mac] of [
     '9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2',
   ],
 ] as const) {
-  test(`HMAC-SHA-256 gives the result in RFC 4231 for case ${name}`, () =>
+  test(`createHmac() computes the HMAC-SHA-256 that RFC 4231 gives for test case ${name}`, () =>
     assert.equal(createHmac('sha256', key).update(data).digest('hex'), mac));
 }
 
@@ -243,7 +243,7 @@ test('createToken() accepts claims of any length and script', () => {
   }
 });
 
-test('createToken() refuses claims that JSON cannot represent, and does not call an inherited toJSON() of the claims', () => {
+test('createToken() refuses claims that JSON cannot represent, and does not call an inherited toJSON() of the claims object', () => {
   const cycle: Record<string, unknown> = {};
   cycle['self'] = cycle;
   for (const claims of [
@@ -446,7 +446,7 @@ test('verifyToken() refuses "b64" in the header, with and without "crit", and a 
   refused(signed(encode('{"alg":"HS256","b64":false,"crit":["b64"]}'), CLAIMS));
 });
 
-test('verifyToken() refuses a header with keys or addresses of keys, and opens no connection', async () => {
+test('verifyToken() refuses a header with keys or key URLs, and opens no connection', async () => {
   const connections: unknown[] = [];
   const server = createServer((_, response) => response.end('{"keys":[]}'));
   server.on('connection', (socket) => connections.push(socket));
@@ -466,7 +466,7 @@ test('verifyToken() refuses a header with keys or addresses of keys, and opens n
   server.closeAllConnections();
 });
 
-test('verifyToken() refuses a header with keys or addresses of keys even if the MAC is valid', () => {
+test('verifyToken() refuses a header with keys or key URLs even if the MAC is valid', () => {
   for (const member of [
     '"jwk":{"kty":"oct","k":"AAAA"}',
     '"jku":"https://keys.example"',
@@ -497,7 +497,7 @@ test('verifyToken() refuses every unknown "kid", whatever its type and content',
   refused(forge(`{"alg":"HS256","kid":"${'k'.repeat(10_000)}"}`), 'header', { maxLength: 100_000 });
 });
 
-test('verifyToken() tries each key of a ring if the token has no "kid"', () => {
+test('verifyToken() tries each key of the key ring if the token has no "kid"', () => {
   for (const secret of [SECRET, OTHER])
     assert.equal(verify(forge(HEADER, CLAIMS, secret), {}, [SECRET, OTHER])['sub'], 'ada');
   refused(forge(HEADER, CLAIMS, 'a third secret that nobody has put into the ring'), 'signature', {}, [
@@ -506,7 +506,7 @@ test('verifyToken() tries each key of a ring if the token has no "kid"', () => {
   ]);
 });
 
-test('verifyToken() verifies a token with a "kid" only by the key with that id', () => {
+test('verifyToken() verifies a token that has a "kid" only with the key of this id', () => {
   const [first, second] = Keyring.of([SECRET, OTHER]).keys;
   refused(forge(`{"alg":"HS256","kid":"${first!.id}"}`, CLAIMS, OTHER), 'signature', {}, [SECRET, OTHER]);
   assert.equal(
@@ -515,7 +515,7 @@ test('verifyToken() verifies a token with a "kid" only by the key with that id',
   );
 });
 
-test('verifyToken() accepts a token of the previous key only while that key is in the ring', () => {
+test('verifyToken() accepts a token signed with the previous key only while this key is in the key ring', () => {
   const ofRing = createToken('ada', [OTHER, 'the secret before that one, which is long enough'], { clock });
   const ofOne = createToken('ada', OTHER, { clock });
   for (const token of [ofRing, ofOne]) {
@@ -822,7 +822,7 @@ test('verifyToken() accepts a new token until its lifetime has passed on the giv
   refused(token, 'expired', { clock: time });
 });
 
-test('verifyToken() refuses an "exp" that is not a time, even with requireExp: false', () => {
+test('verifyToken() refuses an "exp" that is not a number, is negative, or is after the year 9999, even with requireExp: false', () => {
   for (const exp of [
     '"9999999999"',
     'null',
@@ -894,7 +894,7 @@ test('verifyToken() refuses a subject that is missing, empty or not a string', (
     refused(forge(HEADER, `{${sub}"exp":${now + 60}}`), 'subject');
 });
 
-test('verifyToken() with the option "issuer" requires exactly that issuer', () => {
+test('verifyToken() with the option "issuer" requires exactly the given issuer', () => {
   const issuer = 'https://id.example';
   assert.equal(verify(withClaims(`"iss":"${issuer}"`), { issuer })['iss'], issuer);
   assert.equal(verify(withClaims(`"iss":"${issuer}"`))['iss'], issuer);
@@ -909,7 +909,7 @@ test('verifyToken() refuses a "jti" that is not a string', () => {
   for (const jti of ['5', 'null', '[]']) refused(withClaims(`"jti":${jti}`), 'claim type');
 });
 
-test('verifyToken() with the option "audience" requires that "aud" contains it', () => {
+test('verifyToken() with the option "audience" requires that the claim "aud" contains the given audience', () => {
   for (const aud of ['"api"', '["api"]', '["web","api"]'])
     assert.ok('aud' in verify(withClaims(`"aud":${aud}`), { audience: 'api' }));
   assert.ok('aud' in verify(withClaims('"aud":"web"'), { audience: ['api', 'web'] }));
@@ -935,7 +935,7 @@ test('verifyToken() compares MACs with timingSafeEqual(), whichever bytes differ
     refused(`${token.slice(0, at)}${token[at] === 'A' ? 'B' : 'A'}${token.slice(at + 1)}`, 'signature');
 });
 
-test('verifyToken() reports a wrong MAC before it reports any mistake in the claims', () => {
+test('verifyToken() reports a wrong MAC before any invalid claim', () => {
   const mac = encode(randomBytes(32));
   const problems = new Set<string>();
   for (const claims of [
@@ -1096,7 +1096,7 @@ test('for ten thousand random headers and payloads with a valid MAC, verifyToken
   assert.ok(accepted < 2_000);
 });
 
-test('verifyToken() verifies every token, even if another token with the same header was valid', () => {
+test('verifyToken() verifies the MAC of every token, even if a token with the same header was accepted before', () => {
   for (let round = 0; round < 600; round++)
     assert.equal(verify(forge(`{"alg":"HS256","n":${round % 300}}`))['sub'], 'ada');
   for (let round = 0; round < 600; round++)

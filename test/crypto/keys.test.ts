@@ -17,7 +17,7 @@ const OTHER = 'oN4jR8-cXe2_kTw5Vy9uAi3mHz7pQb1l';
 const configOf = (environment: Record<string, string>, values: Record<string, unknown> = {}): Config =>
   new Config({ environment, values });
 
-test('every function that takes a secret refuses one of fewer than 32 bytes, and the message does not show the secret', () => {
+test('every function that takes a secret refuses a secret of fewer than 32 bytes, and the error message does not show the secret', () => {
   const secret = SECRET.slice(0, 31);
   for (const use of [
     () => Keyring.of(secret),
@@ -106,7 +106,7 @@ test('weaknessOf() reports nothing for random secrets, and Keyring.of() accepts 
   assert.equal(Keyring.of('a'.repeat(32)).keys.length, 1); // svc check reports this secret
 });
 
-test('Keyring.of() uses all UTF-8 bytes of a secret, and does not decode them', () => {
+test('Keyring.of() uses all UTF-8 bytes of a secret as they are, and does not decode hexadecimal or base64', () => {
   const mac = (secret: string): string =>
     createHmac('sha256', Keyring.of(secret).current.key).update('x').digest('hex');
   for (const secret of [
@@ -168,7 +168,7 @@ test('Keyring.of() refuses public keys and certificates in every format', () => 
   ); // a DER length field of eight bytes does not occur in keys
 });
 
-test('Keyring.of() signs with the first key, and finds each key by its id', () => {
+test('the key ring from Keyring.of() has the first secret as its current key, and finds each key by its id', () => {
   const ring = Keyring.of([SECRET, OTHER]);
   assert.equal(ring.keys.length, 2);
   assert.equal(ring.current, ring.keys[0]);
@@ -185,13 +185,13 @@ test('Keyring.of() signs with the first key, and finds each key by its id', () =
   }, TypeError);
 });
 
-test('verifyToken() refuses a token after the secret that signed it was removed from the ring', () => {
+test('verifyToken() refuses a token after the secret that signed it was removed from the key ring', () => {
   const token = createToken('ada', [OTHER, SECRET]);
   assert.equal(verifyToken(token, [SECRET, OTHER]).sub, 'ada');
   assert.throws(() => verifyToken(token, [SECRET]), { name: 'InvalidToken' });
 });
 
-test('Keyring.of() returns a cached ring for equal secrets, and caches a limited number of rings', () => {
+test('Keyring.of() returns a cached key ring for equal secrets, and caches a limited number of key rings', () => {
   assert.equal(Keyring.of(SECRET), Keyring.of(`${SECRET.slice(0, 5)}${SECRET.slice(5)}`));
   assert.equal(Keyring.of([SECRET, OTHER]), Keyring.of([SECRET, OTHER]));
   assert.notEqual(Keyring.of([SECRET, OTHER]), Keyring.of([OTHER, SECRET]));
@@ -217,7 +217,7 @@ test('HKDF-SHA-256 gives the result in RFC 5869 for test case 1', () => {
   );
 });
 
-test('Keyring.derive() derives a key from each secret by HKDF-SHA-256 with the label, and gives the derived key the id of the original key', () => {
+test('Keyring.derive() derives a key from each secret and a label by HKDF-SHA-256, and keeps the id of the original key', () => {
   const ring = Keyring.of([SECRET, OTHER]);
   const [cookie, csrf] = [ring.derive('svc cookie'), ring.derive('svc csrf')];
   assert.deepEqual(
@@ -238,7 +238,7 @@ test('Keyring.derive() derives a key from each secret by HKDF-SHA-256 with the l
   assert.deepEqual(ring.derive('svc cookie').current.key.export(), cookie.current.key.export());
 });
 
-test('verifyToken() refuses a token signed with a derived key, and the id of a key contains no part of a derived key', () => {
+test('verifyToken() refuses a token signed with a derived key, and the id of a key reveals no part of a derived key', () => {
   const ring = Keyring.of(SECRET);
   const [header, claims] = createToken('ada', SECRET).split('.') as [string, string];
   const mac = createHmac('sha256', ring.derive('svc cookie').current.key)
@@ -251,7 +251,7 @@ test('verifyToken() refuses a token signed with a derived key, and the id of a k
   assert.ok(!ring.current.key.export().toString('hex').includes(id));
 });
 
-test('if there is no secret, authSecrets() throws an error that names the environment variable and shows no secret', () => {
+test('if no secret is configured, authSecrets() throws an error that names the environment variable and shows no secret', () => {
   for (const config of [
     configOf({}),
     configOf({ SVC_AUTH_SECRET: '' }),
@@ -270,7 +270,7 @@ test('if there is no secret, authSecrets() throws an error that names the enviro
   }
 });
 
-test('authSecrets() returns one or several secrets, followed by the previous secret', () => {
+test('authSecrets() returns the current secret or secrets, followed by the previous secret', () => {
   assert.equal(authSecrets(configOf({ SVC_AUTH_SECRET: SECRET })), SECRET);
   assert.equal(authSecrets(configOf({}, { authSecret: SECRET })), SECRET);
   assert.equal(authSecrets(configOf({ SVC_AUTH_SECRET: SECRET, SVC_AUTH_SECRET_PREVIOUS: '' })), SECRET);
@@ -288,7 +288,7 @@ test('authSecrets() returns one or several secrets, followed by the previous sec
     assert.throws(() => authSecrets(configOf({}, { authSecret: wrong })), { code: 'E_SECRET_FORM' });
 });
 
-test('the source code makes secrets and random values only with randomBytes()', () => {
+test('the source code creates token ids and password salts with randomBytes(), and never calls pseudoRandomBytes()', () => {
   const found = sources().flatMap(([file, text]) =>
     [...text.matchAll(/\brandomBytes\((\w+)\)/g)].map((match) => `${file} ${match[1]}`),
   );
@@ -345,7 +345,7 @@ function sources(): [file: string, text: string][] {
   );
 }
 
-test('a printed Keyring shows neither secrets nor key material', () => {
+test('inspect(), JSON.stringify() and String() of a Keyring show neither secrets nor key material', () => {
   const ring = Keyring.of([SECRET, OTHER]);
   const bytes = [SECRET, OTHER].flatMap((secret) => [
     secret,

@@ -21,7 +21,7 @@ const stored = (
 ): string =>
   `$pbkdf2-${algorithm}$i=${iterations}$${base64(salt)}$${base64(pbkdf2Sync(password, salt, iterations, bytes, algorithm))}`;
 
-test('hashPassword() returns algorithm, iterations, 16 bytes of salt and 32 bytes of hash', async () => {
+test('hashPassword() returns one string with algorithm, iterations, 16 bytes of salt and 32 bytes of hash', async () => {
   const hash = await hashPassword('correct horse');
   const [, salt, output] =
     /^\$pbkdf2-sha256\$i=600000\$([A-Za-z0-9+/]{22})\$([A-Za-z0-9+/]{43})$/.exec(hash) ?? assert.fail(hash);
@@ -49,7 +49,7 @@ test('hashPassword() returns two different hashes for the same password, and che
   for (const hash of [first, second]) assert.equal(await checkPassword('p', hash, QUICK), true);
 });
 
-test('checkPassword() accepts the test vectors in RFC 7914 §11', async () => {
+test('checkPassword() accepts the PBKDF2 test vectors in RFC 7914 §11', async () => {
   for (const [password, salt, iterations, output] of [
     [
       'passwd',
@@ -84,7 +84,7 @@ for (const [password, salt, iterations, bytes, output] of [
   ],
   ['pass\0word', 'sa\0lt', 4_096, 16, '56fa6aa75548099dcc37d7f03425e0c3'],
 ] as const) {
-  test(`PBKDF2 gives the result in RFC 6070 for ${iterations} iterations of the password ${JSON.stringify(password)}`, () =>
+  test(`pbkdf2Sync() gives the result in RFC 6070 for ${iterations} iterations of the password ${JSON.stringify(password)}`, () =>
     assert.equal(pbkdf2Sync(password, salt, iterations, bytes, 'sha1').toString('hex'), output));
 }
 
@@ -136,7 +136,7 @@ test('hashPassword() refuses options that are unknown or out of range', async ()
   }
 });
 
-test('checkPassword() accepts a hash that has too few iterations, and calls rehash() with a new hash', async () => {
+test('checkPassword() accepts an old hash with fewer than the recommended iterations, and calls rehash() with a new hash', async () => {
   const old = stored('p', { iterations: 100_000 });
   assert.equal(needsRehash(old), true);
   const fresh: string[] = [];
@@ -180,7 +180,7 @@ test('checkPassword() does not call rehash() for a wrong password, and rejects w
   assert.equal(await checkPassword('p', old, QUICK), true);
 });
 
-test('needsRehash() returns true if a stored hash was not made with the given algorithm, format, lengths and at least the given iterations', () => {
+test('needsRehash() returns true if a stored hash has another algorithm, a shorter salt or hash, or fewer iterations than required', () => {
   assert.equal(needsRehash(stored('p'), QUICK), false);
   assert.equal(needsRehash(stored('p', { iterations: 11 }), QUICK), false); // a stronger hash needs no rehash
   assert.equal(needsRehash(stored('p', { iterations: 9 }), QUICK), true);
@@ -195,7 +195,7 @@ test('needsRehash() returns true if a stored hash was not made with the given al
     assert.equal(needsRehash(other), true);
 });
 
-test('checkPassword() returns false for an invalid hash or one with too many iterations, after the usual amount of work', async () => {
+test('for an invalid hash or a hash with too many iterations, checkPassword() does the usual amount of work and returns false', async () => {
   const right = stored('p');
   for (const parameter of [
     'i=1000000000',
@@ -232,7 +232,7 @@ test('checkPassword() returns false for an invalid hash or one with too many ite
   );
 });
 
-test('checkPassword() returns false for every invalid hash', async () => {
+test('checkPassword() returns false for every malformed hash', async () => {
   const right = stored('p');
   const [, scheme, parameters, salt, hash] = right.split('$') as [string, string, string, string, string];
   const wrong: unknown[] = [
@@ -327,7 +327,7 @@ test('checkPassword() treats passwords as different if letter case, white space,
   }
 });
 
-test('hashPassword() accepts passwords of 64 characters, and refuses those of more than 4,096 bytes before it computes a hash', async () => {
+test('hashPassword() accepts passwords of 64 characters, and refuses passwords of more than 4,096 bytes before it computes a hash', async () => {
   assert.equal(await checkPassword('😀'.repeat(64), await hashPassword('😀'.repeat(64), QUICK), QUICK), true);
   for (const password of [
     'x'.repeat(4_097),
@@ -429,7 +429,7 @@ async function watched(call: () => Promise<unknown>): Promise<{ started: number;
   return { started, most };
 }
 
-test('hashPassword() does not block the event loop while eight passwords are hashed', async () => {
+test('hashPassword() does not block the event loop while it hashes eight passwords', async () => {
   const attempt = async (): Promise<number> => {
     const startedMs = performance.now();
     pbkdf2Sync('p', 'salt', 600_000, 32, 'sha256');
@@ -445,7 +445,7 @@ test('hashPassword() does not block the event loop while eight passwords are has
   assert.ok(best <= 0.25, `${best.toFixed(2)} of one hash`);
 });
 
-test('hashPassword() computes at most three hashes at once, and starts waiting calls in order', async () => {
+test('hashPassword() computes at most three hashes at once, and starts queued calls in order', async () => {
   const order: number[] = [];
   const { started, most } = await watched(() =>
     Promise.all(
@@ -461,7 +461,7 @@ test('hashPassword() computes at most three hashes at once, and starts waiting c
   for (const [place, index] of order.entries()) assert.ok(index <= place + 2, order.join(' '));
 });
 
-test('while 64 hashes wait, hashPassword() and checkPassword() throw an exception with status 503 and Retry-After', async () => {
+test('while 64 hashes are queued, hashPassword() and checkPassword() throw an exception with status 503 and Retry-After', async () => {
   const results = await Promise.allSettled(
     Array.from({ length: 100 }, (_, index) =>
       index % 2 === 0
@@ -544,7 +544,7 @@ test('hashPassword() writes the id of its pepper into the hash, and checkPasswor
   assert.equal(needsRehash(fresh, QUICK), true);
 });
 
-test('with a pepper, checkPassword() accepts a hash that was made without one, and needsRehash() returns true for this hash', async () => {
+test('with a pepper, checkPassword() accepts a hash that was made without a pepper, and needsRehash() returns true for this hash', async () => {
   const options: PasswordOptions = { ...QUICK, pepper: { id: 'a', secret: PEPPER } };
   const plain = await hashPassword('p', QUICK);
   assert.equal(await checkPassword('p', plain, options), true);

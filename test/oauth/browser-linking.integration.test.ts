@@ -61,7 +61,7 @@ async function providerOf(name: string, stack: AsyncDisposableStack): Promise<Pr
   };
 }
 
-test('A person links a second account, logs in with each of the two accounts, unlinks it, and logs out at the provider', async (t) => {
+test('A person links a second account, logs in with each of the two accounts, unlinks one account, and logs out at the provider', async (t) => {
   if (!needsChromium(t) || chromium === undefined) return;
   await using stack = new AsyncDisposableStack();
   const [one, two] = [await providerOf('one', stack), await providerOf('two', stack)];

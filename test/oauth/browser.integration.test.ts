@@ -250,7 +250,7 @@ test('OAuth in a browser: a person logs in with the keyboard alone', async (t) =
   assert.match(await page.text(), /user-ada is logged in/);
 });
 
-test('OAuth in a browser: in JSON mode the browser shows the tokens, and the same callback address is refused when it is opened again', async (t) => {
+test('OAuth in a browser: in JSON mode the callback page shows the tokens, and a reload of this page gets the error invalid_state', async (t) => {
   const page = await visitor(t);
   if (page === undefined) return;
   await using site = await Site.open({ plugin: { mode: 'json' } });
@@ -263,7 +263,7 @@ test('OAuth in a browser: in JSON mode the browser shows the tokens, and the sam
   assert.match(await page.text(), /"error":"invalid_state"/);
 });
 
-test('OAuth in a browser: a form_post callback logs the user in, because an intermediate page posts the form again with the login cookie', async (t) => {
+test('OAuth in a browser: with response_mode=form_post, an intermediate page posts the form again with the login cookie, so that the login succeeds', async (t) => {
   const page = await visitor(t);
   if (page === undefined) return;
   await using site = await Site.open({ responseMode: 'form_post' });
@@ -283,7 +283,7 @@ test('OAuth in a browser: a form_post callback logs the user in, because an inte
   assert.deepEqual(page.complaints, []);
 });
 
-test('OAuth in a browser: a cancelled login shows a message, and a callback works only in the browser that started the login', async (t) => {
+test('OAuth in a browser: a cancelled login shows an error page, and a callback address works only in the browser that started the login', async (t) => {
   const [page, other] = [await visitor(t), await visitor(t)];
   if (page === undefined || other === undefined) return;
   await using site = await Site.open();
@@ -308,7 +308,7 @@ test('OAuth in a browser: a cancelled login shows a message, and a callback work
   assert.match(await page.text(), /user-ada is logged in/);
 });
 
-test('OAuth in a browser: two tabs can log in at the same time, and can refresh at the same time', async (t) => {
+test('OAuth in a browser: two tabs can log in at the same time, and can refresh their tokens at the same time', async (t) => {
   const page = await visitor(t);
   if (page === undefined) return;
   await using site = await Site.open();
@@ -330,7 +330,7 @@ test('OAuth in a browser: two tabs can log in at the same time, and can refresh 
   assert.equal((await site.oauth.listSessions('user-alan')).length, 1);
 });
 
-test('OAuth in a browser: a page of another site cannot cause a refresh or a logout, and a prefetch starts no login', async (t) => {
+test('OAuth in a browser: a page of another site cannot refresh the tokens or log the user out, and a prefetch starts no login', async (t) => {
   const page = await visitor(t);
   if (page === undefined) return;
   await using site = await Site.open({ exempt: undefined }); // no CSRF middleware: the plugin protects its own routes

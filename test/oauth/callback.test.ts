@@ -80,7 +80,7 @@ test('OAuth callback: if fifty callbacks with the same state arrive at once, one
   assert.equal(await logins(site), 1);
 });
 
-test('OAuth callback: after a failure of the provider, the state cannot be used again, and the login cookie is removed', async () => {
+test("OAuth callback: after a failure of the provider's token endpoint, the state cannot be used again, and the login cookie is removed", async () => {
   await using site = await LoginSite.open();
   const { state } = await site.begin();
   site.fake.failNext('token', { status: 500 });
@@ -102,7 +102,7 @@ test('OAuth callback: a login that is cancelled at the provider returns access_d
   assert.match(await site.metrics(), /svc_oauth_logins_total\{provider="fake",outcome="denied"\} 1/);
 });
 
-test('OAuth callback: the error text of the provider is logged, escaped and shortened, but is never sent to the user', async () => {
+test('OAuth callback: the error parameter of the provider is shortened in the log, and is never sent to the user', async () => {
   await using site = await LoginSite.open({ plugin: { limits: { callback: false } } });
   for (const error of [
     '<script>alert(1)</script>',
@@ -166,7 +166,7 @@ test('OAuth callback: a request with a repeated code, state, iss or error is ref
   assert.equal((await site.back({ code: 'c', state })).status, 200);
 });
 
-test('OAuth callback: before the code is sent, a wrong iss is refused, and also a missing iss if the provider has announced that it sends one', async () => {
+test("OAuth callback: a wrong iss is refused before the token request, and so is a missing iss if the provider's metadata announce iss (RFC 9207)", async () => {
   await using base = await LoginSite.open();
   const metadata = {
     issuer: base.fake.url,
@@ -215,7 +215,7 @@ test('OAuth callback: a state that was made for one provider is refused at the c
   assert.equal((await site.oauth.listSessions('user-ada'))[0]?.provider, 'two');
 });
 
-test('OAuth callback: the token endpoint of the provider receives the code, redirect URI and verifier of the login once', async () => {
+test('OAuth callback: one token request with the code, redirect URI and code verifier of the login is sent to the provider', async () => {
   await using site = await LoginSite.open();
   const { page, state } = await site.begin();
   assert.equal(
@@ -299,7 +299,7 @@ test('OAuth callback: if the provider does not respond within ten seconds, the c
   assert.equal(await logins(site), 0);
 });
 
-test('OAuth callback: no login is stored if onUser() refuses the login, throws, or returns an invalid value', async () => {
+test('OAuth callback: no login is stored if the hook onUser() refuses the login, throws, or returns an invalid value', async () => {
   const answers: [() => unknown, number, string][] = [
     [() => undefined, 403, 'access_denied'],
     [() => null, 403, 'access_denied'],
@@ -369,7 +369,7 @@ test('OAuth callback: no login is stored if onUser() refuses the login, throws, 
   );
 });
 
-test('OAuth callback: subject, scopes and claims of the tokens come from onUser(), never from the provider', async () => {
+test('OAuth callback: subject, scopes and claims of the tokens come from the hook onUser(), never from the provider', async () => {
   await using site = await LoginSite.open({
     plugin: {
       scopes: ['read'],
@@ -398,7 +398,7 @@ test('OAuth callback: subject, scopes and claims of the tokens come from onUser(
   assert.equal(sid, (await site.oauth.listSessions('fake:ada!'))[0]?.id);
 });
 
-test('OAuth callback: onUser() gets the provider, subject, e-mail, emailVerified, name, picture and raw data', async () => {
+test('OAuth callback: the hook onUser() gets the provider, subject, e-mail, emailVerified, name, picture and raw data of the user', async () => {
   const seen: [string, UserInfo][] = [];
   await using site = await LoginSite.open({
     plugin: {
@@ -444,7 +444,7 @@ test('OAuth callback: onUser() gets the provider, subject, e-mail, emailVerified
 });
 
 for (const env of ['production', 'test'] as const) {
-  test(`OAuth callback: the response with the tokens of a login has "no-store", and the session is renewed (${env})`, async () => {
+  test(`OAuth callback: in the environment "${env}", the response with the tokens has "Cache-Control: no-store", and the login renews the session`, async () => {
     const cart = sessionKey<string>('cart');
     const planted = sessionKey<string>('planted');
     await using site = await LoginSite.open({
@@ -552,7 +552,7 @@ test('OAuth callback: a posted form that arrives without the login cookie is ans
   );
 });
 
-test('OAuth callback: with the option "acceptsPostedName", the name in the posted form is used if no other source contains a name', async () => {
+test("OAuth callback: with acceptsPostedName, the user's name is read from the posted form if user info and id_token contain no name", async () => {
   const user = JSON.stringify({ name: { firstName: 'Ada', lastName: 'King' }, email: 'eve@example.test' });
   const reported = async (
     provider: Partial<OAuthProviderOptions>,
@@ -626,7 +626,7 @@ test('OAuth callback: HEAD requests and prefetches do not use up the state', asy
   assert.equal((await site.back(query)).status, 200);
 });
 
-test('OAuth callback: if a callback fails after its state was used, no login is stored, and the user can start a new login', async () => {
+test('OAuth callback: if the token endpoint closes the connection, the state is used up, no login is stored, and the user can log in again', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { state } = await site.begin();
   const db = site.app.state.db;
@@ -638,7 +638,7 @@ test('OAuth callback: if a callback fails after its state was used, no login is 
   assert.deepEqual([await count('svc_oauth_used'), await count('svc_oauth_login')], [2, 1]);
 });
 
-test('OAuth callback: a state that was made with a removed key is refused', async () => {
+test('OAuth callback: a state is refused if the application no longer has the secret with which the state was made', async () => {
   const clock = new ManualClock();
   const used = new SingleUse(() => new MemoryRecordStore({ clock }));
   const states = (secret: string): LoginStates =>
@@ -689,7 +689,7 @@ test('OAuth callback: a login renews the session, so that a session id planted b
   assert.deepEqual(await (await attacker.get('/look')).json(), { user: null });
 });
 
-test('OAuth callback: a call of revokeAll() during a callback also ends the login of this callback', async () => {
+test("OAuth callback: if revokeAll() is called for a user during the user's callback, the callback stores no login", async () => {
   const site: LoginSite = await LoginSite.open({
     env: 'production',
     plugin: {

@@ -94,7 +94,7 @@ test('OAuth cookie mode: a login sets HttpOnly cookies with the tokens, and redi
   assert.match(cookies.get(REFRESH)!.value, /^svcrt_1/);
 });
 
-test('OAuth cookie mode: outside production and without TLS, the names of the cookies have no prefix', async () => {
+test('OAuth cookie mode: outside production and without TLS, the token cookies have no "__Host-" prefix', async () => {
   await using site = await open({ env: 'test' });
   assert.deepEqual(
     [...cookiesOf(await login(site)).keys()].filter((name) => !name.startsWith('svc_oauth')),
@@ -121,7 +121,7 @@ test('OAuth cookie mode: if claims make a token larger than a cookie, the login 
   assert.ok(site.events.some(({ error }) => JSON.stringify(error)?.includes('E_OAUTH_USER')));
 });
 
-test('OAuth cookie mode: in JSON mode, claims that make a token too long for BearerAuth() are logged once', async () => {
+test('OAuth without cookie mode: claims that make an access token too long for BearerAuth() are logged once', async () => {
   await using site = await LoginSite.open({
     plugin: { onUser: () => ({ sub: 'ada', claims: { list: 'x'.repeat(7_000) } }) },
     more: (app) =>
@@ -143,7 +143,7 @@ test('OAuth cookie mode: in JSON mode, claims that make a token too long for Bea
   );
 });
 
-test('OAuth cookie mode: the access cookie authenticates a request only if the request has no Authorization field', async () => {
+test('OAuth cookie mode: the access cookie authenticates a request only if the request has no Authorization header', async () => {
   await using site = await open();
   assert.equal((await site.client.get('/me')).status, 401);
   await login(site);
@@ -162,7 +162,7 @@ test('OAuth cookie mode: the access cookie authenticates a request only if the r
   );
 });
 
-test('OAuth cookie mode: the access cookie is ignored in unsafe methods and WebSocket requests that come from another origin', async () => {
+test('OAuth cookie mode: the access cookie is ignored in unsafe methods and WebSocket handshakes that come from another origin', async () => {
   await using site = await open();
   await login(site);
   const status = async (method: string, headers: Record<string, string>): Promise<number> =>
@@ -182,7 +182,7 @@ test('OAuth cookie mode: the access cookie is ignored in unsafe methods and WebS
   assert.equal(await status('GET', { origin: 'https://evil.example', upgrade: 'websocket' }), 401);
 });
 
-test('OAuth cookie mode: a page of the same origin can refresh by means of the cookie, and gets new cookies', async () => {
+test('OAuth cookie mode: a page of the same origin can refresh its tokens with the refresh cookie, and gets new cookies', async () => {
   await using site = await open();
   await login(site);
   const [access, refresh] = [site.client.cookies.get(ACCESS)!, site.client.cookies.get(REFRESH)!];
@@ -236,7 +236,7 @@ test('OAuth cookie mode: a request that does not prove the same origin cannot re
   assert.equal((await post(site, '/oauth/token', OWN)).status, 200);
 });
 
-test('OAuth cookie mode: if a concurrent refresh is refused, the cookies stay', async () => {
+test('OAuth cookie mode: when concurrent refreshes are refused, their responses do not clear the cookies', async () => {
   await using site = await open({ plugin: { concurrency: 'strict', limits: { token: false } } });
   await login(site);
   const answers = await Promise.all(
@@ -248,7 +248,7 @@ test('OAuth cookie mode: if a concurrent refresh is refused, the cookies stay', 
   assert.equal((await post(site, '/oauth/token', OWN)).status, 200);
 });
 
-test('OAuth cookie mode: if the response to a refresh was lost, the refresh can be repeated for ten seconds', async () => {
+test('OAuth cookie mode: if the response to a refresh was lost, the browser can repeat the refresh for ten seconds', async () => {
   await using site = await open();
   await login(site);
   const lost = { ...OWN, cookie: `${REFRESH}=${site.client.cookies.get(REFRESH)!}` };
@@ -259,7 +259,7 @@ test('OAuth cookie mode: if the response to a refresh was lost, the refresh can 
   await refusedAs(await post(site, '/oauth/token', lost), 400, 'invalid_grant');
 });
 
-test('OAuth cookie mode: a logout by cookie clears cookies and session, but a revocation of a token in the body leaves them unchanged', async () => {
+test('OAuth cookie mode: a logout by cookie clears the cookies and the session, but a revocation of a token in the body leaves them unchanged', async () => {
   await using site = await open({ hasSession: true, more: look });
   await login(site);
   const other = site.browser();
@@ -280,7 +280,7 @@ test('OAuth cookie mode: a logout by cookie clears cookies and session, but a re
   assert.deepEqual(await site.oauth.listSessions('user-ada'), []);
 });
 
-test('OAuth cookie mode: a logout without the refresh cookie clears the other cookies, unless it comes from another origin', async () => {
+test('OAuth cookie mode: a logout from the same origin without the refresh cookie clears the access and session cookies', async () => {
   await using site = await open({ hasSession: true, more: look });
   await login(site);
   const others: Record<string, string>[] = [
@@ -324,7 +324,7 @@ test('OAuth cookie mode: a logout without the refresh cookie clears the other co
   );
 });
 
-test('OAuth cookie mode: logout() in a route ends the login and the session, clears the cookies, and returns whether there was a login', async () => {
+test('OAuth cookie mode: logout() in a handler ends the login and the session, clears the cookies, and returns whether there was a login', async () => {
   await using site: LoginSite = await open({
     hasSession: true,
     more: (app) => {
@@ -377,7 +377,7 @@ test('OAuth cookie mode: logout() in a route ends the login and the session, cle
   assert.equal((await site.oauth.listSessions('user-ada')).length, 1);
 });
 
-test('OAuth cookie mode: logout() also works without SessionMiddleware, and in JSON mode logout() clears only the session', async () => {
+test('OAuth logout() works in cookie mode without SessionMiddleware, and in JSON mode clears only the session', async () => {
   await using bare: LoginSite = await open({ more: (app) => leave(app, () => bare) });
   await login(bare);
   const response = await post(bare, '/leave', OWN);
@@ -414,7 +414,7 @@ test('OAuth cookie mode: if the database does not respond, logout() fails and cl
   assert.equal((await post(site, '/leave', OWN)).headers.get('x-ended'), 'true');
 });
 
-test('OAuth cookie mode: a refresh with an invalid cookie is refused, and a logout removes the invalid cookie', async () => {
+test('OAuth cookie mode: a refresh with an invalid cookie is refused, and a logout deletes the invalid cookie', async () => {
   await using site = await open();
   const headers = { ...OWN, cookie: `${REFRESH}=nonsense` };
   await refusedAs(await post(site, '/oauth/token', headers), 400, 'invalid_grant');
@@ -422,14 +422,14 @@ test('OAuth cookie mode: a refresh with an invalid cookie is refused, and a logo
   assert.deepEqual([response.status, response.headers.getSetCookie().length], [200, 2]);
 });
 
-test('OAuth cookie mode: a form_post callback that arrives with the login cookie redirects to a local path', async () => {
+test('OAuth cookie mode: a callback with response_mode=form_post that arrives with the login cookie redirects to a local path', async () => {
   await using site = await open();
   const { state } = await site.begin();
   const response = await site.client.post('/oauth/callback', { form: { code: 'c', state } });
   assert.deepEqual([response.status, response.headers.get('location')], [303, '/']);
 });
 
-test("OAuth cookie mode: CSRFMiddleware skips the plugin's routes, which check the origin themselves, and checks all other routes", async () => {
+test('OAuth cookie mode: CSRFMiddleware checks every route except those of OAuthPlugin, which check the origin themselves', async () => {
   await using site = await open({
     hasSession: true,
     more: (app) => app.use(new CSRFMiddleware()).post('/other', () => 'done'),
@@ -456,7 +456,7 @@ test("OAuth cookie mode: CSRFMiddleware skips the plugin's routes, which check t
 
 const BROWSER = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
 
-test('OAuth cookie mode: a failed login is answered to browsers by a page with a link back, and to programs by JSON', async () => {
+test('OAuth cookie mode: after a failed login, a browser gets an HTML page with a link back, and a program gets JSON', async () => {
   await using site = await open({ hasSession: true });
   const { state } = await site.begin();
   const cancelled = { error: 'access_denied', state };
@@ -595,7 +595,7 @@ test('OAuth cookie mode: if errorPath is set, every failed login in a browser re
   );
 });
 
-test('OAuth cookie mode: in JSON mode a failed login is answered by JSON, even to a browser', async () => {
+test('OAuth without cookie mode: a failed login is answered by JSON, even to a browser', async () => {
   await using site = await LoginSite.open({ plugin: { errorPath: '/sorry' } });
   await refusedAs(
     await site.client.get('/oauth/callback', { query: { code: 'c', state: 'x' }, headers: BROWSER }),
@@ -604,7 +604,7 @@ test('OAuth cookie mode: in JSON mode a failed login is answered by JSON, even t
   );
 });
 
-test('OAuth cookie mode: errorPath is refused unless it is a local path outside the plugin', async () => {
+test('OAuth cookie mode: the option "errorPath" must be a local path outside the routes of OAuthPlugin', async () => {
   await using site = await LoginSite.open();
   for (const errorPath of [
     'https://app.example/sorry',

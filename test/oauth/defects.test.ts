@@ -9,14 +9,14 @@ import { LoginSite, claimsOf, refusedAs } from './support/site.ts';
 import type { UserInfo } from 'svc/oauth';
 import type { Tokens } from './support/site.ts';
 
-test('OAuth callback: a callback without redirect_uri sends the redirect URI of its login to the provider', async () => {
+test('OAuth callback: without redirect_uri in the callback, the token request contains the redirect URI of the login request', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { state } = await site.begin({ redirect_uri: 'https://app.example/oauth/callback' });
   assert.equal((await site.back({ code: 'c', state })).status, 200);
   assert.equal(site.fake.requests[0]!.form.get('redirect_uri'), 'https://app.example/oauth/callback');
 });
 
-test('OAuth login: a state works once and only in its own browser, no verifier is stored, and the number of logins is limited', async () => {
+test('OAuth login: a state works once and only in the browser that started the login, and the 21st login within a minute gets a 429', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { state } = await site.begin();
   const rows = JSON.stringify(await site.app.state.db.fetchAll('SELECT * FROM svc_oauth_used'));
@@ -33,7 +33,7 @@ test('OAuth login: a state works once and only in its own browser, no verifier i
   await refusedAs(await site.client.get('/oauth/login'), 429, 'rate_limited');
 });
 
-test('OAuth refresh: simultaneous refreshes get the same new token, and so does a repeated refresh if this token was not delivered', async () => {
+test('OAuth refresh: simultaneous refreshes get one new token, and a repeated refresh gets this token again if it was not delivered', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { refresh_token: token } = await site.login();
   const answers = await Promise.all(
@@ -47,7 +47,7 @@ test('OAuth refresh: simultaneous refreshes get the same new token, and so does 
   assert.equal((await site.refreshed(token)).refresh_token, [...successors][0]);
 });
 
-test('OAuth refresh: a replayed token ends only its own login, an expired token is not a replay, and clean-up deletes expired logins', async () => {
+test('OAuth refresh: the replay of a token ends the login of that token, but no other login of the user', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { refreshIdleTtlSeconds: 3_600, refreshAbsoluteTtlSeconds: 7_200 },
@@ -70,7 +70,7 @@ test('OAuth refresh: a replayed token ends only its own login, an expired token 
   assert.equal(await site.app.state.db.scalar('SELECT COUNT(*) FROM svc_oauth_login'), 0);
 });
 
-test('OAuth: a slow or misbehaving provider causes a 502 or 504, never a 500, and blocks no other request', async () => {
+test('OAuth: a slow provider causes a 504, an invalid provider response causes a 502, and meanwhile other requests are answered', async () => {
   await using site = await LoginSite.open({ plugin: { limits: { login: false, callback: false } } });
   const slow = await site.begin();
   site.fake.failNext('token', { until: new Promise(() => undefined) });
@@ -92,7 +92,7 @@ test('OAuth: a slow or misbehaving provider causes a 502 or 504, never a 500, an
   assert.equal(site.fake.count('other'), 0);
 });
 
-test('/oauth/token refuses unsupported grants and tokens that are not strings, and /oauth/revoke answers known and unknown tokens alike', async () => {
+test('/oauth/token refuses other grant types and tokens that are not strings, and /oauth/revoke answers known and unknown tokens alike', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   await refusedAs(
@@ -116,7 +116,7 @@ test('/oauth/token refuses unsupported grants and tokens that are not strings, a
   assert.deepEqual(await shown(known), await shown(unknown));
 });
 
-test("requireScopes() reads the scopes in the plugin's tokens", async () => {
+test('requireScopes() accepts the access tokens of OAuthPlugin for the scopes in the token, and refuses other scopes with 403', async () => {
   await using site = await LoginSite.open({
     plugin: { scopes: ['notes:read'] },
     more: (app) =>
@@ -130,7 +130,7 @@ test("requireScopes() reads the scopes in the plugin's tokens", async () => {
   assert.deepEqual([await status('/read'), await status('/write')], [200, 403]);
 });
 
-test('OAuth tables: no key column is TEXT on MySQL and MariaDB, and no time column is a float', async () => {
+test('the tables of OAuthPlugin have no TEXT primary key in MySQL and MariaDB, and store times as integers', async () => {
   for (const engine of ['mysql', 'mariadb'] as const)
     for (const statement of OAUTH_TABLES[engine]) {
       for (const line of statement.split('\n')) assert.ok(!/\bTEXT\b.*PRIMARY KEY/i.test(line), line);
@@ -144,7 +144,7 @@ test('OAuth tables: no key column is TEXT on MySQL and MariaDB, and no time colu
   for (const value of Object.values(row!)) assert.ok(Number.isSafeInteger(value), String(value));
 });
 
-test('OAuth login: an e-mail is verified only if the provider sends true, and a response with a wrong issuer or nonce is refused', async () => {
+test('OAuth login: an e-mail counts as verified only if email_verified is true, and a response with a wrong issuer or nonce is refused', async () => {
   const seen: UserInfo[] = [];
   await using site = await LoginSite.open({
     plugin: {
@@ -179,7 +179,7 @@ test('OAuth login: an e-mail is verified only if the provider sends true, and a 
   assert.equal((await openid.back({ code: 'c', state: third.state })).status, 200);
 });
 
-test('OAuth: by default, a login renews the session, logins are rate limited, and the secret comes from the setting authSecret', async () => {
+test('OAuth: by default, a login renews the session, and one address can start 20 logins per minute', async () => {
   const seen = sessionKey<string>('seen');
   await using site = await LoginSite.open({
     hasSession: true,

@@ -41,7 +41,7 @@ async function checker(
   };
 }
 
-test('the OpenAPI document describes the token responses, refusals and limits of OAuthPlugin', async (t) => {
+test('the OpenAPI document describes the responses of OAuthPlugin with tokens, errors and rate limits', async (t) => {
   const folder = scratch(t, 'ajv', { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' });
   if (folder === undefined) return;
   await using site = await LoginSite.open({ plugin: { scopes: ['read'], limits: { login: 2 } } });
@@ -110,7 +110,7 @@ test('the OpenAPI document describes the token responses, refusals and limits of
   await check('post', '/oauth/revoke', await site.client.post('/oauth/revoke'), 400);
 });
 
-test('in cookie mode, the OpenAPI document describes the OAuth responses with cookies and error pages', async (t) => {
+test('in cookie mode, the OpenAPI document describes the responses of OAuthPlugin with cookies and error pages', async (t) => {
   const folder = scratch(t, 'ajv', { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' });
   if (folder === undefined) return;
   await using site = await LoginSite.open({ plugin: { mode: 'cookie' } });
@@ -137,7 +137,7 @@ test('in cookie mode, the OpenAPI document describes the OAuth responses with co
   await check('post', '/oauth/revoke', await site.client.post('/oauth/revoke', { headers: ours }), 200);
 });
 
-test('the OpenAPI document describes that OAuthPlugin redirects to errorPath', async (t) => {
+test('with the option "errorPath" of OAuthPlugin, the OpenAPI document describes the redirect of a failed login', async (t) => {
   const folder = scratch(t, 'ajv', { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' });
   if (folder === undefined) return;
   await using site = await LoginSite.open({ plugin: { mode: 'cookie', errorPath: '/sorry' } });
@@ -152,7 +152,7 @@ test('the OpenAPI document describes that OAuthPlugin redirects to errorPath', a
   await check('get', '/oauth/login', await site.client.get('/oauth/login', { query }), 400);
 });
 
-test('if there are several OAuth providers, the OpenAPI document describes their routes and failures', async (t) => {
+test('if there are several OAuth providers, the OpenAPI document describes the routes and error responses of each provider', async (t) => {
   const folder = scratch(t, 'ajv', { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' });
   if (folder === undefined) return;
   await using site = await LoginSite.open({

@@ -11,7 +11,7 @@ import { LoginSite, SECRET, fakeProvider } from './support/site.ts';
 const EVIL = `a\r\nb\u2028{"event":"login_succeeded"}\u001b[31m\u202e`;
 const LONG = 'x'.repeat(1_000_000);
 
-test('OAuth: in the log, a text from the provider, the browser or a hook is one escaped line of limited length', async () => {
+test('OAuth: a text from the provider, the browser or a hook is logged as one escaped line of limited length', async () => {
   await using fake = await FakeProvider.start();
   const lines: string[] = [];
   const logger = createLogger({ level: 'debug', format: 'json', sink: (line) => void lines.push(line) });
@@ -49,7 +49,7 @@ test('OAuth: in the log, a text from the provider, the browser or a hook is one 
   }
 });
 
-test('OAuth: metrics, health probes and documents contain neither secrets nor settings', async () => {
+test('OAuth: metrics, health probes, the API reference and the OpenAPI document contain neither secrets nor settings', async () => {
   await using site = await LoginSite.open({
     plugin: {
       issuer: 'https://issuer-of-ours.example',
@@ -74,7 +74,7 @@ test('OAuth: metrics, health probes and documents contain neither secrets nor se
   assert.match(await site.metrics(), /svc_oauth_/);
 });
 
-test('OAuth: the server refuses a request whose length is ambiguous, before the plugin handles it', async (t) => {
+test('OAuth: the server refuses a request with an ambiguous body length before OAuthPlugin handles it', async (t) => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   const server = await site.app.run({ port: 0, handleSignals: false });

@@ -40,7 +40,7 @@ function open(
 const post = (client: TestClient, token: string): Promise<Response> =>
   client.post('/oauth/token', { form: { refresh_token: token } });
 
-test('OAuth: issue() starts a login without a provider, and a replay of a refresh token ends this login', async () => {
+test('OAuthPlugin: issue() logs a user in without a provider, and the replay of a refresh token ends this login', async () => {
   await using site = open({}, { scopes: ['read'], claims: { roles: ['admin'] }, method: 'password' });
   const { client, oauth, clock } = site;
   const response = await client.post('/login');
@@ -69,7 +69,7 @@ test('OAuth: issue() starts a login without a provider, and a replay of a refres
   assert.deepEqual(await oauth.listSessions('ada'), []);
 });
 
-test('OAuthPlugin has only the routes /oauth/token and /oauth/revoke if it has no provider', async () => {
+test('OAuthPlugin without a provider has only the routes /oauth/token and /oauth/revoke', async () => {
   await using site = open();
   for (const path of ['/oauth/login', '/oauth/callback'])
     await refusedAs(await site.client.get(path), 404, 'invalid_request');
@@ -90,7 +90,7 @@ test('OAuthPlugin without a provider starts in production, and needs no list of 
   );
 });
 
-test('in cookie mode, issue() of OAuthPlugin sets the tokens as cookies of the response', async () => {
+test('OAuth cookie mode: issue() sets the tokens as cookies of the response', async () => {
   await using site = open({ mode: 'cookie', scopes: ['read'] });
   const response = await site.client.post('/login');
   assert.deepEqual([response.status, response.headers.get('location')], [303, '/']);

@@ -69,7 +69,7 @@ const link = (
 const stateOf = (response: Response): string =>
   new URL(response.headers.get('location')!).searchParams.get('state')!;
 
-test('OAuth link: a logged-in user links a second account, and can then log in with each of the two accounts', async () => {
+test('OAuth account linking: a logged-in user links a second account, and can then log in with each of the two accounts', async () => {
   await using made = await open();
   const { site, users } = made;
   await login(site, 'ada');
@@ -101,7 +101,7 @@ test('OAuth link: a logged-in user links a second account, and can then log in w
   );
 });
 
-test("OAuth link: a program that sends its access token can link an account, and gets the provider's address as JSON", async () => {
+test("OAuth account linking: a program that sends its access token can link an account, and gets the provider's address as JSON", async () => {
   await using made = await open({ mode: 'json' }, { hasSession: false });
   const { site, users } = made;
   site.fake.user = { sub: 'ada' };
@@ -117,7 +117,7 @@ test("OAuth link: a program that sends its access token can link an account, and
   assert.equal(users.get('two lovelace'), 'user-ada');
 });
 
-test('OAuth link: a request that links an account is refused unless it is a POST by a logged-in user from a page of this origin', async () => {
+test('OAuth account linking: a browser can link an account only by a POST from the same origin, while the user is logged in', async () => {
   await using made = await open();
   const { site } = made;
   await refusedAs(await link(site, PROGRAM), 401, 'login_required');
@@ -140,13 +140,13 @@ test('OAuth link: a request that links an account is refused unless it is a POST
   assert.equal(site.fake.count(), 2, 'of the login alone');
 });
 
-test('OAuth link: the routes that link accounts exist only if onLink is set', async () => {
+test('OAuth account linking: the linking routes exist only if the option "onLink" is set', async () => {
   await using site = await LoginSite.open({ names: NAMES });
   await refusedAs(await link(site), 404, 'invalid_request');
   await assert.rejects(LoginSite.open({ plugin: { onUnlink: () => true } }), { code: 'E_OPTION_RANGE' });
 });
 
-test('OAuth link: an account that already belongs to another user cannot be linked', async () => {
+test('OAuth account linking: an account that already belongs to another user is refused', async () => {
   for (const refuse of [undefined, () => Promise.reject(new HTTPException(409, 'taken'))]) {
     await using made = await open(refuse === undefined ? {} : { onLink: refuse });
     const { site, users } = made;
@@ -163,7 +163,7 @@ test('OAuth link: an account that already belongs to another user cannot be link
   }
 });
 
-test('OAuth link: linking is refused if the user has logged out, has been logged out by revokeAll(), or has changed the account in the meantime', async () => {
+test('OAuth account linking: the callback is refused if the user has logged out, was revoked, or logged in as another user in the meantime', async () => {
   const ends: readonly ((site: LoginSite) => Promise<unknown>)[] = [
     (site) => site.client.post('/oauth/revoke', { headers: OWN }),
     (site) => site.oauth.revokeAll('user-ada'),
@@ -186,7 +186,7 @@ test('OAuth link: linking is refused if the user has logged out, has been logged
   }
 });
 
-test('OAuth link: the state of a link works once, and only in the browser that started it', async () => {
+test('OAuth account linking: the state of a link request works once, and only in the browser that made the request', async () => {
   await using made = await open();
   const { site } = made;
   await login(site, 'ada');
@@ -207,7 +207,7 @@ test('OAuth link: the state of a link works once, and only in the browser that s
   );
 });
 
-test('OAuth link: unlinking an account ends the logins made with this account, and the last login method cannot be unlinked', async () => {
+test('OAuth account linking: unlinking an account ends the logins made with this account, and the last login method cannot be unlinked', async () => {
   await using made = await open({ storeProviderTokens: true });
   const { site } = made;
   const unlink = (name: string): Promise<Response> =>
@@ -235,7 +235,7 @@ test('OAuth link: unlinking an account ends the logins made with this account, a
   assert.equal(site.audited('account_unlinked').length, 1);
 });
 
-test('OAuth link: in cookie mode, unlinking an account redirects the browser to return_to, and a refusal shows an error page', async () => {
+test('OAuth account linking: in cookie mode, unlinking an account redirects the browser to return_to, and a refusal shows an error page', async () => {
   await using made = await open();
   const { site, users } = made;
   await login(site, 'ada');

@@ -21,7 +21,7 @@ const OPENID = (site: { readonly url: string }) => ({
   },
 });
 
-test('OAuth login: a login redirects to the authorization endpoint with all parameters of the code flow and PKCE S256', async () => {
+test('OAuth login: a login redirects to the authorization endpoint with all parameters of the authorization code flow and PKCE S256', async () => {
   await using site = await LoginSite.open({ provider: { scopes: ['read:user', 'user:email'] } });
   const { response, page } = await site.begin();
   assert.equal(response.status, 302);
@@ -45,7 +45,7 @@ test('OAuth login: the authorization URL has a nonce if the scopes contain openi
   assert.match((await site.begin()).page.searchParams.get('nonce')!, /^[\w-]{43}$/);
 });
 
-test('OAuth login: the authorization URL contains no client secret, no verifier and no internal data of the server', async () => {
+test('OAuth login: the authorization URL contains no client secret, no code verifier and no internal data of the server', async () => {
   await using site = await LoginSite.open();
   const { page, state } = await site.begin();
   assert.deepEqual([...page.searchParams.keys()].toSorted(), [
@@ -75,7 +75,7 @@ test('OAuth login: parameters in the configured authorization URL are kept, and 
   for (const name of page.searchParams.keys()) assert.equal(page.searchParams.getAll(name).length, 1, name);
 });
 
-test('OAuth login: each login has a different state, nonce and challenge, and a state has 256 random bits', async () => {
+test('OAuth login: each login has a different state, nonce and PKCE challenge, and a state has 256 random bits', async () => {
   await using site = await LoginSite.open();
   const [one, two] = [await site.begin(), await site.begin()];
   for (const name of ['state', 'code_challenge'])
@@ -104,7 +104,7 @@ test('OAuth login: each login has a different state, nonce and challenge, and a 
   assert.equal(seen.size, 30_000);
 });
 
-test('OAuth login: the redirect to the provider has "no-store" and "no-referrer"', async () => {
+test('OAuth login: the redirect to the provider has "Cache-Control: no-store" and "Referrer-Policy: no-referrer"', async () => {
   await using site = await LoginSite.open();
   const { headers } = (await site.begin()).response;
   assert.deepEqual(
@@ -132,7 +132,7 @@ test('OAuth login: the login cookie is host-only and HttpOnly, and expires toget
   await refusedAs(await short.back({ code: 'c', state }), 400, 'invalid_state');
 });
 
-test('OAuth login: of nine logins that one browser has started, the latest eight can be finished', async () => {
+test('OAuth login: if one browser starts nine logins, the latest eight of them can be finished', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const begun = [];
   for (let count = 0; count < 9; count++) {
@@ -146,7 +146,7 @@ test('OAuth login: of nine logins that one browser has started, the latest eight
   assert.deepEqual(site.client.cookies.names(), []);
 });
 
-test('OAuth login: cookies that resemble login cookies but were not set by the server are removed first, and cannot prevent a login', async () => {
+test('OAuth login: forged login cookies are deleted before genuine ones when there are too many, and cannot prevent a login', async () => {
   await using site = await LoginSite.open();
   for (let count = 0; count < 20; count++)
     site.client.cookies.set(`svc_oauth_0000000${count.toString(36)}`, 'x');
@@ -163,7 +163,7 @@ test('OAuth login: one IP address may start twenty logins per minute', async () 
   await refusedAs(refused, 429, 'rate_limited');
 });
 
-test('OAuth login: all addresses of one IPv6 site together may start ten times as many logins as one address', async () => {
+test('OAuth login: all addresses of one IPv6 /48 network together may start ten times as many logins as one address', async () => {
   await using site = await LoginSite.open({ app: { config: { trustProxy: 'loopback' } } });
   const begin = async (ip: string): Promise<number> =>
     (await site.browser().get('/oauth/login', { headers: { 'x-forwarded-for': ip } })).status;
@@ -174,14 +174,14 @@ test('OAuth login: all addresses of one IPv6 site together may start ten times a
   assert.deepEqual([await begin('2001:db8:2::1'), await begin('192.0.2.1')], [302, 302]);
 });
 
-test('OAuth login: requests through an undeclared proxy are logged even without RateLimitMiddleware', async () => {
+test('OAuth login: an X-Forwarded-For header from a proxy that is not trusted is logged once, even without RateLimitMiddleware', async () => {
   await using site = await LoginSite.open();
   await site.client.get('/oauth/login', { headers: { 'x-forwarded-for': '192.0.2.1' } });
   await site.client.get('/oauth/login', { headers: { 'x-forwarded-for': '192.0.2.2' } });
   assert.equal(site.events.filter(({ event }) => event === 'proxy_not_trusted').length, 1);
 });
 
-test('OAuth login: the start of a login stores no row, so that a flood of started logins cannot displace other logins', async () => {
+test('OAuth login: the start of a login writes no database row, so many unfinished logins cannot displace other logins', async () => {
   await using site = await LoginSite.open({ env: 'production', plugin: { limits: { login: false } } });
   const { state } = await site.begin();
   const tables = async (): Promise<unknown> =>
@@ -213,7 +213,7 @@ test('OAuth login: the total size of login cookies is limited, however long retu
   );
 });
 
-test('OAuth login: the login cookie is sealed and only valid with its state, and the verifier is not stored', async () => {
+test('OAuth login: the login cookie is encrypted and valid only with its state, and the code verifier is not stored on the server', async () => {
   const keys = Keyring.of(SECRET);
   const states = new LoginStates({
     used: NOTHING_USED,

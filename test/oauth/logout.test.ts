@@ -105,7 +105,7 @@ test('OAuth logout: a logout ends the login, clears the cookies, and redirects t
   assert.equal(await sessions(site), 0);
 });
 
-test('OAuth logout: a link logs the user out only if it is on a page of this origin and has a listed return address', async () => {
+test('OAuth logout: a GET request logs the user out only if it comes from the same origin and its return address, if any, is allowed', async () => {
   await using made = await open();
   const { site } = made;
   await login(site, {});
@@ -173,7 +173,7 @@ test('OAuth logout: the user is logged out of the application even if the provid
     });
 });
 
-test('OAuth logout: if postLogoutRedirectUris is empty, only a logout on a loopback address in development sends a return address to the provider', async () => {
+test('OAuth logout: without postLogoutRedirectUris, a return address is sent to the provider only in development on a loopback address', async () => {
   const targets: (string | null)[] = [];
   for (const [env, baseUrl] of [
     ['development', 'http://127.0.0.1:8000'],
@@ -199,7 +199,7 @@ test('OAuth logout: if postLogoutRedirectUris is empty, only a logout on a loopb
   assert.deepEqual(targets, ['http://127.0.0.1:8000/home', null, null]);
 });
 
-test('OAuth logout: a logout token ends the logins of its session, or without a session id all logins of its subject', async () => {
+test('OAuth back-channel logout: a logout token with a sid ends the logins of this session, and without a sid all logins of the subject', async () => {
   await using made = await open();
   const { site } = made;
   await login(site, { sid: 's-1' });
@@ -226,7 +226,7 @@ test('OAuth logout: a logout token ends the logins of its session, or without a 
   );
 });
 
-test('OAuth logout: an invalid logout token gets a 400 and ends no login (Back-Channel Logout 1.0 §2.6)', async () => {
+test('OAuth back-channel logout: an invalid logout token gets a 400 and ends no login (Back-Channel Logout 1.0 §2.6)', async () => {
   await using made = await open();
   const { site } = made;
   await login(site, { sid: 's-1' });
@@ -275,7 +275,7 @@ test('OAuth logout: an invalid logout token gets a 400 and ends no login (Back-C
   await refusedAs(await send(site, logoutToken(site), 'none'), 404, 'invalid_request');
 });
 
-test('OAuth back-channel logout: an id_token is refused as logout token, and backchannelLogout: false removes the route', async () => {
+test('OAuth back-channel logout: an id_token is refused as a logout token, and backchannelLogout: false removes the route', async () => {
   await using made = await open();
   const { site } = made;
   await login(site, {});

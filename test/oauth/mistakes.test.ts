@@ -27,7 +27,7 @@ test('OAuthPlugin needs at least one provider, and all providers need different 
   }
 });
 
-test('the methods of OAuthPlugin throw until an application has registered the plugin (E_OAUTH_UNREGISTERED)', async () => {
+test('the methods of OAuthPlugin throw an error until the plugin is registered with an application (E_OAUTH_UNREGISTERED)', async () => {
   await assert.rejects(
     async () => new OAuthPlugin({ onUser, provider }).revokeAll('ada'),
     code('E_OAUTH_UNREGISTERED'),
@@ -76,7 +76,7 @@ test('if onUser() returns an invalid result, the callback of the login throws an
   }
 });
 
-test('OAuth routes: wrong methods and percent-encoded paths below /oauth/ get OAuth errors as JSON with "no-store"', async () => {
+test('OAuth routes: wrong methods and percent-encoded paths below /oauth/ get OAuth errors as JSON with "Cache-Control: no-store"', async () => {
   const app = new Svc({ authSecret: SECRET }).register(new OAuthPlugin({ provider, onUser }));
   await using client = new TestClient(app);
   for (const [method, path] of [
@@ -99,7 +99,7 @@ test('OAuth routes: wrong methods and percent-encoded paths below /oauth/ get OA
   }
 });
 
-test("BearerAuth() that is given the plugin's own secret also refuses revoked tokens", async () => {
+test('BearerAuth() with the explicit secret of OAuthPlugin also refuses revoked tokens', async () => {
   await using fake = await FakeProvider.start();
   const own = new OAuthProvider({
     name: 'fake',

@@ -55,7 +55,7 @@ test('OAuth: two native clients, each on a separate port, log in with PKCE and r
   assert.equal((await oauth.listSessions('ada')).length, 1);
 });
 
-test('OAuth: a native client receives an error of the provider at its own redirect address (RFC 6749 §4.1.2.1)', async (t) => {
+test('OAuth: a native client receives an error of the provider at its own redirect URI (RFC 6749 §4.1.2.1)', async (t) => {
   const { url } = await served(t);
   assert.deepEqual(await loggedIn(t, url, { deny: '1' }), { error: 'access_denied' });
 });

@@ -49,7 +49,7 @@ const exchange = (site: LoginSite, form: Record<string, string>): Promise<Respon
     },
   });
 
-test('OAuth native client: a native client gets a code at its own address, and exchanges the code and its verifier for tokens', async () => {
+test('OAuth native client: the client gets a code at its own redirect URI, and exchanges the code and the code verifier for tokens', async () => {
   assert.equal(createHash('sha256').update(VERIFIER).digest('base64url'), CHALLENGE);
   await using site = await open({}, { env: 'production' });
   const url = await returned(site);
@@ -75,7 +75,7 @@ test('OAuth native client: a native client gets a code at its own address, and e
   );
 });
 
-test('OAuth native client: the provider gets the callback address of the server, never the address of the native client', async () => {
+test('OAuth native client: the provider gets the callback URL of the server, never the redirect URI of the native client', async () => {
   await using site = await open({}, { env: 'production' });
   const { page } = await site.begin(asked());
   assert.equal(page.searchParams.get('redirect_uri'), 'https://app.example/oauth/callback');
@@ -87,7 +87,7 @@ test('OAuth native client: the provider gets the callback address of the server,
   );
 });
 
-test('OAuth native client: client_redirect_uri must equal a list entry byte for byte, except for the port of a loopback address', async () => {
+test('OAuth native client: client_redirect_uri must equal an entry of nativeRedirects byte for byte, except for the port of a loopback address', async () => {
   await using site = await open({ limits: { login: false } });
   for (const uri of [
     ...REDIRECTS,
@@ -128,7 +128,7 @@ test('OAuth native client: client_redirect_uri must equal a list entry byte for 
   );
 });
 
-test('OAuth native client: the constructor refuses nativeRedirects if an entry is invalid or cookie mode is on, and svc check reports this option', async () => {
+test('OAuth native client: the constructor refuses the option "nativeRedirects" if an entry is invalid or cookie mode is on', async () => {
   for (const bad of [
     'http://app.example/done',
     'http://localhost/done',
@@ -164,7 +164,7 @@ test('OAuth native client: the constructor refuses nativeRedirects if an entry i
   assert.deepEqual([found(site), found(fake)], [1, 0]);
 });
 
-test('OAuth native client: a native login is refused unless it has a valid S256 challenge (RFC 7636 §4.3)', async () => {
+test('OAuth native client: a login without a valid S256 challenge is refused (RFC 7636 §4.3)', async () => {
   await using site = await open();
   for (const change of [
     { code_challenge: '' },
@@ -178,7 +178,7 @@ test('OAuth native client: a native login is refused unless it has a valid S256 
     await refusedAs(await site.client.get('/oauth/login', { query: asked(change) }), 400, 'invalid_request');
 });
 
-test('OAuth native client: a code is valid for one minute with its verifier and address, even after a request with a wrong verifier', async () => {
+test('OAuth native client: a code is valid for one minute, and stays valid after a request with a wrong verifier or redirect URI', async () => {
   await using site = await open({ limits: { callback: false } });
   const code = (await returned(site)).searchParams.get('code')!;
   for (const change of [
@@ -198,7 +198,7 @@ test('OAuth native client: a code is valid for one minute with its verifier and 
   await refusedAs(await exchange(site, { code: late }), 400, 'invalid_grant');
 });
 
-test('OAuth native client: when a code is used a second time, the login of the first use ends (RFC 6749 §4.1.2)', async () => {
+test('OAuth native client: the second use of a code ends the login that the first use created (RFC 6749 §4.1.2)', async () => {
   await using site = await open({}, { env: 'production' });
   const code = (await returned(site)).searchParams.get('code')!;
   const tokens = (await (await exchange(site, { code })).json()) as Tokens;
@@ -222,7 +222,7 @@ test('OAuth native client: if a code is exchanged several times at once, one exc
   assert.deepEqual(statuses.filter((status) => status === 200).length, 1);
 });
 
-test("OAuth native client: a failed login redirects to the client's address only in the browser that started the login", async () => {
+test("OAuth native client: an error is redirected to the client's redirect URI only in the browser that started the login", async () => {
   await using site = await open({ issuer: 'https://app.example' });
   const cancelled = await returned(site, {}, { error: 'access_denied' });
   assert.deepEqual(Object.fromEntries(cancelled.searchParams), {
@@ -240,7 +240,7 @@ test("OAuth native client: a failed login redirects to the client's address only
   );
 });
 
-test("OAuth native client: revokeAll() between login and exchange invalidates the code, and the login does not change the browser's session", async () => {
+test('OAuth native client: revokeAll() between login and code exchange invalidates the code, and the login sets no session cookie', async () => {
   await using site = await open({}, { hasSession: true });
   const code = (await returned(site)).searchParams.get('code')!;
   assert.equal(site.client.cookies.names().includes('svc_session'), false);
@@ -249,7 +249,7 @@ test("OAuth native client: revokeAll() between login and exchange invalidates th
   await refusedAs(await exchange(site, { code }), 400, 'access_denied');
 });
 
-test('OAuth native client: a single-page application gets its code at its own https address and exchanges the code for tokens', async () => {
+test('OAuth native client: a single-page application gets its code at its own https redirect URI and exchanges the code for tokens', async () => {
   await using site = await open();
   const uri = REDIRECTS[3]!;
   const url = await returned(site, { client_redirect_uri: uri });

@@ -138,7 +138,7 @@ async function opened(t: TestContext): Promise<Site | undefined> {
   };
 }
 
-test('oidc-provider accepts logins that use private_key_jwt and additional parameters from onLogin (RFC 7523 §2.2)', async (t) => {
+test('the npm package oidc-provider accepts logins with private_key_jwt and with additional parameters from onLogin (RFC 7523 §2.2)', async (t) => {
   await using site = await opened(t);
   if (site === undefined) return;
   await site.login();
@@ -147,7 +147,7 @@ test('oidc-provider accepts logins that use private_key_jwt and additional param
   assert.equal((await site.oauth.listSessions('user-ada')).length, 1);
 });
 
-test('providerToken() can refresh repeatedly at oidc-provider, which rotates refresh tokens', async (t) => {
+test('providerToken() can refresh a token repeatedly at the npm package oidc-provider, which rotates refresh tokens', async (t) => {
   await using site = await opened(t);
   if (site === undefined) return;
   await site.login();
@@ -169,7 +169,7 @@ test('providerToken() can refresh repeatedly at oidc-provider, which rotates ref
   }
 });
 
-test('A logout redirects to oidc-provider and back, and the logout token from oidc-provider ends the other login of that session', async (t) => {
+test('A logout redirects to oidc-provider and back, and the back-channel logout ends a second login with the same provider session', async (t) => {
   await using site = await opened(t);
   if (site === undefined) return;
   await site.login();

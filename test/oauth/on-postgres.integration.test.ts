@@ -11,7 +11,7 @@ import { LoginSite } from './support/site.ts';
 const problem = postgresProblem();
 if (problem !== undefined)
   test(
-    'OAuthPlugin can log in, refresh and revoke with tokens stored in PostgreSQL',
+    'OAuthPlugin with PostgreSQL as its token store can log a user in, refresh tokens and revoke tokens',
     { skip: problem },
     () => undefined,
   );

@@ -70,7 +70,7 @@ test('the constructor of OAuthPlugin refuses invalid options', () => {
   assert.throws(make({ provider: github, onUser, limits: { logins: 5 } }), { code: 'E_OPTION_UNKNOWN' });
 });
 
-test('the methods of OAuthPlugin throw if the plugin is not registered', async () => {
+test('the methods of OAuthPlugin throw an error if the plugin is not registered with an application', async () => {
   const plugin = new OAuthPlugin({ provider: github, onUser });
   for (const act of [
     () => plugin.revokeAll('x'),
@@ -81,7 +81,7 @@ test('the methods of OAuthPlugin throw if the plugin is not registered', async (
     await assert.rejects(act, { code: 'E_OAUTH_UNREGISTERED' });
 });
 
-test('an application does not start if OAuthPlugin has no secret, or a different secret than the application', () => {
+test("an application does not start if OAuthPlugin has no secret, or has a secret that differs from the application's secret", () => {
   const messages = (app: Svc): string =>
     app
       .check()
@@ -189,7 +189,7 @@ test('OAuthPlugin: svc check reports settings that are not allowed in production
   );
 });
 
-test('OAuthPlugin: outside production, logins are kept in memory and a warning is logged only if no database is registered', async () => {
+test('OAuthPlugin: outside production without a database, logins are kept in memory and a warning is logged', async () => {
   await using site = await LoginSite.open({ hasDatabase: false });
   await site.login();
   assert.equal(site.audited('logins_in_memory').length, 1);
@@ -208,7 +208,7 @@ test('two applications in one process, each with OAuthPlugin, share no state', a
   await one.refreshed(token);
 });
 
-test('OAuthPlugin: an application that was shut down can start again, and its logins still exist', async () => {
+test('OAuthPlugin: an application that was shut down can start again, and its stored logins are still valid', async () => {
   await using fake = await FakeProvider.start();
   const app = new Svc({
     authSecret: SECRET,
@@ -227,7 +227,7 @@ test('OAuthPlugin: an application that was shut down can start again, and its lo
 });
 
 for (const handles of [false, true]) {
-  test(`OAuthPlugin: every refusal under /oauth/ is an OAuth error in JSON if the application has ${handles ? '' : 'no '}exception handlers`, async () => {
+  test(`${handles ? 'with' : 'without'} exception handlers of the application, every refusal below /oauth/ is an OAuth error in JSON`, async () => {
     await using site = await LoginSite.open({
       plugin: {
         onUser: () => {
@@ -291,7 +291,7 @@ for (const handles of [false, true]) {
   });
 }
 
-test('OAuthPlugin answers 429 with Retry-After to logins, callbacks, token requests and forged tokens beyond their limits', async () => {
+test('OAuthPlugin answers 429 with Retry-After to logins, callbacks, token requests and forged tokens that exceed their rate limits', async () => {
   await using site = await LoginSite.open({
     plugin: { limits: { login: 2, callback: 2, token: 2, forged: 2 } },
   });
@@ -322,7 +322,7 @@ test('OAuthPlugin answers 429 with Retry-After to logins, callbacks, token reque
   await refusedAs(await site.revoke({ token: later.refresh_token }), 429, 'rate_limited');
 });
 
-test('OAuthPlugin by default allows one address 20 callbacks and 600 token requests per minute, and false disables a limit', async () => {
+test('OAuthPlugin by default allows one address 20 callbacks and 600 token requests per minute, and the value false disables a limit', async () => {
   await using site = await LoginSite.open({ plugin: { limits: { login: false } } });
   for (let count = 0; count < 25; count++) await site.begin();
   for (let count = 0; count < 20; count++)
@@ -333,7 +333,7 @@ test('OAuthPlugin by default allows one address 20 callbacks and 600 token reque
   assert.equal((await site.client.post('/oauth/token', { form: { refresh_token: 'x' } })).status, 429);
 });
 
-test('OAuthPlugin: no log line, no error and no printed plugin contains a token, code, state, verifier, cookie or secret', async () => {
+test('OAuthPlugin: logs, errors and inspect() output contain no token, code, state, verifier, cookie or secret', async () => {
   for (const mode of ['json', 'cookie'] as const) {
     await using site = await LoginSite.open({ env: 'production', hasSession: true, plugin: { mode } });
     const secrets = new Set<string>([SECRET, 'client-secret-9f2c']);
@@ -463,7 +463,7 @@ test('OAuthPlugin: the metrics count logins by provider and outcome, and refresh
   assert.ok(!metrics.includes('strange'));
 });
 
-test('OAuthPlugin: clean-up runs periodically, even after a failure, and keeps revoked logins until their absolute end', async () => {
+test('OAuthPlugin: the clean-up of logins runs periodically, even after a failure, and keeps revoked logins until their absolute expiry', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { refreshAbsoluteTtlSeconds: 5_000, refreshIdleTtlSeconds: 5_000 },
@@ -498,7 +498,7 @@ test('OAuthPlugin: clean-up runs periodically, even after a failure, and keeps r
   assert.ok(site.clock.pending >= 1, 'a failure does not end it');
 });
 
-test('OAuthPlugin: clean-up deletes in batches until no ended login exists', async (t) => {
+test('OAuthPlugin: the clean-up deletes expired logins in batches until none is left', async (t) => {
   let left = 2_500;
   t.mock.method(MemoryTokenStore.prototype, 'cleanUp', async (_now: number, batch: number) => {
     const count = Math.min(batch, left);
@@ -510,7 +510,7 @@ test('OAuthPlugin: clean-up deletes in batches until no ended login exists', asy
   assert.equal(await site.oauth.cleanUp(), 2_500);
 });
 
-test('OAuthPlugin: a parameter named __proto__ is treated like any other, and repeated parameters are refused', async () => {
+test('OAuthPlugin: parameters named __proto__ and constructor do not pollute Object.prototype', async () => {
   await using site = await LoginSite.open();
   await site.client.get('/oauth/login?__proto__=x&constructor=y');
   await refusedAs(
@@ -533,7 +533,7 @@ test('OAuthPlugin: a parameter named __proto__ is treated like any other, and re
   assert.equal(({} as Record<string, unknown>)['refresh_token'], undefined);
 });
 
-test('OAuthPlugin: if the server closes during a refresh, the refresh gets its response and the login stays alive', async () => {
+test('OAuthPlugin: if the server shuts down during a token refresh, the refresh gets its response and the login stays valid', async () => {
   await using site = await LoginSite.open({ listen: true });
   await site.client.get('/healthz');
   const begun = await site.client.get('/oauth/login', { query: {} });

@@ -113,7 +113,7 @@ test('provider tokens: providerToken() returns the token of the latest login, an
   assert.equal(site.fake.requests.at(-1)!.form.get('refresh_token'), 'rt-3', 'a rotated one replaces it');
 });
 
-test('provider tokens: if several processes call providerToken() at once, the token is refreshed once', async (t) => {
+test('provider tokens: if two processes call providerToken() at once, one refresh request is sent to the provider', async (t) => {
   const url = `sqlite:${join(folder(t), 'data.db')}`;
   const database = (): Promise<SiteDatabase> =>
     Promise.resolve({ plugin: new DatabasePlugin(url, { migrations: 'apply' }) });
@@ -162,7 +162,7 @@ test('provider tokens: the result of providerToken() distinguishes a revoked gra
   assert.deepEqual(await token(site), { kind: 'absent' });
 });
 
-test('provider tokens: if a login returns no refresh token, the previous refresh token is kept', async () => {
+test('provider tokens: if the token response of a later login has no refresh token, the stored refresh token is kept', async () => {
   await using site = await open();
   await site.login();
   site.fake.failNext('token', { body: { access_token: 'at-2', token_type: 'bearer', expires_in: 100 } });
@@ -190,7 +190,7 @@ test('provider tokens: stored tokens are encrypted, and cannot be decrypted in t
   assert.deepEqual(await token(site), { kind: 'absent' }, 'a changed record');
 });
 
-test('provider tokens: a login fails with 503 if the tokens cannot be stored, and providerToken() throws unless storeProviderTokens is set', async () => {
+test('provider tokens: a login fails with 503 if the tokens cannot be stored, and providerToken() throws without storeProviderTokens', async () => {
   await using site = await open({ env: 'production' });
   const { state } = await site.begin();
   await site.app.state.db.execute('ALTER TABLE svc_oauth_provider_token RENAME TO away');

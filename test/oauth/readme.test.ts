@@ -23,7 +23,7 @@ function namesOf(heading: string, from = README): string[] {
     .flatMap((row) => [...row.split('|')[1]!.matchAll(/`(\w+)`/g)].map(([, name]) => name!));
 }
 
-test('README lists exactly the error codes of the source, each with its status', () => {
+test('the README of svc/oauth lists exactly the error codes in the source, each with its HTTP status', () => {
   assert.deepEqual(namesOf('Code'), Object.keys(OAUTH_ERRORS).toSorted());
   for (const [code, { status, description }] of Object.entries(OAUTH_ERRORS)) {
     assert.match(README, new RegExp(`^\\| \`${code}\` \\| [\\d, ]*\\b${status}\\b`, 'm'));
@@ -31,7 +31,7 @@ test('README lists exactly the error codes of the source, each with its status',
   }
 });
 
-test('README lists every option of OAuthPlugin', () => {
+test('the README of svc/oauth lists every option of OAuthPlugin', () => {
   const source = readFileSync(join(FOLDER, 'plugin-options.ts'), 'utf8');
   const options = source.slice(
     source.indexOf('interface OAuthPluginOptions'),
@@ -42,7 +42,7 @@ test('README lists every option of OAuthPlugin', () => {
   assert.deepEqual(namesOf('Option').toSorted(), names.toSorted());
 });
 
-test('README lists every event and metric in the source', () => {
+test('the README of svc/oauth lists every log event and every metric in the source', () => {
   const files = readdirSync(FOLDER, { recursive: true, encoding: 'utf8' }).filter(
     (file) => file.endsWith('.ts') && !file.startsWith('dev-provider'),
   );
@@ -59,7 +59,7 @@ test('README lists every event and metric in the source', () => {
   );
 });
 
-test('the SQL statements in README for a restored backup end every login and invalidate all earlier tokens', async () => {
+test('the SQL statements in the README of svc/oauth for restoring a backup end every login and invalidate all earlier tokens', async () => {
   const [, sql] = /```sql\n([^]*?)```/.exec(README)!;
   const database = await oauthDatabase('sqlite::memory:');
   const { store, issue, refresh } = tokensIn(database, { holdMs: 0 });

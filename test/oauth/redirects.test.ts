@@ -8,7 +8,7 @@ import { LoginSite, refusedAs } from './support/site.ts';
 const ENTRY = 'https://app.example/oauth/callback?tenant=a';
 const CALLBACK = 'https://app.example/oauth/callback';
 
-test('OAuth redirect_uri: return_to is accepted in cookie mode only, and only if it is a path of this site', async () => {
+test('OAuth login: return_to is accepted in cookie mode only, and only if it is a path of this site', async () => {
   await using site = await LoginSite.open({ plugin: { mode: 'cookie' } });
   for (const bad of [
     '//evil.example',
@@ -35,7 +35,7 @@ test('OAuth redirect_uri: return_to is accepted in cookie mode only, and only if
   assert.deepEqual([response.status, response.headers.get('location')], [303, '/path?x#y']);
 });
 
-test('OAuth redirect_uri: unless a redirect_uri equals a list entry byte for byte, it is refused and the browser is not redirected', async () => {
+test('OAuth redirect_uri: a value that does not equal an entry of allowedRedirectUris byte for byte is refused without a redirect', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { allowedRedirectUris: [ENTRY, CALLBACK], limits: { login: false } },
@@ -70,7 +70,7 @@ test('OAuth redirect_uri: unless a redirect_uri equals a list entry byte for byt
     assert.equal((await site.begin({ redirect_uri: uri })).page.searchParams.get('redirect_uri'), uri);
 });
 
-test('OAuth redirect_uri: a repeated or empty redirect_uri is refused, and without redirect_uri the only list entry is used', async () => {
+test('OAuth redirect_uri: a repeated or empty parameter is refused, and a missing parameter means the only entry of allowedRedirectUris', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   for (const query of [
     `redirect_uri=${CALLBACK}&redirect_uri=${CALLBACK}`,
@@ -94,7 +94,7 @@ test('OAuth redirect_uri: a repeated or empty redirect_uri is refused, and witho
   await refusedAs(await several.client.get('/oauth/login'), 400, 'invalid_redirect_uri');
 });
 
-test('OAuth redirect_uri: with several providers, a login uses the entry with the callback path of its provider, and refuses the other entries', async () => {
+test('OAuth redirect_uri: with several providers, a login accepts only the entry of allowedRedirectUris with the callback path of its provider', async () => {
   const [github, google, page] = [
     'https://app.example/oauth/callback',
     'https://app.example/base/oauth/google/callback',
@@ -125,7 +125,7 @@ test('OAuth redirect_uri: with several providers, a login uses the entry with th
     );
 });
 
-test('OAuth redirect_uri: the constructor refuses an entry that has no "//" after its scheme', async () => {
+test('OAuth redirect_uri: the constructor refuses an entry of allowedRedirectUris that has no "//" after its scheme', async () => {
   for (const uri of ['https:app.example/cb', 'HTTPS:/app.example/cb', 'http:app.example'])
     await assert.rejects(LoginSite.open({ plugin: { allowedRedirectUris: [uri] } }), {
       code: 'E_OPTION_RANGE',
@@ -135,7 +135,7 @@ test('OAuth redirect_uri: the constructor refuses an entry that has no "//" afte
   });
 });
 
-test('OAuth redirect_uri: without a list, only the callback on the loopback interface is allowed, and in production no URI at all', async () => {
+test('OAuth redirect_uri: without allowedRedirectUris, only the callback on the loopback interface is allowed, and in production no URI', async () => {
   const options = { callbackPaths: ['/oauth/callback', '/oauth/x/callback'] };
   const list = new RedirectAllowlist([], { env: 'development', ...options });
   assert.equal(list.choose(undefined, '127.0.0.1:8000'), 'http://127.0.0.1:8000/oauth/callback');
@@ -159,7 +159,7 @@ test('OAuth redirect_uri: without a list, only the callback on the loopback inte
   );
 });
 
-test('OAuth redirect_uri: if an entry has no TLS, the application does not start in production, unless allowLoopbackRedirects permits that entry', async () => {
+test('OAuth redirect_uri: in production, an http entry of allowedRedirectUris prevents the start unless allowLoopbackRedirects permits it', async () => {
   const findings = async (
     uris: readonly string[],
     allowLoopbackRedirects = false,
@@ -189,7 +189,7 @@ test('OAuth redirect_uri: if an entry has no TLS, the application does not start
   assert.equal((await findings(['http://app.example/cb'], false, 'development')).length, 1);
 });
 
-test('OAuth redirect_uri: an entry is refused if it has a wildcard, a fragment, a user name, a password, or no scheme', () => {
+test('OAuth redirect_uri: an entry of allowedRedirectUris must have a scheme, and no wildcard, fragment, user name or password', () => {
   const of = (entry: unknown): string =>
     issuesOfRedirect(entry as string, { env: 'production', allowsLoopback: false }).join('; ');
   assert.match(of('https://*.app.example/cb'), /wildcard/);

@@ -76,7 +76,7 @@ const exchange = (url: string, code: string): Promise<Response> =>
 const errorOf = async (response: Response): Promise<string> =>
   ((await response.json()) as { error: string }).error;
 
-test('OAuth with Redis: a login that starts at one process can be finished at another process, and its state works once in total', async (t) => {
+test('OAuth with Redis: a login that starts at one process can be finished at another, and its state works once across both processes', async (t) => {
   if (!needsRedis(t)) return;
   const site = await pair(t, 1_000);
   const [one, two] = site.urls;
@@ -92,7 +92,7 @@ test('OAuth with Redis: a login that starts at one process can be finished at an
   }
 });
 
-test('OAuth with Redis: a code of a native client works once in total for both processes', async (t) => {
+test('OAuth with Redis: a code of a native client can be exchanged once across both processes', async (t) => {
   if (!needsRedis(t)) return;
   const site = await pair(t, 1_000);
   for (let round = 0; round < 10; round++) {
@@ -120,7 +120,7 @@ test('OAuth with Redis: both processes count logins towards the same limit', asy
   assert.ok(statuses.every((status) => status === 302 || status === 429));
 });
 
-test('OAuth with Redis: a callback gets a 503 while Redis is down, and can finish the login when Redis is back', async (t) => {
+test('OAuth with Redis: a callback gets a 503 while Redis is down, and succeeds with the same state when Redis is back', async (t) => {
   if (!needsRedis(t)) return;
   const site = await pair(t, 1_000);
   const login = await answered(site);

@@ -9,7 +9,7 @@ import { folder } from '../support/run.ts';
 import { LoginSite, refusedAs } from './support/site.ts';
 import type { SiteDatabase } from './support/site.ts';
 
-test('OAuth: if limits are stored in the database, all processes count towards the same limits', async (t) => {
+test('OAuth: if rate limits are stored in the database, all processes count towards the same limits', async (t) => {
   const url = `sqlite:${join(folder(t), 'data.db')}`;
   const database = (): Promise<SiteDatabase> =>
     Promise.resolve({ plugin: new DatabasePlugin(url, { migrations: 'apply' }) });
@@ -22,7 +22,7 @@ test('OAuth: if limits are stored in the database, all processes count towards t
   await one.begin();
 });
 
-test('OAuth applications can share limits in one store, and the store "database" is refused if there is no DatabasePlugin', async () => {
+test('OAuth: two applications can share rate limits in one store, and the store "database" is refused without DatabasePlugin', async () => {
   const store = new MemoryRateLimitStore({ clock: new ManualClock() });
   const plugin = { limits: { login: 2, store } };
   await using one = await LoginSite.open({ plugin });
@@ -42,7 +42,7 @@ test('OAuth applications can share limits in one store, and the store "database"
   });
 });
 
-test('OAuth: a state that was used in one process is refused in all processes that share its records', async () => {
+test('OAuth: a state that was used in one process is refused in every process that shares the store of used states', async () => {
   const records = new MemoryRecordStore({ clock: new ManualClock() });
   await using one = await LoginSite.open({ plugin: { records } });
   await using two = await LoginSite.open({ plugin: { records } });

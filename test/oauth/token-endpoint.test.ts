@@ -23,7 +23,7 @@ import type { Tokens } from './support/site.ts';
 const THE_ONE = 'The refresh token is no longer valid: log in again';
 
 for (const env of ['production', 'test'] as const) {
-  test(`/oauth/token: a refresh token is exchanged for a new pair of tokens, as JSON with "no-store" (${env})`, async () => {
+  test(`/oauth/token: in the environment "${env}", a refresh token is exchanged for a new pair of tokens, as JSON with "Cache-Control: no-store"`, async () => {
     await using site = await LoginSite.open({ env, plugin: { scopes: ['read', 'write'] } });
     const first = await site.login();
     await site.clock.advance(1_000);
@@ -228,7 +228,7 @@ test('/oauth/token: a body is refused if it is neither a form nor JSON, or is la
   await site.refreshed(token);
 });
 
-test('/oauth/token: a replayed token ends its own login, but no other login of the user', async () => {
+test('/oauth/token: the replay of a refresh token ends the login of that token, but no other login of the user', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const [stolen, other] = [await site.login(), await site.login(site.browser())];
   const newest = await site.refreshed(stolen.refresh_token);
@@ -258,7 +258,7 @@ test('/oauth/token: simultaneous refreshes with one token all get the same new t
   await site.refreshed(token);
 });
 
-test('/oauth/token: with concurrency "strict", exactly one of several simultaneous refreshes gets a token, and the login stays alive', async () => {
+test('/oauth/token: with concurrency "strict", one of several simultaneous refreshes succeeds, and the login remains valid', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { concurrency: 'strict', limits: { token: false } },
@@ -272,7 +272,7 @@ test('/oauth/token: with concurrency "strict", exactly one of several simultaneo
   await site.refreshed(((await winners[0]!.json()) as Tokens).refresh_token);
 });
 
-test('/oauth/token: a repeated refresh gets the lost response within the grace period, but ends the login after this period', async () => {
+test('/oauth/token: a repeated refresh gets the lost response again within the grace period, but ends the login after this period', async () => {
   await using site = await LoginSite.open({ plugin: { refreshGraceSeconds: 10 } });
   const { refresh_token: lost } = await site.login();
   const answer = await site.refreshed(lost);
@@ -285,7 +285,7 @@ test('/oauth/token: a repeated refresh gets the lost response within the grace p
   await refusedAs(await site.refresh(answer.refresh_token), 400, 'invalid_grant');
 });
 
-test('/oauth/token: the parameter scope can only narrow the scopes, and only those of one access token', async () => {
+test('/oauth/token: the parameter "scope" can narrow the scopes of one access token, but not those of the login', async () => {
   await using site = await LoginSite.open({ plugin: { scopes: ['read', 'write'] } });
   const first = await site.login();
   await refusedAs(await site.refresh(first.refresh_token, { scope: 'read admin' }), 400, 'invalid_scope');
@@ -329,7 +329,7 @@ test('/oauth/token: if the database fails, the client gets a 503 with Retry-Afte
   assert.equal(site.audited('token_store_failed').length, 4, 'one event for each');
 });
 
-test('/oauth/token: each access token has a unique id, the scopes of the login, and times from the clock of the application', async () => {
+test('/oauth/token: each access token has a unique jti, the scopes of the login, and times from the clock of the application', async () => {
   await using site = await LoginSite.open({ plugin: { scopes: ['read'], accessTtlSeconds: 60 } });
   let sinceMs = site.clock.nowMs();
   let tokens = await site.login();
@@ -348,7 +348,7 @@ test('/oauth/token: each access token has a unique id, the scopes of the login, 
   assert.equal(ids.size, 20);
 });
 
-test('/oauth/token: onRefresh() is called for each refresh, and can end the login or set scopes and claims of the new token', async () => {
+test('/oauth/token: the hook onRefresh() is called for each refresh, and can end the login or set scopes and claims of the new token', async () => {
   let verdict: unknown;
   const seen: unknown[] = [];
   await using site = await LoginSite.open({
@@ -405,7 +405,7 @@ test('/oauth/token: onRefresh() is called for each refresh, and can end the logi
   );
 });
 
-test('/oauth/token: if a hook throws an HTTPException, the refresh is refused without the message of the exception, and the login stays alive', async () => {
+test('/oauth/token: if a hook throws an HTTPException, the refresh is refused without the message of the exception, and the login remains valid', async () => {
   let status = 503;
   await using site = await LoginSite.open({
     plugin: {
@@ -424,7 +424,7 @@ test('/oauth/token: if a hook throws an HTTPException, the refresh is refused wi
   await site.refreshed(token);
 });
 
-test('/oauth/token: a stale or revoked token gets invalid_grant even if the scope is invalid, too', async () => {
+test('/oauth/token: a replaced or revoked refresh token gets invalid_grant even if the scope is invalid, too', async () => {
   await using site = await LoginSite.open({ plugin: { scopes: ['read'] } });
   const { refresh_token: oldest } = await site.login();
   const second = await site.refreshed(oldest);
@@ -463,7 +463,7 @@ test('/oauth/token: if a login is revoked while a refresh waits, that refresh ge
   await refusedAs(await site.refresh(token), 400, 'invalid_grant');
 });
 
-test('/oauth/token: a revocation returns 200 with an empty body, and ends only the login of that token', async () => {
+test('/oauth/revoke: a revocation returns 200 with an empty body, and ends only the login of the revoked token', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const [one, other] = [await site.login(), await site.login(site.browser())];
   const response = await site.revoke({ token: one.refresh_token });
@@ -476,7 +476,7 @@ test('/oauth/token: a revocation returns 200 with an empty body, and ends only t
   assert.equal(site.audited('token_revoked').length, 1);
 });
 
-test('/oauth/token: the revocation of an invalid token also returns 200 with an empty body', async () => {
+test('/oauth/revoke: the revocation of an invalid token also returns 200 with an empty body', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token, access_token: access } = await site.login();
   await site.revoke({ token });
@@ -487,7 +487,7 @@ test('/oauth/token: the revocation of an invalid token also returns 200 with an 
   assert.equal(site.audited('token_revoked').length, 1);
 });
 
-test('/oauth/token: revoking a refresh token that was already rotated ends its login', async () => {
+test('/oauth/revoke: revoking a refresh token that was already replaced by a newer one ends its login', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: stale } = await site.login();
   const { refresh_token: current } = await site.refreshed(stale);
@@ -495,7 +495,7 @@ test('/oauth/token: revoking a refresh token that was already rotated ends its l
   await refusedAs(await site.refresh(current), 400, 'invalid_grant');
 });
 
-test('/oauth/token: a revocation accepts the token in the parameter token or refresh_token, and without a token gets a 400', async () => {
+test('/oauth/revoke: the token is accepted in the parameter token or refresh_token, and a request without a token gets a 400', async () => {
   await using site = await LoginSite.open();
   for (const form of [{}, { token: '' }, { token_type_hint: 'refresh_token' }])
     await refusedAs(await site.revoke(form as Record<string, string>), 400, 'invalid_request');
@@ -516,7 +516,7 @@ test('/oauth/token: a revocation accepts the token in the parameter token or ref
   assert.deepEqual(await site.oauth.listSessions('user-ada'), []);
 });
 
-test('/oauth/token: revokeAll() ends every login of exactly that subject, and returns the number of logins that it ended', async () => {
+test('OAuthPlugin: revokeAll() ends every login of exactly one subject, and returns the number of ended logins', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { onUser: (_provider, { raw }) => String(raw['sub']) },
@@ -541,7 +541,7 @@ test('/oauth/token: revokeAll() ends every login of exactly that subject, and re
   );
 });
 
-test('/oauth/token: revokeAll() also ends the logins of twenty clients that are refreshing at that time', async () => {
+test('OAuthPlugin: revokeAll() also ends the logins of twenty clients that refresh their tokens at that time', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { limits: { login: false, callback: false, token: false } },
@@ -567,7 +567,7 @@ test('/oauth/token: revokeAll() also ends the logins of twenty clients that are 
 });
 
 for (const env of ['production', 'test'] as const) {
-  test(`/oauth/token: with enforceValidAfter, access tokens from before revokeAll() are refused at once, and later ones are accepted (${env})`, async () => {
+  test(`in the environment "${env}" with enforceValidAfter, access tokens from before revokeAll() are refused at once, and later tokens are accepted`, async () => {
     await using site = await LoginSite.open({
       env,
       plugin: { enforceValidAfter: true, scopes: ['read'] },
@@ -594,7 +594,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('/oauth/token: without enforceValidAfter, access tokens stay valid after revokeAll() until they expire', async () => {
+test('OAuthPlugin: without enforceValidAfter, access tokens stay valid after revokeAll() until they expire', async () => {
   await using site = await LoginSite.open({
     plugin: { scopes: ['read'] },
     more: (app) => app.get('/me', { me: Depends(requireScopes('read')) }, ({ me }) => me.sub),
@@ -604,7 +604,7 @@ test('/oauth/token: without enforceValidAfter, access tokens stay valid after re
   assert.equal((await site.client.get('/me', { headers: { authorization: `Bearer ${token}` } })).status, 200);
 });
 
-test('ValidAfterGate keeps a revocation even if an older look-up finishes later, and looks up each subject at most once in five seconds', async () => {
+test('ValidAfterGate keeps a revocation even if an older database query finishes later, and queries each subject at most every five seconds', async () => {
   let release: (() => void) | undefined;
   const asked: string[] = [];
   const store = new (class extends MemoryTokenStore {
@@ -638,7 +638,7 @@ test('ValidAfterGate keeps a revocation even if an older look-up finishes later,
   assert.equal(asked.length, 3);
 });
 
-test('ValidAfterGate compares times in microseconds, but refuses a token without iat_us whose iat is the second of the revocation', async () => {
+test('ValidAfterGate compares times in microseconds, and refuses a token without iat_us that was issued in the second of the revocation', async () => {
   const clock = new ManualClock();
   const store = new MemoryTokenStore();
   const now = clock.nowMicros();
@@ -672,7 +672,7 @@ test('ValidAfterGate compares times in microseconds, but refuses a token without
   );
 });
 
-test('/oauth/token: listSessions() returns the live logins of a subject, and no hash of a token', async () => {
+test('OAuthPlugin: listSessions() returns the live logins of a subject, without hashes of tokens', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const first = await site.login();
   await site.clock.advance(60_000);
@@ -718,7 +718,7 @@ test('/oauth/token: listSessions() returns the live logins of a subject, and no 
   assert.equal((await silent.oauth.listSessions('user-ada'))[0]?.ip, null);
 });
 
-test('/oauth/token: revokeSession() ends a login only if it belongs to the given subject', async () => {
+test('OAuthPlugin: revokeSession() ends a login only if it belongs to the given subject', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { refresh_token: token } = await site.login();
   const { id } = (await site.oauth.listSessions('user-ada'))[0]!;
@@ -739,7 +739,7 @@ test('/oauth/token: revokeSession() ends a login only if it belongs to the given
   );
 });
 
-test('/oauth/token: a token of another type is refused as access token, even if signed with the same secret (RFC 8725 §3.11, RFC 9068 §4)', async () => {
+test('OAuth access tokens: a JWT with another typ header is refused, even if signed with the same secret (RFC 8725 §3.11, RFC 9068 §4)', async () => {
   await using site = await LoginSite.open({
     more: (app) => {
       app.get('/me', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
@@ -762,7 +762,7 @@ test('/oauth/token: a token of another type is refused as access token, even if 
     );
 });
 
-test('/oauth/token: refreshes are answered even if the clock of the application does not advance', async () => {
+test('/oauth/token: concurrent refreshes get a response even if the clock of the application does not advance', async () => {
   await using site = await LoginSite.open({ hasDatabase: false });
   const { refresh_token: first } = await site.login();
   const racing = await Promise.all(

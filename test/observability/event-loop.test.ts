@@ -37,7 +37,7 @@ function watched(): { delay: EventLoopDelay; monitor: WrittenMonitor; watch: Dis
   return { delay, monitor, watch: delay.watch() };
 }
 
-test('EventLoopDelay.recentMs() returns the mean delay of the latest time window, unaffected by earlier windows', () => {
+test('EventLoopDelay.recentMs() returns the mean delay of the latest 250 ms window only', () => {
   const { delay, monitor } = watched();
   monitor.samples.push(20, 20);
   assert.equal(delay.recentMs(1_000), 0);
@@ -49,7 +49,7 @@ test('EventLoopDelay.recentMs() returns the mean delay of the latest time window
   assert.equal(delay.recentMs(2_000), 0); // without new samples the last mean is kept
 });
 
-test('EventLoopDelay.recentMs() still returns correct values after the metric has reset the shared histogram', () => {
+test('EventLoopDelay.recentMs() returns the mean of new samples even after takePercentile() has reset the shared histogram', () => {
   const { delay, monitor } = watched();
   monitor.samples.push(20, 20, 20);
   delay.recentMs(0);
@@ -60,7 +60,7 @@ test('EventLoopDelay.recentMs() still returns correct values after the metric ha
   assert.equal(delay.takePercentile(), 0);
 });
 
-test('EventLoopDelay measures only while the application listens', () => {
+test('EventLoopDelay stops measuring when the object from watch() is disposed', () => {
   const { delay, monitor, watch } = watched();
   monitor.samples.push(520);
   assert.equal(delay.recentMs(0), 500);
@@ -68,13 +68,13 @@ test('EventLoopDelay measures only while the application listens', () => {
   assert.deepEqual([delay.recentMs(0), delay.takePercentile(), monitor.isEnabled], [0, 0, false]);
 });
 
-test('EventLoopDelay.of() returns the same instance for each call with the same application', () => {
+test('EventLoopDelay.of() returns one shared instance for each metrics registry', () => {
   const [first, second] = [1, 2].map(() => createMetrics({ log: createLogger() }));
   assert.equal(EventLoopDelay.of(first!), EventLoopDelay.of(first!));
   assert.notEqual(EventLoopDelay.of(first!), EventLoopDelay.of(second!));
 });
 
-test('EventLoopDelay measures the delay that blocking work causes in the event loop', async () => {
+test('EventLoopDelay measures the delay of the event loop that synchronous work causes', async () => {
   const delay = new EventLoopDelay();
   using _watch = delay.watch();
   const turns = async (ms: number): Promise<void> => {

@@ -47,7 +47,7 @@ test('createLogger() writes one line of JSON for each event', () => {
   ]);
 });
 
-test('createLogger() omits events below its level', () => {
+test('createLogger() omits events below the configured level', () => {
   for (const [level, expected] of [
     ['debug', 'debug info warn error'],
     ['info', 'info warn error'],
@@ -64,7 +64,7 @@ test('createLogger() omits events below its level', () => {
   }
 });
 
-test('createLogger() logs events of level "info" and above by default, and refuses unknown options', () => {
+test('createLogger() logs events from level "info" upwards by default, and refuses unknown options', () => {
   const lines: string[] = [];
   const log = createLogger({ sink: (line) => lines.push(line) });
   log.debug('a');
@@ -78,7 +78,7 @@ test('createLogger() logs events of level "info" and above by default, and refus
   assert.throws(() => createLogger({ nmae: 'x' } as object), code('E_OPTION_UNKNOWN'));
 });
 
-test('the logger of Logger.child() has its own name, and adds its fields to those of its parent or replaces them', () => {
+test('a logger from Logger.child() has its own name and the fields of its parent, which its own fields can override', () => {
   const { lines, log } = collect({ name: 'app', fields: { pid: 1 } });
   const child = log.child('svc_oauth', { request_id: 'a', n: 1 });
   child.info('login', { n: 2 });
@@ -97,7 +97,7 @@ test('the logger of Logger.child() has its own name, and adds its fields to thos
   );
 });
 
-test('fields of an event cannot replace the time, level, logger or event of the line', () => {
+test('the fields of a log event cannot replace the members time, level, logger and event of its line', () => {
   const { lines, log } = collect();
   log.info('event', { time: 'x', level: 'error', logger: 'y', event: 'z' });
   const { time_, level_, logger_, event_, level } = JSON.parse(lines[0]!);
@@ -128,7 +128,7 @@ test('Logger.error() logs the name, code, message, stack, remedy and cause of an
   );
 });
 
-test('a log call never throws, whatever its arguments are', () => {
+test('log methods never throw, whatever their arguments are', () => {
   const hostile = new Proxy(
     {},
     {
@@ -230,7 +230,7 @@ for (const key of [
   'session_id',
   'passphrase',
 ]) {
-  test(`the field ${key} is redacted at any depth, whatever the type of its value is`, () => {
+  test(`createLogger() redacts the field ${key} at any depth, whatever type its value has`, () => {
     assert.equal(logged('hunter2', key), '[redacted]');
     assert.deepEqual(logged({ deep: [{ [key]: 'hunter2' }] }), { deep: [{ [key]: '[redacted]' }] });
     assert.equal(logged({ value: 'hunter2' }, key), '[redacted]');
@@ -238,7 +238,7 @@ for (const key of [
   });
 }
 
-test('createLogger() does not redact fields whose names only resemble names of secrets', () => {
+test('createLogger() does not redact fields such as tokenCount, whose names only resemble the names of secrets', () => {
   const fields = {
     tokenType: 'Bearer',
     hasPassword: true,
@@ -257,7 +257,7 @@ test('createLogger() does not redact fields whose names only resemble names of s
   assert.deepEqual(rest, fields);
 });
 
-test('fields named code, state and nonce are logged if they are words or numbers, and redacted if they look random', () => {
+test('createLogger() redacts fields named code, state and nonce only if their values look random', () => {
   for (const word of [
     'E_APP_FROZEN',
     'ER_DUP_ENTRY',
@@ -283,7 +283,7 @@ test('fields named code, state and nonce are logged if they are words or numbers
   }
 });
 
-test('createLogger() can log values of every type: dates, errors, keys, maps and class instances', async () => {
+test('createLogger() can log values of every type, such as dates, errors, keys, maps and class instances', async () => {
   const key = createSecretKey(Buffer.from('hunter2hunter2'));
   const cryptoKey = await webcrypto.subtle.generateKey({ name: 'HMAC', hash: 'SHA-256' }, true, ['sign']);
   class Point {
@@ -368,7 +368,7 @@ test('createLogger() can log values of every type: dates, errors, keys, maps and
   assert.deepEqual(logged(new Self()), { a: 1 });
 });
 
-test('createLogger() masks secrets within longer texts', () => {
+test('createLogger() masks secrets such as tokens and passwords inside longer texts', () => {
   const jwt = 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJl';
   for (const [text, expected] of [
     [`got ${jwt}!`, 'got [jwt]!'],
@@ -387,12 +387,12 @@ test('createLogger() masks secrets within longer texts', () => {
   assert.doesNotMatch(JSON.stringify(logged(new Error(`bad ${jwt}`))), /eyJ/);
 });
 
-test('createLogger() masks a secret even if the text is truncated inside the secret', () => {
+test('createLogger() masks a secret even if the text is truncated in the middle of the secret', () => {
   const text = `${'x'.repeat(4_080)} postgres://ada:${'hunter2'.repeat(20)}@db`;
   assert.doesNotMatch(String(logged(text)), /hunter2/);
 });
 
-test('the time to mask a text is proportional to its length', () => {
+test('createLogger() masks secrets in a text in time proportional to its length', () => {
   for (const part of ['a.', 'a://', 'Bearer ', '?code=', 'eyJaaaaaaaa.', ':@', 'a:b@']) {
     const before = process.cpuUsage().user;
     for (let count = 0; count < 10; count++) logged(part.repeat(20_000));
@@ -409,7 +409,7 @@ test('createLogger() masks a JSON Web Token from its first character, even if a 
   }
 });
 
-test('a body of several megabytes is masked and logged within 100 ms of CPU time, even if its text is slow to mask', () => {
+test('createLogger() masks and logs several megabytes within 100 ms of CPU time, even for texts that are hard to match', () => {
   for (const part of ['-eyJ', 'eyJaaaaaaaa.', 'a.', 'a-', 'a://x:', '?code=', 'Bearer\t']) {
     const text = part.repeat(Math.ceil(7_168 / part.length));
     const body = Array.from({ length: 10 }, () => Array.from({ length: 99 }, () => text));
@@ -455,7 +455,7 @@ test('a log line has a bounded length, however large or deeply nested its fields
   assert.equal((logged(wide) as Record<string, unknown>)['[more]'], 900);
 });
 
-test('no logged text can start a new line or move the cursor, in JSON or in the human-readable form', () => {
+test('no logged text can start a new line or contain control characters, in the format "json" or "human"', () => {
   const evil = 'a\nb\r\u2028c\u2029\x1b[2J\x7f\x85\u202e\ufeff\ud800{"level":"error"}';
   for (const format of ['json', 'human'] as const) {
     const { lines, log } = collect({ format, name: evil });
@@ -468,7 +468,7 @@ test('no logged text can start a new line or move the cursor, in JSON or in the 
 
 // ── human form ──
 
-test('in the human-readable form an event is one line, and the stack of its error is indented below this line', () => {
+test('in the log format "human", an event is one line, and the stack of its error is indented below this line', () => {
   const { lines, log } = collect({ format: 'human' });
   log.child('db').warn('slow query', { ms: 5.5, sql: 'select 1', path: '/a/b', ok: true, list: [1, 'b'] });
   log.error(
@@ -489,7 +489,7 @@ test('in the human-readable form an event is one line, and the stack of its erro
   );
 });
 
-test('if the option "colour" is true, the human-readable form of a line has colour', () => {
+test('in the log format "human", lines have colours if the option "colour" is true', () => {
   const { lines, log } = collect({ format: 'human', colour: true });
   log.error('failed', 'text');
   assert.equal(lines[0], '00:00:00.000Z \x1b[31mERROR\x1b[0m svc failed error=text');
@@ -546,7 +546,7 @@ function queueOn(device: FakeDevice) {
   return { clock, queue: new LineQueue(() => device, clock), turn: () => clock.advance(0) };
 }
 
-test('LineQueue writes all lines of one turn of the event loop with one write, in a later turn', async () => {
+test('LineQueue collects the log lines of one turn of the event loop, and writes them with one write in a later turn', async () => {
   const device = new FakeDevice();
   const { queue, turn } = queueOn(device);
   queue.push('one');
@@ -559,7 +559,7 @@ test('LineQueue writes all lines of one turn of the event loop with one write, i
   assert.deepEqual([device.written, device.writes], ['one\ntwo ü\nthree\n', 2]);
 });
 
-test('LineQueue writes in batches that never split a line', async () => {
+test('LineQueue writes log lines in batches, and no batch ends inside a line', async () => {
   const device = new FakeDevice();
   const { queue, turn } = queueOn(device);
   const lines = Array.from({ length: 100 }, (_, index) => `${index} ${'x'.repeat(1_000)}`);
@@ -569,7 +569,7 @@ test('LineQueue writes in batches that never split a line', async () => {
   assert.ok(device.writes >= 5 && device.writes <= 7, `${device.writes}`);
 });
 
-test('if the device is full in the middle of a line, LineQueue continues this line after 10 ms', async () => {
+test('if the output accepts only a part of a line, LineQueue writes the rest of this line after 10 ms', async () => {
   const device = new FakeDevice();
   const { queue, clock, turn } = queueOn(device);
   device.room = 5;
@@ -584,7 +584,7 @@ test('if the device is full in the middle of a line, LineQueue continues this li
   assert.equal(device.written, 'one\ntwo\nthree\nfour\n');
 });
 
-test('if the queue is full, LineQueue drops lines, and reports their number at the place where they are missing', async () => {
+test('a full LineQueue drops log lines, and later writes their number at the place where they are missing', async () => {
   const device = new FakeDevice();
   const { queue, clock, turn } = queueOn(device);
   device.room = 0;
@@ -611,7 +611,7 @@ test('if the queue is full, LineQueue drops lines, and reports their number at t
 });
 
 for (const code of ['EPIPE', 'EBADF', 'EIO']) {
-  test(`LineQueue stops writing after the error ${code}`, async () => {
+  test(`LineQueue stops writing for good after a write has failed with ${code}`, async () => {
     const device = new FakeDevice();
     const { queue, clock, turn } = queueOn(device);
     device.fault = code;
@@ -627,7 +627,7 @@ for (const code of ['EPIPE', 'EBADF', 'EIO']) {
   });
 }
 
-test('if the disk is full, LineQueue counts the lines that were not written, and tries again later', async () => {
+test('if the disk is full, LineQueue drops log lines, and later writes the number of dropped lines', async () => {
   const device = new FakeDevice();
   const { queue, clock, turn } = queueOn(device);
   device.fault = 'ENOSPC';
@@ -640,7 +640,7 @@ test('if the disk is full, LineQueue counts the lines that were not written, and
   assert.equal(JSON.parse(device.written).count, 2);
 });
 
-test('if the device can block, LineQueue has only one write in progress at a time', async () => {
+test('if writes to the output can block, LineQueue has only one write in progress at a time', async () => {
   const device = new FakeDevice();
   device.canBlock = true;
   const { queue, turn } = queueOn(device);
@@ -659,7 +659,7 @@ test('if the device can block, LineQueue has only one write in progress at a tim
   assert.equal(device.waiting.length, 0);
 });
 
-test('LineQueue treats errors of an asynchronous write like errors of a synchronous write', async () => {
+test('LineQueue handles errors of asynchronous writes like errors of synchronous writes', async () => {
   const device = new FakeDevice();
   device.canBlock = true;
   const { queue, clock, turn } = queueOn(device);
@@ -680,7 +680,7 @@ test('LineQueue treats errors of an asynchronous write like errors of a synchron
   assert.equal(device.waiting.length, 0);
 });
 
-test('LineQueue.flush() waits for the write in progress, and then writes all queued lines before it returns', async () => {
+test('LineQueue.flush() waits for an asynchronous write in progress, and then writes all queued lines before it returns', async () => {
   const device = new FakeDevice();
   device.canBlock = true;
   const { queue, turn } = queueOn(device);
@@ -696,7 +696,7 @@ test('LineQueue.flush() waits for the write in progress, and then writes all que
   assert.equal(device.pauses, 1);
 });
 
-test('if a pipe is full, LineQueue.flush() waits at most half a second for room', () => {
+test('if a pipe is full, LineQueue.flush() waits at most half a second until the pipe accepts data', () => {
   const device = new FakeDevice();
   device.room = 0;
   const { queue } = queueOn(device);
@@ -711,7 +711,7 @@ test('if a pipe is full, LineQueue.flush() waits at most half a second for room'
   assert.deepEqual([device.pauses, device.written], [3, 'one\n']);
 });
 
-test('LineQueue.exit() writes all queued lines, and from then on writes every line immediately', async () => {
+test('LineQueue.exit() writes all queued lines, and after this call each line is written immediately', async () => {
   const device = new FakeDevice();
   const { queue, turn } = queueOn(device);
   queue.push('one');
@@ -726,7 +726,7 @@ test('LineQueue.exit() writes all queued lines, and from then on writes every li
   assert.equal(device.pauses, pauses);
 });
 
-test('if the pipe has no reader, LineQueue.exit() stops writing immediately', () => {
+test('if a pipe stays full, LineQueue.exit() waits half a second, and later lines cause no further wait', () => {
   const device = new FakeDevice();
   const { queue } = queueOn(device);
   device.room = 0;
@@ -736,7 +736,7 @@ test('if the pipe has no reader, LineQueue.exit() stops writing immediately', ()
   assert.equal(device.pauses, 100);
 });
 
-test('if the disk is full, LineQueue.exit() drops the lines and returns', () => {
+test('if the disk is full, LineQueue.exit() drops the queued lines and returns', () => {
   const device = new FakeDevice();
   const { queue } = queueOn(device);
   device.fault = 'ENOSPC';
@@ -781,7 +781,7 @@ async function run(how: string, { read = true, stderr = 'pipe' as 'pipe' | numbe
 
 for (const how of ['exit', 'natural']) {
   const end = how === 'exit' ? 'by process.exit()' : 'by itself';
-  test(`when a process ends ${end}, all its log lines have been written in order`, async () => {
+  test(`when a process ends ${end}, all its log lines have been written to standard error in order`, async () => {
     const { code, events } = await run(how);
     assert.equal(code, how === 'exit' ? 3 : 0);
     assert.deepEqual(
@@ -790,7 +790,7 @@ for (const how of ['exit', 'natural']) {
     );
   });
 
-  test(`when a process ends ${end}, all its log lines have been written in order to a file`, async (t) => {
+  test(`when a process ends ${end} and standard error is a file, all its log lines have been written in order`, async (t) => {
     const directory = mkdtempSync(join(tmpdir(), 'svc-log-'));
     t.after(() => rmSync(directory, { recursive: true }));
     const file = openSync(join(directory, 'log'), 'w');
@@ -803,7 +803,7 @@ for (const how of ['exit', 'natural']) {
     );
   });
 
-  test(`when a process ends ${end}, all its log lines have been written in order to a pipe of the shell`, async () => {
+  test(`when a process ends ${end} and standard error is a shell pipe, all its log lines have been written in order`, async () => {
     const { events } = await run(how, { shell: '"$0" "$@" 2>&1 >/dev/null | cat >&2' });
     assert.deepEqual(
       events.map(({ index }) => index),
@@ -812,14 +812,14 @@ for (const how of ['exit', 'natural']) {
   });
 }
 
-test('if the last exit listeners of a process log lines, these lines are written too', async () => {
+test('log lines that "exit" listeners of a process log are written before the process ends', async () => {
   assert.deepEqual(
     (await run('exit-listener')).events.map(({ event }) => event),
     ['first', 'last'],
   );
 });
 
-test('if an uncaught error ends a process, all earlier lines have been written', async () => {
+test('if an uncaught error ends a process, all earlier log lines have been written', async () => {
   const { code, events, text } = await run('throw');
   assert.equal(code, 1);
   assert.deepEqual(
@@ -829,13 +829,13 @@ test('if an uncaught error ends a process, all earlier lines have been written',
   assert.match(text, /Error: uncaught/);
 });
 
-test('if a process calls flush() and then kills itself with SIGKILL, all earlier lines have been written', async () => {
+test('if a process calls flush() and then kills itself with SIGKILL, all earlier log lines have been written', async () => {
   const { signal, events } = await run('kill');
   assert.deepEqual([signal, events.map(({ event }) => event)], ['SIGKILL', ['before']]);
 });
 
 test(
-  'if standard error is a pipe that is never read, the process continues and can end within 10 seconds',
+  'if standard error is a pipe that is never read, a process that logs continues and can end within 10 seconds',
   { timeout: 10_000 },
   async () => {
     for (const how of ['flood', 'trickle']) {
@@ -846,7 +846,7 @@ test(
 );
 
 test(
-  'if standard error is a FIFO that is never read, the process continues and can end within 10 seconds',
+  'if standard error is a FIFO that is never read, a process that logs continues and can end within 10 seconds',
   { timeout: 10_000 },
   async (t) => {
     const directory = mkdtempSync(join(tmpdir(), 'svc-log-'));
@@ -860,7 +860,7 @@ test(
   },
 );
 
-test('if the reader of standard error closes it, the process continues', async () => {
+test('a process that logs continues if the reader of its standard error closes the pipe', async () => {
   const { stdout, code } = await run('trickle', { shell: '{ { "$0" "$@" 2>&1 >&3; } | true; } 3>&1' });
   assert.deepEqual([stdout, code], ['alive\n', 0]);
 });

@@ -24,7 +24,7 @@ const fault =
   (error: unknown): boolean =>
     error instanceof SvcError && error.code === code;
 
-test('Metrics.render() writes counters, gauges and histograms in version 0.0.4 of the Prometheus text format', () => {
+test('Metrics.render() writes counters, gauges and histograms in the Prometheus text format 0.0.4', () => {
   const { metrics } = setUp();
   const requests = metrics.counter('svc_requests_total', 'Requests.', ['method', 'status']);
   metrics.gauge('svc_uptime_seconds', 'Uptime.', () => 1.5, 'max');
@@ -57,7 +57,7 @@ svc_errors_total 0
   );
 });
 
-test('a histogram without labels is rendered with its buckets even before the first observation', () => {
+test('Metrics.render() writes the buckets of a histogram without labels even before the first observation', () => {
   const { metrics } = setUp();
   metrics.histogram('svc_h', 'H', [1]);
   assert.match(
@@ -106,7 +106,7 @@ for (const [why, declare] of Object.entries<(metrics: MetricsRegistry) => unknow
 }
 
 for (const count of [1, 2, 3, 4, 5]) {
-  test(`a counter with ${count} labels has a separate count for each of many label sets`, () => {
+  test(`a counter with ${count} labels keeps separate counts for 100 label sets`, () => {
     const { metrics } = setUp();
     const labels = Array.from({ length: count }, (_, index) => `l${index}`);
     const counter = metrics.counter('svc_c', '', labels);
@@ -123,7 +123,7 @@ for (const count of [1, 2, 3, 4, 5]) {
   });
 }
 
-test('a counter refuses fewer or more label values than it declares', () => {
+test('a counter refuses fewer or more label values than the number of its labels', () => {
   const { metrics } = setUp();
   const [none, one, two, four] = [
     metrics.counter('svc_a', ''),
@@ -153,7 +153,7 @@ test('a counter converts label values that are not strings to text', () => {
   assert.deepEqual(metrics.snapshot()[0]!.series, [[['200'], [2]]]);
 });
 
-test('a counter ignores amounts that are negative, infinite or NaN, and logs the first of them', () => {
+test('a counter ignores amounts that are negative, infinite or NaN, and logs only the first such amount', () => {
   const under = setUp();
   const counter = under.metrics.counter('svc_a', '');
   for (const amount of [Number.NaN, -1, Infinity, 2, 0]) counter.add(amount);
@@ -166,7 +166,7 @@ test('a counter ignores amounts that are negative, infinite or NaN, and logs the
   assert.deepEqual(under.events, ['metric_value_refused svc_a', 'metric_value_refused svc_h']);
 });
 
-test('when a metric has 1,000 label sets, it counts all other label sets under the labels "other", and logs this once', () => {
+test('when a metric has 1,000 label sets, further label sets are counted under the labels "other", and this is logged once', () => {
   const under = setUp();
   const counter = under.metrics.counter('svc_a', '', ['user', 'page']);
   for (let index = 0; index < 1_500; index++) counter.add(1, `u${index}`, 'p');
@@ -179,7 +179,7 @@ test('when a metric has 1,000 label sets, it counts all other label sets under t
   assert.deepEqual(under.events, ['metric_label_sets_exceeded svc_a']);
 });
 
-test('a label value is truncated to 256 characters', () => {
+test('label values of metrics are truncated to 256 characters', () => {
   const { metrics } = setUp();
   const counter = metrics.counter('svc_a', '', ['l']);
   counter.add(1, 'x'.repeat(1_000));
@@ -187,7 +187,7 @@ test('a label value is truncated to 256 characters', () => {
   assert.deepEqual(metrics.snapshot()[0]!.series, [[['x'.repeat(256)], [2]]]);
 });
 
-test('slot(...labels) of a metric returns an object that counts for these labels, even after many other label sets were added', () => {
+test('slot() of a counter or histogram keeps counting for its labels, even after many other label sets were added', () => {
   const { metrics } = setUp();
   const [counter, histogram] = [
     metrics.counter('svc_a', '', ['l']),
@@ -210,7 +210,7 @@ test('slot(...labels) of a metric returns an object that counts for these labels
   ]);
 });
 
-test('if the function that reads a gauge throws, the gauge is omitted, and the error is logged once', () => {
+test('if the callback of a gauge throws or returns NaN, the value of the gauge is omitted, and this is logged once', () => {
   const under = setUp();
   under.metrics.gauge('svc_a', 'A', () => {
     throw new Error('down');
@@ -224,7 +224,7 @@ test('if the function that reads a gauge throws, the gauge is omitted, and the e
   assert.deepEqual(under.events, ['metric_value_refused svc_a', 'metric_value_refused svc_b']);
 });
 
-test('mergeMetrics() adds up counters and histograms, and merges each gauge by the rule that this gauge declares', () => {
+test('mergeMetrics() adds up counters and histograms, and merges each gauge by its declared rule, such as "max"', () => {
   const workers = [1, 2].map((worker) => {
     const { metrics } = setUp();
     metrics.counter('svc_c', 'C', ['l']).add(worker, 'both');
@@ -247,7 +247,7 @@ test('mergeMetrics() adds up counters and histograms, and merges each gauge by t
   assert.deepEqual(workers[0]![0]!.series, [[['both'], [1]]]); // merging does not change its inputs
 });
 
-test('if two processes declare a metric differently, mergeMetrics() keeps only the values of the first process', () => {
+test('if two processes declare one metric with different buckets, mergeMetrics() keeps only the values of the first process', () => {
   const [one, two] = [setUp().metrics, setUp().metrics];
   one.histogram('svc_h', '', [1]).observe(1);
   two.histogram('svc_h', '', [2]).observe(1);

@@ -58,7 +58,7 @@ function assertShowsNothing(what: string, value: unknown, extra: readonly string
   }
 }
 
-test('no object of this package reveals a secret, token, cookie or password when it is printed, written as JSON or logged', async () => {
+test('no public object of svc reveals a secret, token, cookie or password in inspect(), JSON.stringify() or the log', async () => {
   const lines: string[] = [];
   const logger = createLogger({ level: 'debug', sink: (line) => void lines.push(line) });
   const store = new MemoryRecordStore();
@@ -177,7 +177,7 @@ test('no object of this package reveals a secret, token, cookie or password when
     for (const secret of secrets) assert.ok(!line.includes(secret), `${secret} is in ${line}`);
 });
 
-test('error messages of this package contain none of the secrets that caused the errors', () => {
+test('error messages of svc contain none of the secrets that caused the errors', () => {
   const short = 'planted-short';
   for (const fail of [
     () => Keyring.of(short),
@@ -200,7 +200,7 @@ test('error messages of this package contain none of the secrets that caused the
   }
 });
 
-test('inspect() and the log show only the parts of a request that cannot be secret, whatever the request contains', async () => {
+test('inspect() and the log show only those parts of a request that can contain no secret', async () => {
   const { events, logger } = (() => {
     const collected: Record<string, unknown>[] = [];
     return {
@@ -228,7 +228,7 @@ test('inspect() and the log show only the parts of a request that cannot be secr
   });
 });
 
-test('inspect() and the log show the status of a response, its header fields without secrets, and the size of its body', () => {
+test('inspect() and the log show the status of a response, its headers without secrets, and the size of its body', () => {
   const response = new JSONResponse(
     { a: 1 },
     { status: 201, headers: { 'X-A': '1', Location: '/x?code=abc' } },
@@ -255,7 +255,7 @@ test('inspect() and the log show the status of a response, its header fields wit
   );
 });
 
-test('signed and sealed values, and cookies, are masked when they occur within a text', () => {
+test('the log masks cookies, refresh tokens, and signed or encrypted values inside a text', () => {
   const lines: string[] = [];
   const log = createLogger({ format: 'json', sink: (line) => void lines.push(line) });
   const signed =

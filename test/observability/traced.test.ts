@@ -29,7 +29,7 @@ function watched(t: TestContext): {
   return { channel, seen };
 }
 
-test('traced() publishes the events start and end around the work, and returns the result of the work', (t) => {
+test('traced() publishes "start" and "end" around its callback, and returns the result of the callback', (t) => {
   const { channel, seen } = watched(t);
   assert.equal(
     traced(channel, {}, () => seen.push('work')),
@@ -38,7 +38,7 @@ test('traced() publishes the events start and end around the work, and returns t
   assert.deepEqual(seen, ['start', 'work', 'end']);
 });
 
-test('traced() publishes the error of the work, and throws this error', (t) => {
+test('traced() publishes the error that its callback throws, and rethrows this error', (t) => {
   const { channel, seen } = watched(t);
   assert.throws(
     () =>
@@ -50,7 +50,7 @@ test('traced() publishes the error of the work, and throws this error', (t) => {
   assert.deepEqual(seen, ['start', 'error (no)', 'end (no)']);
 });
 
-test('if the work returns a promise, traced() also publishes when the promise settles, and returns the value or error of the promise', async (t) => {
+test('if the callback returns a promise, traced() also publishes its settlement, and returns a promise with its value or error', async (t) => {
   const { channel, seen } = watched(t);
   assert.equal(await traced(channel, {}, async () => 5), 5);
   await assert.rejects(
@@ -70,14 +70,14 @@ test('if the work returns a promise, traced() also publishes when the promise se
   ]);
 });
 
-test('traced() treats an object that has only then() as a promise', async (t) => {
+test('traced() treats an object whose only method is then() as a promise', async (t) => {
   const { channel, seen } = watched(t);
   const thenable = { then: (resolve: (value: number) => void) => resolve(7) };
   assert.equal(await (traced(channel, {}, () => thenable) as unknown as Promise<number>), 7);
   assert.deepEqual(seen, ['start', 'end', 'asyncStart', 'asyncEnd']);
 });
 
-test('an AsyncLocalStorage bound to the start channel of traced() has its value only during the work, also after an await', async (t) => {
+test('an AsyncLocalStorage that is bound to the start channel of traced() has its value during the callback, also after an await', async (t) => {
   const { channel } = watched(t);
   const store = new AsyncLocalStorage<string>();
   channel.start.bindStore(store, (event) => (event as { name: string }).name);

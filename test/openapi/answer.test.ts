@@ -13,7 +13,7 @@ const make = (options: SvcOptions = {}): Svc =>
     () => 1,
   );
 
-test('GET /openapi.json returns the document of the application as JSON', async () => {
+test('GET /openapi.json returns the OpenAPI document of the application as JSON', async () => {
   const app = make();
   await using client = new TestClient(app);
   const response = await client.get('/openapi.json');
@@ -26,7 +26,7 @@ test('GET /openapi.json returns the document of the application as JSON', async 
   assert.deepEqual(document, JSON.parse(JSON.stringify(app.openapi())));
 });
 
-test('GET /openapi.json answers 304 if the entity tag matches, and otherwise always sends the same bytes', async () => {
+test('GET /openapi.json answers 304 if If-None-Match contains its entity tag, and otherwise always sends the same bytes', async () => {
   await using client = new TestClient(make());
   const first = await client.get('/openapi.json');
   const etag = first.headers.get('etag')!;
@@ -38,7 +38,7 @@ test('GET /openapi.json answers 304 if the entity tag matches, and otherwise alw
   assert.notEqual((await changed.get('/openapi.json')).headers.get('etag'), etag);
 });
 
-test('GET /openapi.json is served outside production unless enableDocs is false, and in production only if enableDocs is true', async () => {
+test('GET /openapi.json is available outside production unless enableDocs is false, and in production only if enableDocs is true', async () => {
   const cases: readonly (readonly [SvcOptions, number])[] = [
     [{ env: 'development' }, 200],
     [{ env: 'test' }, 200],
@@ -53,7 +53,7 @@ test('GET /openapi.json is served outside production unless enableDocs is false,
   }
 });
 
-test('the option "ops.docs.auth" restricts the document to requests with a token, or to requests that a function accepts', async () => {
+test('the option "ops.docs.auth" restricts GET /openapi.json to requests with a token, or to requests that a function accepts', async () => {
   const token = 'a token for documents';
   await using client = new TestClient(make({ ops: { docs: { auth: token } } }));
   const refused = await client.get('/openapi.json');
@@ -74,7 +74,7 @@ test('the option "ops.docs.auth" restricts the document to requests with a token
   assert.throws(() => make({ ops: { docs: { auth: 'short' } } }), { code: 'E_OPTION_RANGE' });
 });
 
-test("check() reports an application's own route /openapi.json unless the framework's document is switched off", async () => {
+test("app.check() reports an application's own route /openapi.json unless enableDocs is false", async () => {
   assert.deepEqual(
     make()
       .get('/openapi.json', () => 'own')

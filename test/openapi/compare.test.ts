@@ -66,7 +66,7 @@ const field = (source: TypeSource, options: object = {}): TypeSource =>
     a = Field(source, options as never);
   };
 
-test('compareOpenapi() reports no breaking change if both documents are equal', () => {
+test('compareOpenapi() reports no breaking change if both OpenAPI documents are equal', () => {
   for (let seed = 0; seed < 5; seed++) {
     const document = generatedApp(seed, 100).openapi();
     assert.deepEqual(compareOpenapi(document, JSON.parse(JSON.stringify(document))), []);
@@ -131,7 +131,7 @@ test('compareOpenapi() ignores renamed path parameters, and reports path paramet
     );
 });
 
-test('compareOpenapi() accepts that a number, boolean or enumeration parameter becomes a string, if the string allows every value of the former type', () => {
+test('compareOpenapi() accepts that a number, boolean or enumeration parameter becomes a string, if the string allows all former values', () => {
   const asking =
     (query: object): Declare =>
     (app) =>
@@ -229,7 +229,7 @@ test('compareOpenapi() reports a request body if the later document refuses a va
     );
 });
 
-test('compareOpenapi() finds breaking changes in unknown members, new members, alternatives and recursive schemas of request bodies', () => {
+test('compareOpenapi() detects breaking changes of closed objects, alternatives and recursive schemas in request bodies', () => {
   class Open extends Schema {
     a = Field(str);
   }
@@ -268,7 +268,7 @@ test('compareOpenapi() finds breaking changes in unknown members, new members, a
   assert.deepEqual(changes(giving(tree(4)), giving(tree(5))), []);
 });
 
-test('compareOpenapi() accepts added members and changed bounds in responses, and reports removed members and changed types', () => {
+test('compareOpenapi() accepts added members and changed length limits in responses, and reports removed members and changed types', () => {
   class Small extends Schema {
     a = Field(str, { maxLength: 5 });
   }
@@ -288,7 +288,7 @@ test('compareOpenapi() accepts added members and changed bounds in responses, an
   assert.deepEqual(changes(giving(field(float)), giving(field(int))), []);
 });
 
-test('compareOpenapi() reports operations for which the former credentials no longer suffice', () => {
+test('compareOpenapi() reports operations for which the previous credentials no longer suffice', () => {
   const guarded =
     (source?: Parameters<typeof Depends>[0]): Declare =>
     (app) =>
@@ -362,7 +362,7 @@ function sendingChanges(before: object | undefined, after: object | undefined): 
   return callbacks;
 }
 
-test('compareOpenapi() reports removed webhooks and callbacks, and payload changes that existing receivers do not expect', () => {
+test('compareOpenapi() reports removed webhooks and callbacks, and changes of payloads that existing receivers do not expect', () => {
   class Paid extends Schema {
     order = Field(int, { le: 9 });
     note = Field(str, { optional: true });
@@ -482,7 +482,7 @@ function changed(random: Random, type: Described): Described {
   }
 }
 
-test('if compareOpenapi() reports nothing, the later version accepts every value that the earlier version accepted', (t) => {
+test('if compareOpenapi() reports nothing, the later schema accepts every value that the earlier schema accepted', (t) => {
   const random = new Random(306);
   let kept = 0,
     reported = 0,
@@ -556,7 +556,7 @@ test('if a schema has both minimum and exclusiveMinimum, or both maximum and exc
   );
 });
 
-test('compareOpenapi() uses the security of the document for operations that declare none', () => {
+test('compareOpenapi() applies the security of the whole document to operations that declare no security', () => {
   const components = {
     components: { securitySchemes: { key: { type: 'apiKey', in: 'header', name: 'X-Key' } } },
   };

@@ -168,7 +168,7 @@ class RequestMaker {
 }
 
 for (const seed of [1, 2]) {
-  test(`the server accepts a generated request exactly if the document allows it, and each response is documented (seed ${seed})`, async (t) => {
+  test(`the server accepts a generated request exactly if the OpenAPI document allows it, and its response is documented (seed ${seed})`, async (t) => {
     const folder = scratch(t, 'ajv', { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' });
     if (folder === undefined) return;
     const app = generatedApp(seed, ROUTES);

@@ -137,7 +137,7 @@ other.data.scores;
 await getByOrval('one');
 `;
 
-test('clients that hey-api and orval generate compile with strict options, for a field of every type and for 100 generated routes', async (t) => {
+test('API clients from hey-api and orval compile in strict mode, for fields of every type and for 100 generated routes', async (t) => {
   const tools = scratch(t, 'openapi-generators', PACKAGES);
   if (tools === undefined) return;
   const names = Object.keys(DOCUMENTS);

@@ -78,7 +78,7 @@ class User extends Schema {
   home = Field(Address);
 }
 
-test('OpenAPI document: the document has the title, the version and the servers of the application', () => {
+test('the OpenAPI document has the title, the version and the servers of the application', () => {
   assert.deepEqual(make().openapi(), {
     openapi: '3.1.1',
     info: { title: 'svc', version: '1.0.0' },
@@ -118,7 +118,7 @@ test('OpenAPI document: the document has the title, the version and the servers 
   ]);
 });
 
-test('OpenAPI document: the option "openapi" refuses unknown members and invalid values', () => {
+test('the option "openapi" of Svc refuses unknown members and invalid values', () => {
   for (const openapi of [{ title: 'x' }, { contact: { mail: 'x' } }, { webhooks: { paid: { url: 'x' } } }])
     assert.throws(() => make({ openapi } as SvcOptions), { code: 'E_OPTION_UNKNOWN' });
   for (const openapi of [
@@ -150,7 +150,7 @@ class Received extends Schema {
 }
 const SIGNED = { headers: { xSignature: Field(str, { minLength: 64 }) }, body: Paid };
 
-test('OpenAPI document: webhooks use output schemas for their bodies and input schemas for their replies (OpenAPI 3.1 §4.8.1)', () => {
+test('OpenAPI document: a webhook uses the output schema for its body and the input schema for its response (OpenAPI 3.1 §4.8.1)', () => {
   const app = make({
     openapi: {
       webhooks: {
@@ -202,7 +202,7 @@ test('OpenAPI document: webhooks use output schemas for their bodies and input s
   assert.equal(components.schemas?.['Received']?.['required'], undefined);
 });
 
-test('OpenAPI document: callbacks of a route are part of its operation, and their operation ids are unique (OpenAPI 3.1 §4.8.18)', () => {
+test('OpenAPI document: the callbacks of a route are part of its operation, and get unique operation ids (OpenAPI 3.1 §4.8.18)', () => {
   const app = make();
   const callbacks = { paid: { ...SIGNED, url: '{$request.body#/notifyUrl}' } };
   app.post('/orders', { name: 'order', callbacks }, none);
@@ -215,7 +215,7 @@ test('OpenAPI document: callbacks of a route are part of its operation, and thei
   });
 });
 
-test('OpenAPI document: mistakes in webhooks and callbacks are reported when the application starts', async () => {
+test('invalid webhooks and callbacks cause an error when they are declared, or when the application starts', async () => {
   const badStatus = { response: { 99: Paid } };
   assert.throws(() => make({ openapi: { webhooks: { paid: badStatus } } }), { code: 'E_ROUTE_SPEC' });
   const app = make();
@@ -238,7 +238,7 @@ test('OpenAPI document: mistakes in webhooks and callbacks are reported when the
   await assert.rejects(new TestClient(app).get('/orders'), { code: 'E_COMPILE' });
 });
 
-test('OpenAPI document: literals in paths are percent-encoded, and path parameters have the type of their converter', () => {
+test('OpenAPI document: literal text in paths is percent-encoded, and path parameters have the type of their converter', () => {
   const app = make();
   app.get('/café 100%/{a}/{b:int}/{c:float}/{d:uuid}/{e:path}', none);
   assert.deepEqual(Object.keys(app.openapi().paths), ['/caf%C3%A9%20100%25/{a}/{b}/{c}/{d}/{e}']);
@@ -252,7 +252,7 @@ test('OpenAPI document: literals in paths are percent-encoded, and path paramete
   });
 });
 
-test("OpenAPI document: templates that differ only in the names of parameters become one path with the first template's names", () => {
+test('OpenAPI document: path templates that differ only in parameter names become one path with the names of the first template', () => {
   const app = make();
   app.get('/users/{id:int}', none).put('/users/{name}/', none).delete('/users/{name}', none);
   assert.deepEqual(Object.keys(app.openapi().paths), ['/users/{id}', '/users/{name}/']);
@@ -261,7 +261,7 @@ test("OpenAPI document: templates that differ only in the names of parameters be
   });
 });
 
-test('OpenAPI document: if OpenAPI cannot distinguish two routes, the more specific one is documented and the other is reported', () => {
+test('OpenAPI document: if two routes need the same path, the more specific route is documented and the other route is reported', () => {
   for (const templates of [
     ['/u/{name}', '/u/{id:int}'],
     ['/u/{id:int}', '/u/{name}'],
@@ -284,7 +284,7 @@ test('OpenAPI document: if OpenAPI cannot distinguish two routes, the more speci
   }
 });
 
-test('the OpenAPI document omits health and metrics endpoints, static files, unsupported methods and routes with the option "docs: false"', () => {
+test('OpenAPI document: health and metrics endpoints, static files, HEAD and OPTIONS, and routes with docs: false are omitted', () => {
   const app = make();
   app
     .route('/x', ['GET', 'HEAD', 'OPTIONS', 'PROPFIND'], none)
@@ -321,7 +321,7 @@ test('OpenAPI document: operation ids are unique, stable and safe in URLs', () =
   ]);
 });
 
-test('OpenAPI document: operations have the declared title, tag and description, or default texts', () => {
+test('OpenAPI document: operations have the declared summary, tags and description, or default texts', () => {
   const app = make();
   app.get('/api/v1/notes/{id}', none).get('/', none).get('/{x}', { name: 'list_allNotes' }, none);
   app.includeRouter(
@@ -396,7 +396,7 @@ test('OpenAPI document: an operation lists the parameters of its route and of ev
   });
 });
 
-test('OpenAPI document: parameters allow only values that can be written as text', () => {
+test('OpenAPI document: the schemas of parameters allow only values that can be written as text', () => {
   const app = make();
   app.get(
     '/',
@@ -425,7 +425,7 @@ test('OpenAPI document: parameters allow only values that can be written as text
   });
 });
 
-test('OpenAPI document: lists with separator "," have style "form" and explode false in queries, cookies and forms (OpenAPI 3.1 §4.8.12.2)', () => {
+test('OpenAPI document: lists with separator "," have style "form" and explode: false in queries, cookies and forms (OpenAPI 3.1 §4.8.12.2)', () => {
   const app = make();
   const ids = (): number[] | undefined => Field(list(int), { separator: ',', optional: true });
   app.get('/', { query: { ids: ids() }, cookies: { ids: ids() }, headers: { ids: ids() } }, none);
@@ -443,7 +443,7 @@ test('OpenAPI document: lists with separator "," have style "form" and explode f
   assert.equal(content['multipart/form-data']!.encoding, undefined);
 });
 
-test('OpenAPI document: a form has both form media types, but only multipart/form-data if a file is required', () => {
+test('OpenAPI document: a form body has both form media types, but only multipart/form-data if a file is required', () => {
   const app = make();
   app
     .post('/json', { body: list(User) }, none)
@@ -513,7 +513,7 @@ test('OpenAPI document: a form has both form media types, but only multipart/for
   });
 });
 
-test('OpenAPI document: an operation has the responses that its route declares, in the form in which they are sent', () => {
+test('OpenAPI document: an operation has the responses that its route declares, with their schemas', () => {
   const app = make();
   app.get('/one', { response: User }, never).post('/made', { response: Address, status: 201 }, never);
   app.get('/many', { response: { 200: list(Address), 204: nullable(str), 404: Address } }, never);
@@ -593,7 +593,7 @@ test('OpenAPI document: each error response that a route can cause is listed onc
   });
 });
 
-test('OpenAPI document: middleware adds its own responses for rate limits, idempotency conflicts and timeouts', () => {
+test('OpenAPI document: middleware adds the responses for rate limits, idempotency conflicts and timeouts to operations', () => {
   const app = make();
   app
     .use(new RateLimitMiddleware())
@@ -675,7 +675,7 @@ test('OpenAPI document: the security of an operation combines the requirements o
   );
 });
 
-test('OpenAPI document: the session cookie has the name that SessionMiddleware uses in the environment of the application', () => {
+test("OpenAPI document: the session cookie has the name that SessionMiddleware gives it in the application's environment", () => {
   for (const [env, options, name] of [
     ['production', {}, '__Host-svc_session'],
     ['test', {}, 'svc_session'],
@@ -711,7 +711,7 @@ test('OpenAPI document: if CSRFMiddleware is used, requests that change data req
   assert.ok('403' in operation(app, '/', 'post').responses);
 });
 
-test('OpenAPI document: classes of the same name get different names, and a recursive class refers to itself', () => {
+test('OpenAPI document: schema classes of the same name get different names, and a recursive class refers to itself', () => {
   class Tree extends Schema {
     value = Field(int);
     children: Tree[] = Field(list(lazy(() => Tree)));
@@ -765,7 +765,7 @@ test('OpenAPI document: a tagged union is written as oneOf with a discriminator'
   });
 });
 
-test('OpenAPI document: meta.openapi of a route overrides members of its operation', () => {
+test('OpenAPI document: the option meta.openapi of a route overrides members of its operation', () => {
   const app = make();
   const own = {
     externalDocs: { url: 'https://docs.example' },
@@ -817,7 +817,7 @@ test('OpenAPI document: meta.openapi of a route overrides members of its operati
   );
 });
 
-test('OpenAPI document: the time to generate a document is proportional to the number of routes', () => {
+test('app.openapi() generates a document in time proportional to the number of routes', () => {
   const small = cpuMsOfDocument(40);
   const large = cpuMsOfDocument(400);
   assert.ok(large < 25 * small, `40 routes: ${small} ms, 400 routes: ${large} ms`);
@@ -862,7 +862,7 @@ class Invalid extends Schema {
   fields = Field(list(str));
 }
 
-test('OpenAPI document: the response to an error is documented as the exception handler for this error declares it', () => {
+test('OpenAPI document: an error response has the schema that the exception handler for the error declares', () => {
   const responsesOf = (declare: (app: Svc) => void): Record<string, unknown> => {
     const app = make();
     declare(app);
@@ -903,7 +903,7 @@ test('OpenAPI document: the response to an error is documented as the exception 
   });
 });
 
-test("OpenAPI document: for the routes of a router, the router's exception handler takes precedence over the application's", () => {
+test("OpenAPI document: for routes of a router, the router's exception handler takes precedence over the application's handler", () => {
   const app = make();
   app.exceptionHandler(NotFound, { response: Invalid }, never);
   const router = new Router();
@@ -921,7 +921,7 @@ test("OpenAPI document: for the routes of a router, the router's exception handl
   });
 });
 
-test('OpenAPI document: a reply of an exception handler is sent with its declared members only', async () => {
+test('a response of an exception handler contains only the members of its declared schema', async () => {
   const app = make();
   app.exceptionHandler(NotFound, { response: Failure, status: 404 }, (error) => ({
     reason: error.message,
@@ -943,7 +943,7 @@ test('OpenAPI document: a reply of an exception handler is sent with its declare
   assert.throws(() => make().exceptionHandler(NotFound, {} as never, none), { code: 'E_OPTION_RANGE' });
 });
 
-test('OpenAPI document: examples of fields and replies are included, and deprecated fields are marked', () => {
+test('OpenAPI document: examples of fields and responses are included, and deprecated fields are marked', () => {
   class Item extends Schema {
     id = Field(int, { example: 1, examples: [2, 3] });
     old = Field(str, { optional: true, deprecated: true });
@@ -966,7 +966,7 @@ test('OpenAPI document: examples of fields and replies are included, and depreca
   assert.deepEqual(properties['pass'], { type: 'string', writeOnly: true });
 });
 
-test('OpenAPI document: all responses of a deprecated route, also errors, have Deprecation and Sunset (RFC 9745, RFC 8594)', async () => {
+test('OpenAPI document: all responses of a deprecated route, also errors, have the headers Deprecation and Sunset (RFC 9745, RFC 8594)', async () => {
   const app = make();
   const deprecated = {
     since: '2026-01-01',

@@ -30,7 +30,7 @@ function application(
   return { app, lines };
 }
 
-test('GET /healthz answers 200 {"status":"ok"} and forbids caching', async () => {
+test('GET /healthz answers 200 with the body {"status":"ok"} and forbids caching', async () => {
   await using client = new TestClient(application().app);
   const response = await client.get('/healthz');
   assert.equal(response.status, 200);
@@ -39,7 +39,7 @@ test('GET /healthz answers 200 {"status":"ok"} and forbids caching', async () =>
   assert.equal(await response.text(), '{"status":"ok"}');
 });
 
-test('/readyz answers 200 and lists every readiness probe as up', async () => {
+test('GET /readyz answers 200 and lists every successful readiness probe as up', async () => {
   await using client = new TestClient(
     application({}, { database: () => undefined, queue: async () => undefined }).app,
   );
@@ -57,7 +57,7 @@ test('/readyz answers 200 and lists every readiness probe as up', async () => {
   }
 });
 
-test('while a readiness probe fails, /readyz answers 503 and shows no reason, which is only logged', async () => {
+test('while a readiness probe fails, /readyz answers 503, and only the log shows the reason', async () => {
   const { app, lines } = application(
     {},
     {
@@ -82,7 +82,7 @@ test('while a readiness probe fails, /readyz answers 503 and shows no reason, wh
   );
 });
 
-test('if a readiness probe takes longer than 2 s, /readyz reports the probe as down and aborts its signal', async () => {
+test('if a readiness probe takes longer than 2 s, /readyz reports the probe as down and aborts the signal of the probe', async () => {
   const clock = new ManualClock();
   const entered = Promise.withResolvers<AbortSignal>();
   const { app } = application(
@@ -128,7 +128,7 @@ test('concurrent requests to /readyz share one run of each readiness probe', asy
   assert.equal(asked, 2);
 });
 
-test('/readyz answers 503 as soon as the shutdown begins, while requests in flight continue', async () => {
+test('/readyz answers 503 as soon as the shutdown begins, while running requests continue', async () => {
   const { app } = application();
   const entered = Promise.withResolvers<void>();
   const gate = Promise.withResolvers<void>();
@@ -146,7 +146,7 @@ test('/readyz answers 503 as soon as the shutdown begins, while requests in flig
   await closing;
 });
 
-test('/metrics returns Prometheus text with the number and duration of requests by method, template and status', async () => {
+test('/metrics reports the number and duration of requests by method, path template and status in Prometheus text format', async () => {
   const { app } = application();
   app.get('/users/{id:int}', ({ params }) => params);
   await using client = new TestClient(app);
@@ -168,7 +168,7 @@ test('/metrics returns Prometheus text with the number and duration of requests 
   assert.match(text, /^svc_requests_in_flight 0$/m);
 });
 
-test('/metrics has no series for requests with an unknown path or method', async () => {
+test('/metrics counts requests with unknown methods and paths under the labels method="OTHER" and route=""', async () => {
   const { app } = application();
   await using client = new TestClient(app);
   for (let index = 0; index < 50; index++) await client.request(`MADE${index}`, `/nothing/${index}`);
@@ -187,7 +187,7 @@ test('the metric svc_errors_total counts unhandled errors', async () => {
   assert.match(await (await client.get('/metrics')).text(), /^svc_errors_total 1$/m);
 });
 
-test('in production, /metrics answers loopback clients, and refuses requests through a proxy with 403', async () => {
+test('in production, /metrics responds to loopback clients, and answers 403 to requests that come through a proxy', async () => {
   const { app } = application({ env: 'production' });
   await using client = new TestClient(app);
   assert.equal((await client.get('/metrics')).status, 200);
@@ -221,7 +221,7 @@ test('isPrivatePeer() accepts loopback, private and link-local addresses of IPv4
     assert.equal(isPrivatePeer(address), false, address);
 });
 
-test('if ops.metrics.auth is a token, every client must send it as bearer token', async () => {
+test('if ops.metrics.auth is a string, requests to /metrics need this string as bearer token', async () => {
   const token = 'a-token-of-enough-length';
   await using client = new TestClient(application({ ops: { metrics: { auth: token } } }).app);
   const refused = await client.get('/metrics');
@@ -231,7 +231,7 @@ test('if ops.metrics.auth is a token, every client must send it as bearer token'
   assert.equal((await client.get('/metrics', { headers: { authorization: `Bearer ${token}` } })).status, 200);
 });
 
-test('if ops.metrics.auth is a function, its result decides about access', async () => {
+test('if ops.metrics.auth is a function, /metrics answers 403 unless the function returns true', async () => {
   await using client = new TestClient(
     application({ ops: { metrics: { auth: async (req) => req.headers['x-scrape'] === 'yes' } } }).app,
   );
@@ -239,7 +239,7 @@ test('if ops.metrics.auth is a function, its result decides about access', async
   assert.equal((await client.get('/metrics', { headers: { 'x-scrape': 'yes' } })).status, 200);
 });
 
-test("if ops.metrics.port is set, the metrics are served on that port and not on the application's port", async () => {
+test('if ops.metrics.port is set, /metrics is available at this port and not at the port of the application', async () => {
   const { app, lines } = application({ ops: { metrics: { port: 0 } } });
   const server = await app.run({ port: 0, handleSignals: false });
   const { url } = lines.find((line) => line['event'] === 'listening' && line['what'] === 'metrics') as {
@@ -251,7 +251,7 @@ test("if ops.metrics.port is set, the metrics are served on that port and not on
   await assert.rejects(fetch(`${url}/metrics`));
 });
 
-test('new Svc() refuses unknown members of the option "ops" and values out of range', () => {
+test('the option "ops" of Svc refuses unknown members and values out of range', () => {
   assert.throws(() => new Svc({ ops: { metrics: { auth: 'short' } } }), { code: 'E_OPTION_RANGE' });
   assert.throws(() => new Svc({ ops: { metrics: { prot: 1 } } as never }), {
     code: 'E_OPTION_UNKNOWN',

@@ -50,7 +50,7 @@ async function save(server: Running, cwd: string, files: Readonly<Record<string,
   await server.printedTimes(RELOADED, before + 1);
 }
 
-test('svc run --reload runs in development mode, restarts when a module or JSON file is saved, and loses no request', async (t) => {
+test('svc run --reload restarts the application when a module or JSON file is saved, and loses no request', async (t) => {
   const { server, url, cwd } = await serve(t);
   await server.printedTimes(RELOADED, 1);
   assert.equal((await ask(url)).body, 'one 1 development ');
@@ -67,7 +67,7 @@ test('svc run --reload runs in development mode, restarts when a module or JSON 
   assert.equal((await server.ended).status, 0); // the streams are closed, so the child has ended too
 });
 
-test('svc run --reload runs a program that bundles its own copy of the package, and starts only one child process', async (t) => {
+test('svc run --reload works for a program that contains its own bundled copy of svc, and starts only one child process at a time', async (t) => {
   const { server, url, cwd } = await serve(t, {
     ...FILES,
     'app.ts': APP.replace(
@@ -83,7 +83,7 @@ test('svc run --reload runs a program that bundles its own copy of the package, 
   assert.deepEqual([status, stderr.match(/"event":"listening"/g)?.length], [0, 1]);
 });
 
-test('svc run --reload does not restart for changes of files that the program did not import', async (t) => {
+test('svc run --reload does not restart the application when a file changes that the program did not import', async (t) => {
   const { server, url, cwd } = await serve(t);
   await server.printedTimes(RELOADED, 1);
   write(cwd, { 'notes.txt': 'x', 'lib/other.ts': 'x', 'node_modules/x/index.js': 'x' });
@@ -92,12 +92,12 @@ test('svc run --reload does not restart for changes of files that the program di
   assert.equal(server.count(/"event":"changed"/g), 1);
 });
 
-test('if SVC_ENV is set, svc run --reload does not change this variable', async (t) => {
+test('svc run --reload keeps the value of SVC_ENV if this variable is set', async (t) => {
   const { url } = await serve(t, FILES, [], { env: { SVC_ENV: 'test' } });
   assert.equal((await ask(url)).body, 'one 1 test ');
 });
 
-test('svc run --reload answers with the reason why the application cannot start, until the mistake is corrected', async (t) => {
+test('while the application cannot start, svc run --reload answers each request with 503 and the reason', async (t) => {
   const { server, url, cwd } = await serve(t, { ...FILES, 'app.ts': 'throw new Error("<no & way>");' });
   const page = await ask(url);
   assert.deepEqual([page.status, page.type], [503, 'text/html; charset=utf-8']);
@@ -114,7 +114,7 @@ test('svc run --reload answers with the reason why the application cannot start,
   assert.equal((await ask(url)).body, 'back 1 development ');
 });
 
-test('svc run --reload reports that the application has ended by itself, and starts it again at the next save', async (t) => {
+test('when the application exits by itself, svc run --reload reports the exit status, and restarts the application at the next save', async (t) => {
   const { server, url, cwd } = await serve(t, {
     'app.ts': `import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/', () => process.exit(7));`,
   });
@@ -127,7 +127,7 @@ test('svc run --reload reports that the application has ended by itself, and sta
   assert.equal((await ask(url)).body, 'well');
 });
 
-test('svc run --reload --env-file reads the environment file again when this file is saved', async (t) => {
+test('svc run --reload --env-file reads the environment file again when that file is saved', async (t) => {
   const { server, url, cwd } = await serve(t, { ...FILES, 'my.env': 'FROM_FILE=first\nSVC_ENV=test\n' }, [
     '--env-file',
     'my.env',
@@ -138,7 +138,7 @@ test('svc run --reload --env-file reads the environment file again when this fil
   assert.equal((await ask(url)).body, 'one 1 development second');
 });
 
-test('svc run --reload kills a child process that does not exit in time', async (t) => {
+test('svc run --reload kills the process of the application if it does not exit in time', async (t) => {
   const { server, url, cwd } = await serve(t, {
     'app.ts': `import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/', () => 'old');\napp.onShutdown(() => new Promise(() => {}));`,
   });
@@ -150,7 +150,7 @@ test('svc run --reload kills a child process that does not exit in time', async 
   assert.equal((await ask(url)).body, 'new');
 });
 
-test('app.run({ reload: true }) restarts the program that calls it', async (t) => {
+test('app.run({ reload: true }) restarts the program that called it when a module is saved', async (t) => {
   const main = (text: string): string =>
     `import { Svc } from 'svc';\nconst app = new Svc();\napp.get('/', () => '${text}');\nawait app.run({ port: 0, reload: true });\n`;
   const cwd = project(t, { 'main.ts': main('one') });
@@ -167,7 +167,7 @@ test('app.run({ reload: true }) restarts the program that calls it', async (t) =
   assert.equal((await server.ended).status, 0);
 });
 
-test('FileWatch reports a new file in a folder that did not exist before, and stops watching files that are no longer listed', async (t) => {
+test('FileWatch reports when the missing folder of a watched file is created, and stops watching files that are no longer listed', async (t) => {
   const path = folder(t, { 'a/one.ts': '' });
   const { logger } = collectedLog();
   let news = Promise.withResolvers<string>();
@@ -191,7 +191,7 @@ test('FileWatch reports a new file in a folder that did not exist before, and st
   assert.equal(await news.promise, join(path, 'b/late.ts'));
 });
 
-test('unavailablePage() sends HTML to browsers and to other clients that do not ask for JSON', () => {
+test('unavailablePage() returns problem JSON to clients whose Accept header prefers JSON, and HTML to all other clients', () => {
   const reason = { title: 'Gone', text: '', hint: 'Wait' };
   for (const [accept, type] of [
     ['*/*', 'text/html'],

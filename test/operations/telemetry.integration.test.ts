@@ -57,7 +57,7 @@ async function collector(t: Scope): Promise<{ url: string; received: Map<string,
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received };
 }
 
-test('with the OpenTelemetry code from the manual, spans and metrics have http.route, and are sent before the process ends', async (t) => {
+test('with the OpenTelemetry code in the manual, spans and metrics have http.route, and are exported before the process ends', async (t) => {
   const packages = scratch(t, 'opentelemetry', PACKAGES);
   if (packages === undefined) return;
   const cwd = project(t, { 'telemetry.js': recipe(), 'app.js': APP });

@@ -60,7 +60,7 @@ async function pidsOf(url: string): Promise<Set<string>> {
   return new Set(answers.map(({ body }) => body));
 }
 
-test('svc run --workers serves one port with several processes, and adds up their metrics', async (t) => {
+test('svc run --workers serves one port with several processes, and adds up the metrics of these processes', async (t) => {
   const { server, url } = await serve(t);
   const pids = await pidsOf(url);
   assert.equal(pids.size, 2);
@@ -74,7 +74,7 @@ test('svc run --workers serves one port with several processes, and adds up thei
   for (const pid of pids) assert.match(stdout, new RegExp(`^shut down ${pid}$`, 'm'));
 });
 
-test('svc run --workers runs a program that bundles its own copy of the package', async (t) => {
+test('svc run --workers works for a program that contains its own bundled copy of svc', async (t) => {
   const { server, url } = await serve(
     t,
     APP.replace("from 'svc'", `from ${JSON.stringify(pathToFileURL(join(ROOT, 'src/index.ts')).href)}`),
@@ -91,7 +91,7 @@ test('svc run --workers runs a program that bundles its own copy of the package'
   for (const pid of pids) assert.match(stdout, new RegExp(`^shut down ${pid}$`, 'm'));
 });
 
-test('a single-file bundle can run workers and reload itself, and reports that SQLite reader threads are not available', async (t) => {
+test('a program in a single-file bundle can run workers and reload, but SQLite reader processes throw E_DB_OPTION', async (t) => {
   const cwd = folder(t, {
     'app.js': `${APP.replace("'svc'", "'./copy/bundled/index.js'")}await app.run({ port: 0, ...(process.argv[2] === 'reload' ? { reload: true } : { workers: 2 }) });\n`,
     'readers.js':
@@ -121,7 +121,7 @@ test('a single-file bundle can run workers and reload itself, and reports that S
   assert.match((await run(process.execPath, ['readers.js'], { cwd })).stderr, /E_DB_OPTION/);
 });
 
-test('svc run --workers finishes requests in flight after SIGTERM, and exits with status 0', async (t) => {
+test('after SIGTERM, svc run --workers finishes running requests and exits with status 0', async (t) => {
   const { server, url } = await serve(t);
   const socket = connect(Number(new URL(url).port), '127.0.0.1');
   t.after(() => {
@@ -171,7 +171,7 @@ test('svc run --workers replaces every worker process on SIGHUP, and no request 
   for (const pid of now) assert.equal(old.has(pid), false);
 });
 
-test('if a worker is killed under load, svc run --workers replaces it, and only its requests in flight are lost', async (t) => {
+test('if a worker is killed under load, svc run --workers starts a new worker, and only the requests of the killed worker are lost', async (t) => {
   const { server, url } = await serve(t);
   const load = new Load(url, 8);
   await load.more(50);
@@ -188,7 +188,7 @@ test('if a worker is killed under load, svc run --workers replaces it, and only 
   assert.match(body, /^svc_worker_restarts_total 1$/m);
 });
 
-test('if a single worker gets SIGTERM, svc run --workers lets it finish its requests and replaces it', async (t) => {
+test('if one worker gets SIGTERM, the worker finishes its requests, and svc run --workers starts a new worker', async (t) => {
   const { server, url } = await serve(t);
   const [pid] = await pidsOf(url);
   process.kill(Number(pid), 'SIGTERM');
@@ -197,7 +197,7 @@ test('if a single worker gets SIGTERM, svc run --workers lets it finish its requ
   assert.equal(server.count(/"event":"worker_died"/g), 0);
 });
 
-test('if the primary process has exited, a worker finishes its requests and exits', async (t) => {
+test('if the primary process of svc run --workers is killed, the workers finish their requests and exit', async (t) => {
   const { server, url } = await serve(t);
   const pids = await pidsOf(url);
   const socket = connect(Number(new URL(url).port), '127.0.0.1');
@@ -234,7 +234,7 @@ for (const [what, app, expected, message] of [
   ],
   ['a process that ends by itself', `${APP}process.exit(0);`, 1, /$/g],
 ] as const) {
-  test(`svc run --workers reports ${what} only once, and exits with the same status as a single process`, async (t) => {
+  test(`svc run --workers prints the message for ${what} once, and exits with the status of a single process`, async (t) => {
     const { status, stderr } = await run(
       process.execPath,
       [BIN, 'run', 'app.ts', '--port', '0', '--workers', '3'],
@@ -245,7 +245,7 @@ for (const [what, app, expected, message] of [
   });
 }
 
-test('if the port is in use, svc run --workers reports it once and exits with status 1', async (t) => {
+test('if the port is in use, svc run --workers reports this once and exits with status 1', async (t) => {
   const holder = createServer().listen(0, '127.0.0.1');
   t.after(() => {
     holder.close();
@@ -261,7 +261,7 @@ test('if the port is in use, svc run --workers reports it once and exits with st
   assert.equal(stderr.match(/Cannot listen on .*: the address is in use/g)?.length, 1, stderr);
 });
 
-test('if every worker dies soon after it starts to serve, svc run --workers exits with status 1', async (t) => {
+test('if five workers in a row die soon after their start, svc run --workers exits with status 1', async (t) => {
   const { status, stderr } = await run(
     process.execPath,
     [BIN, 'run', 'app.ts', '--port', '0', '--workers', '1'],
@@ -271,7 +271,7 @@ test('if every worker dies soon after it starts to serve, svc run --workers exit
   assert.match(stderr, /"event":"workers_gave_up".*5 workers in a row ended/);
 });
 
-test('app.run({ workers }) runs the program in several processes, which share the port of the application and the port for metrics', async (t) => {
+test('app.run({ workers: 2 }) runs the program in two processes that share one port', async (t) => {
   const cwd = project(t, {
     'main.ts': `import { Svc } from 'svc';
 const app = new Svc({ ops: { metrics: { port: 0 } } });
@@ -288,7 +288,7 @@ console.log('at ' + url);
   assert.equal((await server.ended).status, 0);
 });
 
-test('app.run({ workers }) rejects if the first worker never serves, or if there is no program to run', async (t) => {
+test('app.run({ workers }) rejects if the first worker exits before it serves, or if the program is not a file', async (t) => {
   const program = (rest: string): string =>
     `import { Svc } from 'svc';\nconst app = new Svc();\n${rest}\nawait app.run({ port: 0, workers: 2 }).catch((error) => { console.log(error.code); throw error; });`;
   const cwd = project(t, { 'main.ts': program("app.onStartup(() => { throw new Error('no database'); });") });
@@ -350,7 +350,7 @@ function forkWorker(
   return { child, link, said };
 }
 
-test('if a worker gets SIGTERM during its start, it exits and does not ask the primary process for connections', async (t) => {
+test('if a worker gets SIGTERM during its start, the worker exits without asking the primary process for connections', async (t) => {
   const { link, said } = forkWorker(
     t,
     `
@@ -372,7 +372,7 @@ app.onShutdown(async () => {
   );
 });
 
-test("if a worker gets the request to stop while it receives a connection, it still answers this connection's requests", async (t) => {
+test('a worker that is asked to stop while it receives a connection still answers the requests of this connection', async (t) => {
   const { link, child } = forkWorker(
     t,
     `
@@ -411,7 +411,7 @@ process.send = (message, handle, options, done) => { // a channel that is slow t
   assert.match(answer, /^HTTP\/1\.1 200 OK\r\n[^]*Connection: close\r\n[^]*hello$/);
 });
 
-test('app.run() refuses a number of workers out of range, and workers together with reload', async () => {
+test('app.run() refuses the option "workers" if its value is out of range or "reload" is also set', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   for (const options of [
     { workers: 0 },
@@ -433,7 +433,7 @@ for (const [what, args, message] of [
     /--workers and --reload exclude each other/,
   ],
 ] as const) {
-  test(`svc run refuses ${what}, and exits with status 2`, async () => {
+  test(`svc run refuses ${what} and exits with status 2`, async () => {
     const { status, stderr } = await run(process.execPath, [BIN, 'run', 'app.ts', ...args]);
     assert.equal(status, 2);
     assert.match(stderr, message);
@@ -481,7 +481,7 @@ class FakeChild implements Child {
   }
 }
 
-test('the class Workers waits longer after each death of a worker, until a time without deaths resets the delay', async () => {
+test('the class Workers waits longer before each restart of a dying worker, until a period without deaths resets the delay', async () => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const children: FakeChild[] = [];
@@ -520,7 +520,7 @@ test('the class Workers waits longer after each death of a worker, until a time 
   assert.equal(await over, 0);
 });
 
-test('if the replacement of a worker does not serve, the class Workers keeps the old worker', async () => {
+test('during a renewal, the class Workers keeps the old worker if the new worker exits before it serves', async () => {
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const children: FakeChild[] = [];
@@ -553,7 +553,7 @@ test('if the replacement of a worker does not serve, the class Workers keeps the
   assert.ok(events.some(({ event }) => event === 'worker_killed'));
 });
 
-test('if the replacement of a worker never serves, the class Workers ends the replacement, keeps the old worker, and begins the next requested renewal', async () => {
+test('during a renewal, the class Workers ends a new worker that does not serve within a minute, and keeps the old worker', async () => {
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const children: FakeChild[] = [];
@@ -600,7 +600,7 @@ test('if the replacement of a worker never serves, the class Workers ends the re
   assert.equal(await over, 0);
 });
 
-test('if Workers.stop() is called during a renewal, the renewal is not reported as failed', async () => {
+test('if Workers.stop() is called during a renewal of workers, the renewal is not logged as failed', async () => {
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const children: FakeChild[] = [];
@@ -627,7 +627,7 @@ test('if Workers.stop() is called during a renewal, the renewal is not reported 
   );
 });
 
-test('if a worker exits before it takes a connection, SocketHandoff sends the connection to another worker, or answers 503 after a time limit', async (t) => {
+test('if a worker exits before it accepts a connection, SocketHandoff gives the connection to another worker, or answers 503 after a time limit', async (t) => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const handoff = new SocketHandoff({
@@ -658,7 +658,7 @@ test('if a worker exits before it takes a connection, SocketHandoff sends the co
   await handoff.farewell();
 });
 
-test('after close(), SocketHandoff answers waiting connections as soon as no worker is left', async (t) => {
+test('after SocketHandoff.close(), waiting connections get a response as soon as no worker is left', async (t) => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const handoff = new SocketHandoff({
@@ -686,7 +686,7 @@ test('after close(), SocketHandoff answers waiting connections as soon as no wor
   await handoff.farewell();
 });
 
-test('the class WorkerMetrics keeps the counts of workers that have exited, and omits workers that do not respond', async () => {
+test('WorkerMetrics keeps the counters of workers that have exited, and omits workers that do not respond', async () => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const metrics = new WorkerMetrics({ clock, log: logger, workers: () => 2 });
@@ -714,7 +714,7 @@ test('the class WorkerMetrics keeps the counts of workers that have exited, and 
   assert.doesNotMatch(rest, /^svc_now/m);
 });
 
-test('the class WorkerMetrics keeps 1,000 label sets of exited workers, and adds up all other label sets under the labels "other"', async () => {
+test('WorkerMetrics keeps 1,000 label sets of exited workers, and adds up all further label sets under the label "other"', async () => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const metrics = new WorkerMetrics({ clock, log: logger, workers: () => 0 });

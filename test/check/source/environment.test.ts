@@ -16,7 +16,7 @@ function found(t: TestContext, files: Readonly<Record<string, string>>): string[
     .map(({ severity, place, message }) => `${severity} ${place!.line}: ${message}`);
 }
 
-test('svc check warns of an environment variable whose name differs from a name in .env files by one letter or two swapped letters (SVC401)', (t) => {
+test('svc check warns of an environment variable whose name looks like a misspelt name from a .env file (SVC401)', (t) => {
   const files = {
     'app.ts':
       "const a = process.env['TEST_SMPT_PORT'] ?? '';\nconst b = process.env.TEST_SMTP_HOST;\nconst c = process.env.TEST_SMTP_USERS ?? '';\n",
@@ -27,7 +27,7 @@ test('svc check warns of an environment variable whose name differs from a name 
   ]);
 });
 
-test('svc check warns of an environment variable that is read without a test or a default and is not set in a .env file (SVC401)', (t) => {
+test('svc check warns of an environment variable that is read without a check or default and is not set in a .env file (SVC401)', (t) => {
   const files = {
     'app.ts': [
       "export const a = process.env['TEST_BASE']!;",
@@ -49,7 +49,7 @@ test('svc check warns of an environment variable that is read without a test or 
   assert.deepEqual(lines, ['warning 2', 'warning 5', 'warning 7']);
 });
 
-test('svc check does not warn of environment variables that are passed to parse() or safeParse() of a schema (SVC401)', (t) => {
+test('svc check does not warn of environment variables that are validated by parse() or safeParse() of a schema (SVC401)', (t) => {
   const files = {
     'app.ts': [
       'const read = { host: process.env.TEST_SCHEMA_HOST as string };',

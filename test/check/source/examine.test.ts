@@ -39,7 +39,7 @@ function foundIn(t: TestContext, files: Readonly<Record<string, string>>, entry:
 }
 
 for (const [name, text] of Object.entries(CASES)) {
-  test(`examineSources() reports exactly the marked lines of the example "${name}"`, (t) => {
+  test(`examineSources() reports exactly the marked lines of the example program "${name}"`, (t) => {
     const files = filesOf(text, 'app.ts', 'app.js');
     const entries = Object.keys(files).filter((file) => /^app\./.test(file));
     for (const entry of entries) {
@@ -49,7 +49,7 @@ for (const [name, text] of Object.entries(CASES)) {
   });
 }
 
-test('every rule that examines source code is broken by at least one example', () => {
+test('every check rule for source code is violated by at least one example', () => {
   const text = Object.values(CASES).join('\n');
   for (const { id } of SOURCE_RULES) assert.match(text, new RegExp(`// ${id}$`, 'm'), id);
 });
@@ -62,7 +62,7 @@ function wordsOf(entries: readonly string[]): string[] {
   );
 }
 
-test('examineSources() reports nothing for the applications in clean/ and near/', () => {
+test('examineSources() reports nothing for the applications in test/check/clean and test/check/near', () => {
   const files = ['clean', 'near'].flatMap((kind) => {
     const path = join(ROOT, 'test/check', kind);
     return readdirSync(path)
@@ -73,7 +73,7 @@ test('examineSources() reports nothing for the applications in clean/ and near/'
   assert.deepEqual(wordsOf(files), []);
 });
 
-test('examineSources() reports no error for the template of new projects and for the examples of the manuals', (t) => {
+test('examineSources() reports no error for the template of new projects and for the examples in the manuals', (t) => {
   const starter = folder(t);
   cpSync(join(ROOT, 'src/cli/starter/template'), starter, { recursive: true });
   assert.deepEqual(wordsOf([join(starter, 'src/app.ts')]), []);
@@ -90,7 +90,7 @@ test('examineSources() reports no error for the template of new projects and for
   );
 });
 
-test('findings have the line of the original file, even if types were removed or an enum was compiled', (t) => {
+test('findings of examineSources() have the line of the TypeScript file, even after types are removed or an enum is compiled', (t) => {
   for (const head of ['interface A { a: string }\n', 'enum A { a = 1 }\n']) {
     const cwd = folder(t, {
       'app.ts': `${head}const x: number = 1;\napp.get('/', ({ query }: Context<string>) => eval(query.q));\n`,

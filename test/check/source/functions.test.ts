@@ -18,11 +18,11 @@ for (const [source, expected] of [
   ['/* unclosed', ''],
   ['a\\b', 'a\\b'],
 ] as const) {
-  test(`withoutText() returns ${JSON.stringify(expected)} for ${JSON.stringify(source)}`, () =>
+  test(`withoutText() removes comments and literals: it returns ${JSON.stringify(expected)} for the code ${JSON.stringify(source)}`, () =>
     assert.equal(withoutText(source), expected));
 }
 
-test('withoutText() ends for any source text, and removes the content of every string literal', () => {
+test('withoutText() terminates for any source code, and removes the content of every string literal', () => {
   const pieces = [
     '"',
     "'",
@@ -51,7 +51,7 @@ test('withoutText() ends for any source text, and removes the content of every s
   }
 });
 
-test('codeOf() returns the source code of a function, and an empty text for a native function', () => {
+test('codeOf() returns the source code of a function, and an empty string for a native function', () => {
   assert.match(
     codeOf(() => 'text' + 1),
     /^\(\) => '' \+ 1$/,

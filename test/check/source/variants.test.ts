@@ -56,7 +56,7 @@ function messagesOfRules(): Map<string, string[]> {
 for (const language of ['TypeScript', 'JavaScript'] as const) {
   const inLanguage = (files: Files): Files => (language === 'TypeScript' ? files : inJavaScript(files));
 
-  test(`each message of the rules that examine source code is caused by a wrong example in ${language}`, (t) => {
+  test(`each message of the check rules for source code is caused by a wrong example in ${language}`, (t) => {
     const all = Object.values(CASES).flatMap((text) => found(t, inLanguage(filesOf(text, 'app.ts'))));
     const missing = [...messagesOfRules()].flatMap(([rule, patterns]) =>
       patterns
@@ -66,7 +66,7 @@ for (const language of ['TypeScript', 'JavaScript'] as const) {
     assert.deepEqual(missing, []);
   });
 
-  test(`each rule that examines source code reports its wrong example in ${language} and accepts its right example`, (t) => {
+  test(`each check rule for source code reports its wrong example in ${language} and accepts its right example`, (t) => {
     const rules = [...messagesOfRules().keys()].sort();
     assert.deepEqual(Object.keys(PAIRS), rules);
     for (const { id } of SOURCE_RULES) assert.ok(rules.includes(id), id);

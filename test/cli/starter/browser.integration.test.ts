@@ -47,7 +47,7 @@ for (const [host, who, name] of [
   ['127.0.0.1', 'ada', 'Ada Lovelace'],
   ['localhost', 'alan', 'Alan Turing'],
 ] as const) {
-  test(`with the mouse, a person logs in to a new project at ${host}, writes a note, makes a token and logs out everywhere`, async (t) => {
+  test(`in a new project at ${host}, a person can log in, write a note, create a token and log out everywhere with the mouse`, async (t) => {
     if (!needsChromium(t)) return;
     const home = url.replace('127.0.0.1', host);
     const page = await visitor(home);
@@ -85,7 +85,7 @@ for (const [host, who, name] of [
   });
 }
 
-test('with the mouse, a person links a second account, logs in with each account, unlinks it and logs out at the provider', async (t) => {
+test('in a new project, a person can link a second account, log in with each account, unlink one and log out with the mouse', async (t) => {
   if (!needsChromium(t)) return;
   const ada = await visitor(url);
   await ada.click('a[href="/oauth/login"]', `${url}/_dev/dev/authorize?`);
@@ -122,7 +122,7 @@ test('with the mouse, a person links a second account, logs in with each account
   assert.deepEqual([...ada.complaints, ...other.complaints], [], 'no policy was in the way');
 });
 
-test('a programmer reads the API of a new project at /docs, and writes a note there by means of an access token', async (t) => {
+test('on the page /docs of a new project, a programmer can read the API and write a note with an access token', async (t) => {
   if (!needsChromium(t)) return;
   const page = await visitor(url);
   await page.click('a.button', `${url}/_dev/dev`);
@@ -158,7 +158,7 @@ test('a programmer reads the API of a new project at /docs, and writes a note th
   assert.deepEqual(page.complaints, [], 'no policy was in the way');
 });
 
-test('an open page of a new project shows new notes and a logout from other browsers without losing the draft of a note', async (t) => {
+test('an open page of a new project shows new notes and logouts from other browsers, and keeps the draft of a note', async (t) => {
   if (!needsChromium(t)) return;
   const here = await visitor(url);
   await here.click('a.button', `${url}/_dev/dev`);
@@ -188,7 +188,7 @@ test('an open page of a new project shows new notes and a logout from other brow
   await until('document.querySelector("a.button")?.textContent === "Log in with dev"');
 });
 
-test('a logout in one browser also logs out the other browsers of that person, and no browser of another person', async (t) => {
+test('in a new project, a logout in one browser logs the person out in every browser, and does not affect other persons', async (t) => {
   if (!needsChromium(t)) return;
   const [here, there, other] = [await visitor(url), await visitor(url), await visitor(url)];
   for (const [page, who] of [
@@ -208,7 +208,7 @@ test('a logout in one browser also logs out the other browsers of that person, a
   assert.match(await there.text(), /Logged in as Alan Turing/);
 });
 
-test('a person who cancels the login at the provider sees a message, and can log in at the next attempt', async (t) => {
+test('in a new project, a person who cancels the login at the provider sees a message and can log in afterwards', async (t) => {
   if (!needsChromium(t)) return;
   const page = await visitor(url);
   await page.click('a.button', `${url}/_dev/dev`);

@@ -28,7 +28,7 @@ function textOf(path: string, deps: Partial<StarterDeps> = {}): string {
 }
 
 for (const source of SOURCES) {
-  test(`with the package source "${source}", text files of the starter end with one line break, and have no tabs, trailing spaces or unfilled placeholders`, () => {
+  test(`with the package source "${source}", files of a new project have no tabs, trailing spaces or unfilled placeholders, and one final line break`, () => {
     for (const { path, text } of starterFiles({ ...DEPS, source })) {
       assert.match(text, /\S\n$/, `${path} ends with one line break`);
       assert.doesNotMatch(text, /[ \t]$|\r|\t/m, path);
@@ -37,7 +37,7 @@ for (const source of SOURCES) {
   });
 }
 
-test('the starter writes its secrets only to .env, and makes that file readable by its owner only', () => {
+test('a new project contains its secrets only in .env, and only the owner can read .env', () => {
   const files = starterFiles(DEPS);
   for (const secret of [SECRET, PASSWORD])
     assert.deepEqual(
@@ -51,11 +51,11 @@ test('the starter writes its secrets only to .env, and makes that file readable 
   for (const path of ['.gitignore', '.dockerignore']) assert.match(textOf(path), /^\.env$/m);
 });
 
-test('the starter writes package.json last, so that its presence shows that the project is complete', () => {
+test('package.json is the last file of a new project to be written, so that its presence marks a complete project', () => {
   assert.equal(starterFiles(DEPS).at(-1)?.path, 'package.json');
 });
 
-test('README.md of the starter names TypeScript and @types/node with the versions in package.json of this repository', () => {
+test('README.md of a new project names TypeScript and @types/node with the versions in package.json of this repository', () => {
   const { devDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
     devDependencies: Record<string, string>;
   };
@@ -69,7 +69,7 @@ test('README.md of the starter names TypeScript and @types/node with the version
   }
 });
 
-test('README.md of the starter lists exactly the settings that the program reads', () => {
+test('README.md of a new project lists exactly the settings that the project reads', () => {
   const read = ['SVC_DATABASE_URL', 'SVC_BASE_URL', 'SVC_GITHUB_CLIENT_ID', 'SVC_GITHUB_CLIENT_SECRET'];
   for (const variable of read) {
     const key = variable
@@ -96,7 +96,7 @@ test('README.md of the starter lists exactly the settings that the program reads
     assert.match(textOf('README.md'), new RegExp(`^\\| (?:[^|]*, )?\`${variable}\`[ ,]`, 'm'));
 });
 
-test('compose.yaml of the starter sets all variables of the application, and contains no secret', () => {
+test('compose.yaml of a new project contains no secret, and runs the application read-only and without Linux capabilities', () => {
   const text = textOf('compose.yaml');
   for (const [, variable, value] of text.matchAll(/- (\w*(?:SECRET|PASSWORD)\w*)(?:=(.*))?$/gm))
     assert.match(value ?? '', /^(?:|\$\{[A-Z_]+:\?\})$/, variable);
@@ -111,7 +111,7 @@ test('compose.yaml of the starter sets all variables of the application, and con
     assert.ok(text.includes(line), line);
 });
 
-test('the CI workflow of the starter runs npm ci before the npm scripts, and uploads the findings of svc check', () => {
+test('the CI workflow of a new project runs the type check and svc check, and uploads the findings of svc check', () => {
   for (const source of SOURCES) {
     const text = textOf('.github/workflows/ci.yml', { source });
     assert.match(
@@ -129,7 +129,7 @@ test('the CI workflow of the starter runs npm ci before the npm scripts, and upl
   assert.match(textOf('.gitignore'), /^svc\.sarif$/m);
 });
 
-test('every file and script that README.md of the starter names exists', () => {
+test('every file and script that README.md of a new project names exists', () => {
   const readme = textOf('README.md');
   const paths: ReadonlySet<string> = new Set(starterFiles(DEPS).map(({ path }) => path));
   for (const [, path] of readme.matchAll(/`((?:src|public|test|migrations|\.github)\/[\w./-]+\.\w+)`/g))
@@ -138,7 +138,7 @@ test('every file and script that README.md of the starter names exists', () => {
   for (const name of Object.keys(scripts)) assert.match(readme, new RegExp(`\`npm (?:run )?${name}\``), name);
 });
 
-test('the starter has at most 10 source files, which have at most 600 lines in total without the tests', () => {
+test('a new project has at most 10 source files, which have at most 600 lines in total without the tests', () => {
   const files = starterFiles(DEPS).filter(({ path }) => /^(?:src|public|migrations|test)\//.test(path));
   const lines = files
     .filter(({ path }) => !path.startsWith('test/'))
@@ -147,7 +147,7 @@ test('the starter has at most 10 source files, which have at most 600 lines in t
   assert.ok(lines.length <= 600, `${lines.length} lines`);
 });
 
-test('template files that npm would omit or read are stored without the leading dot of their names', () => {
+test('template files of a new project such as .env are stored without the leading dot, because npm would omit or read them', () => {
   const paths = starterFiles(DEPS).map(({ path }) => path);
   for (const path of ['.env', '.gitignore', '.dockerignore', '.github/workflows/ci.yml'])
     assert.ok(paths.includes(path), path);
@@ -158,7 +158,7 @@ test('template files that npm would omit or read are stored without the leading 
   );
 });
 
-test('the container image of the starter runs as a user other than root, has a health check, applies migrations, and forwards SIGTERM to the server', () => {
+test('the container image of a new project runs as a non-root user, has a health check, and migrates before it starts the server', () => {
   const lines = textOf('Dockerfile').split('\n');
   assert.ok(lines.lastIndexOf('USER node') > lines.findLastIndex((line) => line.startsWith('RUN ')));
   assert.equal(
@@ -179,7 +179,7 @@ test('the container image of the starter runs as a user other than root, has a h
   assert.match(lines[0]!, /-t shop /); // tags have no scope
 });
 
-test('the container image of the starter keeps data in a volume that the user of the container owns', () => {
+test('the container image of a new project keeps data in a volume that the user of the container owns', () => {
   const lines = textOf('Dockerfile').split('\n');
   const [owned, volume, user] = ['RUN mkdir /data && chown node:node /data', 'VOLUME /data', 'USER node'].map(
     (line) => lines.indexOf(line),
@@ -214,6 +214,6 @@ for (const name of [
   'ü',
   'x'.repeat(215),
 ]) {
-  test(`isPackageName() returns false for the name ${JSON.stringify(name.slice(0, 20))}`, () =>
+  test(`isPackageName() returns false for the package name ${JSON.stringify(name.slice(0, 20))}`, () =>
     assert.equal(isPackageName(name), false));
 }

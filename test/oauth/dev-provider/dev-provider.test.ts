@@ -108,7 +108,7 @@ function claimsIn(token: unknown): Record<string, unknown> {
 
 for (const idTokenAlgorithm of ['RS256', 'ES256'] as const) {
   test(
-    `with ${idTokenAlgorithm}, ProviderClient logs in at DevProvider over HTTP: discovery, code, PKCE, nonce, iss and user info work`,
+    `with ${idTokenAlgorithm}, ProviderClient completes an OpenID Connect login at DevProvider over HTTP, with PKCE, nonce, iss and user info`,
     LIMITED,
     async (t) => {
       const clock = new ManualClock();
@@ -165,7 +165,7 @@ for (const idTokenAlgorithm of ['RS256', 'ES256'] as const) {
 }
 
 test(
-  'DevProvider refuses production and unknown options, and its property "url" throws before start()',
+  'DevProvider refuses the environment "production" and unknown options, and its property "url" throws before start()',
   LIMITED,
   async (t) => {
     const refused =
@@ -251,7 +251,7 @@ test('DevProvider answers 404 for unknown paths, and 405 with Allow for wrong me
   );
 });
 
-test('DevProvider shows the users on a page with escaped names and no scripts, which works with keyboard and screen reader', async () => {
+test('the login page of DevProvider lists the users with escaped names, has no scripts, and can be used with keyboard and screen reader', async () => {
   const dev = provider({
     users: [{ sub: '"><script>', name: '<b>Ada</b> & co', email: "o'x@example.test" }, { sub: 'plain' }],
   });
@@ -289,7 +289,7 @@ test('DevProvider shows the users on a page with escaped names and no scripts, w
     assert.ok(html.includes(needed), needed);
 });
 
-test('DevProvider redirects with code, state and iss when a user is chosen, and with access_denied when the login is cancelled', async () => {
+test('DevProvider redirects with code, state and iss when the visitor chooses a user, and with access_denied when the visitor cancels the login', async () => {
   const dev = provider();
   const { code, ...others } = back(await post(dev, '/authorize', { ...QUERY, user: 'alan' }));
   assert.match(code!, /^[\w-]{43}$/);
@@ -322,7 +322,7 @@ test('DevProvider keeps the query of a redirect URI and appends its parameters t
   assert.match(headers['location']!, /callback\?via=dev&code=[\w-]+&iss=/);
 });
 
-test('DevProvider shows an error and does not redirect if the redirect URI is not registered or the client is unknown', async () => {
+test('DevProvider shows an error page and does not redirect if the client is unknown or the redirect URI is not registered', async () => {
   const dev = provider();
   for (const wrong of [
     { client_id: 'other' },
@@ -345,7 +345,7 @@ test('DevProvider shows an error and does not redirect if the redirect URI is no
   );
 });
 
-test('DevProvider redirects with an error for every mistake that does not concern client or redirect URI (RFC 6749 §4.1.2.1)', async () => {
+test('DevProvider redirects with an error if an authorization request from a valid client with a valid redirect URI is invalid (RFC 6749 §4.1.2.1)', async () => {
   const dev = provider();
   const cases: readonly (readonly [wrong: Readonly<Record<string, string | undefined>>, error: string])[] = [
     [{ response_type: undefined }, 'invalid_request'],
@@ -369,7 +369,7 @@ test('DevProvider redirects with an error for every mistake that does not concer
   assert.equal((await get(dev, '/authorize', { ...QUERY, prompt: 'login' })).status, 200);
 });
 
-test('DevProvider accepts a code once and only with the right verifier, and returns an id_token with the claims of the user', async () => {
+test('DevProvider accepts a code once and only with the right code verifier, and returns an id_token with the claims of the user', async () => {
   const clock = new ManualClock();
   const dev = provider({
     clock,
@@ -423,7 +423,7 @@ test('DevProvider accepts a code once and only with the right verifier, and retu
   assert.equal((await me(accessToken)).status, 401, 'a code that comes again takes its token with it');
 });
 
-test('codes of DevProvider expire after a minute and tokens after an hour, and at most a thousand of each are stored', async () => {
+test('authorization codes of DevProvider expire after a minute and tokens after an hour, and at most a thousand of each are stored', async () => {
   const clock = new ManualClock();
   const dev = provider({ clock });
   const [late, token] = [
@@ -444,7 +444,7 @@ test('codes of DevProvider expire after a minute and tokens after an hour, and a
   assert.equal((await post(dev, '/token', exchange(second))).status, 200);
 });
 
-test('DevProvider invalidates a code when a client presents it with a wrong verifier or redirect URI', async () => {
+test('DevProvider invalidates an authorization code when a client presents it with a wrong verifier or redirect URI', async () => {
   const dev = provider();
   for (const wrong of [
     { code_verifier: 'w'.repeat(43) },
@@ -462,7 +462,7 @@ test('DevProvider invalidates a code when a client presents it with a wrong veri
   assert.equal(body(await post(dev, '/token', without))['error'], 'invalid_grant');
 });
 
-test('DevProvider accepts client credentials in the Authorization field or in the form, but not in both', async () => {
+test('DevProvider accepts client credentials in the Authorization header or in the form, but not in both', async () => {
   const dev = provider({ clientSecret: 's%:\u00e4' });
   const basic = (id: string, secret: string): Record<string, string> => ({
     authorization: `Basic ${Buffer.from([id, secret].map((part) => encodeURIComponent(part)).join(':')).toString('base64')}`,
@@ -647,7 +647,7 @@ async function presses(client: TestClient, user: string): Promise<Response> {
 
 for (const path of [undefined, '/who/are/you']) {
   test(
-    `if DevProvider is mounted at ${path ?? 'its default path'}, users can log in without a second port, at every address of the application`,
+    `if DevProvider is mounted at ${path ?? 'its default path'}, users can log in at every address of the application, without a second port`,
     LIMITED,
     async (t) => {
       const { app } = mounted(['/oauth/callback'], path);
@@ -715,7 +715,7 @@ test('a mounted DevProvider accepts a redirect URI that equals a registered URL,
     assert.throws(() => new DevProvider({ env: 'test', redirectUris }), { code: 'E_OPTION_RANGE' });
 });
 
-test('a mounted DevProvider refuses large bodies and unknown paths, needs no idempotency keys, and is reported by svc check in production', async () => {
+test('a mounted DevProvider needs no idempotency keys under IdempotencyMiddleware, and svc check reports it in production', async () => {
   const { app } = mounted(['/oauth/callback']);
   await using client = new TestClient(app);
   assert.equal((await client.post('/_dev/provider/token', { body: 'x'.repeat(65_537) })).status, 413);
@@ -731,7 +731,7 @@ test('a mounted DevProvider refuses large bodies and unknown paths, needs no ide
   assert.ok(findings.includes('oauth/provider'), findings.join());
 });
 
-test('with enforceValidAfter, a login right after revokeAll() works, and so do the tokens from refreshes of that login', async () => {
+test('with enforceValidAfter, access tokens of a login right after revokeAll() are accepted, and so are those from refreshes of this login', async () => {
   const { logger } = collectedLog();
   const app = new Svc({ env: 'test', authSecret: SECRET, logger });
   const dev = new DevProvider({ env: 'test', redirectUris: ['/oauth/callback'] });

@@ -91,7 +91,7 @@ test('DevProvider does not ask for confirmation if the logout request has an id_
   assert.deepEqual([status, headers['location']], [303, HOME]);
 });
 
-test('DevProvider refuses a logout whose hint, client or return address is not valid for this provider, and shows the reason', async () => {
+test('DevProvider refuses a logout with an invalid id_token_hint, client or return address, and its page shows the reason', async () => {
   const dev = devProvider();
   const foreign = await idTokenOf(devProvider());
   const [header, , signature] = foreign.split('.');

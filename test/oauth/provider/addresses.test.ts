@@ -66,7 +66,7 @@ test('isPrivateAddress() returns true for loopback, link-local and private addre
   assert.deepEqual(publics.filter(isPrivateAddress), []);
 });
 
-test('issueOfUrl() accepts https URLs, and http URLs of the loopback interface if the option allows them', () => {
+test('issueOfUrl() accepts https URLs, and accepts http URLs of the loopback interface if its option allows them', () => {
   for (const url of ['https://provider.test/authorize?x=1', 'https://[2606:4700::1111]:8443/'])
     assert.equal(issueOfUrl(url, false), undefined);
   for (const url of ['http://127.0.0.1:9000/', 'http://localhost/', 'http://[::1]:80/', 'http://0x7f.1/']) {
@@ -94,7 +94,7 @@ test('issueOfUrl() accepts https URLs, and http URLs of the loopback interface i
   for (const [url, problem] of wrong) assert.match(issueOfUrl(url as string, true)!, problem);
 });
 
-test('isWithinSite() returns true for a host and its subdomains', () => {
+test('isWithinSite() returns true for the given host and its subdomains', () => {
   assert.deepEqual(
     [
       ['a.test', 'a.test'],

@@ -19,7 +19,7 @@ for (const [alg, { privateKey, publicKey }] of [
   ['ES256', generateKeyPairSync('ec', { namedCurve: 'P-256' })],
   ['EdDSA', generateKeyPairSync('ed25519')],
 ] as const) {
-  test(`private_key_jwt with ${alg} adds to each token request a signed assertion for the token endpoint, which is valid for one minute and has a unique id`, async () => {
+  test(`private_key_jwt with ${alg}: each token request contains a signed assertion with a unique jti that is valid for one minute (RFC 7523)`, async () => {
     await using site = await LoginSite.open({
       provider: {
         clientSecret: undefined,
@@ -64,7 +64,7 @@ for (const [alg, { privateKey, publicKey }] of [
   });
 }
 
-test('private_key_jwt refuses a weak key, and a client secret in addition to the key', () => {
+test('OAuthProvider refuses a weak key for private_key_jwt, and a client secret in addition to the key', () => {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const pem = pemOf(privateKey);
   const make = (options: Partial<OAuthProviderOptions>) => (): OAuthProvider =>
@@ -95,7 +95,7 @@ test('private_key_jwt refuses a weak key, and a client secret in addition to the
   assert.throws(make({ clientKey: 'pem' as never }), { code: 'E_OPTION_RANGE' });
 });
 
-test('onLogin() can add parameters and scopes to one login, but cannot set a parameter of the protocol', async () => {
+test('the hook onLogin() can add parameters and scopes to one login, but cannot set protocol parameters such as state', async () => {
   let answer: unknown = { params: { kc_idp_hint: 'github', access_type: 'offline' }, scopes: ['repo'] };
   const onLogin = ((_provider, req) =>
     req.query.get('connect') === undefined ? undefined : answer) as OAuthPluginOptions['onLogin'];

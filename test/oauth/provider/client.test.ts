@@ -89,7 +89,7 @@ async function refused(
 
 // ── the authorization URL ──
 
-test('authorizationUrl() contains every parameter once, and a nonce if the scopes contain openid', async () => {
+test('authorizationUrl() contains every parameter once, and contains a nonce if the scopes contain openid', async () => {
   await using fake = await FakeProvider.start();
   const url = new URL(await openId(fake).client.authorizationUrl(ASKED));
   assert.equal(url.origin + url.pathname, `${fake.url}/authorize`);
@@ -108,7 +108,7 @@ test('authorizationUrl() contains every parameter once, and a nonce if the scope
   assert.match(url.href, /scope=openid%20email%20profile/);
 });
 
-test('authorizationUrl() contains no nonce if the provider does not use openid, and no scope if no scopes are configured', () => {
+test('authorizationUrl() contains a nonce only with the scope openid, and a scope parameter only if scopes are configured', () => {
   const url = new URL(
     plain({ url: 'https://own.test' } as FakeProvider).client.authorizationUrl({
       ...ASKED,
@@ -130,7 +130,7 @@ test('authorizationUrl() contains no nonce if the provider does not use openid, 
   );
 });
 
-test('authorizationUrl() keeps the scope openid when a login asks for fewer scopes, and throws if there is no nonce', async () => {
+test('authorizationUrl() keeps the scope openid when a login asks for fewer scopes, and throws if the caller gives no nonce', async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake);
   assert.equal(
@@ -140,7 +140,7 @@ test('authorizationUrl() keeps the scope openid when a login asks for fewer scop
   await assert.rejects(async () => client.authorizationUrl({ ...ASKED, nonce: undefined }), TypeError);
 });
 
-test('authorizationUrl() contains neither the client secret nor a verifier, and ignores parameters that are not listed', () => {
+test('authorizationUrl() contains neither the client secret nor the code verifier, and ignores extra parameters outside its allowlist', () => {
   const extra = {
     login_hint: 'ada@example.test',
     prompt: 'login',
@@ -191,7 +191,7 @@ test('authorizationUrl() keeps the query of the configured endpoint, and contain
   );
 });
 
-test('the URL of authorizationUrl() contains the given state, nonce and challenge', async () => {
+test('authorizationUrl() contains the given state, nonce and PKCE challenge', async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake);
   const seen = new Set<string>();
@@ -213,7 +213,7 @@ test('the URL of authorizationUrl() contains the given state, nonce and challeng
 
 // ── iss ──
 
-test('checkIssuer() refuses a wrong iss without calling the provider, and refuses a missing iss if the provider announced it', async () => {
+test("checkIssuer() refuses a wrong iss without calling the provider, and refuses a missing iss if the provider's metadata announce iss", async () => {
   await using fake = await FakeProvider.start();
   fake.metadata = { authorization_response_iss_parameter_supported: true };
   const { client } = openId(fake);
@@ -225,7 +225,7 @@ test('checkIssuer() refuses a wrong iss without calling the provider, and refuse
   assert.equal(fake.count('token'), 0);
 });
 
-test('checkIssuer() accepts a missing iss if the provider did not announce it, and any iss if no issuer is configured', async () => {
+test('checkIssuer() accepts a missing iss if the metadata do not announce iss, and accepts any iss if no issuer is configured', async () => {
   await using fake = await FakeProvider.start();
   await openId(fake).client.checkIssuer(undefined);
   await plain(fake).client.checkIssuer(undefined);
@@ -236,7 +236,7 @@ test('checkIssuer() accepts a missing iss if the provider did not announce it, a
   await assert.rejects(github.checkIssuer('https://github.com'), failure('iss_differs', 'issuer_mismatch'));
 });
 
-test('checkIssuer() accepts the iss of every allowed tenant if the issuer is a template', async () => {
+test('checkIssuer() accepts the iss of every allowed tenant if the configured issuer contains the placeholder {tenantid}', async () => {
   const id = '9188040d-6c67-4c5b-b112-36a304b66dad';
   const provider = (tenants?: readonly string[]): ProviderClient =>
     client(
@@ -266,7 +266,7 @@ test('checkIssuer() accepts the iss of every allowed tenant if the issuer is a t
 
 // ── the code exchange ──
 
-test('identify() posts the code, redirect_uri and verifier as a form that contains the client credentials once', async () => {
+test('identify() posts the code, redirect_uri and code verifier as a form, with the client credentials in the form only', async () => {
   await using fake = await FakeProvider.start();
   await openId(fake).client.identify(RETURNED);
   const token = fake.requests.find(({ endpoint }) => endpoint === 'token')!;
@@ -289,7 +289,7 @@ test('identify() posts the code, redirect_uri and verifier as a form that contai
   assert.equal(token.form.size, 6);
 });
 
-test('with clientAuth "basic", identify() sends the form-encoded id and secret in the Authorization field only', async () => {
+test('with clientAuth "basic", identify() sends the form-encoded client id and secret in the Authorization header only', async () => {
   await using fake = await FakeProvider.start();
   fake.user = { sub: 'ada' };
   await plain(fake, { clientAuth: 'basic', clientId: 'cli:ent', clientSecret: 's%+&\u00e4' }).client.identify(
@@ -303,7 +303,7 @@ test('with clientAuth "basic", identify() sends the form-encoded id and secret i
   assert.deepEqual([...form.keys()], ['grant_type', 'code', 'redirect_uri', 'code_verifier']);
 });
 
-test('identify() uses the client authentication in the metadata unless clientAuth is set, and sends no secret for a public client', async () => {
+test('identify() uses the client authentication method of the metadata unless clientAuth is set, and sends no secret for a public client', async () => {
   await using fake = await FakeProvider.start();
   fake.metadata = { token_endpoint_auth_methods_supported: ['client_secret_basic'] };
   await openId(fake).client.identify(RETURNED);
@@ -324,7 +324,7 @@ test('identify() uses the client authentication in the metadata unless clientAut
   );
 });
 
-test('identify() returns the user and the tokens, and neither the log nor the printed client contains a secret', async () => {
+test('identify() returns the user and the tokens, and neither the log nor inspect() of the client shows a secret', async () => {
   await using fake = await FakeProvider.start();
   const { client, events } = openId(fake);
   fake.failNext('token', {
@@ -439,7 +439,7 @@ test('identify() treats a null member of a token response as absent', async () =
   assert.deepEqual((await client.identify(RETURNED)).tokens, { accessToken: 'at' });
 });
 
-test('identify() refuses a token response that is not JSON, unless it is form-encoded and the option "tokenAnswer" is "form"', async () => {
+test('identify() refuses a token response that is not JSON, unless it is form-encoded and the option tokenAnswer is "form"', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   const form = {
@@ -507,7 +507,7 @@ test('if an endpoint does not respond, identify() fails with provider_timeout an
   assert.equal(clock.pending, 0);
 });
 
-test('identify() does not follow redirects of the token and user-info endpoints, so secrets and tokens are sent to no other host', async () => {
+test('identify() does not follow redirects of the token and user-info endpoints, so secrets and tokens reach no other host', async () => {
   await using fake = await FakeProvider.start();
   await using thief = await FakeProvider.start();
   const { client } = plain(fake);
@@ -522,7 +522,7 @@ test('identify() does not follow redirects of the token and user-info endpoints,
 
 // ── the user ──
 
-test('identify() refuses user info that contains an error, is not an object, or has no string as subject', async () => {
+test('identify() refuses user info that contains an error, is not an object, or has a subject that is not a string', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   for (const [scripted, reason] of [
@@ -545,7 +545,7 @@ test('identify() refuses user info that contains an error, is not an object, or 
   }
 });
 
-test('identify() converts the numeric id of GitHub to text, and refuses ids of other types', async () => {
+test('identify() converts the numeric user id of GitHub to a string, and refuses ids of other types', async () => {
   await using fake = await FakeProvider.start();
   const github = githubOf(fake);
   fake.failNext('userinfo', { body: { id: 583231, login: 'octocat' } });
@@ -602,7 +602,7 @@ test('identify() reads the user from the id_token if the provider has no user-in
   assert.equal(fake.count('userinfo'), 0);
 });
 
-test('identify() fetches keys once for many logins, and again for an unknown key id', async () => {
+test('identify() fetches the key set once for many logins, and fetches it again for an unknown key id', async () => {
   await using fake = await FakeProvider.start();
   const { client, clock } = openId(fake);
   await Promise.all(Array.from({ length: 10 }, () => client.identify(RETURNED)));
@@ -626,7 +626,7 @@ test('identify() fetches keys once for many logins, and again for an unknown key
   assert.equal(fake.count('jwks'), 3);
 });
 
-test('identify() accepts a replaced key with the same id, because after a wrong signature it fetches the keys again if they are a minute old', async () => {
+test('identify() accepts a key that was replaced under the same id, because a wrong signature makes it fetch a minute-old key set again', async () => {
   await using fake = await FakeProvider.start();
   const { client, clock } = openId(fake);
   const before = jwk(generateKeyPairSync('rsa', { modulusLength: 2_048 }).publicKey, { kid: 'rsa' });
@@ -684,7 +684,7 @@ test('identify() returns the subject, e-mail (or null), emailVerified, name, pic
   });
 });
 
-test('identify() uses mapUser() of the application, and fails if mapUser() throws or returns no user', async () => {
+test('identify() uses the option "mapUser", and fails if this function throws or returns no user', async () => {
   await using fake = await FakeProvider.start();
   fake.user = { login: 'ada', mail: 'a@x.test' };
   const mapped = plain(fake, {
@@ -732,7 +732,7 @@ async function githubUser(
   return (await githubOf(fake).identify({ ...RETURNED, nonce: undefined })).info;
 }
 
-test('identify() uses the primary verified address from GitHub, and does not treat the public address as verified', async () => {
+test('identify() takes the primary verified address from the e-mail endpoint of GitHub, and reports the public address as unverified', async () => {
   await using fake = await FakeProvider.start();
   fake.user = { id: 1, login: 'octocat', email: 'public@x.test', avatar_url: 'https://x.test/a.png' };
   const list = (...entries: readonly unknown[]): Parameters<FakeProvider['failNext']>[1] => ({
@@ -775,7 +775,7 @@ test('identify() fails if the e-mail endpoint of GitHub fails', async () => {
 
 // ── start, stop, limits ──
 
-test('start() runs discovery in the background, and the next login tries again if the provider was unreachable', async () => {
+test('ProviderClient.start() runs discovery in the background, and if the provider was unreachable, the next login repeats discovery', async () => {
   await using fake = await FakeProvider.start();
   const { client, events } = openId(fake);
   fake.failNext('discovery', { status: 503, body: {} });
@@ -792,7 +792,7 @@ test('start() runs discovery in the background, and the next login tries again i
   await assert.rejects(client.start(AbortSignal.abort(new Error('stopping'))), /stopping/);
 });
 
-test('if discovery fails, identify() and authorizationUrl() fail with its reason', async () => {
+test('if discovery fails, identify() and authorizationUrl() fail with the reason of that failure', async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake);
   fake.failNext('discovery', { body: { issuer: 'https://evil.test' } });
@@ -801,7 +801,7 @@ test('if discovery fails, identify() and authorizationUrl() fail with its reason
   await refused(client, 'discovery_status_404');
 });
 
-test('when 16 calls run and 64 wait, identify() fails with temporarily_unavailable', async () => {
+test('identify() fails with temporarily_unavailable when 16 calls are running and 64 calls are queued', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   const go = Promise.withResolvers<void>();
@@ -812,7 +812,7 @@ test('when 16 calls run and 64 wait, identify() fails with temporarily_unavailab
   await Promise.allSettled(logins);
 });
 
-test('identify() rejects with the reason of the given signal when this signal aborts, and with temporarily_unavailable after close()', async () => {
+test('identify() rejects with the reason of its aborted signal, and with temporarily_unavailable if the client is closed', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   const leaving = new AbortController();
@@ -835,7 +835,7 @@ test('identify() rejects with the reason of the given signal when this signal ab
   await fake.left();
 });
 
-test('identify() and authorizationUrl() use only the configured hosts, whatever the parameters contain', async () => {
+test('identify() and authorizationUrl() use only the configured hosts, whatever values the parameters have', async () => {
   await using fake = await FakeProvider.start();
   await using thief = await FakeProvider.start();
   const evil = `${thief.url}/#@?&\r\nhost: evil.test`;
@@ -861,7 +861,7 @@ test('identify() and authorizationUrl() use only the configured hosts, whatever 
   assert.equal(thief.count(), 0);
 });
 
-test('if metadata and keys are configured, the provider is not called at start-up, but only for logins', async () => {
+test('if metadata and keys are configured, ProviderClient calls the provider only for logins, not at start-up', async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake, {
     metadata: {
@@ -882,7 +882,7 @@ test('if metadata and keys are configured, the provider is not called at start-u
   );
 });
 
-test('ProviderClient records the duration of each call in one histogram, labelled by provider and call', async () => {
+test('ProviderClient records the duration of each call to a provider in one histogram with the labels provider and call', async () => {
   await using fake = await FakeProvider.start();
   const { logger } = collectedLog();
   const metrics = createMetrics({ log: logger });

@@ -58,7 +58,7 @@ const reason =
     return true;
   };
 
-test('readMetadata() reads the end-session endpoint, and refuses an address that is not an https URL', () => {
+test('readMetadata() reads the end_session_endpoint, and refuses one that is not an https URL', () => {
   const read = (url: unknown): unknown => readMetadata({ ...METADATA, end_session_endpoint: url }, RULES);
   const metadata = read('https://own.test/end');
   assert.equal(
@@ -69,7 +69,7 @@ test('readMetadata() reads the end-session endpoint, and refuses an address that
     assert.equal(typeof read(bad), 'string');
 });
 
-test('readMetadata() reads the endpoints, the client authentication, and whether responses contain iss', () => {
+test('readMetadata() reads the endpoints, the client authentication method, and authorization_response_iss_parameter_supported', () => {
   assert.deepEqual(readMetadata(METADATA, RULES), {
     authorizeUrl: 'https://own.test/authorize',
     tokenUrl: 'https://own.test/token',
@@ -112,7 +112,7 @@ test('readMetadata() reads the endpoints, the client authentication, and whether
   );
 });
 
-test('readMetadata() requires the configured issuer and https URLs, which with requireSameSite must belong to the site of the issuer', () => {
+test("readMetadata() requires the configured issuer and https URLs, and with requireSameSite also URLs of the issuer's site", () => {
   for (const issuer of [
     'https://own.test/',
     'https://OWN.test',
@@ -151,7 +151,7 @@ test('readMetadata() requires the configured issuer and https URLs, which with r
   }
 });
 
-test('Discovery refuses a document that names another issuer, has a URL without https, or lacks an endpoint', async () => {
+test('Discovery refuses a metadata document that names another issuer, has a URL without https, or lacks an endpoint', async () => {
   await assert.rejects(
     Promise.resolve(discovery({ ...METADATA, issuer: 'https://evil.test' }, false).found.endpoints()),
     reason(/^discovery_issuer/),
@@ -182,7 +182,7 @@ test('Discovery refuses a document that names another issuer, has a URL without 
   );
 });
 
-test('Discovery refuses private addresses in the document of a public provider, but not if the provider is private or the address is an option', async () => {
+test("Discovery guards the endpoints from a public provider's metadata against private addresses, but not endpoints that are set as options", async () => {
   const open = await discovery(METADATA, false).found.endpoints();
   assert.deepEqual(
     [open.token, open.userinfo, open.keys].map((each) => each?.isGuarded),
@@ -198,7 +198,7 @@ test('Discovery refuses private addresses in the document of a public provider, 
   assert.equal(mixed.userinfo?.isGuarded, true);
 });
 
-test('Discovery refuses a private address as jwks_uri of a public provider, however that address is written', async () => {
+test('Discovery refuses a private address as jwks_uri of a public provider, in whichever notation the address is written', async () => {
   await using fake = await FakeProvider.start({ isTls: true });
   for (const host of [
     '169.254.169.254',
@@ -225,7 +225,7 @@ test('Discovery refuses a private address as jwks_uri of a public provider, howe
   assert.equal(fake.sockets.size + fake.count(), 0);
 });
 
-test('Discovery makes one fetch for all waiting logins, caches the result, and fetches again after a failure', async () => {
+test('Discovery makes one fetch for all waiting logins, caches the metadata, and fetches again after a failure', async () => {
   const answers: PromiseWithResolvers<OutboundAnswer>[] = [];
   const call = (): Promise<OutboundAnswer> => {
     const answer = Promise.withResolvers<OutboundAnswer>();
@@ -249,7 +249,7 @@ test('Discovery makes one fetch for all waiting logins, caches the result, and f
   assert.equal(answers.length, 2);
 });
 
-test('after one hour, Discovery fetches again in the background, and uses the old document until a fetch succeeds', async () => {
+test('after one hour, Discovery fetches the metadata again in the background, and uses the old metadata until a fetch succeeds', async () => {
   const clock = new ManualClock();
   const answers: { token: string | undefined }[] = [{ token: 'one' }, { token: undefined }, { token: 'two' }];
   let calls = 0;
@@ -278,7 +278,7 @@ test('after one hour, Discovery fetches again in the background, and uses the ol
   assert.deepEqual([await tokenUrl(), calls], ['https://id.example/two', 3]);
 });
 
-test('Discovery treats null members as absent, both in the fetched document and in the option "metadata"', async () => {
+test('Discovery treats null members as absent, both in fetched metadata and in the option "metadata"', async () => {
   const document = {
     ...METADATA,
     userinfo_endpoint: null,
@@ -299,7 +299,7 @@ test('Discovery treats null members as absent, both in the fetched document and 
   });
 });
 
-test('Discovery fetches the configured discovery URL, but only if an endpoint is not configured', async () => {
+test('Discovery fetches the metadata from discoveryUrl, but only if the options lack a required endpoint', async () => {
   const { found, calls } = discovery(METADATA, true, {
     discoveryUrl: 'https://own.test/meta',
     clientAuth: 'basic',
@@ -328,7 +328,7 @@ test('Discovery fetches the configured discovery URL, but only if an endpoint is
   }
 });
 
-test('if metadata are configured, Discovery fetches nothing, and uses the issuer in those metadata', async () => {
+test('if the option "metadata" is set, Discovery fetches nothing, and uses the issuer in this option', async () => {
   const { found, calls } = discovery(undefined, true, {
     issuer: undefined,
     metadata: { ...METADATA, token_endpoint_auth_methods_supported: ['client_secret_post'] },

@@ -47,7 +47,7 @@ test('readKeySet() returns RSA, P-256, P-384, P-521 and Ed25519 keys with their 
   );
 });
 
-test('readKeySet() skips entries that are not for verification, are too weak, have an unsupported type, or are not keys', () => {
+test('readKeySet() skips keys that are not for signatures, are too weak or have an unsupported type, and entries that are not keys', () => {
   const weak = generateKeyPairSync('rsa', { modulusLength: 1_024 }).publicKey.export({ format: 'jwk' });
   const unusable: readonly (readonly [why: string, entry: unknown])[] = [
     ['use enc', { ...rsa, use: 'enc' }],
@@ -79,7 +79,7 @@ test('readKeySet() skips entries that are not for verification, are too weak, ha
   for (const [why, entry] of unusable) assert.deepEqual(readKeySet([entry]).keys, [], why);
 });
 
-test('readKeySet() reads only the public members of a key, and at most 64 keys', () => {
+test('readKeySet() ignores the private members of a key, and reads at most 64 keys', () => {
   const [key] = readKeySet([jwk(RSA.privateKey)]).keys;
   assert.equal(key?.key.type, 'public');
   assert.equal(readKeySet(Array.from({ length: 100 }, () => ec)).keys.length, 64);
@@ -93,7 +93,7 @@ test('readKeySet() treats a null member as absent', () => {
   );
 });
 
-test('chooseKeys() returns the key with the given id, or all suitable keys if no id is given', () => {
+test('chooseKeys() returns the key with the given id, all suitable keys if no id is given, and "ambiguous" for a repeated id', () => {
   const set = readKeySet([
     { ...rsa, kid: 'a' },
     { ...rsa, kid: 'b' },
@@ -142,7 +142,7 @@ test('if a fetch fails, KeySource uses its cached keys for up to a day, and trie
   await assert.rejects(Promise.resolve(keys.current(target)), ProviderFault);
 });
 
-test('KeySource shares one fetch among all waiting logins', async () => {
+test('KeySource makes one request for the key set if several logins wait for it', async () => {
   await using fake = await FakeProvider.start();
   const { keys, target } = source(fake);
   const go = Promise.withResolvers<void>();

@@ -152,7 +152,7 @@ test('Outbound.call() refuses a response with a content encoding before it reads
   await fake.left();
 });
 
-test('Outbound.call() times out if connecting takes 10 s', async () => {
+test('Outbound.call() times out if the connection is not established within 10 s', async () => {
   const clock = new ManualClock();
   const asked = Promise.withResolvers<void>();
   const calls = outbound({ clock, resolve: () => asked.resolve() });
@@ -224,7 +224,7 @@ test('Outbound.call() follows no redirect', async () => {
   assert.equal(thief.count(), 0);
 });
 
-test('if the server is unreachable or ends the connection, the error of Outbound.call() names the step of the call and the system error', async () => {
+test('if the server is unreachable or ends the connection, the error of Outbound.call() names the failed step and the system error code', async () => {
   const closed = await rawServer(() => undefined);
   await closed[Symbol.asyncDispose]();
   await assert.rejects(
@@ -308,7 +308,7 @@ test('if the signal of a request aborts, Outbound.call() rejects with the reason
   assert.deepEqual(calls.load, { running: 0, waiting: 0 });
 });
 
-test('Outbound.call() resolves a name once, and connects to the address that it has checked', async () => {
+test('Outbound.call() resolves a host name once, and connects to the address that it has checked', async () => {
   await using fake = await FakeProvider.start();
   let asked = 0;
   const resolve: Resolve = (_host, done) =>
@@ -321,7 +321,7 @@ test('Outbound.call() resolves a name once, and connects to the address that it 
   assert.equal(fake.requests[0]?.headers['host'], `provider.test:${fake.port}`);
 });
 
-test('Outbound.call() with a check of addresses refuses a name if any of its addresses is private', async () => {
+test('Outbound.call() with an address check refuses a host name if any of its addresses is private', async () => {
   await using fake = await FakeProvider.start();
   for (const addresses of [
     ['127.0.0.1'],
@@ -364,7 +364,7 @@ test('Outbound.call() with a check of addresses refuses a name if any of its add
   assert.equal(fake.sockets.size + fake.count(), 0);
 });
 
-test('Outbound.call() works if Node.js requests only one address from the name look-up', async () => {
+test('Outbound.call() works if autoSelectFamily is off, so that Node.js asks for one address of the host name', async () => {
   await using fake = await FakeProvider.start();
   const { getDefaultAutoSelectFamily, setDefaultAutoSelectFamily } = await import('node:net');
   const before = getDefaultAutoSelectFamily();
@@ -384,7 +384,7 @@ test('Outbound.call() works if Node.js requests only one address from the name l
   }
 });
 
-test('Outbound.call() verifies certificates even if NODE_TLS_REJECT_UNAUTHORIZED forbids it, and trusts the configured authorities', async () => {
+test('Outbound.call() verifies certificates even if NODE_TLS_REJECT_UNAUTHORIZED is 0, and trusts the configured certificate authorities', async () => {
   await using fake = await FakeProvider.start({ isTls: true });
   const before = process.env['NODE_TLS_REJECT_UNAUTHORIZED'];
   const resolve: Resolve = (_host, done) => done(null, [{ address: '127.0.0.1', family: 4 }]);
@@ -493,7 +493,7 @@ test('Outbound removes a call from the queue when the signal of that call aborts
   await Promise.all(running);
 });
 
-test('Outbound.close() ends the running and waiting calls, and refuses calls after that', async () => {
+test('Outbound.close() ends the running and queued calls, and later calls are refused', async () => {
   await using fake = await FakeProvider.start();
   const calls = outbound();
   for (let index = 0; index < 16; index++) fake.failNext('other', { until: new Promise(() => undefined) });
@@ -509,7 +509,7 @@ test('Outbound.close() ends the running and waiting calls, and refuses calls aft
   await assert.rejects(calls.call({ method: 'GET', url: fake.url }), closed);
 });
 
-test('ProviderFault shortens its reason, and replaces invisible characters', () => {
+test('ProviderFault shortens its reason to 120 characters, and replaces control and non-ASCII characters with "?"', () => {
   const failed = new ProviderFault('provider_error', `a\r\nb\u001b[31m${'x'.repeat(1_000)}`);
   assert.equal(failed.reason.length, 120);
   assert.match(failed.reason, /^a\?\?b\?\[31mx+$/);

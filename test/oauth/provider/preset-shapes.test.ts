@@ -196,13 +196,13 @@ const SHAPES: readonly (readonly [
 ];
 
 for (const [provider, raw, [subject, email, emailVerified, name, picture]] of SHAPES) {
-  test(`the preset ${provider.name} returns the user ${subject} from the recorded response`, () => {
+  test(`the provider preset "${provider.name}" maps its recorded user-info response to the user with the subject "${subject}"`, () => {
     const user = userInfoOf(settingsOf(provider).mapUser(raw), raw);
     assert.deepEqual({ ...user, raw }, { subject, email, emailVerified, name, picture, raw });
   });
 }
 
-test('presets that need an address or a tenant compute the issuer from this value, and refuse invalid values', () => {
+test('provider presets with an address or tenant as argument compute the issuer from this argument, and refuse invalid values', () => {
   const issuers = [
     [auth0Provider('tenant.eu.auth0.com', ...credentials), 'https://tenant.eu.auth0.com/'],
     [keycloakProvider('https://id.example', 'staff', ...credentials), 'https://id.example/realms/staff'],
@@ -238,7 +238,7 @@ test('presets that need an address or a tenant compute the issuer from this valu
     assert.throws(wrong, { code: 'E_OAUTH_PROVIDER' });
 });
 
-test('for each call, appleProvider() signs a new client secret, which is valid for five minutes', () => {
+test('appleProvider() creates a client-secret function that signs a new JWT at each call, valid for five minutes', () => {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
   const key = { teamId: 'A1B2C3D4E5', keyId: 'F6G7H8I9J0', privateKey: pem };
@@ -281,7 +281,7 @@ test('for each call, appleProvider() signs a new client secret, which is valid f
     );
 });
 
-test('OAuthProvider calls a clientSecret function for each request, and a login ends with provider_error if this function throws', async () => {
+test('OAuthProvider calls the function clientSecret for each token request, and a login fails with provider_error if this function throws', async () => {
   let fails = false;
   const asked: number[] = [];
   await using site = await LoginSite.open({
@@ -316,7 +316,7 @@ const openId = (fake: FakeProvider): Record<string, unknown> => ({
   userinfoUrl: `${fake.url}/userinfo`,
 });
 
-test('OAuthProvider with usesNonce: false and usesPkce: false uses neither nonce nor PKCE, and svc check reports both options', async () => {
+test('OAuthProvider with usesNonce: false and usesPkce: false sends neither nonce nor PKCE challenge, and svc check reports both options', async () => {
   await using fake = await FakeProvider.start();
   const provider = linkedinProvider('client', 'secret', openId(fake));
   const clock = new ManualClock();
@@ -353,7 +353,7 @@ test('OAuthProvider with usesNonce: false and usesPkce: false uses neither nonce
   );
 });
 
-test('with HS256, OAuthProvider verifies id_tokens by the client secret, allows no other algorithm, and needs a secret of 32 bytes', async () => {
+test('with HS256, OAuthProvider verifies id_tokens with the client secret, allows no other algorithm, and needs a secret of 32 bytes', async () => {
   await using fake = await FakeProvider.start();
   const secret = 'a-client-secret-of-32-characters';
   const provider = oidcProvider(fake.url, 'client', secret, {
@@ -402,7 +402,7 @@ test('with HS256, OAuthProvider verifies id_tokens by the client secret, allows 
     });
 });
 
-test('OAuthProvider with clientIdName uses that name instead of client_id in the authorization URL and the token request', async () => {
+test('OAuthProvider with clientIdName uses this parameter name instead of client_id in the authorization URL and the token request', async () => {
   await using site = await LoginSite.open({ provider: { clientIdName: 'client_key' } });
   const { page, state } = await site.begin();
   assert.deepEqual(

@@ -38,7 +38,7 @@ function refused(
   );
 }
 
-test('OAuthProvider has its name, client id, issuer and scopes as properties, and defaults for all other options', () => {
+test('OAuthProvider has the properties name, clientId, issuer and scopes, and default values for all other options', () => {
   const provider = new OAuthProvider(BASE);
   assert.deepEqual({ ...provider }, { name: 'own', clientId: 'client', issuer: undefined, scopes: [] });
   const {
@@ -119,7 +119,7 @@ test('OAuthProvider with allowInsecure accepts URLs without TLS for the listed h
     assert.throws(() => compose(bad as never), { code: 'E_OPTION_RANGE' });
 });
 
-test('a printed OAuthProvider never shows its client secret, whichever way it is printed', () => {
+test('OAuthProvider does not show its client secret in inspect(), JSON.stringify() or string conversion', () => {
   for (const provider of [
     new OAuthProvider(BASE),
     githubProvider('id', 'very-secret-value'),
@@ -159,7 +159,7 @@ test('OAuthProvider refuses every configured URL that is not https', () => {
   refused({ allowInsecure: true, tokenUrl: 'http://10.0.0.1/token' }, /another machine/);
 });
 
-test('OAuthProvider refuses invalid options, and its error says which rule is broken', () => {
+test('OAuthProvider refuses invalid options, and the error message names the option or the broken rule', () => {
   refused({ name: 'Own' }, /the name/);
   refused({ name: '' }, /the name/);
   refused({ name: 'a'.repeat(33) }, /the name/);
@@ -207,7 +207,7 @@ test('OAuthProvider refuses invalid options, and its error says which rule is br
   new OAuthProvider({ ...BASE, clientSecret: undefined, clientAuth: 'none' });
 });
 
-test('OAuthProvider refuses options that are unknown or have a wrong type, and has no option that switches off the verification of TLS', () => {
+test('OAuthProvider refuses unknown options and options of a wrong type, and has no option that disables certificate verification', () => {
   for (const [name, value] of Object.entries({
     clientAuth: 'jwt',
     idTokenAlgorithms: ['HS512'],
@@ -239,7 +239,7 @@ test('OAuthProvider reads caFile once, and refuses a file that contains no certi
   refused({ caFile: file }, /cannot be read as PEM/);
 });
 
-test('githubProvider() returns a provider with the endpoints, scopes and special rules of GitHub', () => {
+test('githubProvider() returns a provider with the endpoints, scopes and special settings of GitHub', () => {
   const provider = githubProvider('id', 'secret');
   assert.deepEqual(
     { ...provider },
@@ -283,7 +283,7 @@ test('githubProvider() returns a provider with the endpoints, scopes and special
     assert.equal(mapUser({ id }).subject, undefined, String(id));
 });
 
-test('googleProvider() returns a provider with the endpoints of Google, which requests no refresh token', () => {
+test('googleProvider() returns a provider with the endpoints of Google that requests no refresh token', () => {
   const provider = googleProvider('id', 'secret');
   assert.deepEqual(
     { ...provider },
@@ -302,7 +302,7 @@ test('googleProvider() returns a provider with the endpoints of Google, which re
   assert.equal(mapUser({ sub: '1', email: 'a@example.test', email_verified: 'true' }).emailVerified, false);
 });
 
-test('every preset accepts any option as an override, and ignores options that are undefined', () => {
+test('githubProvider() accepts any option of OAuthProvider as an override, and ignores options whose value is undefined', () => {
   const provider = githubProvider('id', 'secret', {
     name: 'work',
     tokenUrl: 'https://git.example.test/token',
@@ -322,7 +322,7 @@ test('every preset accepts any option as an override, and ignores options that a
   );
 });
 
-test('standardUser() treats an e-mail as verified if email_verified is true, or is the text "true" and an option allows this text', () => {
+test('standardUser() treats an e-mail as verified if email_verified is true, or is the string "true" and an option allows strings', () => {
   for (const value of ['true', 1, 'TRUE', null, undefined, {}, false])
     assert.equal(standardUser({ sub: 'a', email_verified: value }).emailVerified, false);
   assert.equal(standardUser({ sub: 'a', email_verified: true }).emailVerified, true);
@@ -331,7 +331,7 @@ test('standardUser() treats an e-mail as verified if email_verified is true, or 
   assert.equal(settingsOf(lenient).mapUser({ sub: 'a', email_verified: 'yes' }).emailVerified, false);
 });
 
-test('postedName() joins first and last name, and returns null if the form contains no valid name', () => {
+test('postedName() joins the first and last name in a posted form, and returns null if the form contains no valid name', () => {
   const named = (name: unknown): string | null => postedName(JSON.stringify({ name }));
   assert.equal(named({ firstName: ' Ada', lastName: 'Lovelace ' }), 'Ada Lovelace');
   assert.deepEqual(
@@ -363,7 +363,7 @@ test('postedName() joins first and last name, and returns null if the form conta
     assert.equal(postedName(text), null);
 });
 
-test('userInfoOf() sets every member, treats a missing e-mail as not verified, and freezes the result', () => {
+test('userInfoOf() sets every member of its result, treats a missing e-mail as not verified, and freezes the result', () => {
   const raw = JSON.parse('{"sub":"a","__proto__":{"admin":true}}') as Record<string, unknown>;
   const info = userInfoOf({ subject: 'a', emailVerified: true }, raw);
   assert.deepEqual(
@@ -397,7 +397,7 @@ test('userInfoOf() sets every member, treats a missing e-mail as not verified, a
   }
 });
 
-test('joinClaims() takes "email" and "email_verified" from the same source', () => {
+test('joinClaims() takes "email" and "email_verified" either both from the id_token or both from the user info', () => {
   assert.deepEqual(
     joinClaims(
       { sub: 'a', email: 'a@x.test', email_verified: true, hd: 'x' },

@@ -141,7 +141,7 @@ function judge(clock: ManualClock): {
   return { dpop, reasonOf };
 }
 
-test('DPoP: thumbprintOf() returns the value in RFC 7638 §3.1, and ignores all other members of a key', () => {
+test('thumbprintOf() returns the JWK thumbprint of the example in RFC 7638 §3.1, and ignores all other members of a key', () => {
   const jwk = {
     kty: 'RSA',
     e: 'AQAB',
@@ -171,7 +171,7 @@ test('DPoP: the example proof of RFC 9449 §4.1 is valid for its request, and ha
   });
 });
 
-test('DPoP: a proof with a single mistake of any kind is refused', async () => {
+test('DPoP: a proof is refused for each single mistake in its header, claims or signature', async () => {
   const clock = new ManualClock();
   const now = Math.floor(clock.nowMs() / 1_000);
   const { reasonOf } = judge(clock);
@@ -260,7 +260,7 @@ test('DPoP: a proof with a single mistake of any kind is refused', async () => {
   assert.equal(await reasonOf(proof(clock), { host: '' }), 'htu', 'a request without a host');
 });
 
-test('DPoP: a proof can be used once during its lifetime, but proofs of two keys may have the same jti', async () => {
+test('DPoP: a proof can be used once during its lifetime, but proofs of two different keys may have equal jti values', async () => {
   const clock = new ManualClock();
   const { reasonOf } = judge(clock);
   const ahead = proof(clock, EC, { claims: { jti: 'one', iat: Math.floor(clock.nowMs() / 1_000) + 60 } });
@@ -291,7 +291,7 @@ test('DPoP: a proof that was used in one process is refused in every other proce
   assert.equal((await refresh(two, other, proof(two.clock))).status, 200);
 });
 
-test('DPoP: every token response and refusal contains a nonce, and an expired nonce is refused (RFC 9449 §8)', async () => {
+test('DPoP: successful and refused token responses contain a DPoP-Nonce header, and an expired nonce is refused (RFC 9449 §8)', async () => {
   await using site = await open('optional');
   const { refresh_token: token } = await site.login();
   const refused = await refresh(site, token, 'x');
@@ -321,7 +321,7 @@ test('DPoP: every token response and refusal contains a nonce, and an expired no
   assert.match(challenged.headers.get('dpop-nonce')!, /^[\w-]+\.[\w-]{22}$/);
 });
 
-test('DPoP: if dpopNonces is "required", a proof without a nonce is refused with a response that contains a nonce', async () => {
+test('DPoP: if dpopNonces is "required", a proof without a nonce is refused, and the response contains a nonce', async () => {
   await using site = await open('optional', { plugin: { dpopNonces: 'required' } });
   const { refresh_token: token } = await site.login();
   const refused = await refresh(site, token, proof(site.clock));
@@ -330,7 +330,7 @@ test('DPoP: if dpopNonces is "required", a proof without a nonce is refused with
   assert.equal((await refresh(site, token, proof(site.clock, EC, { claims: { nonce } }))).status, 200);
 });
 
-test('DPoP: a login with dpop_jkt binds the tokens to that key from the first token on (RFC 9449 §10)', async () => {
+test('DPoP: a login with the parameter dpop_jkt binds even the first tokens to the key with this thumbprint (RFC 9449 §10)', async () => {
   await using site = await open('required');
   const { state } = await site.begin({ dpop_jkt: EC.jkt });
   const tokens = (await (await site.back({ code: 'c', state })).json()) as Tokens;
@@ -374,7 +374,7 @@ test('DPoP: a proof with a changed or missing character is never accepted', asyn
   assert.equal(await reasonOf(good), 'accepted');
 });
 
-test('DPoP: the first refresh that has a proof binds the login to the key of the proof, and every other key is refused from then on', async () => {
+test('DPoP: the first refresh with a proof binds the login to the key of the proof, and later refreshes with other keys are refused', async () => {
   for (const env of ['test', 'production'] as const) {
     await using site = await open('optional', { hasDatabase: env === 'production' });
     const first = await site.login();
@@ -407,7 +407,7 @@ test('DPoP: the first refresh that has a proof binds the login to the key of the
   }
 });
 
-test('DPoP: if several keys try to bind one login at the same time, one key succeeds', async () => {
+test('DPoP: if several keys try to bind one login at the same time, only one of them succeeds', async () => {
   await using site = await open('optional', { hasDatabase: true });
   const { refresh_token: token } = await site.login();
   const keys = [EC, OTHER, EC, OTHER, keyOf('EdDSA')];
@@ -432,7 +432,7 @@ test('DPoP: if several keys try to bind one login at the same time, one key succ
   assert.equal((await site.oauth.listSessions('user-ada')).length, 1);
 });
 
-test('DPoP: if a thief binds a stolen token to a key, the next refresh by the owner ends the login', async () => {
+test("DPoP: if a thief binds a stolen refresh token to a key, the owner's next refresh with the old token ends the login", async () => {
   await using site = await open();
   const { refresh_token: token } = await site.login();
   const thief = (await (await refresh(site, token, proof(site.clock, OTHER))).json()) as Tokens;
@@ -441,7 +441,7 @@ test('DPoP: if a thief binds a stolen token to a key, the next refresh by the ow
   await refusedAs(await refresh(site, thief.refresh_token, proof(site.clock, OTHER)), 400, 'invalid_grant');
 });
 
-test('DPoP: a lost response is repeated only for a proof with the same key', async () => {
+test('DPoP: a refresh whose response was lost can be repeated only with a proof by the key of the login', async () => {
   await using site = await open('optional', { plugin: { refreshGraceSeconds: 10 } });
   const { refresh_token: token } = await bound(site);
   const lost = (await (await refresh(site, token, proof(site.clock))).json()) as Tokens;
@@ -467,7 +467,7 @@ test('DPoP: /oauth/token refuses a refresh without a proof if dpop is "required"
   assert.deepEqual([answer.status, ((await answer.json()) as Tokens).token_type], [200, 'Bearer']);
 });
 
-test('DPoP: an access token that is bound to a key needs a new proof by this key for each request', async () => {
+test('DPoP: an access token that is bound to a key needs, for each request, a new proof by this key', async () => {
   await using site = await open('optional', { plugin: { enforceValidAfter: true } });
   const { access_token: token } = await bound(site);
   const claims = { htm: 'GET', htu: 'http://localhost/me', ath: athOf(token) };
@@ -513,7 +513,7 @@ test('DPoP: an access token that is bound to a key needs a new proof by this key
   );
 });
 
-test('DPoP: a 401 has a challenge for Bearer and one for DPoP, and the error is in the challenge of the scheme in the request (RFC 9449 §7.1)', async () => {
+test('DPoP: a 401 has challenges for Bearer and DPoP, and the challenge of the scheme in the request contains the error (RFC 9449 §7.1)', async () => {
   await using site = await open();
   const { access_token: token } = await bound(site);
   const claims = { htm: 'GET', htu: 'http://localhost/me', ath: athOf(token) };
@@ -553,7 +553,7 @@ test('DPoP: a 401 has a challenge for Bearer and one for DPoP, and the error is 
   assert.equal((await without.client.get('/me')).headers.get('www-authenticate'), 'Bearer');
 });
 
-test('DPoP: an access token that is not bound to a key is accepted only as Bearer token', async () => {
+test('DPoP: an access token that is not bound to a key is accepted only with the scheme Bearer', async () => {
   await using site = await open();
   const { access_token: token } = await site.login();
   assert.equal((await site.client.get('/me', { headers: { authorization: `Bearer ${token}` } })).status, 200);
@@ -570,7 +570,7 @@ test('DPoP: an access token that is not bound to a key is accepted only as Beare
   assert.equal((await site.client.get('/me', { headers: { authorization: 'DPoP' } })).status, 401);
 });
 
-test('DPoP: an access token whose claim cnf contains no key is refused', async () => {
+test('DPoP: an access token whose claim "cnf" contains no key thumbprint is refused', async () => {
   await using site = await open('optional', {
     plugin: { onUser: () => ({ sub: 'ada', scopes: ['read'], claims: { cnf: 'x' } }) },
   });
@@ -582,7 +582,7 @@ test('DPoP: an access token whose claim cnf contains no key is refused', async (
     );
 });
 
-test('DPoP: in cookie mode the option "dpop" is refused', async () => {
+test('OAuthPlugin refuses the option "dpop" in cookie mode', async () => {
   await using site = await LoginSite.open();
   const make = (dpop: string) => () =>
     new OAuthPlugin({
@@ -595,7 +595,7 @@ test('DPoP: in cookie mode the option "dpop" is refused', async () => {
   assert.ok(make('off')());
 });
 
-test('DPoP: an MCP call inside an HTTP request uses the proof of that request, which counts as one use', async () => {
+test('DPoP: an MCP tool call is authenticated by the proof of its HTTP request, and this proof counts as used once', async () => {
   await using site = await LoginSite.open({
     plugin: { dpop: 'optional', scopes: ['read'] },
     more: (app) =>

@@ -112,7 +112,7 @@ function refused(code: string, reason?: string) {
   };
 }
 
-test('refresh tokens: a refresh token is exchanged for a new refresh token, and the login stays alive', async () => {
+test('refresh tokens: a refresh token can be exchanged for a new refresh token, and the new one can be exchanged again', async () => {
   const { login, refresh, clock, store } = machine();
   const first = await login();
   await clock.advance(1_000);
@@ -127,7 +127,7 @@ test('refresh tokens: a refresh token is exchanged for a new refresh token, and 
   assert.equal(new Set([first.refreshToken, second.refreshToken, third.refreshToken]).size, 3);
 });
 
-test('refresh tokens: a refresh token has 256 bits of secret, a prefix for scanners, and fewer than 160 characters', async () => {
+test('refresh tokens: a token has a 256-bit secret, a prefix for secret scanners, and fewer than 160 characters', async () => {
   const { login, codec } = machine({}, { secrets: SECRETS });
   const { refreshToken } = await login();
   assert.match(refreshToken, /^svcrt_1[\w-]+\.[\w-]{22}\.0\.[\w-]{43}\.[\w-]{22}$/);
@@ -152,7 +152,7 @@ test('refresh tokens: no stored row contains a usable part of a token', async ()
   }
 });
 
-test('refresh tokens: a replayed token ends its own login, but no other login of the user', async () => {
+test('refresh tokens: the replay of a token ends the login of that token, but no other login of the user', async () => {
   const { login, refresh, clock, names, events } = machine();
   const [first, other] = [await login(), await login()];
   const second = await refresh(first.refreshToken);
@@ -183,7 +183,7 @@ test('refresh tokens: every one of a hundred sequential replays is detected', as
 });
 
 for (const count of [2, 5, 20, 100]) {
-  test(`refresh tokens: ${count} simultaneous refreshes all get the same token, and the login stays alive`, async () => {
+  test(`refresh tokens: ${count} simultaneous refreshes with one token all get one and the same new token, which can be used`, async () => {
     const { login, refresh, clock, store } = machine({ holdMs: 25 });
     const { refreshToken, login: row } = await login();
     await clock.advance(1_000);
@@ -200,7 +200,7 @@ for (const count of [2, 5, 20, 100]) {
   });
 }
 
-test('refresh tokens: a refresh waits for overlapping requests before it responds, and records the delivery when the response was sent', async () => {
+test('refresh tokens: a refresh waits 25 ms for simultaneous refreshes before it responds, and its delivery is recorded afterwards', async () => {
   const clock = new ManualClock();
   const { login, answer, tokens, store } = machine({ holdMs: 25 }, { clock, pause: (ms) => clock.sleep(ms) });
   const { refreshToken, login: row } = await login();
@@ -224,7 +224,7 @@ test('refresh tokens: a refresh waits for overlapping requests before it respond
   );
 });
 
-test('refresh tokens: if the response to a refresh was never sent, the old token can still be used and gets the same new token', async () => {
+test('refresh tokens: if the response to a refresh was never sent, a retry with the old token gets the new token of that response', async () => {
   const { login, answer, refresh, clock } = machine();
   const { refreshToken } = await login();
   const lost = await answer(refreshToken);
@@ -235,7 +235,7 @@ test('refresh tokens: if the response to a refresh was never sent, the old token
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('refresh tokens: an old token that arrives after the response was sent counts as a replay, even if the delivery is recorded later', async () => {
+test('refresh tokens: reuse of an old token after the response was ready counts as a replay, even if the delivery is recorded later', async () => {
   const { login, answer, refresh, tokens, clock, names } = machine();
   const { refreshToken } = await login();
   const first = await answer(refreshToken);
@@ -247,7 +247,7 @@ test('refresh tokens: an old token that arrives after the response was sent coun
   assert.ok(names().includes('token_reuse_detected'));
 });
 
-test('refresh tokens: if the new token was already used, an overlapping request with the old token is refused, and the login stays alive', async () => {
+test('refresh tokens: if the new token was already used, a simultaneous refresh with the old token is refused, but does not end the login', async () => {
   const clock = new ManualClock();
   const { login, answer, refresh, tokens } = machine({ holdMs: 25 }, still(clock));
   const { refreshToken } = await login();
@@ -265,7 +265,7 @@ test('refresh tokens: if the new token was already used, an overlapping request 
   assert.ok((await last).refreshToken);
 });
 
-test('refresh tokens: with concurrency "strict", exactly one of many simultaneous refreshes gets a token, and the login stays alive', async () => {
+test('refresh tokens: with concurrency "strict", one of many simultaneous refreshes succeeds, and the login remains valid', async () => {
   const { login, refresh, clock } = machine({ holdMs: 25, concurrency: 'strict' });
   const { refreshToken } = await login();
   await clock.advance(1_000);
@@ -282,7 +282,7 @@ test('refresh tokens: with concurrency "strict", exactly one of many simultaneou
   assert.ok((await next).refreshToken);
 });
 
-test('refresh tokens: with concurrency "strict", a later retry gets the new token if this token was not delivered', async () => {
+test('refresh tokens: with concurrency "strict", a retry after five seconds gets the new token if this token was not delivered', async () => {
   const { login, refresh, clock, store, codec } = machine({ concurrency: 'strict' });
   const { refreshToken, login: row } = await login();
   const token = codec.parse(refreshToken)!;
@@ -304,7 +304,7 @@ test('refresh tokens: with concurrency "strict", a later retry gets the new toke
   assert.equal((await refresh(refreshToken)).refreshToken, codec.format(codec.next(token)));
 });
 
-test('refresh tokens: within the grace period a retry gets the same new token, but counts as theft once this new token was used', async () => {
+test('refresh tokens: a retry within the grace period gets the new token again, but counts as theft if the new token was already used', async () => {
   const { login, refresh, clock } = machine({ grace: 10 * SECOND });
   const { refreshToken } = await login();
   const second = await refresh(refreshToken);
@@ -315,7 +315,7 @@ test('refresh tokens: within the grace period a retry gets the same new token, b
   await assert.rejects(refresh(third.refreshToken), refused('invalid_grant', 'revoked_reuse'));
 });
 
-test('refresh tokens: a retry at the end of the grace period counts as theft', async () => {
+test('refresh tokens: a retry with the old token counts as theft from the end of the grace period on', async () => {
   const { login, refresh, clock } = machine({ grace: 10 * SECOND });
   const { refreshToken } = await login();
   await refresh(refreshToken);
@@ -323,7 +323,7 @@ test('refresh tokens: a retry at the end of the grace period counts as theft', a
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('refresh tokens: a retry within clockSkewMs, which covers differences between clocks, gets the same new token', async () => {
+test('refresh tokens: without a grace period, a retry within clockSkewMs still gets the new token again', async () => {
   const { login, refresh, clock } = machine({ clockSkew: 5_000 });
   const { refreshToken } = await login();
   const second = await refresh(refreshToken);
@@ -333,7 +333,7 @@ test('refresh tokens: a retry within clockSkewMs, which covers differences betwe
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('refresh tokens: a token from two refreshes ago counts as theft even within the grace period', async () => {
+test('refresh tokens: a token that was replaced two refreshes ago counts as stolen even within the grace period', async () => {
   const { login, refresh, clock } = machine({ grace: 60 * SECOND });
   const first = await login();
   const second = await refresh(first.refreshToken);
@@ -342,7 +342,7 @@ test('refresh tokens: a token from two refreshes ago counts as theft even within
   await assert.rejects(refresh(first.refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('refresh tokens: a forged token is invalid, and so is a token that is composed of parts of two valid tokens', async () => {
+test('refresh tokens: a token is invalid if it is forged or combines parts of two valid tokens', async () => {
   const { login, codec, refresh } = machine();
   const [one, two] = [await login(), await login()];
   const [a, b] = [one.refreshToken.split('.'), two.refreshToken.split('.')] as [string[], string[]];
@@ -357,7 +357,7 @@ test('refresh tokens: a forged token is invalid, and so is a token that is compo
   assert.ok((await refresh(two.refreshToken)).refreshToken);
 });
 
-test('refresh tokens: a refresh token with any change is refused', async () => {
+test('refresh tokens: a token with one inserted, removed or replaced character is refused', async () => {
   const { login, codec } = machine();
   const { refreshToken } = await login();
   const below = seeded(20_261_121);
@@ -378,7 +378,7 @@ test('refresh tokens: a refresh token with any change is refused', async () => {
     assert.equal(codec.parse(text), undefined);
 });
 
-test('refresh tokens: a login ends at its absolute limit, even if it is used all the time', async () => {
+test('refresh tokens: a login ends at its absolute limit, even if it is refreshed all the time', async () => {
   const { login, refresh, clock } = machine({
     idleTtl: 2 * 86_400 * SECOND,
     absoluteTtl: 3 * 86_400 * SECOND,
@@ -392,14 +392,14 @@ test('refresh tokens: a login ends at its absolute limit, even if it is used all
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'expired'));
 });
 
-test('refresh tokens: a login that is not used ends at its idle limit', async () => {
+test('refresh tokens: a login that is not refreshed ends at its idle limit', async () => {
   const { login, refresh, clock } = machine({ idleTtl: 60 * SECOND });
   const { refreshToken } = await login();
   await clock.advance(60_000);
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'expired'));
 });
 
-test('refresh tokens: a refresh with a narrower scope affects one access token, and a refresh with a wider scope is refused', async () => {
+test('refresh tokens: a refresh with fewer scopes narrows one access token only, and a refresh with additional scopes is refused', async () => {
   const { login, refresh, store } = machine();
   const { refreshToken, login: row } = await login();
   await assert.rejects(refresh(refreshToken, { scopes: ['read', 'admin'] }), refused('invalid_scope'));
@@ -409,7 +409,7 @@ test('refresh tokens: a refresh with a narrower scope affects one access token, 
   assert.deepEqual((await refresh(narrowed.refreshToken)).scopes, ['read', 'write']);
 });
 
-test('refresh tokens: a new token that was not delivered is returned again at any later retry, even if there is no grace period', async () => {
+test('refresh tokens: a new token that was not delivered is returned by a retry even a day later, without any grace period', async () => {
   const { login, refresh, clock, store, codec } = machine();
   const { refreshToken, login: row } = await login();
   const token = codec.parse(refreshToken)!;
@@ -428,7 +428,7 @@ test('refresh tokens: a new token that was not delivered is returned again at an
   assert.ok((await refresh(retried.refreshToken)).refreshToken);
 });
 
-test('refresh tokens: if onRefresh() returns false, that refresh ends the login', async () => {
+test('refresh tokens: if the hook onRefresh() returns false, the refresh is refused and the login ends', async () => {
   let verdict: RefreshVerdict = true;
   const { login, refresh, names } = machine({}, { onRefresh: () => verdict });
   const { refreshToken } = await login();
@@ -443,7 +443,7 @@ test('refresh tokens: if onRefresh() returns false, that refresh ends the login'
   assert.ok(names().includes('token_revoked'));
 });
 
-test('refresh tokens: if onRefresh() ends a login during simultaneous refreshes, one event is logged', async () => {
+test('refresh tokens: if the hook onRefresh() ends a login during simultaneous refreshes, one event is logged', async () => {
   const { login, refresh, names } = machine({}, { onRefresh: () => false });
   const { refreshToken } = await login();
   const ended = await Promise.allSettled([1, 2, 3, 4].map(() => refresh(refreshToken)));
@@ -454,7 +454,7 @@ test('refresh tokens: if onRefresh() ends a login during simultaneous refreshes,
   );
 });
 
-test('refresh tokens: if onRefresh() throws, the login does not change, and the refresh can be retried', async () => {
+test('refresh tokens: if the hook onRefresh() throws, the login does not change, and the refresh can be retried', async () => {
   let fails = true;
   const { login, refresh, clock } = machine(
     {},
@@ -472,7 +472,7 @@ test('refresh tokens: if onRefresh() throws, the login does not change, and the 
   assert.ok((await refresh(refreshToken)).refreshToken);
 });
 
-test('refresh tokens: a login that is bound to a key can be refreshed only with that key', async () => {
+test('refresh tokens: a login that is bound to a DPoP key can be refreshed only with this key', async () => {
   const { tokens, clock, refresh, store } = machine();
   const bound = await tokens.issue({
     sub: 'a',
@@ -495,7 +495,7 @@ test('refresh tokens: a login that is bound to a key can be refreshed only with 
   assert.ok((await refresh(next.refreshToken, { keyThumbprint: 'key-1' })).refreshToken);
 });
 
-test('refresh tokens: a token that is newer than the restored backup is refused, but ends no login', async () => {
+test('refresh tokens: a token that is newer than the stored login, as after a restored backup, is refused but does not end the login', async () => {
   const { login, refresh, store, codec } = machine();
   const { refreshToken, login: row } = await login();
   const ahead = codec.format(codec.next(codec.parse(refreshToken)!));
@@ -503,7 +503,7 @@ test('refresh tokens: a token that is newer than the restored backup is refused,
   assert.equal((await store.findLogin(row.id))?.revokedAt, null);
 });
 
-test('refresh tokens: a token that has a valid tag and a wrong secret is refused, but ends no login', async () => {
+test('refresh tokens: a token that has a valid MAC and a wrong secret is refused, but does not end the login', async () => {
   const { login, refresh, store, codec } = machine();
   const { refreshToken, login: row } = await login();
   const other = codec.format({ id: row.id, generation: 0, secret: Buffer.alloc(32, 7) });
@@ -521,7 +521,7 @@ test('refresh tokens: a token whose login is unknown is refused', async () => {
   await assert.rejects(refresh(token, { scopes: ['read'] }), refused('invalid_grant', 'unknown_login'));
 });
 
-test('refresh tokens: a token of the previous key is exchanged for one of the current key, but a token of a removed key is refused', async () => {
+test('refresh tokens: a token made with the previous secret of the application can be refreshed, but is invalid when that secret is removed', async () => {
   const store = new MemoryTokenStore();
   const clock = new ManualClock();
   const before = machine({}, { store, clock, secrets: [SECRETS[1]!] });
@@ -533,7 +533,7 @@ test('refresh tokens: a token of the previous key is exchanged for one of the cu
   assert.ok((await after.refresh(next.refreshToken)).refreshToken);
 });
 
-test('refresh tokens: after a key rotation, a retry returns the new token that was made with the previous key', async () => {
+test("refresh tokens: after the application's secret was rotated, a retry returns the new token that was made before the rotation", async () => {
   const store = new MemoryTokenStore();
   const clock = new ManualClock();
   const before = machine({ grace: 60 * SECOND }, { store, clock, secrets: [SECRETS[1]!] });
@@ -544,7 +544,7 @@ test('refresh tokens: after a key rotation, a retry returns the new token that w
   assert.deepEqual(during.codec.parse(retried.refreshToken), before.codec.parse(next.refreshToken));
 });
 
-test('refresh tokens: revoking an already rotated token ends its login', async () => {
+test('refresh tokens: revoking a token that was already replaced by a newer one ends its login', async () => {
   const { login, refresh, tokens, codec, names } = machine();
   const { refreshToken } = await login();
   const second = await refresh(refreshToken);
@@ -555,7 +555,7 @@ test('refresh tokens: revoking an already rotated token ends its login', async (
   await assert.rejects(refresh(second.refreshToken), refused('invalid_grant', 'revoked_logout'));
 });
 
-test('refresh tokens: a login is refused if revokeAll() was called after the login had begun', async () => {
+test('refresh tokens: a login is refused if revokeAll() is called after the login was started and before it is finished', async () => {
   const { login, store, clock } = machine();
   const startedAt = clock.nowMicros();
   await clock.advance(1);
@@ -590,7 +590,7 @@ test('refresh tokens: with clockSkewMs, a login that begins shortly after revoke
   assert.ok((await login()).refreshToken);
 });
 
-test('refresh tokens: a login right after revokeAll() waits until the time of its access token differs from that of revoked tokens', async () => {
+test('refresh tokens: a login right after revokeAll() waits until its access token gets a later time than the revoked access tokens', async () => {
   const { login, store, clock } = machine({ apart: 10_000 });
   assert.equal((await login()).issuedAt, clock.nowMicros(), 'nothing has been revoked: it does not wait');
   await clock.advance(1);
@@ -603,7 +603,7 @@ test('refresh tokens: a login right after revokeAll() waits until the time of it
   assert.equal((await login()).issuedAt, clock.nowMicros());
 });
 
-test('refresh tokens: if the clock was set back, a new login does not wait', async () => {
+test('refresh tokens: after the clock was set back, a new login does not wait until the time of the latest revokeAll()', async () => {
   const { login, store, clock } = machine({ apart: 10_000 });
   const later = clock.nowMicros() + 3_600 * SECOND;
   await store.revokeAll('alice', later);
@@ -613,7 +613,7 @@ test('refresh tokens: if the clock was set back, a new login does not wait', asy
   assert.ok((await waiting).refreshToken);
 });
 
-test('refresh tokens: a login that is revoked while its response is delayed is refused', async () => {
+test('refresh tokens: if revokeAll() is called while the response to a login is delayed, this login is refused', async () => {
   for (const lag of [0, 5_000]) {
     // revokeAll() and the login are in the same process
     const { login, store, clock } = machine({ apart: 10_000 }, still());
@@ -628,7 +628,7 @@ test('refresh tokens: a login that is revoked while its response is delayed is r
   }
 });
 
-test('refresh tokens: a slow commit does not shorten the wait for overlapping requests', async () => {
+test('refresh tokens: a slow commit does not shorten the 25 ms during which a refresh waits for simultaneous refreshes', async () => {
   const clock = new ManualClock();
   const memory = new MemoryTokenStore();
   const rotate = memory.rotate.bind(memory);
@@ -648,7 +648,7 @@ test('refresh tokens: a slow commit does not shorten the wait for overlapping re
   assert.equal((await store.findLogin(row.id))?.deliveredAt, clock.nowMicros());
 });
 
-test('refresh tokens: even after a slow onRefresh(), a refresh waits one turn of the event loop for overlapping requests', async () => {
+test('refresh tokens: even after a slow onRefresh(), a refresh waits one turn of the event loop for simultaneous refreshes', async () => {
   const clock = new ManualClock();
   const { login, refresh } = machine(
     { holdMs: 25 },
@@ -662,7 +662,7 @@ test('refresh tokens: even after a slow onRefresh(), a refresh waits one turn of
   assert.ok((await answer).refreshToken);
 });
 
-test('refresh tokens: if the event loop stalls, the requests that wait still get the same token', async () => {
+test('refresh tokens: if the event loop stalls, simultaneous refreshes that wait still get the same new token', async () => {
   const { login, refresh, clock } = machine({ holdMs: 25 }, still());
   const { refreshToken } = await login();
   const first = refresh(refreshToken);
@@ -684,7 +684,7 @@ test('refresh tokens: clockSkewMs is added to the grace period', async () => {
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('refresh tokens: with concurrency "strict" a retry within clockSkewMs is refused, but does not count as theft', async () => {
+test('refresh tokens: with concurrency "strict", a retry within clockSkewMs is refused, but does not count as theft', async () => {
   const { login, refresh, clock } = machine({ concurrency: 'strict', clockSkew: 5_000 });
   const { refreshToken } = await login();
   const second = await refresh(refreshToken);

@@ -26,7 +26,7 @@ import type { Connection, Dialect, Driver } from '../../../src/db/index.ts';
 const MOST_MS = 30_000;
 
 tokenStoreContract(
-  'SqlTokenStore with SQLite in memory passes the contract tests for token stores',
+  'SqlTokenStore with an in-memory SQLite database passes the contract tests for token stores',
   async () => {
     const database = await oauthDatabase('sqlite::memory:');
     return { store: new SqlTokenStore(() => database, new ManualClock()), close: () => database.close() };
@@ -116,7 +116,7 @@ async function passed(clock: ManualClock, work: Promise<unknown>): Promise<numbe
 }
 
 for (const Failure of [LockTimeout, Deadlock, SerializationFailure]) {
-  test(`SqlTokenStore retries after a ${Failure.name} up to three times with pauses, and returns the result of the fourth attempt`, async () => {
+  test(`after a ${Failure.name}, SqlTokenStore retries up to three times with pauses, and returns the result of the fourth attempt`, async () => {
     const clock = new ManualClock();
     const { database, asked } = failing('postgres', [new Failure('1'), new Failure('2'), new Failure('3')]);
     const work = new SqlTokenStore(() => database, clock).rotate({
@@ -134,7 +134,7 @@ for (const Failure of [LockTimeout, Deadlock, SerializationFailure]) {
     assert.ok(tookMs >= 3 && tookMs <= 20 + 40 + 80 + 3, `${tookMs} ms`);
   });
 
-  test(`if a ${Failure.name} occurs in four attempts, SqlTokenStore reports temporarily_unavailable, never invalid_grant`, async () => {
+  test(`if all four attempts fail with a ${Failure.name}, SqlTokenStore reports temporarily_unavailable, never invalid_grant`, async () => {
     const clock = new ManualClock();
     const failures = ['1', '2', '3', '4'].map((text) => new Failure(text));
     const { database, asked } = failing('mysql', [...failures]);
@@ -155,7 +155,7 @@ for (const Failure of [LockTimeout, Deadlock, SerializationFailure]) {
 }
 
 for (const failure of [new ConnectionLost('gone'), new StorageFailed('disk'), new Error('something else')]) {
-  test(`if a statement throws ${failure.constructor.name}, every method of SqlTokenStore reports temporarily_unavailable and does not retry`, async () => {
+  test(`if a SQL statement throws ${failure.constructor.name}, every method of SqlTokenStore reports temporarily_unavailable and does not retry`, async () => {
     const calls: ((store: SqlTokenStore) => Promise<unknown>)[] = [
       (store) =>
         store.rotate({
@@ -188,7 +188,7 @@ for (const failure of [new ConnectionLost('gone'), new StorageFailed('disk'), ne
   });
 }
 
-test('inside a transaction of the application, SqlTokenStore fails with E_DB_NESTED and not with temporarily_unavailable', async () => {
+test('a call of SqlTokenStore inside a transaction of the application fails with E_DB_NESTED and not with temporarily_unavailable', async () => {
   await using database = await oauthDatabase('sqlite::memory:');
   const store = new SqlTokenStore(() => database, new ManualClock());
   await database.transaction(async () => {
@@ -209,7 +209,7 @@ test('SqlTokenStore reports temporarily_unavailable if the database is not open'
 });
 
 test(
-  'SqlTokenStore: while another process holds the lock, a refresh gets a 503 and rotates no token, and afterwards it succeeds',
+  'SqlTokenStore: while another process locks the database, a refresh gets a 503 and replaces no token, and afterwards it succeeds',
   { timeout: MOST_MS },
   async (t) => {
     const path = join(folder(t), 'data.db');
@@ -235,7 +235,7 @@ test(
 );
 
 test(
-  'SqlTokenStore: if a lock is released between two attempts, the refresh succeeds',
+  'SqlTokenStore: if a database lock is released between two attempts, the refresh succeeds',
   { timeout: MOST_MS },
   async (t) => {
     const path = join(folder(t), 'data.db');
@@ -260,7 +260,7 @@ test(
   },
 );
 
-test('SqlTokenStore: if the delivery of a new token cannot be recorded, the refresh fails, and a later retry returns that token', async () => {
+test('SqlTokenStore: if the delivery of a new token cannot be recorded, the refresh fails, and a retry returns this token', async () => {
   await using database = await oauthDatabase('sqlite::memory:');
   const clock = new ManualClock();
   const store = new SqlTokenStore(() => database, clock);
@@ -280,7 +280,7 @@ test('SqlTokenStore: if the delivery of a new token cannot be recorded, the refr
   assert.equal(await refresh(refreshToken), codec.format(codec.next(codec.parse(refreshToken)!)));
 });
 
-test('SqlTokenStore writes no part of any refresh token to the files of the database', async (t) => {
+test("SqlTokenStore writes no part of any refresh token's secret to the files of the database", async (t) => {
   const path = join(folder(t), 'data.db');
   await using database = await oauthDatabase(`sqlite:${path}`);
   const { issue, refresh, codec, store, clock } = tokensIn(database, { holdMs: 0 });
@@ -322,7 +322,7 @@ test('SqlTokenStore writes no part of any refresh token to the files of the data
   assert.equal(issued.length, 120);
 });
 
-test('SqlTokenStore deletes and inserts with statements in the syntax of each dialect', async () => {
+test('SqlTokenStore deletes and inserts with statements in the SQL dialect of each database', async () => {
   for (const dialect of ['sqlite', 'postgres', 'mysql', 'mariadb'] as const) {
     const { database, asked } = failing(dialect, []);
     const store = new SqlTokenStore(() => database, new ManualClock());
@@ -342,7 +342,7 @@ test('SqlTokenStore deletes and inserts with statements in the syntax of each di
   }
 });
 
-test('in a rotation, SqlTokenStore sets the previous hash before the current one, because MySQL evaluates assignments from left to right', async () => {
+test('SqlTokenStore.rotate() sets the previous hash before the current one, because MySQL evaluates assignments from left to right', async () => {
   const { database, asked } = failing('mysql', []);
   await new SqlTokenStore(() => database, new ManualClock()).rotate({
     id: 'a',
@@ -368,7 +368,7 @@ test('in a rotation, SqlTokenStore sets the previous hash before the current one
   assert.deepEqual(asked[1]!.params, ['k', 'c', 1, 1, 2, 2, 'a', 0, 'b', 1, 1, 'k']);
 });
 
-test('no statement of SqlTokenStore reads a whole table', async () => {
+test('no SQL statement of SqlTokenStore scans a whole table', async () => {
   const { database, asked } = failing('sqlite', []);
   const store = new SqlTokenStore(() => database, new ManualClock());
   await store.addLogin(loginRow());

@@ -37,11 +37,11 @@ async function opened(
   };
 }
 
-test('test/oauth/fixtures contains a database of version 1.4 of the package', () =>
+test('the folder test/oauth/fixtures contains a database that was written by version 1.4 of the package', () =>
   assert.ok(names.includes('1.4')));
 
 for (const name of names) {
-  test(`refresh tokens stored by version ${name} can be refreshed repeatedly`, async (t) => {
+  test(`refresh tokens that version ${name} of the package has stored can be refreshed repeatedly`, async (t) => {
     const { fixture, refresh, clock } = await opened(t, name);
     for (const text of [fixture.fresh, fixture.current]) {
       const next = await refresh(text);
@@ -50,7 +50,7 @@ for (const name of names) {
     }
   });
 
-  test(`refresh tokens stored by version ${name} can be refreshed when their secret is no longer the current secret, but the previous secret`, async (t) => {
+  test(`refresh tokens that version ${name} has stored can be refreshed after their secret has become the previous secret`, async (t) => {
     const { fixture, refresh } = await opened(t, name, 60_000, (secret) => [
       'another-secret-that-is-the-current-one',
       secret,
@@ -59,19 +59,19 @@ for (const name of names) {
     assert.equal((await refresh(fixture.interrupted)).split('.')[3], fixture.successor.split('.')[3]);
   });
 
-  test(`a replay of a token stored by version ${name} counts as theft`, async (t) => {
+  test(`the replay of a refresh token that version ${name} of the package has stored counts as theft`, async (t) => {
     const { fixture, refresh } = await opened(t, name);
     await assert.rejects(refresh(fixture.superseded), { code: 'invalid_grant', reason: 'reuse' });
     await assert.rejects(refresh(fixture.current), { code: 'invalid_grant', reason: 'revoked_reuse' });
   });
 
-  test(`a refresh that was interrupted in version ${name} can be repeated, and returns the same new token`, async (t) => {
+  test(`a refresh that was interrupted in version ${name} of the package can be repeated, and returns the same new token`, async (t) => {
     const { fixture, refresh } = await opened(t, name);
     assert.equal(await refresh(fixture.interrupted), fixture.successor);
     assert.ok(await refresh(fixture.successor));
   });
 
-  test(`logins that had ended in version ${name} are still refused`, async (t) => {
+  test(`logins that had ended in version ${name} of the package are still refused`, async (t) => {
     const { fixture, refresh, store } = await opened(t, name);
     for (const [text, reason] of [
       [fixture.revoked, 'revoked_logout'],
@@ -88,7 +88,7 @@ for (const name of names) {
     await assert.rejects(later(fresh), { reason: 'expired' });
   });
 
-  test(`logins stored by version ${name} can be listed`, async (t) => {
+  test(`logins that version ${name} of the package has stored can be listed`, async (t) => {
     const { fixture, store, clock, codec } = await opened(t, name);
     assert.equal((await store.listLogins('alice', clock.nowMicros())).length, 2);
     const row = await store.findLogin(codec.parse(fixture.interrupted)!.id);

@@ -38,7 +38,7 @@ for (const [name, engine] of [
     return { store: new SqlTokenStore(() => database, new ManualClock()) };
   });
 
-  test(`six processes that share one ${name} database behave like one process in every refresh, replay and revocation, even if a process crashes`, async (t) => {
+  test(`six processes that share one ${name} database behave like one process in each refresh, replay and revocation, even after a crash`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const fleet = await Fleet.start(t, 6, await mysqlUrl(t, engine));
     for (const count of [2, 5, 20, 100]) await coalesced(fleet, count, 1);
@@ -50,7 +50,7 @@ for (const [name, engine] of [
     await killed(fleet, 2, seeded(2));
   });
 
-  test(`OAuth over HTTP with ${name}: each refresh gets one new token, even after a crash`, async (t) => {
+  test(`OAuth over HTTP with ${name}: each refresh gets one new token, even after a crash of the server`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const sites = await Sites.start(t, 1, 'unlimited', await mysqlUrl(t, engine));
     await overHttp(sites, 20, 1);

@@ -34,7 +34,7 @@ tokenStoreContract('SqlTokenStore on PostgreSQL passes the contract tests for to
   return { store: new SqlTokenStore(() => database, new ManualClock()) };
 });
 
-test('six processes that share one PostgreSQL database behave like one process in every refresh, replay and revocation, even if a process crashes', async (t) => {
+test('six processes that share one PostgreSQL database behave like one process in each refresh, replay and revocation, even after a crash', async (t) => {
   if (!needsPostgres(t)) return;
   const fleet = await Fleet.start(t, 6, await postgresUrl(t));
   for (const count of [2, 5, 20, 100]) await coalesced(fleet, count, 1);
@@ -46,7 +46,7 @@ test('six processes that share one PostgreSQL database behave like one process i
   await killed(fleet, 2, seeded(2));
 });
 
-test('OAuth over HTTP with PostgreSQL: each refresh gets one new token, even after a crash', async (t) => {
+test('OAuth over HTTP with PostgreSQL: each refresh gets one new token, even after a crash of the server', async (t) => {
   if (!needsPostgres(t)) return;
   const sites = await Sites.start(t, 1, 'unlimited', await postgresUrl(t));
   await overHttp(sites, 20, 1);

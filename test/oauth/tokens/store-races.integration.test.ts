@@ -20,7 +20,7 @@ import {
 } from '../../support/oauth-races.ts';
 import { seeded } from '../../support/random.ts';
 
-test('six processes that share one database behave like one process in every refresh, replay and revocation, even if a process crashes', async (t) => {
+test('six processes that share one SQLite database behave like one process in each refresh, replay and revocation, even after a crash', async (t) => {
   const fleet = await Fleet.start(t, 6);
   for (const count of [2, 5, 20, 100]) await coalesced(fleet, count, 1);
   await strict(fleet, 20, 2);
@@ -31,13 +31,13 @@ test('six processes that share one database behave like one process in every ref
   await killed(fleet, 2, seeded(2));
 });
 
-test('one process with one database: simultaneous refreshes with one token get the same new token', async (t) => {
+test('OAuth in one process with one SQLite database: simultaneous refreshes with one token get the same new token', async (t) => {
   const fleet = await Fleet.start(t, 1);
   for (const count of [2, 5, 20, 100]) await coalesced(fleet, count, 1);
   await strict(fleet, 20, 1);
 });
 
-test('OAuth over HTTP: each refresh gets one new token, even after a crash, and the limit of token requests applies', async (t) => {
+test('OAuth over HTTP: each refresh gets one new token, even after a crash of the server, and the rate limit of token requests applies', async (t) => {
   const [limited, unlimited] = await Promise.all([
     Sites.start(t, 1, 'limited'),
     Sites.start(t, 1, 'unlimited'),
@@ -49,14 +49,14 @@ test('OAuth over HTTP: each refresh gets one new token, even after a crash, and 
   await killedOverHttp(unlimited, 1);
 });
 
-test('if a process is killed under load, no refresh is lost, and every later replay is detected', async (t) => {
+test('OAuth: if a process is killed under load, no refresh is lost, and every later replay is detected', async (t) => {
   const sites = await Sites.start(t, 2, 'no limits');
   const { inFlight, lost, caught } = await killedUnderLoad(sites, 1, 6, seeded(7));
   assert.ok(lost <= 1, `${lost} of ${inFlight}`); // one response may be cut on its way to the client
   assert.equal(lost + caught, 6);
 });
 
-test('if two processes refresh one token at overlapping times, the login stays alive, and a later replay is detected', async (t) => {
+test('OAuth: if two processes refresh one token at overlapping times, the login remains valid, and a later replay is detected', async (t) => {
   const sites = await Sites.start(t, 2, 'no limits');
   const { lost, caught } = await overlapping(sites, 10, 2);
   assert.equal(lost + caught, 10, 'a busy machine may hold up a request until the other was answered');

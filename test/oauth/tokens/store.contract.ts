@@ -68,7 +68,7 @@ export function tokenStoreContract(
     idleExpiresAt: NOW + 15 * DAY,
   };
 
-  contract('findLogin() returns every member of a login as it was stored', async (store) => {
+  contract('TokenStore.findLogin() returns every member of a login as it was stored', async (store) => {
     await store.addLogin(loginRow());
     assert.deepEqual(await store.findLogin('login-1'), loginRow());
     const bare = loginRow({
@@ -86,7 +86,7 @@ export function tokenStoreContract(
   });
 
   contract(
-    'rotate() changes a live login once, if its generation and hash are the expected ones',
+    'TokenStore.rotate() changes a live login once, if its generation and token hash are the expected ones',
     async (store) => {
       await store.addLogin(loginRow());
       assert.equal(await store.rotate(rotation), true);
@@ -106,13 +106,13 @@ export function tokenStoreContract(
     },
   );
 
-  contract('if many rotate() calls run at once, exactly one succeeds', async (store) => {
+  contract('one of many simultaneous TokenStore.rotate() calls for one login succeeds', async (store) => {
     await store.addLogin(loginRow());
     const wins = await Promise.all(Array.from({ length: 20 }, () => store.rotate(rotation)));
     assert.equal(wins.filter(Boolean).length, 1);
   });
 
-  contract('rotate() never moves the idle end of a login beyond its absolute end', async (store) => {
+  contract('TokenStore.rotate() never sets the idle expiry beyond the absolute expiry', async (store) => {
     await store.addLogin(loginRow());
     assert.equal(await store.rotate({ ...rotation, idleExpiresAt: NOW + 1_000 * DAY }), true);
     assert.equal((await store.findLogin('login-1'))?.idleExpiresAt, NOW + 90 * DAY);
@@ -126,14 +126,14 @@ export function tokenStoreContract(
     ['that has reached its absolute end', { absoluteExpiresAt: NOW + 1 }, {}],
     ['that does not exist', { id: 'other' }, {}],
   ] as const) {
-    contract(`rotate() does not change a login ${what}`, async (store) => {
+    contract(`TokenStore.rotate() does not change a login ${what}`, async (store) => {
       await store.addLogin(loginRow(row));
       assert.equal(await store.rotate({ ...rotation, ...change }), false);
       assert.deepEqual(await store.findLogin(loginRow(row).id), loginRow(row));
     });
   }
 
-  contract('rotate() can bind a login to a key, and later calls of rotate() need this key', async (store) => {
+  contract('TokenStore.rotate() can bind a login to a key, which later calls must name', async (store) => {
     const [key, other] = ['k'.repeat(43), 'K'.repeat(43)];
     await store.addLogin(loginRow());
     const wins = await Promise.all(
@@ -160,7 +160,7 @@ export function tokenStoreContract(
   });
 
   contract(
-    'markDelivered() succeeds once, and only for the current generation of the token',
+    'TokenStore.markDelivered() succeeds once, and only for the current generation of the refresh token',
     async (store) => {
       await store.addLogin(loginRow());
       await store.rotate(rotation);
@@ -172,7 +172,7 @@ export function tokenStoreContract(
     },
   );
 
-  contract('revoke() ends a login once, and stores the reason', async (store) => {
+  contract('TokenStore.revoke() ends a login once, and stores the reason', async (store) => {
     await store.addLogin(loginRow());
     const ends = await Promise.all(
       Array.from({ length: 6 }, () => store.revoke('login-1', 'reuse', NOW + 5)),
@@ -185,7 +185,7 @@ export function tokenStoreContract(
     assert.equal(await store.revoke('none', 'logout', NOW), false);
   });
 
-  contract('revokeOf() ends a login only if it belongs to the given subject', async (store) => {
+  contract('TokenStore.revokeOf() ends a login only if it belongs to the given subject', async (store) => {
     await store.addLogin(loginRow());
     assert.equal(await store.revokeOf('mallory', 'login-1', NOW), false);
     assert.equal(await store.revokeOf('ALICE', 'login-1', NOW), false);
@@ -195,7 +195,7 @@ export function tokenStoreContract(
   });
 
   contract(
-    'revokeIdentity() ends all logins of an account at a provider, or only those of one session there',
+    'TokenStore.revokeIdentity() ends all logins of a provider account, or only the logins of one provider session',
     async (store) => {
       for (const [id, parts] of [
         ['1', { subject: 'p-1', providerSid: 's-1' }],
@@ -219,7 +219,7 @@ export function tokenStoreContract(
   );
 
   contract(
-    'revokeAll() ends all logins of exactly one subject, and stores the time of the revocation',
+    'TokenStore.revokeAll() ends all logins of exactly one subject, and stores the time of the revocation',
     async (store) => {
       for (const [id, sub] of [
         ['1', 'alice'],
@@ -243,7 +243,7 @@ export function tokenStoreContract(
     },
   );
 
-  contract('listLogins() returns the live logins, the most recently used first', async (store) => {
+  contract('TokenStore.listLogins() returns live logins of a subject, latest used first', async (store) => {
     await store.addLogin(loginRow({ id: 'old', lastUsedAt: NOW - 5 }));
     await store.addLogin(loginRow({ id: 'new', lastUsedAt: NOW + 5 }));
     await store.addLogin(loginRow({ id: 'over', idleExpiresAt: NOW }));
@@ -257,7 +257,7 @@ export function tokenStoreContract(
   });
 
   contract(
-    'cleanUp() deletes ended logins in batches, but keeps a revoked login until the absolute end of that login',
+    'TokenStore.cleanUp() deletes ended logins in batches, but keeps a revoked login until its absolute expiry',
     async (store) => {
       for (let index = 0; index < 5; index++) {
         await store.addLogin(

@@ -54,7 +54,7 @@ function inputOf(operation: Operation, sample: (schema: object) => unknown): Rec
 }
 
 for (const seed of [5, 6, 7]) {
-  test(`a generated client can call every operation of a generated application, seed ${seed}`, async (t) => {
+  test(`a generated API client can call every operation of an application that is generated from the seed ${seed}`, async (t) => {
     const app = generatedApp(seed, 80);
     t.after(() => app.shutdown());
     const document = app.openapi();

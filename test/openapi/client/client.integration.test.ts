@@ -242,7 +242,7 @@ export async function mistakes(): Promise<void> {
 console.log('all calls are answered');
 `;
 
-test('svc openapi --client writes a client that compiles; wrong calls do not compile, and its calls reach the running server', async (t) => {
+test('a client from clientText() accepts correct calls and refuses wrong calls at compile time, and reaches the running server', async (t) => {
   const app = served();
   const server = await app.run({ port: 0, handleSignals: false });
   t.after(() => server.close());
@@ -261,7 +261,7 @@ test('svc openapi --client writes a client that compiles; wrong calls do not com
   assert.deepEqual([status, stdout, stderr], [0, 'all calls are answered\n', '']);
 });
 
-test('clients of 300 generated routes, and of a document that uses every feature, compile in strict mode', async (t) => {
+test('API clients for 300 generated routes and for a document that uses every OpenAPI feature compile in strict mode', async (t) => {
   const document = generatedApp(7, 300).openapi();
   const client = clientText(document);
   for (const item of Object.values(document.paths))

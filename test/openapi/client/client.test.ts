@@ -25,11 +25,11 @@ function answering(schema: object): object {
   return { responses: { 200: { description: '', content: { 'application/json': { schema } } } } };
 }
 
-test('clientText() writes the same text for equal documents', () => {
+test('clientText() writes identical API clients for equal OpenAPI documents', () => {
   assert.equal(clientText(generatedApp(3, 40).openapi()), clientText(generatedApp(3, 40).openapi()));
 });
 
-test('clientText() writes no import statement and no address of the local machine', () => {
+test('clientText() writes an API client without imports and without file: URLs', () => {
   const text = clientText(shop().openapi());
   assert.doesNotMatch(text, /^import |\brequire\(|\bimport\(|file:\/\/|'node:/m);
 });
@@ -48,13 +48,13 @@ for (const [schema, type] of [
   [{ allOf: [{ $ref: '#/components/schemas/A' }, { $ref: '#/components/schemas/B' }] }, 'A & B'],
   [{ $ref: '#/components/schemas/none' }, 'unknown'],
 ] as const) {
-  test(`clientText() writes the type ${type} for the schema ${JSON.stringify(schema)}`, () => {
+  test(`clientText() writes the TypeScript type ${type} for the schema ${JSON.stringify(schema)}`, () => {
     const text = written(answering(schema), { schemas: { A: { type: 'object' }, B: { type: 'object' } } });
     assert.ok(text.includes(`Promise<Success<200, ${type}>>`), text.match(/readA\(.*/)?.[0]);
   });
 }
 
-test('clientText() omits read-only members from requests, and keeps them in responses', () => {
+test('clientText() omits readOnly members from request types, and keeps them in response types', () => {
   const schema = (name: string): object => ({
     type: 'object',
     properties: { id: { type: 'integer', readOnly: true }, [name]: { type: 'string' } },
@@ -70,7 +70,7 @@ test('clientText() omits read-only members from requests, and keeps them in resp
   assert.match(text, /interface Out \{\n {2}id\?: number;\n {2}shown\?: string;\n\}/);
 });
 
-test('clientText() renames schemas whose names are reserved, and quotes operation names that are not identifiers', () => {
+test('clientText() renames schemas whose names are reserved in TypeScript, and quotes operation ids that are not identifiers', () => {
   const schemas = {
     Response: { type: 'object' },
     'a b': { type: 'object' },
@@ -85,7 +85,7 @@ test('clientText() renames schemas whose names are reserved, and quotes operatio
   assert.match(written({ operationId: '__proto__' }), /^ {2}\['__proto__'\]: \{ method/m);
 });
 
-test('clientText() writes one type for all failures with the same body', () => {
+test('clientText() writes one type for all error responses with the same body', () => {
   const problem = { content: { 'application/problem+json': { schema: { type: 'object' } } } };
   const gone = { content: { 'application/json': { schema: { type: 'string' } } } };
   const text = written({ responses: { 204: {}, 400: problem, 410: gone, '4XX': problem, '5XX': problem } });
@@ -97,7 +97,7 @@ test('clientText() writes one type for all failures with the same body', () => {
   );
 });
 
-test('clientText() chooses the types of streams, texts, files and bodies without a schema by their media type', () => {
+test('clientText() chooses the types of bodies without a schema, such as streams, texts and files, by their media type', () => {
   const type = (media: string): string | undefined =>
     /Success<200, (.*)>>;$/m.exec(written({ responses: { 200: { content: { [media]: {} } } } }))?.[1];
   assert.deepEqual(
@@ -108,7 +108,7 @@ test('clientText() chooses the types of streams, texts, files and bodies without
   );
 });
 
-test('clientText() writes types of webhooks and callbacks for the programs that receive these requests', () => {
+test('clientText() writes types for the requests of webhooks and callbacks, for use in the programs that receive them', () => {
   const app = new Svc({ openapi: { webhooks: { paid: { description: 'An order is paid', ...signed } } } });
   app.post(
     '/orders',
@@ -147,7 +147,7 @@ export interface Webhooks {
   assert.doesNotMatch(clientText(new Svc().openapi()), /Webhooks|Callbacks/);
 });
 
-test('clientText() escapes text of the document that would end a comment or a string literal', () => {
+test('clientText() escapes text of the OpenAPI document that would end a comment or a string literal', () => {
   for (const document of [HOSTILE, LIBRARY, { paths: {} }, {}])
     assert.doesNotThrow(() => stripTypeScriptTypes(clientText(document)));
   const text = written({ summary: 'a */ alert(1) /* b', description: 'x\u2028*/ y' });

@@ -48,7 +48,7 @@ function one(
   return { call: functions['op']! as (input?: object, given?: object) => Promise<unknown>, sent };
 }
 
-test('a generated client encodes path and query parameters, repeats list parameters, and joins lists with separator ","', async () => {
+test('a generated client percent-encodes parameters, repeats list parameters in the query, and joins lists with the separator ","', async () => {
   const { call, sent } = one({ path: '/x/{a}/{b}', joined: ['ids'] });
   await call({
     params: { a: 'a/b ?#', b: 5 },
@@ -57,13 +57,13 @@ test('a generated client encodes path and query parameters, repeats list paramet
   assert.equal(sent[0]!.url, 'http://a.example/v1/x/a%2Fb%20%3F%23/5?q=%C3%BC%26&tag=x&tag=y&ids=1,a,b');
 });
 
-test('a generated client refuses path parameters that would lead to another path', async () => {
+test('a generated client refuses path parameters such as ".." that would lead to another path', async () => {
   const { call, sent } = one({ path: '/x/{a}' });
   for (const a of ['', '.', '..', undefined]) await assert.rejects(call({ params: { a } }), TypeError);
   assert.equal(sent.length, 0);
 });
 
-test('a generated client uses the first security alternative for which it has all credentials, and sends each credential in its declared place', async () => {
+test('a generated client uses the first security alternative for which it has all credentials, and sends each where its scheme declares', async () => {
   const schemes: Record<string, Scheme> = {
     bearer: { in: 'bearer' },
     basic: { in: 'basic' },
@@ -92,13 +92,13 @@ test('a generated client uses the first security alternative for which it has al
   assert.equal(none.sent[0]!.headers.get('authorization'), null, 'the operation needs none');
 });
 
-test('a generated client does not follow redirects, because another site would receive the API keys in its header fields', async () => {
+test('a generated client does not follow redirects, because it would send API keys in headers to another site', async () => {
   const { call, sent } = one({});
   await call();
   assert.equal(sent[0]!.init.redirect, 'manual');
 });
 
-test('a generated client encodes a body as JSON, a form, a file or raw bytes, depending on the media type', async () => {
+test('a generated client encodes a body as JSON, a form, a file or raw bytes, depending on the media type in the document', async () => {
   const json = one({ method: 'POST', body: 'application/json' });
   await json.call({ body: { a: 1 } });
   assert.deepEqual(
@@ -137,7 +137,7 @@ test('a generated client encodes a body as JSON, a form, a file or raw bytes, de
   );
 });
 
-test('a generated client merges header fields of the client, the input and the call; fields of the call replace the others', async () => {
+test('a generated client merges the headers of client, input and call, and headers of the call take precedence', async () => {
   const { call, sent } = one({}, { headers: { a: '1', b: '1', c: '1' } });
   const { signal } = new AbortController();
   await call({ headers: { b: ['2', '3'], c: 2 } }, { headers: { c: '3' }, signal });
@@ -148,7 +148,7 @@ test('a generated client merges header fields of the client, the input and the c
   );
 });
 
-test('the result of a generated client has the response and either data or an error, whose types depend on the status', async () => {
+test('each result of a generated client has the response and either data or an error, depending on the status', async () => {
   const responses = {
     200: ['application/json'],
     204: [],
@@ -179,7 +179,7 @@ test('the result of a generated client has the response and either data or an er
   assert.equal(plain['data'], plain['response'], 'it is not read');
 });
 
-test('a generated client rejects with UnexpectedResponse if the status or media type is undocumented, or if the JSON is invalid', async () => {
+test('a generated client rejects with UnexpectedResponse for an undocumented status or media type, and for invalid JSON', async () => {
   for (const response of [
     new Response('', { status: 502 }),
     new Response('<h1>', { headers: { 'Content-Type': 'text/html' } }),
@@ -188,7 +188,7 @@ test('a generated client rejects with UnexpectedResponse if the status or media 
     await assert.rejects(one({}, { answer: () => response }).call(), UnexpectedResponse);
 });
 
-test('unwrap() returns the data of a success, and throws an HttpError for a failure', async () => {
+test('unwrap() returns the data of a successful result of a generated client, and throws an HttpError for an error result', async () => {
   const response = new Response();
   assert.equal(await unwrap({ ok: true, status: 200, data: 5, response }), 5);
   const failure = Promise.resolve({ ok: false, status: 410, error: { id: 1 }, response } as const);
@@ -221,7 +221,7 @@ async function all<T>(values: AsyncIterable<T>): Promise<T[]> {
   return found;
 }
 
-test('events() parses an event stream as defined in WHATWG HTML §9.2.6, wherever the stream is split into chunks', async () => {
+test('events() parses a stream of server-sent events according to WHATWG HTML §9.2.6, however the bytes are split into chunks', async () => {
   const text =
     '\ufeffid: 7\r\nevent: tick\ndata: é1\ndata:2\r\r: comment\nretry: 5\ndata\n\nunknown: x\n\ndata: not complete';
   const expected: ServerSentEvent[] = [
@@ -233,7 +233,7 @@ test('events() parses an event stream as defined in WHATWG HTML §9.2.6, whereve
   assert.deepEqual(await all(events(streamed([...bytes].map((byte) => Uint8Array.of(byte))))), expected);
 });
 
-test('events() closes the connection when the loop ends early, and rejects if a line is longer than the limit', async () => {
+test('events() closes the connection when its "for await" loop ends early, and rejects if a line exceeds the limit', async () => {
   let isClosed = false;
   for await (const _ of events(streamed(['data: a\n\n', 'data: b\n\n', 'c'], () => (isClosed = true)))) break;
   assert.equal(isClosed, true);
@@ -241,6 +241,6 @@ test('events() closes the connection when the loop ends early, and rejects if a 
   await assert.rejects(all(events(streamed(endless))), UnexpectedResponse);
 });
 
-test('jsonLines() yields the JSON value of each line', async () => {
+test('jsonLines() yields the JSON value of each complete line of a stream', async () => {
   assert.deepEqual(await all(jsonLines(streamed(['{"a"', ':1}\n\n[2]\r\n3']))), [{ a: 1 }, [2]]);
 });

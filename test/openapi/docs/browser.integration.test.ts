@@ -379,7 +379,7 @@ async function pictured(page: Page, name: string): Promise<void> {
 /** Chromium logs this for every response with status 400 or above. */
 const REFUSED = /the server responded with a status of 4\d\d/;
 
-test('/docs in Chromium shows operations, parameters, schemas and responses without JavaScript', async (t) => {
+test('the page /docs shows operations, parameters, schemas and responses in Chromium without JavaScript', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs', { hasScript: false });
   assert.deepEqual(
@@ -425,7 +425,7 @@ test('/docs in Chromium shows operations, parameters, schemas and responses with
   assertPeaceful(page);
 });
 
-test('/docs in Chromium calls an operation, and shows status, time, size, header fields, and the body with all digits of its numbers', async (t) => {
+test('the page /docs calls an operation in Chromium and shows status, time, headers, and the body with all digits of its numbers', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await unfold(page, 'getBooks');
@@ -454,7 +454,7 @@ test('/docs in Chromium calls an operation, and shows status, time, size, header
   assertPeaceful(page);
 });
 
-test('/docs in Chromium calls operations with a bearer token, which survives a reload of the tab only if the user requests it', async (t) => {
+test('the page /docs calls operations with a bearer token in Chromium, and keeps the token after a reload only if the user selects this', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs#getMe');
   await until(page, 'document.querySelector("#getMe .need:not([hidden])")?.textContent.includes("bearer")');
@@ -486,7 +486,7 @@ test('/docs in Chromium calls operations with a bearer token, which survives a r
   assertPeaceful(page, [REFUSED]);
 });
 
-test("/docs in Chromium sends API keys, and also the browser's cookies together with a CSRF token", async (t) => {
+test('the page /docs in Chromium sends API keys, and sends session cookies together with a CSRF token', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await unfold(page, 'getTill');
@@ -509,7 +509,7 @@ test("/docs in Chromium sends API keys, and also the browser's cookies together 
   assertPeaceful(page, [REFUSED]);
 });
 
-test('for a document of another tool, /docs in Chromium sends Basic credentials, styled parameters and cookies', async (t) => {
+test('for an OpenAPI document of another tool, /docs in Chromium sends Basic credentials, cookies, and parameters in their declared style', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/foreign/docs');
   await unfold(page, 'basic');
@@ -555,7 +555,7 @@ test('for a document of another tool, /docs in Chromium sends Basic credentials,
   assertPeaceful(page);
 });
 
-test('/docs in Chromium can call a route that has session and CSRF middleware of its own', async (t) => {
+test('/docs in Chromium can call a route that has its own SessionMiddleware and CSRFMiddleware', async (t) => {
   if (!needsChromium(t)) return;
   const own = new Svc({ authSecret: SECRET, env: 'development', logger: collectedLog().logger });
   const use = [new SessionMiddleware(), new CSRFMiddleware()];
@@ -572,7 +572,7 @@ test('/docs in Chromium can call a route that has session and CSRF middleware of
   assert.deepEqual(page.complaints, []);
 });
 
-test('/docs in Chromium removes the previous response if the next request cannot be sent', async (t) => {
+test('/docs in Chromium removes the previous response from the page if the next request cannot be sent', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await unfold(page, 'getBooksById');
@@ -585,7 +585,7 @@ test('/docs in Chromium removes the previous response if the next request cannot
   assertPeaceful(page);
 });
 
-test('/docs in Chromium shows a request as code in several languages, and remembers the selected language', async (t) => {
+test('/docs in Chromium shows a request as code in several languages, and remembers the selected language after a reload', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await unfold(page, 'postBooks');
@@ -606,7 +606,7 @@ test('/docs in Chromium shows a request as code in several languages, and rememb
   assertPeaceful(page);
 });
 
-test('/docs in Chromium shows an example of a response, including its read-only fields', async (t) => {
+test('/docs in Chromium shows an example of a response body, including its read-only fields', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/everything/docs');
   const example = async (id: string): Promise<unknown> => {
@@ -623,7 +623,7 @@ test('/docs in Chromium shows an example of a response, including its read-only 
   assertPeaceful(page);
 });
 
-test('/docs in Chromium finds operations and schemas by the names of their fields, and shows the names that match', async (t) => {
+test('the search of /docs in Chromium finds operations and schemas by their field names, and shows the matching names', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/everything/docs');
   const found = (words: string): Promise<unknown> =>
@@ -644,7 +644,7 @@ test('/docs in Chromium finds operations and schemas by the names of their field
   assertPeaceful(page);
 });
 
-test('/docs in Chromium shows the name, type, size and first bytes of a file response, with a link that saves the file', async (t) => {
+test('/docs in Chromium shows name, type, size and first bytes of a file response, with a link for saving the file', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await unfold(page, 'getReport');
@@ -662,7 +662,7 @@ test('/docs in Chromium shows the name, type, size and first bytes of a file res
   assertPeaceful(page);
 });
 
-test('/docs in Chromium prints with all sections open and without forms', async (t) => {
+test('when Chromium prints /docs, all sections are open and no forms are visible', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/everything/docs');
   await page.send('Emulation.setEmulatedMedia', { media: 'print' });
@@ -675,7 +675,7 @@ test('/docs in Chromium prints with all sections open and without forms', async 
   assertPeaceful(page);
 });
 
-test('if the document cannot be loaded, /docs in Chromium shows an error and a button that loads it again', async (t) => {
+test('if the OpenAPI document cannot be loaded, /docs in Chromium shows an error and a button for another attempt', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await page.send('Network.setBlockedURLs', { urls: ['*openapi.json*'] });
@@ -736,7 +736,7 @@ test('/docs in Chromium can send files, and shows responses that are images, str
   assertPeaceful(page, [/Content Security Policy|Fetch API cannot load/], ['http://127.0.0.2:9/']);
 });
 
-test('/docs in Chromium has a file field for a file that contains text, such as text/csv', async (t) => {
+test('/docs in Chromium has a file field for a form field whose file contains text, such as text/csv', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await unfold(page, 'putCover');
@@ -753,7 +753,7 @@ test('/docs in Chromium has a file field for a file that contains text, such as 
   assertPeaceful(page);
 });
 
-test('/docs in Chromium opens the operation to which a link leads, and can be searched by keyboard', async (t) => {
+test('/docs in Chromium opens the operation that the fragment of its URL names, and can be searched by keyboard', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs#getBooksById');
   assert.equal(
@@ -803,7 +803,7 @@ test('/docs in Chromium opens the operation to which a link leads, and can be se
   assertPeaceful(page);
 });
 
-test('/docs in Chromium can be used by keyboard: skip the contents, open an operation, fill in its form, reach the response', async (t) => {
+test('with the keyboard alone, a user of /docs in Chromium can open an operation, fill in its form and reach the response', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await page.press(['Tab']);
@@ -827,7 +827,7 @@ test('/docs in Chromium can be used by keyboard: skip the contents, open an oper
   assertPeaceful(page);
 });
 
-test('/docs in Chromium uses the colour scheme of the system, or a selected colour scheme, which it remembers', async (t) => {
+test('/docs in Chromium follows the colour scheme of the system until the user selects a colour scheme, which it remembers', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   const background = (): Promise<string> => page.run('getComputedStyle(document.body).backgroundColor');
@@ -848,7 +848,7 @@ test('/docs in Chromium uses the colour scheme of the system, or a selected colo
   assertPeaceful(page);
 });
 
-test('/docs in Chromium has buttons that show the members of a schema in place, also of a recursive schema', async (t) => {
+test('/docs in Chromium has buttons that expand the members of a referenced schema, even of a recursive schema', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/everything/docs#readBook');
   await until(page, 'document.querySelector("#readBook .y form")');
@@ -865,7 +865,7 @@ test('/docs in Chromium has buttons that show the members of a schema in place, 
   assertPeaceful(page);
 });
 
-test('/docs in Chromium shows hostile text of a document as plain text, and runs no script in it', async (t) => {
+test('/docs in Chromium shows hostile HTML in an OpenAPI document as plain text, and runs no script from it', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/hostile/docs');
   await page.run('(() => { for (const fold of document.querySelectorAll("details")) fold.open = true; })()');
@@ -884,7 +884,7 @@ test('/docs in Chromium shows hostile text of a document as plain text, and runs
   assertPeaceful(page);
 });
 
-test('/docs in Chromium loads 500 operations within a second, and fits into a width of 360 pixels', async (t) => {
+test('/docs in Chromium loads 500 operations within a second, and fits a screen width of 360 pixels', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/large/docs');
   let [ms, bytes, operations] = [Infinity, 0, 0];
@@ -924,7 +924,7 @@ test('/docs in Chromium loads 500 operations within a second, and fits into a wi
   }
 });
 
-test('/docs in Chromium passes the accessibility checks of axe-core in light and dark colours, on wide and narrow screens', async (t) => {
+test('/docs in Chromium passes the accessibility checks of axe-core in light and dark mode, on wide and narrow screens', async (t) => {
   if (!needsChromium(t)) return;
   const source = axeSource(t);
   if (source === undefined) return;

@@ -4,7 +4,7 @@ import { readDocument } from '../../../src/openapi/docs/document.ts';
 import { resolve } from '../../../src/openapi/reader.ts';
 import { HOSTILE, LIBRARY, largeDocument } from '../../support/openapi-documents.ts';
 
-test('readDocument() groups operations by their first tag in the order of the document, and puts operations without a tag first', () => {
+test('readDocument() groups operations by their first tag in the order of the OpenAPI document, and puts untagged operations first', () => {
   const { sections, operationCount } = readDocument(LIBRARY);
   assert.deepEqual(
     sections.map(({ name, operations }) => [name, operations.map(({ method, path }) => `${method} ${path}`)]),
@@ -30,7 +30,7 @@ test('readDocument() groups operations by their first tag in the order of the do
   assert.equal(sections[1]!.description, 'Books on the shelves.');
 });
 
-test('readDocument() merges the parameters of a path and of its operation, and prefers those of the operation', () => {
+test('readDocument() merges the parameters of a path with those of its operation, which take precedence', () => {
   const { sections } = readDocument({
     paths: {
       '/{a}': {
@@ -63,7 +63,7 @@ test('readDocument() merges the parameters of a path and of its operation, and p
   );
 });
 
-test('readDocument() gives each operation, tag and schema a unique id that has no spaces and differs from other ids of the page', () => {
+test('readDocument() gives each operation, tag and schema a unique HTML id without spaces', () => {
   const { sections, schemas } = readDocument({
     paths: {
       '/a': {
@@ -94,7 +94,7 @@ test('readDocument() gives each operation, tag and schema a unique id that has n
   assert.equal(new Set(ids).size, ids.length);
 });
 
-test('readDocument() ignores a summary that only repeats the method and the path', () => {
+test('readDocument() ignores the summary of an operation if it only repeats the method and the path', () => {
   const { sections } = readDocument({
     paths: { '/a/{b}': { get: { summary: 'GET /a/{b}' }, put: { summary: 'Put it' } } },
   });
@@ -104,7 +104,7 @@ test('readDocument() ignores a summary that only repeats the method and the path
   );
 });
 
-test('readDocument() keeps links to web pages, and removes links of all other kinds', () => {
+test('readDocument() keeps links to http and https addresses, and removes links with other schemes', () => {
   assert.deepEqual(readDocument(LIBRARY).links, [['The librarians', 'https://library.example/contact']]);
   assert.deepEqual(
     readDocument(HOSTILE).links.map(([, url]) => url.slice(0, 21)),
@@ -112,7 +112,7 @@ test('readDocument() keeps links to web pages, and removes links of all other ki
   );
 });
 
-test('readDocument() uses the security of an operation, else that of the document; an empty list means that no credentials are required', () => {
+test('readDocument() uses the security of an operation, or of the document if the operation declares none', () => {
   const of = (operation: object): unknown =>
     readDocument({ security: [{ a: ['x'] }], paths: { '/': { get: operation } } }).sections[0]!.operations[0]!
       .security;
@@ -127,7 +127,7 @@ test('readDocument() uses the security of an operation, else that of the documen
   ]);
 });
 
-test('readDocument() ignores members that are missing or have another type', () => {
+test('readDocument() tolerates OpenAPI documents whose members are missing or have the wrong type', () => {
   for (const document of [
     {},
     { info: null, paths: [], tags: 5, servers: 'x', components: 7 },
@@ -140,7 +140,7 @@ test('readDocument() ignores members that are missing or have another type', () 
   assert.equal(readDocument({}).title, 'Interface');
 });
 
-test('resolve() follows references within the document only, and returns nothing for inherited properties and cycles', () => {
+test('resolve() follows $ref only within the OpenAPI document, and returns undefined for inherited properties and cycles', () => {
   const root = {
     components: {
       schemas: {
@@ -163,7 +163,7 @@ test('resolve() follows references within the document only, and returns nothing
     assert.deepEqual(resolve(root, { $ref }), {}, $ref);
 });
 
-test('readDocument() puts webhooks into their own section, does not count them as operations, and reads callbacks', () => {
+test('readDocument() puts webhooks into a separate section, does not count them as operations, and reads callbacks', () => {
   const body = { requestBody: { content: { 'application/json': { schema: { type: 'string' } } } } };
   const { sections, operationCount } = readDocument({
     paths: { '/a': { post: { callbacks: { paid: { '{$request.body#/url}': { put: body } }, none: 5 } } } },

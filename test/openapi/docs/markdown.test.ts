@@ -43,7 +43,8 @@ for (const [text, expected] of [
   ],
   ['<b>no</b> <!-- x --> &amp;', '&lt;b&gt;no&lt;/b&gt; &lt;!-- x --&gt; &amp;amp;'],
 ] as const) {
-  test(`inline() converts ${JSON.stringify(text)}`, () => assert.equal(inline(text).text, expected));
+  test(`inline() converts the Markdown ${JSON.stringify(text)} to HTML`, () =>
+    assert.equal(inline(text).text, expected));
 }
 
 for (const url of [
@@ -59,17 +60,17 @@ for (const url of [
   'java\\\nscript:x',
   ':x',
 ]) {
-  test(`inline() does not make a link of the address ${JSON.stringify(url)}`, () => {
+  test(`inline() does not create a link to the invalid or unsafe address ${JSON.stringify(url)}`, () => {
     for (const text of [`[a](${url})`, `[a](<${url}>)`, `![a](${url})`, `<${url}>`])
       assert.doesNotMatch(inline(text).text, /<a /, text);
   });
 }
 
-test('prose() returns an empty text for an empty text', () => {
+test('prose() returns empty HTML for missing or blank Markdown', () => {
   for (const nothing of [undefined, '', ' \n\n ']) assert.equal(prose(nothing).text, '');
 });
 
-test('prose() closes every element that it opens, and its text cannot end an enclosing element', () => {
+test('prose() closes every HTML element that it opens, and Markdown text cannot end an enclosing element', () => {
   const below = seeded(11);
   const alphabet = [
     '<',
@@ -112,7 +113,7 @@ test('prose() closes every element that it opens, and its text cannot end an enc
   }
 });
 
-test('the time that prose() takes is proportional to the length of its text', () => {
+test('prose() converts Markdown in time proportional to its length', () => {
   for (const evil of [
     '[',
     '*',

@@ -3,14 +3,14 @@ import { test } from 'node:test';
 import { escape, html, joined } from '../../../src/openapi/docs/markup.ts';
 import { seeded } from '../../support/random.ts';
 
-test('html`` escapes text, also in lists, and leaves markup and numbers unchanged', () => {
+test('the template tag html escapes strings, also in lists, and does not escape markup and numbers', () => {
   assert.equal(
     html`<p title="${'"x"'}">${"<b>&'"}${html`<b>`}${3}${['<', html`>`]}${false}${undefined}</p>`.text,
     '<p title="&#34;x&#34;">&lt;b&gt;&amp;&#39;<b>3&lt;></p>',
   );
 });
 
-test('escape() escapes every character that could end a text or an attribute, and keeps all text', () => {
+test('escape() replaces every character that could end an HTML text or attribute, and loses no character', () => {
   const below = seeded(7);
   const alphabet = ['<', '>', '"', "'", '&', '&amp;', 'a', ' ', '\n', 'é', '😀', '/', '-', '!', '\0'];
   for (let round = 0; round < 2_000; round++) {
@@ -29,6 +29,6 @@ test('escape() escapes every character that could end a text or an attribute, an
   }
 });
 
-test('joined() joins texts and markup by a separator, and escapes the separator', () => {
+test('joined() joins strings and markup by a separator, and escapes the separator as HTML', () => {
   assert.equal(joined(['a', html`<i>`], ' & ').text, 'a &amp; <i>');
 });

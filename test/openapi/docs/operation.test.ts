@@ -16,14 +16,14 @@ function written(id: string): string {
   ).text;
 }
 
-test('operationMarkup() returns a details element, whose content has the id of the operation', () => {
+test("operationMarkup() returns a details element, and the content of the element has the operation's id", () => {
   assert.match(
     written('readBook'),
     /^<details class="op get"><summary><h3><b class="m">GET<\/b> <code>\/books\/<i>\{id\}<\/i><\/code><\/h3><span class="s">Read a book<\/span><\/summary><div class="b" id="readBook">/,
   );
 });
 
-test('operationMarkup() marks deprecated operations, and shows required security schemes with scopes', () => {
+test('operationMarkup() marks deprecated operations, and lists the required security schemes with their scopes', () => {
   assert.match(written('removeBook'), /<s>deprecated<\/s><span class="l"/);
   assert.match(
     written('addBook'),
@@ -35,7 +35,7 @@ test('operationMarkup() marks deprecated operations, and shows required security
     assert.doesNotMatch(written(open).split('</summary>')[0]!, /class="l"/);
 });
 
-test('operationMarkup() groups parameters by their place, and does not repeat the members of named schemas', () => {
+test('operationMarkup() groups parameters into query, path, header and cookie, and only links to named schemas', () => {
   const text = written('listBooks');
   assert.match(
     text,
@@ -47,7 +47,7 @@ test('operationMarkup() groups parameters by their place, and does not repeat th
   );
 });
 
-test('operationMarkup() shows success responses open, and groups error responses that have equal content', () => {
+test('operationMarkup() shows success responses expanded, and groups error responses with equal content', () => {
   const text = written('addBook');
   assert.match(
     text,
@@ -74,11 +74,11 @@ test('operationMarkup() shows an example of a request body or response', () => {
   );
 });
 
-test('pathMarkup() highlights parameters, and accepts an opening brace without a closing brace', () => {
+test('pathMarkup() highlights path parameters, and tolerates an opening brace without a closing brace', () => {
   assert.equal(pathMarkup('/a/{b}.{c}/{<d').text, '/a/<i>{b}</i>.<i>{c}</i>/{&lt;d');
 });
 
-test('operationMarkup() shows callbacks with their bodies, and marks webhooks, which the page cannot call', () => {
+test('operationMarkup() shows callbacks with their bodies, and marks webhooks, because the docs page cannot call them', () => {
   const body = { requestBody: { content: { 'application/json': { schema: { type: 'integer' } } } } };
   const hooked = readDocument({
     paths: { '/a': { post: { callbacks: { paid: { '{$request.body#/url}': { put: body } } } } } },

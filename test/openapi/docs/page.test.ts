@@ -45,7 +45,7 @@ function noncesOf(
   };
 }
 
-test('the Content-Security-Policy of GET /docs allows only elements with the nonce, and each response has a new nonce', async () => {
+test('the Content-Security-Policy of GET /docs allows only scripts and styles with a nonce, and each response has a new nonce', async () => {
   await using client = new TestClient(make());
   const seen = new Set<string>();
   for (let round = 0; round < 3; round++) {
@@ -63,7 +63,7 @@ test('the Content-Security-Policy of GET /docs allows only elements with the non
   assert.equal(seen.size, 3);
 });
 
-test('if SecurityHeadersMiddleware is used, GET /docs keeps its own Content-Security-Policy, and the middleware adds missing fields', async () => {
+test('with SecurityHeadersMiddleware, GET /docs keeps its own Content-Security-Policy, and gets the headers that it lacks', async () => {
   await using client = new TestClient(make().use(new SecurityHeadersMiddleware()));
   const response = await client.get('/docs');
   const { policy, elements } = noncesOf(response, await response.text());
@@ -72,7 +72,7 @@ test('if SecurityHeadersMiddleware is used, GET /docs keeps its own Content-Secu
   assert.ok(response.headers.has('permissions-policy'));
 });
 
-test('GET /docs forbids caching, framing and content sniffing, and sends no referrer', async () => {
+test('the headers of GET /docs forbid caching, framing and content sniffing, and suppress the Referer header', async () => {
   await using client = new TestClient(make());
   const { headers } = await client.get('/docs');
   for (const [name, value] of [
@@ -107,7 +107,7 @@ async function coded(
   return { coding, vary: response.headers.get('vary'), size: bytes.length, page: page.toString() };
 }
 
-test('GET /docs is sent as br, gzip or uncompressed according to Accept-Encoding, whether CompressionMiddleware is used or not', async (t) => {
+test('GET /docs is compressed with br or gzip according to Accept-Encoding, with and without CompressionMiddleware', async (t) => {
   for (const app of [make(), make().use(new CompressionMiddleware())]) {
     t.after(() => app.shutdown());
     for (const [accepted, expected] of [
@@ -139,7 +139,7 @@ test('GET /docs sends at most 24 kB for a document without operations, and at mo
   }
 });
 
-test('if the application uses CSRFMiddleware, HEAD /docs returns a CSRF token for the visitor', async () => {
+test('if the application uses CSRFMiddleware, HEAD /docs returns a CSRF token in the header X-CSRF-Token', async () => {
   await using plain = new TestClient(make());
   const bare = await plain.request('HEAD', '/docs');
   assert.deepEqual([bare.status, bare.headers.get('x-csrf-token'), await bare.text()], [200, null, '']);
@@ -177,7 +177,7 @@ test('HEAD /docs returns a CSRF token that is also valid for routes with their o
   assert.equal((await client.get('/docs')).headers.get('x-csrf-token'), null, 'the page itself has none');
 });
 
-test('GET /docs renders the page only once, at the first visit', async () => {
+test('the page of GET /docs is rendered at the first GET request, and then only reused', async () => {
   let asked = 0;
   const page = new DocsPage(() => {
     asked++;
@@ -200,7 +200,7 @@ test('the option "ops.docs.auth" restricts access to GET /docs', async () => {
   );
 });
 
-test('pageParts() escapes text of a document that would end an enclosing element', () => {
+test('pageParts() escapes text of an OpenAPI document that would end an enclosing HTML element', () => {
   const tagsOf = (page: string): string[] =>
     [...page.matchAll(/<(?!!doctype|!--)\/?([a-z][\w-]*)/gi)].map(([, name]) => name!.toLowerCase());
   const page = pageParts(readDocument(HOSTILE), 'openapi.json"><script>').join('N');
@@ -234,7 +234,7 @@ test('pageParts() escapes text of a document that would end an enclosing element
   );
 });
 
-test('the page that pageParts() returns contains no addresses of other sites', () => {
+test('the HTML that pageParts() returns refers to no other site', () => {
   const page = pageParts(readDocument(largeDocument(5)), 'openapi.json').join('N');
   assert.doesNotMatch(page, /https?:\/\/|(?:href|src|url\()=?["']?\/\//);
   assert.doesNotMatch(
@@ -243,7 +243,7 @@ test('the page that pageParts() returns contains no addresses of other sites', (
   );
 });
 
-test('pageParts() lets browsers skip the layout of invisible operations only if the page has many operations', () => {
+test('pageParts() lets browsers skip the layout of off-screen operations only if the page has many operations', () => {
   const isLazy = (document: object): boolean =>
     pageParts(readDocument(document), '/openapi.json').join('N').includes('class="many"');
   assert.deepEqual([isLazy(largeDocument(20)), isLazy(largeDocument(500))], [false, true]);

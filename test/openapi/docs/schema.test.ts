@@ -45,7 +45,7 @@ for (const [schema, type] of [
   [{ $ref: '#/components/schemas/Nobody%20knows' }, 'Nobody knows'],
   [{ $ref: '#/components/schemas/%' }, '%'],
 ] as const) {
-  test(`SchemaWriter.type() returns the text ${type} for the schema ${JSON.stringify(schema)}`, () =>
+  test(`SchemaWriter.type() describes the JSON Schema ${JSON.stringify(schema)} as the type ${type}`, () =>
     assert.equal(read(writer.type(schema)), type));
 }
 
@@ -71,11 +71,11 @@ for (const [schema, facts] of [
   [{ examples: ['x', 'y'] }, 'example "x"'],
   [{ example: 0 }, 'example 0'],
 ] as const) {
-  test(`factsOf() returns the text "${facts}" for the schema ${JSON.stringify(schema)}`, () =>
+  test(`factsOf() describes the constraints of the JSON Schema ${JSON.stringify(schema)} as "${facts}"`, () =>
     assert.equal(read(factsOf(schema)), facts));
 }
 
-test('SchemaWriter.members() lists the members of an object with type, constraints and whether they are required, and links to other schemas', () => {
+test('SchemaWriter.members() lists the members of an object with type and constraints, and links to referenced schemas', () => {
   const members = writer.members({ $ref: '#/components/schemas/NewBook' });
   assert.equal(
     read(members),
@@ -84,14 +84,14 @@ test('SchemaWriter.members() lists the members of an object with type, constrain
   assert.ok(members.text.includes('<a href="#schema-Genre">Genre</a>'));
 });
 
-test("SchemaWriter.members() lists the members of a list's items, and only one level of a recursive schema", () => {
+test('SchemaWriter.members() lists the members of the items of an array, and only one level of a recursive schema', () => {
   assert.equal(
     read(writer.members({ type: 'array', items: { $ref: '#/components/schemas/Part' } })),
     'title string required\nparts array of Part',
   );
 });
 
-test('SchemaWriter.members() shows the media types of files in a form', () => {
+test('SchemaWriter.members() shows the allowed media types of file fields in a form', () => {
   const image = { type: 'string', contentMediaType: 'application/octet-stream', maxLength: 1000 };
   const form = {
     properties: { photo: image, note: { type: 'string' }, more: { type: 'array', items: image } },
@@ -107,7 +107,7 @@ test('SchemaWriter.members() shows the media types of files in a form', () => {
   );
 });
 
-test('SchemaWriter.members() shows the discriminator of a schema with alternatives', () => {
+test('SchemaWriter.members() shows the discriminator of a oneOf schema, or else its alternatives', () => {
   assert.equal(
     read(writer.members({ $ref: '#/components/schemas/Event' })),
     'Discriminator kind: paid → Paid, borrowed → Borrowed',
@@ -129,7 +129,7 @@ test('SchemaWriter.members() merges the members of the schemas in an allOf', () 
   );
 });
 
-test('SchemaWriter terminates for cyclic schemas, and for the most deeply nested schemas that a document may have', () => {
+test('SchemaWriter terminates for cyclic schemas and for schemas that are nested 5,000 levels deep', () => {
   const loop: Record<string, unknown> = { type: 'object' };
   loop['properties'] = { self: loop };
   assert.ok(writer.members(loop).text.length < 10_000);

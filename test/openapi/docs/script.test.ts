@@ -17,11 +17,11 @@ import { LIBRARY } from '../../support/openapi-documents.ts';
 import { Random, describe, realise } from '../../support/schema-reference.ts';
 import { GENERATED, SCRIPTS, generatedPage } from '../../support/pages.ts';
 
-test('page.generated.ts is what "npm run pages" generates from the files in its folder', () => {
+test('page.generated.ts is exactly the text that "npm run pages" generates', () => {
   assert.equal(readFileSync(GENERATED, 'utf8'), generatedPage(), 'run "npm run pages"');
 });
 
-test("the scripts of the docs page pass TypeScript's type check", () => {
+test('the browser scripts of the page /docs pass the type check of TypeScript', () => {
   const flags = '--ignoreConfig --allowJs --checkJs --noEmit --strict --noUnusedLocals --noImplicitAny false';
   const libraries = '--target esnext --module esnext --lib esnext,dom,dom.iterable --types';
   const { status, stdout } = spawnSync(
@@ -38,7 +38,7 @@ test("the scripts of the docs page pass TypeScript's type check", () => {
   assert.equal(status, 0);
 });
 
-test('the script in the docs page has no comments, and no text that would end its script element', () => {
+test('the script element of the page /docs contains no comments, and no text that would end the element', () => {
   const [, script] = /<script nonce="\{\{nonce\}\}">([^]*?)<\/script>\n<\/head>/.exec(PAGE)!;
   assert.doesNotMatch(script!, /<\/script|<!--/i);
   assert.doesNotMatch(script!, /\/\*|^\s*\/\/|^[ \t]/m);
@@ -117,11 +117,11 @@ for (const [schema, value] of [
     { name: 1, name2: 1 },
   ],
 ] as const) {
-  test(`sample() returns the example ${JSON.stringify(value)} for the schema ${JSON.stringify(schema)}`, () =>
+  test(`sample() returns the example value ${JSON.stringify(value)} for the JSON Schema ${JSON.stringify(schema)}`, () =>
     assert.deepEqual(sample(schema), value));
 }
 
-test('sample() resolves references, terminates for recursive schemas, and sets the tag of the alternative that it chooses', () => {
+test('sample() resolves $ref, terminates for recursive schemas, and sets the discriminator of the alternative that it chooses', () => {
   assert.deepEqual(sample({ $ref: '#/components/schemas/NewBook' }, LIBRARY), {
     title: 'Dune',
     genre: 'novel',
@@ -153,7 +153,7 @@ function isImpossible(text: string): boolean {
 }
 
 for (const seed of [1, 2, 3]) {
-  test(`sample() returns values that the validators accept, for types generated from the seed ${seed}`, () => {
+  test(`sample() returns example values that the validators accept, for types that are generated from the seed ${seed}`, () => {
     const random = new Random(seed);
     let checked = 0;
     for (let round = 0; round < 200; round++) {
@@ -171,7 +171,7 @@ for (const seed of [1, 2, 3]) {
   });
 }
 
-test('sample() returns valid base64 text for each pair of minimum and maximum length of bytes', () => {
+test('sample() returns valid base64 for each pair of minLength and maxLength of a bytes field', () => {
   for (let minLength = 0; minLength <= 13; minLength++) {
     for (let maxLength = Math.max(1, minLength); maxLength <= 14; maxLength++) {
       const type = compileType(realise({ kind: 'bytes', minLength, maxLength }));
@@ -233,11 +233,11 @@ for (const [language, expected] of [
     `import { createClient, unwrap } from './api.ts';\n\nconst api = createClient({ baseUrl: 'http://a.example/v1', auth: { bearer: () => credential } });\nconst data = await unwrap(api['things.add']({\n  params: { id: 5 },\n  headers: { 'x-it': "it's" },\n  body: { 'a-b': [1, true, null], text: "x\\ny" },\n}));`,
   ],
 ] as const) {
-  test(`the docs page shows a request as code in ${language}`, () =>
+  test(`the page /docs shows a request as code for ${language}`, () =>
     assert.equal(code(language, POST), expected));
 }
 
-test('the code that the docs page shows for a form includes the files', () => {
+test('the code that the page /docs shows for a multipart form includes the files', () => {
   const body = {
     isMultipart: true,
     parts: [
@@ -278,14 +278,14 @@ for (const text of [
   '-1.5e+3',
   '{"":true,"\\u0041\\\\":false}',
 ]) {
-  test(`jsonNodes() formats ${text} in the same way as JSON.stringify()`, () =>
+  test(`jsonNodes() indents the JSON text ${text} by two spaces, and keeps the notation of its numbers and strings`, () =>
     assert.equal(
       shown(text),
       text === '-1.5e+3' ? text : JSON.stringify(JSON.parse(text), undefined, 2).replace('"A', '"\\u0041'),
     ));
 }
 
-test('jsonNodes() keeps all digits of numbers, and leaves text that is not JSON unchanged', () => {
+test('jsonNodes() keeps all digits of numbers, and does not change text that is not JSON', () => {
   assert.equal(
     shown('{"n":12345678901234567890.10,"e":1E400}'),
     '{\n  "n": 12345678901234567890.10,\n  "e": 1E400\n}',
