@@ -1,8 +1,9 @@
 /**
  * One open WebSocket: reads messages, calls handlers in order, limits the waiting data, and closes.
  *
- * Data flow: stream -> FrameReader -> inbox -> handler, and handler -> FrameSender -> stream. States of a
- * socket:
+ * Received data: stream -> FrameReader -> inbox -> handler. Sent data: handler -> FrameSender -> stream.
+ *
+ * States of a socket:
  *   - the server closes: open -> closing (close frame sent) -> closed (close frame received)
  *   - the client closes: open -> answering (close frame received, may reply) -> closed (close frame sent)
  *
@@ -64,7 +65,7 @@ export interface SocketDeps {
   readonly host: SocketHost;
 }
 
-/** The server of a socket. It counts its open sockets. */
+/** The server of a socket. */
 export interface SocketHost {
   /** Called when no more messages are sent or received. The onClose handler may still run. */
   onClosed(socket: WebSocketConnection): void;
@@ -483,10 +484,7 @@ export class WebSocketConnection
     if (this.#holds === 0) this.#stream.resume();
   }
 
-  /**
-   * Drops the reader between two messages, unless it inflates. `#reader` may already be a newer reader,
-   * because a stream in memory can receive a reply within flush().
-   */
+  /** Drops the reader between two messages, unless it inflates, or a newer reader has replaced it. */
   #letReaderGo(reader: FrameReader): void {
     if (this.#reader !== reader || !reader.isAtRest || reader.inflates) return;
     this.#reader = undefined;
