@@ -110,7 +110,8 @@ export class Connection {
   }
 
   /**
-   * Returns whether a response is the last one of its connection. Only the last one has `Connection: close`.
+   * Returns whether a response is the last one of its connection. Only the last response has `Connection:
+   * close`.
    */
   endsWith(outgoing: SentMessage): boolean {
     if (this.newest !== outgoing && this.last !== outgoing) return false;
@@ -235,7 +236,8 @@ export class Connections {
 
   /**
    * Returns undefined if a new request exceeds no limit. Otherwise returns a refusal, or {@link LAST} if the
-   * request is handled as the last one. `inFlight` is the number of running requests, including the new one.
+   * request is handled as the last one of its connection. `inFlight` is the number of running requests,
+   * including the new one.
    */
   judge(connection: Connection, inFlight: number): HeadVerdict | undefined {
     if (connection.isSurplus) return SURPLUS;
@@ -491,11 +493,11 @@ function takenOf({ bytesWritten, writableLength }: Socket): number {
 
 /*
  * Metrics of connections:
- *   svc_connections                         open connections, including idle ones
- *   svc_connection_requests                 number of requests of each closed connection, as a histogram;
- *                                           1 means a client that does not reuse connections
- *   svc_connections_refused_total{reason}   refused connections; reason: malformed, timeout, tls,
- *                                           overflow (head too large), limit (too many connections)
+ *   - svc_connections: open connections, including idle ones
+ *   - svc_connection_requests: histogram of the number of requests of a connection; 1 means that a client
+ *     does not reuse connections
+ *   - svc_connections_refused_total{reason}: refused connections; the reasons are malformed, timeout, tls,
+ *     overflow (head too large) and limit (too many connections)
  */
 
 const REQUEST_BUCKETS = [0, 1, 2, 5, 10, 50, 100, 1_000, 10_000];

@@ -58,7 +58,7 @@ function lastWhole({ newest, earlier }: Connection): SentMessage | undefined {
   return newest?.req.complete === true ? newest : earlier?.at(-1);
 }
 
-/** Makes this response the last one of its connection. */
+/** Ends the connection after this response. */
 function endWith(answer: SentMessage, connection: Connection, socket: Socket): void {
   connection.hasSaidClose = true;
   connection.last = answer;
@@ -83,7 +83,7 @@ function isOfTls({ code = '' }: ParserError): boolean {
 }
 
 function statusOf({ code = '', reason }: ParserError): number {
-  // with another `reason`, the version is valid, but the byte after it is not
+  // with any other `reason`, the version is valid, but the byte after it is not
   if (code === 'HPE_INVALID_VERSION' && reason === 'Invalid HTTP version') return 505;
   return STATUSES[code] ?? 400;
 }

@@ -76,7 +76,7 @@ type Close = (isFinished: boolean, failure?: unknown) => Promise<void>;
 
 /**
  * Handles a web `Request`. Resolves when the status and header fields of the response are known. The
- * clean-ups of the request run before; if the body is sent in chunks, they run after it was read or
+ * clean-ups of the request run before; if the body is sent in chunks, they run after the body was read or
  * cancelled. `prepare` is called with the request before it is handled.
  */
 export async function answerInMemory(

@@ -38,8 +38,8 @@ export interface HeadVerdict {
 const refusal = (status: number, detail: string): HeadVerdict => Object.freeze({ status, detail });
 
 /**
- * Verdict for a request that asks for an unsupported protocol. It is handled in HTTP (RFC 9110 §7.8), as the
- * last request of its connection, because node:http reads nothing after it.
+ * Verdict for a request that asks for an unsupported protocol. The request is handled in HTTP (RFC 9110
+ * §7.8), as the last request of its connection, because node:http reads nothing after it.
  */
 const UPGRADE = refusal(0, '');
 const VERSION = refusal(505, 'The protocol must be HTTP/1.1 or HTTP/1.0');

@@ -171,7 +171,8 @@ function endEmpty(outgoing: SentMessage, sending: Sending): void {
 
 /**
  * Returns the header fields for node:http, with request id and Content-Length. A negative `length` is not
- * sent. Content-Length comes late, because node:http would re-encode a Content-Disposition field after it.
+ * sent. Content-Length follows the fields of the response: node:http would re-encode a Content-Disposition
+ * field after Content-Length.
  */
 function headOf(
   response: HttpResponse,
@@ -204,7 +205,7 @@ function isSecured(response: HttpResponse, req: SentTo, { securesCookies }: Send
 /**
  * Sends an ordinary response to a request that asked for another protocol. It is the last response of its
  * connection, because node:http no longer handles the connection. Resolves when the response has ended;
- * rejects if a stream in the body fails.
+ * rejects if its body fails.
  */
 export function sendLast(
   incoming: IncomingMessage,
@@ -244,7 +245,7 @@ function sendEndless(
 ): Promise<void> | undefined {
   endless.add(chunks);
   outgoing.once('close', () => endless.delete(chunks));
-  // the cast is safe: an EndlessChunks is its own iterator, and a ChunkIterator
+  // the cast is safe: an EndlessChunks is its own iterator
   const source = chunks[Symbol.asyncIterator]() as unknown as ChunkIterator;
   // false if the server of another framework has created the response
   const isOurs = 'writeShared' in outgoing;
@@ -276,7 +277,8 @@ async function sendChunks(outgoing: ServerResponse, source: ChunkIterator, annou
     await ending;
     return;
   }
-  outgoing.once('close', end); // ends the stream at once, because its next chunk may never come
+  // when the client disconnects, ends the stream at once, because the next chunk may never come
+  outgoing.once('close', end);
   try {
     await writeAll(outgoing, source, announced);
     outgoing.off('close', end);

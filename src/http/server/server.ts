@@ -3,11 +3,10 @@
  * close() waits until running requests end.
  *
  * Methods in the order of a request:
- *   #onRequest   checks the head of a new request, and the number of requests
- *   #start       passes the request to the application, after the earlier requests of the connection
- *   #answer      sends the response
- *   #finish      ends the request, and starts the next one of the connection
- *   close        accepts no more connections, and lets running requests end
+ *   - #onRequest: checks the head of a new request, and the number of requests
+ *   - #start: passes the request to the application, when earlier requests of the connection have ended
+ *   - #answer: sends the response
+ *   - #finish: ends the request, and starts the next request of the connection
  */
 import { Server as NetServer } from 'node:net';
 import { http } from '../../base/node-http.ts';
@@ -58,9 +57,7 @@ export interface ServedApplication {
   readonly connections?: ConnectionMeter | undefined;
   /** Handles a request. Never throws, never rejects. */
   handle(req: TransportRequest): Answer;
-  /**
-   * Returns whether the application has a WebSocket at a path. Not defined if it has no WebSockets at all.
-   */
+  /** Returns whether the application has a WebSocket at a path. Not defined if the application has none. */
   hasSocketAt?(path: string): boolean;
   /**
    * Handles a WebSocket handshake: responds with 101, or refuses with another status. Never throws, never
@@ -344,7 +341,8 @@ export class HttpServer {
   }
 
   /**
-   * Calls a listener of a connection. If it throws, the connection is closed, but the process does not end.
+   * Calls a listener of a connection. If the listener throws, the connection is closed, but the process does
+   * not end.
    */
   #guard<T>(socket: Socket, happen: () => T): T | undefined {
     try {
@@ -513,7 +511,7 @@ export class HttpServer {
     if (!incoming.readableEnded) incoming.isLetGo = true; // node:http now discards the rest of the body
     void this.#app.finish(req, req.wasDelivered ? undefined : (req.failure ?? new ClientDisconnected()));
     if (req.late === undefined) this.#requestDone();
-    // the handler still runs after its time limit, so the request counts until the handler ends
+    // the handler still runs after its time limit, so the request counts as running until the handler ends
     else void req.late.then(() => this.#requestDone());
     if (connection.deferred === undefined) return;
     const next = connection.takeDeferred(incoming.socket);

@@ -50,8 +50,8 @@ export interface InflatingSink extends FrameSink {
   /** Whether the socket still accepts messages. If not, they are not inflated. */
   readonly isOpen: boolean;
   /**
-   * Called with true when a message begins to be inflated, so that reading must wait, and with false when
-   * this has ended.
+   * Called with true when a message begins to be inflated, so that reading must wait, and with false when it
+   * was inflated.
    */
   onInflating(isInflating: boolean): void;
 }
@@ -119,7 +119,8 @@ export class MessageDeflater {
   }
 
   /**
-   * Deflates a long message in a thread. It refers to no earlier message, and no later message refers to it.
+   * Deflates a long message in a thread. The message refers to no earlier message, and no later message
+   * refers to it.
    */
   deflateLong(bytes: Uint8Array): Promise<Buffer | undefined> {
     this.forget();

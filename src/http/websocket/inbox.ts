@@ -68,8 +68,8 @@ export class Inbox {
   }
 
   /**
-   * Adds a message. If its bytes are less than half of their chunk, they are copied, so that the chunk does
-   * not stay in memory.
+   * Adds a message. A message that takes less than half of its received chunk is copied, so that the chunk
+   * does not stay in memory.
    */
   add(data: string | Buffer): void {
     const mustCopy =

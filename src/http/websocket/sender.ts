@@ -285,7 +285,7 @@ export class FrameSender {
 
   /**
    * Writes the frames of the batch to the stream. Frames that must wait in the stream are copied, because
-   * they would keep the whole buffer of all sockets in memory.
+   * they would keep the buffer that all sockets share in memory.
    */
   flush(): void {
     this.#isHeld = false;

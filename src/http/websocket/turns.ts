@@ -4,7 +4,7 @@
  * waits. Long messages are processed in threads.
  *
  * The budget is 512 KiB of messages of all sockets, which take one to two milliseconds to inflate. Each call
- * of zlib counts as 4 KiB more, because 128 short messages take as long.
+ * of zlib counts as 4 KiB more, because inflating 128 short messages takes as long as 512 KiB.
  *
  * At most two jobs run in threads at a time. The other threads of the pool stay free for the file system, DNS
  * and cryptography.

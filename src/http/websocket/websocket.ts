@@ -230,7 +230,7 @@ export class WebSocketConnection
     this.#deps.rooms.broadcastJson(room, value, { except: this });
   }
 
-  /** Iterates the messages. @throws SvcError `E_WEBSOCKET_ITERATED` if a handler or another loop gets them */
+  /** Iterates the messages. @throws SvcError `E_WEBSOCKET_ITERATED` if other code reads the messages */
   [Symbol.asyncIterator](): AsyncIterator<unknown, undefined> {
     if (this.#inbox?.isIterated === true || this.#deps.listener.onMessage !== undefined)
       throw new SvcError('E_WEBSOCKET_ITERATED', []);
@@ -405,7 +405,7 @@ export class WebSocketConnection
     this.#proceed();
   }
 
-  /** Calls a handler, and then `then`. If the handler fails, calls onError in between. */
+  /** Calls a handler. Calls onError if the handler fails. Finally calls `then`. */
   #run(handler: () => Awaitable<unknown>, then: () => void): void {
     this.#running = 'other';
     const done = (): void => {

@@ -3,12 +3,12 @@
  * alternative.
  *
  * Gain of each undocumented part, with its benchmark:
- *   `headers` of a request as an accessor, not as an object: 6 % (http-inject --headers=browser)
- *   chunks of a request body from `push`, without stream events: 10 % (http-inject --steps=post)
- *   head and body of a response in one `socket.write()`: 15 % (http-inject --steps=json)
- *   chunks of a response in `socket.write()`: 17 % (sse)
- *   one timer for all idle connections: 7 % (http)
- *   `httpAllowHalfOpen`: a client such as nc, which closes its side after the request, gets a response
+ *   - `headers` of a request as an accessor, not as an object: 6 % (http-inject --headers=browser)
+ *   - chunks of a request body from `push`, without stream events: 10 % (http-inject --steps=post)
+ *   - head and body of a response in one `socket.write()`: 15 % (http-inject --steps=json)
+ *   - chunks of a response in `socket.write()`: 17 % (sse)
+ *   - one timer for all idle connections: 7 % (http)
+ *   - `httpAllowHalfOpen`: clients such as nc, which close their side after the request, get a response
  *
  * The documented alternatives are used with SVC_NODE_INTERNALS=off, on versions of Node other than 24 and 26,
  * and while a tool may inspect requests and responses. Such a tool has subscribed to diagnostics channels of
@@ -160,7 +160,7 @@ function bodyFieldsOf(rawHeaders: readonly string[]): IncomingHttpHeaders | unde
  */
 class FastReceived extends ReceivedMessage {
   /**
-   * Receiver of the body; undefined if the body is read as a stream, and after its end.
+   * Receiver of the body. Undefined after the end of the body, and if the body is read as a stream.
    * @internal
    */
   declare bodyTaker: BodyTaker | undefined;
@@ -207,7 +207,8 @@ class FastReceived extends ReceivedMessage {
     else {
       this.bodyTaker = undefined;
       this.isBodyTaken = true;
-      process.nextTick(endOf, taker); // in the next tick, all received bytes are parsed
+      // delayed, because received bytes are still being parsed
+      process.nextTick(endOf, taker);
       // the server waits for the event "close", which the stream emits only after its end
       if (this.isLetGo) super.push(null);
     }
@@ -287,7 +288,7 @@ export class SentMessage extends http.ServerResponse {
 }
 
 /**
- * Resets a TCP connection. On TLS it does nothing, because TLS itself shows an incomplete body. Unix sockets
+ * Resets a TCP connection. Does nothing on TLS, because TLS itself shows an incomplete body. Unix sockets
  * cannot be reset.
  */
 function reset(socket: Socket): void {
@@ -417,8 +418,8 @@ export type NoteTimeout = (this: Socket, ms: number, onTimeout?: () => void) => 
 
 /**
  * Returns a replacement for setTimeout() of sockets, which only reports the beginning and end of the idle
- * time. node:http calls it after each response and before each request. Returns undefined if undocumented
- * parts must not be used; then each connection has its own timer.
+ * time. node:http calls setTimeout() after each response and before each request. Returns undefined if
+ * undocumented parts must not be used; then each connection has its own timer.
  */
 export function noteTimeouts(limitMs: number, watch: SilenceWatch): NoteTimeout | undefined {
   if (!USES_INTERNALS) return undefined;
@@ -527,7 +528,7 @@ function startOf(status: number, fields: readonly string[], idName: string): str
 }
 
 /**
- * Last valid value of each field. Most fields have one value in all responses, so that it is checked only
+ * Last valid value of each field. Most fields have one value in all responses, so the value is checked only
  * once (test/bench/http.ts --only=stack).
  */
 const passed = new Map<string, string>();
