@@ -2,9 +2,8 @@
  * Computes the channel binding tls-server-end-point (RFC 5929 §4.1): a digest of the server's certificate.
  * The digest uses the hash function of the certificate's signature.
  *
- * The signature algorithm is read from the DER encoding of the certificate, because some supported Node.js
- * versions do not expose it:
- *   Certificate = SEQUENCE { tbsCertificate SEQUENCE, signatureAlgorithm SEQUENCE { OID, parameters }, signature }
+ * The signature algorithm is read from the DER encoding of the certificate (RFC 5280 §4.1), because some
+ * supported Node.js versions do not expose it.
  */
 import { createHash } from 'node:crypto';
 

@@ -25,7 +25,7 @@ export class PostgresConnection
   #beginText = '';
   #askedAtBegin = 0;
   /**
-   * Counter that increases when a transaction begins or ends. When it has changed, a stream knows that its
+   * Number of times that a transaction has begun or ended. A stream compares this number to notice that its
    * own transaction has ended.
    */
   #transactions = 0;

@@ -1,6 +1,6 @@
 /**
  * Inserts rows with COPY ... FROM STDIN (PostgreSQL manual §55.2.6). The data has one line of text for each
- * row, and \N for NULL. The server needs half the time of INSERT.
+ * row, and \N for NULL. COPY takes half the time of INSERT on the server.
  */
 import { Exchange, STEP, type Step } from './exchange.ts';
 import { checkCount, textOf, type RowPlace } from './values.ts';

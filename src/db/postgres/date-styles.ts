@@ -1,9 +1,9 @@
 /**
- * Converts dates and times from each DateStyle of the server to the ISO style (PostgreSQL manual §8.5.2). A
- * session may change its DateStyle, and a pooler may set another one when a session begins. Examples of the
- * four styles:
- *   ISO        1997-12-17 07:37:16-08              SQL       12/17/1997 07:37:16 UTC · day first: 17/12/1997
- *   German     17.12.1997 07:37:16 UTC             Postgres  Wed Dec 17 07:37:16 1997 UTC · date alone: 12-17-1997
+ * Converts dates and times from each DateStyle of the server to the ISO style (PostgreSQL manual §8.5.2):
+ *   - ISO: 1997-12-17 07:37:16-08
+ *   - SQL: 12/17/1997 07:37:16 UTC, or 17/12/1997 07:37:16 UTC with the day first
+ *   - German: 17.12.1997 07:37:16 UTC
+ *   - Postgres: Wed Dec 17 07:37:16 1997 UTC, or 12-17-1997 for a date
  *
  * A time zone abbreviation other than UTC does not define an offset, so text with such an abbreviation is
  * returned unchanged.
@@ -29,7 +29,7 @@ export function isoFromStyle(text: string, style: string | undefined): string {
     return iso(text, [year!, month, day], time, zone, bc);
   }
   const named = NAMED.exec(text);
-  if (named === null) return text; // special values such as infinity have the same text in every style
+  if (named === null) return text; // for example `infinity`, which is the same in every DateStyle
   const [, month, day, dayBefore, monthBehind, time, year, zone, bc] = named;
   const number = MONTHS.indexOf(month ?? monthBehind!) + 1;
   return iso(text, [year!, String(number).padStart(2, '0'), day ?? dayBefore!], time, zone, bc);

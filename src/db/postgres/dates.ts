@@ -1,7 +1,7 @@
 /**
- * Converts PostgreSQL's days and microseconds since 2000-01-01 to ISO text and Date, and back. The results do
- * not depend on the time zone of this process. Examples of the ISO text:
- *   date 2024-03-10 · timestamp 2024-03-10T02:30:00.5 · 0044-03-15 BC · infinity, -infinity
+ * Converts PostgreSQL's days and microseconds since 2000-01-01 to ISO text and Date, and back. The time zone
+ * of this process has no effect. Examples of the text: 2024-03-10, 2024-03-10T02:30:00.5, 0044-03-15 BC,
+ * infinity
  *
  * Years BC and years with more than four digits keep the server's form, so that the server accepts them as
  * input.

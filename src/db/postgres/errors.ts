@@ -1,6 +1,5 @@
 /**
- * Maps PostgreSQL's SQLSTATEs (appendix A of its manual) to error classes. Removes values from the messages,
- * and leaves out the DETAIL of the server's error.
+ * Maps PostgreSQL's SQLSTATEs (appendix A of its manual) to error classes. Removes values from the messages.
  */
 import {
   CheckViolation,
@@ -85,8 +84,9 @@ const CHANGED = '0A000';
 const STALE: ReadonlySet<string> = new Set([CHANGED, '26000', '42P05']);
 
 /**
- * C function of the server that reports changed result columns. The server sends its name with the error. The
- * SQLSTATE is not enough, because errors about unsupported features have the same SQLSTATE.
+ * C function of the server that reports changed result columns. The server sends the name of the function
+ * with the error. The SQLSTATE is not enough, because errors about unsupported features have the same
+ * SQLSTATE.
  */
 const FINDS_STALE = 'RevalidateCachedQuery';
 /**

@@ -1,10 +1,7 @@
 /**
  * Handles the replies to one request to PostgreSQL, message by message, up to ReadyForQuery.
  *
- * The first byte of a reply is its type: `1` for Parse; `t`, then `T` or `n`, for Describe; `2` for Bind; `D`
- * for each row, then `C`, `I` or `s`, for Execute; `Z` for Sync.
- *
- * The server may send an error instead of any reply. Then only ReadyForQuery (Z) follows.
+ * The server may send an error instead of any reply. Then only ReadyForQuery follows.
  *
  * An unexpected message ends the connection, because later replies could be matched to the wrong request.
  */
@@ -16,7 +13,7 @@ import { ServerExchange, type RowsWanted } from '../wire/conversation.ts';
 import type { DatabaseError } from '../errors.ts';
 import type { PostgresTypes } from './types.ts';
 
-/** Kinds of replies that an exchange can expect next. */
+/** Kinds of replies to a request. */
 export const STEP = {
   parse: 0,
   parameters: 1,
@@ -29,13 +26,13 @@ export const STEP = {
   copied: 8,
   ready: 9,
 } as const;
-/** Kind of a reply that an exchange expects: a value of {@link STEP}. */
+/** Kind of a reply: a value of {@link STEP}. */
 export type Step = (typeof STEP)[keyof typeof STEP];
 
 const TAG_COUNT = /^(?:INSERT \d+|UPDATE|DELETE|MERGE|COPY) (\d+)$/;
 
 interface ExchangeDeps {
-  /** SQL text as it was sent. Errors contain it. */
+  /** SQL text as it was sent, for errors. */
   readonly sql: string;
   readonly steps: readonly Step[];
   readonly wanted: RowsWanted;
@@ -78,16 +75,14 @@ export class Exchange extends ServerExchange<RowPlan> {
     return this.#steps[0] === STEP.simple;
   }
 
-  /** Records an error that the server has reported. After it, only ReadyForQuery may arrive. */
+  /** Records an error that the server has reported. After the error, only ReadyForQuery may arrive. */
   override fail(error: DatabaseError): void {
     this.#at = this.#steps.length;
     this.#isInPair = false;
     super.fail(error);
   }
 
-  /**
-   * Handles a message. Returns true when the message was the last of the exchange. @throws ProtocolViolation
-   */
+  /** Handles a message. Returns true if it was the last reply to the request. @throws ProtocolViolation */
   onMessage(type: number, bytes: Buffer, at: number, end: number): boolean {
     switch (
       this.#at < this.#steps.length ? this.#steps[this.#at] : this.#isInPair ? STEP.execute : STEP.ready
@@ -202,7 +197,7 @@ export class Exchange extends ServerExchange<RowPlan> {
 
   /**
    * Returns whether a message belongs to a COPY that was run as an ordinary statement. The client must refuse
-   * it or read all its data, because otherwise the connection would wait forever.
+   * this COPY, or read all its data. Otherwise the connection would wait forever.
    */
   #isCopy(type: number): boolean {
     if (type === SERVER.copyIn) this.unasked = 'copy-in';

@@ -1,7 +1,9 @@
 /**
- * Converts intervals from each IntervalStyle of the server to ISO 8601 (PostgreSQL manual §8.5.5). A pooler
- * may set another style than the client has requested. The same interval in the four styles:
- *   P1Y2M3DT4H5M6.5S · 1 year 2 mons 3 days 04:05:06.5 · @ 1 year 2 mons 3 days 4 hours 5 mins 6.5 secs ago · +1-2 +3 +4:05:06.5
+ * Converts intervals from each IntervalStyle of the server to ISO 8601 (PostgreSQL manual §8.5.5):
+ *   - iso_8601: P1Y2M3DT4H5M6.5S
+ *   - postgres: 1 year 2 mons 3 days 04:05:06.5
+ *   - postgres_verbose: @ 1 year 2 mons 3 days 4 hours 5 mins 6.5 secs
+ *   - sql_standard: +1-2 +3 +4:05:06.5
  */
 
 /**

@@ -130,8 +130,7 @@ export class PostgresListener {
   }
 
   /**
-   * Throws if `session` is no longer the current connection. It may have been lost at the moment when its
-   * last reply arrived.
+   * Throws if `session` is no longer the current connection, because it was lost just after its last reply.
    * @throws ConnectionLost
    */
   #assertCurrent(session: PostgresSession): void {

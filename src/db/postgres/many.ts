@@ -56,7 +56,7 @@ export async function writeMany(
     await writePairs(conversation, types, many, exchange);
   } catch (error) {
     failure = { error };
-    // outside a transaction, cause an error on the server, which undoes this request; inside one, the caller
+    // outside a transaction, an error on the server must undo this request; inside a transaction, the caller
     // rolls back
     if (wasIdle) writer.execute(NO_PORTAL, 0);
   }

@@ -1,7 +1,6 @@
 /**
- * Decodes the messages of a PostgreSQL server, protocol 3 (PostgreSQL manual §55.7). Fields of a message,
- * with their lengths in bytes:
- *   type:1  length:4 (includes itself, not the type)  body
+ * Decodes the messages of a PostgreSQL server, protocol 3 (PostgreSQL manual §55.7). A message has a type (1
+ * byte), a length (4 bytes, which count themselves but not the type) and a body.
  *
  * Every count and length is checked against the end of the message before it is used.
  */
@@ -94,8 +93,8 @@ const MAX_KEY_BYTES = 256;
 const SALT_BYTES = 4;
 
 /**
- * Handler of a message. It gets the type of the message, and the start and end of its body in `bytes`. The
- * reader overwrites the bytes later, so the handler must copy values that it keeps.
+ * Handler of a message. It gets the type of the message, and the start and end of the body in `bytes`. The
+ * reader overwrites `bytes` later, so the handler must copy the values that it keeps.
  */
 export type OnMessage = (type: number, bytes: Buffer, at: number, end: number) => void;
 
@@ -286,7 +285,7 @@ export function readParameterDescription(bytes: Buffer, at: number, end: number)
   return finished(body, oids);
 }
 
-/** Parses CommandComplete (`C`). Returns its command tag: `INSERT 0 3`, `SELECT 10`, `ROLLBACK`. */
+/** Parses CommandComplete (`C`). Returns its command tag, for example `INSERT 0 3` or `ROLLBACK`. */
 export function readCommandTag(bytes: Buffer, at: number, end: number): string {
   if (bytes.indexOf(0, at) !== end - 1)
     throw new ProtocolViolation('the server sent text without a NUL at its end');

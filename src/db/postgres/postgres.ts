@@ -1,7 +1,4 @@
-/**
- * The PostgreSQL driver. It has a pool of connections, each to the first suitable server of the address, and
- * a connection for LISTEN.
- */
+/** The PostgreSQL driver: a pool of connections, and a separate connection for LISTEN. */
 import { SvcError } from '../../base/errors.ts';
 import { ServerDriver, type ServerDriverDeps } from '../wire/server-driver.ts';
 import { connectPostgres } from './connect.ts';

@@ -1,6 +1,6 @@
 /**
- * Decodes DataRow messages to objects or lists. A RowPlan, the decoders of a statement's columns, is created
- * once for each statement and format (text, or binary where possible).
+ * Decodes DataRow messages to objects or lists. A RowPlan has one decoder for each column of a statement,
+ * and is reused for all rows.
  */
 import { widthOf, type Decoder, type FoundType, type PostgresTypes } from './types.ts';
 import { utf8 } from '../wire/bytes.ts';
@@ -113,8 +113,8 @@ export function rereadRows(plan: RowPlan, types: PostgresTypes, rows: readonly (
 }
 
 /**
- * Query for types that are not built in. It also returns the base types of domains, because the server
- * reports a domain itself for parameters and for array elements.
+ * Query for types that are not built in. It also returns the base types of domains, because parameters and
+ * array elements may have a domain as their type.
  */
 export const FIND_TYPES = `select t.oid::int8, t.typname, case when t.typsubscript = 'array_subscript_handler'::regproc then coalesce(nullif(e.typbasetype, 0), t.typelem) else 0 end::int8, coalesce(e.typdelim, t.typdelim), t.typbasetype::int8, coalesce(b.typname, e.typname)
   from pg_catalog.pg_type t left join pg_catalog.pg_type e on e.oid = t.typelem left join pg_catalog.pg_type b on b.oid = nullif(e.typbasetype, 0) where t.oid = any ($1::oid[])`;

@@ -49,7 +49,7 @@ interface Request {
   readonly params: Params;
   readonly wanted: RowsWanted;
   readonly limit: Limit | undefined;
-  /** Name of the portal, a cursor, from which a stream reads. Otherwise empty. */
+  /** Name of the portal (a cursor) from which a stream reads; empty for other requests. */
   readonly portal: string;
   readonly maxRows: number;
 }
@@ -171,8 +171,8 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   }
 
   /**
-   * Runs one statement for many rows with one Sync. All rows are written or none, in a transaction or outside
-   * of one.
+   * Runs one statement for many rows with one Sync. Either all rows are written or none, even outside a
+   * transaction.
    */
   async many(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
     const { text, placeholders } = checkedStatement(sql, 'postgres');
@@ -224,7 +224,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
         (await this.run(CAN_COPY, [table], limit, 'lists', asLists)).some(([can]) => can !== true)
       )
         return await this.many(text, all, limit);
-      // an error of this call needs no fallback to INSERT, because INSERT would throw the same error
+      // if this call fails, INSERT would fail with the same error, so there is no fallback to INSERT
       const { oids } = await this.#described(text, limit);
       while (this.mustWait) await this.turn();
       this.check(text, limit);
@@ -362,8 +362,8 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
 
   /**
    * Returns the cache entry of a statement that was used before. For a new statement, adds an entry and
-   * returns undefined. A statement is prepared only at its second use, because most generated texts never
-   * recur.
+   * returns undefined. A statement is prepared only at its second use, because most generated statements
+   * never recur.
    */
   #seen(text: string): KnownStatement | undefined {
     const known = this.statements.get(text);

@@ -2,9 +2,9 @@
  * SASLprep (RFC 4013): normalizes passwords before they are hashed, so that passwords which look the same are
  * equal.
  *
- * PostgreSQL checks for prohibited characters before normalization, and the RFC after it. The password hashes
- * in PostgreSQL's catalog depend on this order, so this code uses PostgreSQL's order. A password that fails
- * the check is hashed unchanged, as on the server.
+ * PostgreSQL checks for prohibited characters before normalization, the RFC after normalization. The password
+ * hashes in PostgreSQL's catalog depend on this order, so this code uses PostgreSQL's order. A password that
+ * fails the check is hashed unchanged, as on the server.
  *
  * The tables below are from stringprep (RFC 3454). They list code points and ranges of code points in
  * hexadecimal; a range includes both ends. The tables belong to Unicode 3.2, but Node.js has only the tables

@@ -44,8 +44,8 @@ export type ChannelBinding =
   /** Channel binding is disabled or not possible, for example because the connection has no TLS. */
   | { readonly kind: 'none' }
   /**
-   * The client supports channel binding, but the server's message did not offer it. If an attacker has
-   * removed the offer, the server detects that.
+   * The client supports channel binding, but the server's message did not offer it. With this information,
+   * the server detects whether an attacker has removed the offer.
    */
   | { readonly kind: 'unused' }
   /** `digest` is the digest of the server's certificate (RFC 5929 §4.1). */

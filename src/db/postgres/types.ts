@@ -1,15 +1,15 @@
 /**
  * Converts column values of PostgreSQL to JavaScript values:
- *   bool                              boolean
- *   int2, int4, oid, float4, float8   number
- *   int8                              number, or bigint beyond 2^53 - 1 (option int8)
- *   numeric, money                    string with all digits
- *   timestamptz                       Date, or text (option timestamps)
- *   date, timestamp, time, interval   ISO text, because they have no time zone
- *   json, jsonb                       value parsed by JSON.parse()
- *   bytea                             Uint8Array
- *   arrays of these types             nested lists; NULL is null
- *   other types                       text
+ *   - bool: boolean
+ *   - int2, int4, oid, float4, float8: number
+ *   - int8: number, or bigint beyond 2^53 - 1 (option int8)
+ *   - numeric, money: string with all digits
+ *   - timestamptz: Date, or text (option timestamps)
+ *   - date, timestamp, time, interval: ISO text, because they have no time zone
+ *   - json, jsonb: value parsed by JSON.parse()
+ *   - bytea: Uint8Array
+ *   - arrays of these types: nested lists; NULL is null
+ *   - other types: text
  *
  * Each type is decoded from text. Some fixed-width types are also decoded from binary, which is faster and
  * gives the same value. For uuid and float4, text is faster.

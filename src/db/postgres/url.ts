@@ -1,14 +1,13 @@
 /**
  * Parses addresses of PostgreSQL databases strictly, with libpq's parameter names. Examples:
- *   postgres://user:password@host:5432/database          postgresql:// means the same
- *   ...@one,two:5433,[::1]/database?target_session_attrs=read-write     the hosts are tried in this order
- *   postgres://user@/database?host=/run/postgresql       a Unix socket: `host` is the directory of .s.PGSQL.5432
- *   ...?sslmode=verify-full&sslrootcert=/etc/ca.pem        TLS; also sslcert, sslkey, sslpassword, sslnegotiation, ...
- *   ...?set.search_path=app&set.statement_timeout=5s       run-time parameters of every session; also options=-c%20...
+ *   - postgres://user:password@host:5432/database; postgresql:// means the same
+ *   - ...@one,two:5433,[::1]/database?target_session_attrs=read-write: the hosts are tried in this order
+ *   - postgres://user@/database?host=/run/postgresql: a Unix socket in this directory
+ *   - ...?sslmode=verify-full&sslrootcert=/etc/ca.pem: TLS
+ *   - ...?set.search_path=app&set.statement_timeout=5s: run-time parameters of every session
  *
- * Unknown parameters are refused. The known parameters are listed below and in db/wire/server-url.ts.
- * Environment variables such as PGHOST and PGPASSWORD, and the file ~/.pgpass, are ignored. So an address
- * means the same on every machine.
+ * Unknown parameters are refused. Environment variables such as PGHOST and PGPASSWORD, and the file
+ * ~/.pgpass, are ignored. So an address means the same on every machine.
  */
 import { parseServerUrl, type Refuse, type ServerUrl, type UrlRules } from '../wire/server-url.ts';
 import type { Int8, Timestamps } from '../driver.ts';
@@ -131,7 +130,7 @@ export interface PostgresConnectionOptions
   readonly types?: OwnTypes | undefined;
 }
 
-/** Interface of a PostgreSQL connection. connection.ts implements it, and postgres.ts uses it. */
+/** Interface of a PostgreSQL connection. */
 export interface PostgresSession extends PooledConnection {
   /** Process id of the server session, from the login. A pooler reports an id of its own. */
   readonly processId: number;

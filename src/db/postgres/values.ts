@@ -244,7 +244,7 @@ function writeDate(writer: MessageWriter, value: Date, index: number, oid: numbe
   if (Number.isNaN(value.getTime())) return parameterIssue(value);
   if (oid === OID.timestamptz || oid === OID.timestamp)
     return isBinary(writer, index, writer.valueInt64(...microsOf(value)));
-  // for a JSON column, the text is not quoted as a JSON string: only json() marks a value as JSON
+  // a Date for a JSON column is not converted to a JSON string: callers use json() for this
   writer.valueText(oid === OID.date ? dateTextOf(value) : instantText(value));
   return undefined;
 }
@@ -267,10 +267,7 @@ function numberText(value: number): string {
   return Object.is(value, -0) ? '-0' : String(value);
 }
 
-/**
- * Marks the value that was just written as binary. Returns undefined, which means that the value could be
- * encoded.
- */
+/** Marks the value that was written last as binary. Returns undefined, because there is no refusal. */
 function isBinary(writer: MessageWriter, index: number, _written: void): undefined {
   writer.binary(index);
   return undefined;
@@ -291,7 +288,8 @@ function jsonText(value: object): string | undefined {
   try {
     return JSON.stringify(value);
   } catch {
-    return undefined; // the object has a cycle or a bigint; the message of the error may quote it
+    // the object has a cycle or a bigint; the error is ignored, because its message may quote the object
+    return undefined;
   }
 }
 
@@ -319,8 +317,8 @@ function listText(list: readonly unknown[], type: PostgresType | undefined): str
 }
 
 /**
- * Returns a function that encodes an array element as text. Without it, an element that is a list would
- * become a further dimension of the array.
+ * Returns a function that encodes an array element as text. Without this function, an element that is a list
+ * would become a further dimension of the array.
  */
 function encodedElement(encode: (value: unknown) => unknown): (value: unknown) => unknown {
   return (value) => (typeof value === 'object' && value !== null ? encoded(value, encode) : value);
@@ -331,7 +329,7 @@ function isTooDeep(list: readonly unknown[], level: number = 1): boolean {
   return level > MAX_LEVELS || list.some((value) => Array.isArray(value) && isTooDeep(value, level + 1));
 }
 
-/** Text of a value. It is null for NULL, a refusal for wrong content, and undefined for a wrong type. */
+/** Text of a value; null for NULL, a refusal for wrong content, undefined for a wrong type. */
 type ElementText = string | null | Refusal | undefined;
 
 function elementText(value: unknown, oid: number): ElementText {

@@ -3,8 +3,8 @@
  * 30-50 % of the encoding time. Example:
  *   writer.query('select 1'); socket.write(writer.take())
  *
- * A method throws if a count or length exceeds its field. Then rewind() removes the partial message from the
- * buffer.
+ * A method throws if a count or length exceeds its field. Then the caller removes the partial message with
+ * rewind().
  */
 import { ProtocolViolation } from '../errors.ts';
 import { ByteWriter } from '../wire/bytes.ts';

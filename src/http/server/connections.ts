@@ -1,14 +1,14 @@
 /**
  * The connections of a server: their state, their maximum number, and their time limits.
  *
- * Up to maxConnections connections are served. On up to a tenth more connections, the first request gets 503,
- * and then the connection is closed. All further connections are closed without a response.
+ * Beyond maxConnections, up to a tenth more connections are accepted. Each gets 503 for its first request,
+ * and is then closed. All further connections are closed without a response.
  *
  * Requests beyond maxInFlight get 503. Health checks are handled nevertheless, because an orchestrator would
  * restart a busy process that fails them.
  *
- * If more than maxPipelined requests of a connection wait, one more is handled, and then the connection is
- * closed. The client repeats the others on a new connection (RFC 9112 §9.3.2).
+ * If more than maxPipelined requests wait on a connection, the server handles one more and closes the
+ * connection. The client repeats unanswered requests on a new connection (RFC 9112 §9.3.2).
  *
  * An idle connection is closed after keepAliveTimeoutMs. If a client does not read its response, its
  * connection is closed after sendTimeoutMs.
@@ -25,34 +25,27 @@ import type { Limits } from './options.ts';
 import type { HeadVerdict } from './request-head.ts';
 import type { HttpResponse } from '../response.ts';
 
-/** Value of `idleLooks` as long as the connection is not idle. */
+/** Value of `idleLooks` while the connection is not idle. */
 const NOT_WAITING = -1;
 
 /**
- * A request that arrived before the response to the previous request was sent. It waits for that response
- * (RFC 9112 §9.3.2). So a client that sends many requests and reads nothing makes the server hold only one
- * response.
+ * A request that arrived before the response to the previous request was sent. It is handled after that
+ * response (RFC 9112 §9.3.2).
  */
 interface DeferredRequest {
   readonly outgoing: SentMessage;
   readonly verdict: HeadVerdict | undefined;
 }
 
-/**
- * State of one connection. It is a single object, so that each request reads one property of the socket
- * instead of ten.
- */
+/** State of one connection. */
 export class Connection {
-  /**
-   * Response to the last request. Undefined after it was sent, so that idle connections keep no request in
-   * memory.
-   */
+  /** Response to the newest request; undefined after it was sent. */
   newest: SentMessage | undefined;
   /**
    * Whether `Connection: close` was sent, or will be. Later requests are then not handled (RFC 9112 §9.6).
    */
   hasSaidClose = false;
-  /** Whether this connection is beyond `maxConnections`. */
+  /** Whether this connection exceeds `maxConnections`. */
   isSurplus = false;
   isWatched = false;
   /** Number of received requests whose responses are not sent yet. */
@@ -65,10 +58,7 @@ export class Connection {
   bytesSeen = -1;
   /** Unsent responses to earlier requests, in the order of the requests. */
   earlier: SentMessage[] | undefined;
-  /**
-   * Response after which the connection is closed, although later requests have arrived. They get no
-   * response.
-   */
+  /** Response after which the connection is closed. Requests that arrived later get no response. */
   last: SentMessage | undefined;
   /** Requests that wait until earlier responses are sent. */
   deferred: DeferredRequest[] | undefined;
@@ -88,7 +78,7 @@ export class Connection {
     this.requests++;
   }
 
-  /** Removes a response that was sent, or can no longer be sent. */
+  /** Removes a response that was sent, or that can no longer be sent. */
   leave(outgoing: SentMessage): void {
     if (this.newest === outgoing) this.newest = undefined;
     // a response that is not the newest is in `earlier`
@@ -120,8 +110,8 @@ export class Connection {
   }
 
   /**
-   * Returns whether a response is the last one of its connection. Only this response may have `Connection:
-   * close`, because later requests get no response.
+   * Returns whether a response is the last one of its connection. Only the last response has `Connection:
+   * close`.
    */
   endsWith(outgoing: SentMessage): boolean {
     if (this.newest !== outgoing && this.last !== outgoing) return false;
@@ -218,8 +208,8 @@ export class Connections {
     }
     allowHalfOpen(server);
     this.#watchSilence(server);
-    // node:http closes connections beyond this number without any further work, but it does not count
-    // connections that another process accepted
+    // node:http itself closes connections beyond this number, but it does not count connections that another
+    // process accepted
     server.maxConnections = this.#most;
     // only logs the overload: ConnectionMeter counts these connections in its own listener
     server.on('drop', () => this.#report('maxConnections'));
@@ -246,7 +236,8 @@ export class Connections {
 
   /**
    * Returns undefined if a new request exceeds no limit. Otherwise returns a refusal, or {@link LAST} if the
-   * request is handled as the last one. `inFlight` is the number of running requests, including the new one.
+   * request is handled as the last one of its connection. `inFlight` is the number of running requests,
+   * including the new one.
    */
   judge(connection: Connection, inFlight: number): HeadVerdict | undefined {
     if (connection.isSurplus) return SURPLUS;
@@ -278,8 +269,8 @@ export class Connections {
   }
 
   /**
-   * Closes idle connections with `closeIdle` of node:http. That function would also close connections whose
-   * client still receives a response. So destroy() of these connections does nothing during the call.
+   * Closes idle connections with `closeIdle`, a function of node:http. It would also close connections that
+   * are still sending a response, so destroy() of their sockets does nothing during the call.
    */
   closeIdle(closeIdle: () => void): void {
     const reading = [...this.#open].filter((socket) => connectionOf(socket).waiting > 0);
@@ -308,7 +299,7 @@ export class Connections {
     this.#deps.meter?.leave(requests);
     if (newest !== undefined)
       for (const outgoing of [...(earlier ?? []), newest]) this.#deps.onLost(outgoing);
-    // node:http does not destroy a request whose response was sent, so a reader of its body would wait
+    // node:http does not destroy a request after its response was sent, and a reader of the body would wait
     // forever
     lingering?.destroy();
     this.#open.delete(socket);
@@ -430,9 +421,9 @@ interface Reading {
  * Closes connections whose client does not read. Without this, such a client could make the server keep a
  * response, a file or a database cursor forever (slow-read attack).
  *
- * A connection is checked if the operating system does not accept its response at once. The client counts as
- * slow if bytes were waiting, and none was accepted since the last check. A response that waits for an
- * earlier response or for its source does not count.
+ * A connection is checked if the operating system does not accept its response at once. The client is slow if
+ * no further byte is accepted for `sendTimeoutMs`. Waiting for an earlier response, or for data of the
+ * handler, does not count.
  */
 class SlowReaders {
   readonly #clock: Clock;
@@ -442,8 +433,8 @@ class SlowReaders {
   #timer: Disposable | undefined;
 
   /**
-   * A connection without progress is closed after `limitMs`, or up to half as long later. `onCut` is called
-   * before.
+   * Closes a connection after `limitMs` without progress, or up to half of `limitMs` later. `onCut` is called
+   * first.
    */
   constructor(clock: Clock, limitMs: number, onCut: ConnectionsDeps['onSlowReader']) {
     this.#clock = clock;
@@ -501,15 +492,12 @@ function takenOf({ bytesWritten, writableLength }: Socket): number {
 }
 
 /*
- * Metrics of connections: how many are open, how many requests each had, and how many the server refused, by
- * reason.
- *
- * Names:
- *   svc_connections                         open connections, including idle ones
- *   svc_connection_requests                 histogram, counted when a connection closes; a value of 1
- *                                           means a client that does not reuse connections
- *   svc_connections_refused_total{reason}   malformed, overflow (head too large), timeout, tls,
- *                                           limit (too many connections)
+ * Metrics of connections:
+ *   - svc_connections: open connections, including idle ones
+ *   - svc_connection_requests: histogram of the number of requests of a connection; 1 means that a client
+ *     does not reuse connections
+ *   - svc_connections_refused_total{reason}: refused connections; the reasons are malformed, timeout, tls,
+ *     overflow (head too large) and limit (too many connections)
  */
 
 const REQUEST_BUCKETS = [0, 1, 2, 5, 10, 50, 100, 1_000, 10_000];
@@ -529,7 +517,7 @@ export class ConnectionMeter {
   readonly #refused: CounterMetric;
   #open = 0;
 
-  /** @throws SvcError `E_METRIC` when a metric with one of these names exists */
+  /** @throws SvcError `E_METRIC` when the metrics of connections are already registered */
   constructor(metrics: MetricsRegistry) {
     metrics.gauge('svc_connections', 'Open connections, including idle ones', () => this.#open);
     this.#requests = metrics

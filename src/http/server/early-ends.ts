@@ -31,12 +31,11 @@ interface ParserError {
 /** Handles bytes that the parser refused. Sends an error response, unless another response is being sent. */
 export function onClientError(error: ParserError, socket: Socket, identity: RequestIdentity): void {
   const connection = connectionOf(socket);
-  // the refused bytes belong to a request whose response was already sent; the client would take an error
-  // response for the response to its next request
+  // the response to this request was already sent: an error response would look like the response to the next
+  // request
   if (connection.lingering?.complete === false && connection.waiting === 0) return socket.destroySoon();
   const { current } = connection;
-  // the current response has begun, so no error response can be sent; the connection is closed after the
-  // response
+  // the response has begun: it is completed, and then the connection is closed without an error response
   if (current?.headersSent === true && isBehind(error, current) && socket.writable) {
     endWith(lastWhole(connection) ?? current, connection, socket);
     return;
@@ -59,7 +58,7 @@ function lastWhole({ newest, earlier }: Connection): SentMessage | undefined {
   return newest?.req.complete === true ? newest : earlier?.at(-1);
 }
 
-/** Makes this response the last one of its connection. */
+/** Ends the connection after this response. */
 function endWith(answer: SentMessage, connection: Connection, socket: Socket): void {
   connection.hasSaidClose = true;
   connection.last = answer;
@@ -69,7 +68,7 @@ function endWith(answer: SentMessage, connection: Connection, socket: Socket): v
 
 /**
  * Returns whether the error belongs to a later request, so that `answer` can still be sent completely. After
- * malformed bytes, a stream is not completed, because it may never end.
+ * malformed bytes, a streamed response is cut, because it may never end.
  */
 function isBehind({ code = '' }: ParserError, answer: SentMessage): boolean {
   return answer.req.complete && (code === LATE || (code.startsWith('HPE_') && !answer.isStream));
@@ -84,7 +83,7 @@ function isOfTls({ code = '' }: ParserError): boolean {
 }
 
 function statusOf({ code = '', reason }: ParserError): number {
-  // with another `reason`, the version is valid, but the byte after it is not
+  // with any other `reason`, the version is valid, but the byte after it is not
   if (code === 'HPE_INVALID_VERSION' && reason === 'Invalid HTTP version') return 505;
   return STATUSES[code] ?? 400;
 }
@@ -100,22 +99,16 @@ export function refuseSocket(socket: Socket, status: number, identity: RequestId
   );
 }
 
-/*
- * When a client closes its side of the connection, the server cannot know whether the client still reads.
- *
- * If a response in chunks has begun, the connection is closed, because its next chunk may never come. If no
- * response has begun, the signal of the request aborts, but the response of the handler is still sent.
- */
-
 /**
- * Aborts the signal of a request when the client closes its side before a response has begun. If the client
- * has already closed its side, the signal aborts at once.
+ * Watches whether the client closes its side of the connection. If no response has begun, the signal of the
+ * request aborts, but the response is still sent. A response that has begun is cut, because its next chunk
+ * may never come.
  */
 export function watchEnd(socket: Socket, connection: Connection, request: AnsweredRequest): void {
   if (socket.readableEnded) request.leave();
   if (connection.isWatched) return;
   connection.isWatched = true;
-  socket.on('end', onEnd); // onEnd() runs after the listener of node:http, which was added before
+  socket.on('end', onEnd); // the listener of node:http was added earlier, so it runs before onEnd()
 }
 
 function onEnd(this: Socket): void {
@@ -148,9 +141,9 @@ export class Lingering {
   }
 
   /**
-   * Discards the rest of a request after its response was sent. For the last response of a connection, end()
-   * of the response is replaced, because node:http would close the connection at once. `onTaken` is called
-   * when the operating system has accepted all bytes of such a response.
+   * Discards the rest of a request after its response was sent. If the connection ends with the response,
+   * end() of the response is replaced, because node:http would close the connection at once. `onTaken` is
+   * then called when the operating system has accepted the whole response.
    */
   begin(incoming: ReceivedMessage, outgoing: SentMessage, isLast: boolean, onTaken: () => void): void {
     const { socket } = incoming;

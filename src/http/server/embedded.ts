@@ -1,8 +1,9 @@
 /**
  * Serves an application within a node:http server that other code has created, such as another framework
- * (`app.requestListener()`). Requests and WebSocket handshakes are handled as by HttpServer.
+ * (`app.requestListener()`).
  *
- * The other server creates request and response, so only documented parts of node:http are used.
+ * Only documented parts of node:http are used, because the other server creates the request and response
+ * objects.
  */
 import { ClientDisconnected } from '../../base/errors.ts';
 import { discard, isChunks } from '../chunks.ts';

@@ -1,8 +1,8 @@
 /**
  * Opens the address of a server: a host and port, or a Unix socket.
  *
- * If the path of a Unix socket has a socket file on which no process listens, that file is removed. Any other
- * file leads to an error. Node removes the socket file when the server closes.
+ * A socket file on which no process listens any more is removed. Any other file at this path leads to an
+ * error. Node removes the socket file when the server closes.
  */
 import { chmodSync, lstatSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -35,13 +35,13 @@ export interface ListenAddress {
   readonly url: string;
 }
 
-/** Permissions of a socket file by default. */
+/** Default permissions of a socket file. */
 export const USUAL_SOCKET_MODE = 0o660;
 /** Maximum number of bytes in the path of a socket: the limit of macOS (Linux: 107). */
 const MAX_PATH_BYTES = 103;
 /**
- * Value of umask while a socket file is created. Until its permissions are set, only the user of the process
- * can connect.
+ * Umask while a socket file is created: only the user of the process can connect, until the final permissions
+ * are set.
  */
 const CLOSED_UMASK = 0o177;
 
@@ -95,15 +95,14 @@ async function listenOnSocket(server: Server, path: string, mode: number): Promi
     if (process.platform !== 'win32') chmodSync(path, mode); // a named pipe on Windows has no mode
   } catch (error) {
     if (server.listening) server.close();
-    // listenError() returns an E_LISTEN error of isStale() unchanged
     throw listenError(path, error as NodeJS.ErrnoException, SOCKET_PROBLEMS);
   }
   return { host: path, port: 0, url: `unix:${path}` };
 }
 
 /**
- * Creates the socket file, to which other users cannot connect. In a worker thread, they can connect until
- * the permissions are set, because a thread cannot change the umask.
+ * Creates the socket file so that other users cannot connect. In a worker thread they can connect until the
+ * permissions are set, because a thread cannot change the umask.
  */
 function bindSocket(server: Server, path: string): Promise<void> {
   const umask = isMainThread ? process.umask(CLOSED_UMASK) : undefined;

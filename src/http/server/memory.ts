@@ -1,7 +1,6 @@
 /**
- * Handles a web-standard `Request` without a network connection, and returns a `Response`. It uses the same
- * request class and pipeline as the server. It is for tests, and for platforms that call a function with a
- * `Request`.
+ * Handles a web-standard `Request` without a network connection, and returns a `Response`. Tests use this,
+ * and platforms that call a function with a `Request`.
  */
 import { EventEmitter } from 'node:events';
 import { Readable, duplexPair } from 'node:stream';
@@ -76,9 +75,9 @@ class MemoryOutgoing extends EventEmitter implements Outgoing {
 type Close = (isFinished: boolean, failure?: unknown) => Promise<void>;
 
 /**
- * Handles a web `Request`. Resolves when the status and header fields of the response are known. By then, the
- * clean-ups of the request have run, unless the body is in chunks. In that case they run later, when the body
- * was read or cancelled. `prepare` is called with the request before it is handled.
+ * Handles a web `Request`. Resolves when the status and header fields of the response are known. The
+ * clean-ups of the request run before; if the body is sent in chunks, they run after the body was read or
+ * cancelled. `prepare` is called with the request before it is handled.
  */
 export async function answerInMemory(
   app: ServedApplication,
@@ -142,7 +141,7 @@ function headersOf(response: HttpResponse, app: ServedApplication, req: Transpor
   return headers;
 }
 
-/** An open WebSocket without a network connection, as its client sees it. */
+/** A WebSocket that was opened without a network connection. */
 interface OpenedInMemory {
   readonly headers: Headers;
   readonly stream: Duplex;
@@ -194,7 +193,7 @@ export async function upgradeInMemory(
       void app.finish(req, failure);
     },
   });
-  // destroys the client later, so that it first receives the bytes that were sent before
+  // destroys the client later, so that it first receives the bytes that were already sent
   server.once('close', () => setImmediate(() => client.destroy()));
   client.once('close', () => server.destroy());
   socket.start(Buffer.alloc(0)); // the stream keeps received bytes until the client listens
@@ -202,8 +201,8 @@ export async function upgradeInMemory(
 }
 
 /**
- * Returns a web stream of the chunks. `close` is called when it ends. When `signal` aborts, the source is
- * ended, as if the client had disconnected.
+ * Returns a web stream of the chunks. `close` is called when the stream ends. When `signal` aborts, no more
+ * chunks are read, as if the client had disconnected.
  */
 function streamOf(chunks: Chunks, signal: AbortSignal, close: Close): ReadableStream<Uint8Array> {
   const iterator = iterate(chunks);

@@ -1,12 +1,6 @@
 /**
  * Options of a server: limits and TLS. This file does not import the TLS code, because most applications do
  * not need it: a proxy terminates TLS.
- *
- * Time limits:
- *   headersTimeoutMs     until the head of the request has arrived
- *   requestTimeoutMs     until the head and the body of the request have arrived
- *   sendTimeoutMs        while the client reads nothing of the response
- *   keepAliveTimeoutMs   between the response and the next request of the connection
  */
 import { SvcError } from '../../base/errors.ts';
 import { given, int, oneOf, readOptions, shown, text } from '../../base/options.ts';
@@ -144,9 +138,9 @@ export interface ServerTlsOptions extends TlsOptions {
 
 /**
  * Checks the TLS options. Certificate and key default to the settings `tlsCert` and `tlsKey`. Returns
- * undefined without both, which means plain HTTP.
- * @throws SvcError `E_TLS` when a certificate has no key or a key no certificate, `E_OPTION_UNKNOWN` for an
- * unknown option, `E_OPTION_RANGE` for a value that is not allowed
+ * undefined, which means plain HTTP, if neither options nor settings are given.
+ * @throws SvcError `E_TLS` when the certificate or the key is missing, `E_OPTION_UNKNOWN` for an unknown
+ * option, `E_OPTION_RANGE` for a value that is not allowed
  */
 export function readTlsOptions(
   options: TlsOptions | undefined,

@@ -1,6 +1,6 @@
 /**
- * Checks the head of a request, in addition to the parser of node:http. It reads the fields once, and
- * allocates no memory for a valid head.
+ * Checks the head of a request, in addition to the parser of node:http. The check allocates no memory for a
+ * valid head.
  *
  * The parser refuses malformed lines, control characters and contradictory lengths. This file checks the
  * version, the target, Host, Transfer-Encoding, Expect, fields that must not repeat, and the number of
@@ -28,7 +28,7 @@ interface RequestHead {
  */
 export interface HeadVerdict {
   /**
-   * Status 400 ... 505 of the response that the server sends itself; 0 if the application handles the
+   * Status of the response that the server itself sends, 400 ... 505; 0 if the application handles the
    * request.
    */
   readonly status: number;
@@ -38,8 +38,8 @@ export interface HeadVerdict {
 const refusal = (status: number, detail: string): HeadVerdict => Object.freeze({ status, detail });
 
 /**
- * Verdict for a request that asks to change to an unsupported protocol. The request is handled in HTTP (RFC
- * 9110 §7.8). It is the last one of its connection, because node:http reads nothing after it.
+ * Verdict for a request that asks for an unsupported protocol. The request is handled in HTTP (RFC 9110
+ * §7.8), as the last request of its connection, because node:http reads nothing after it.
  */
 const UPGRADE = refusal(0, '');
 const VERSION = refusal(505, 'The protocol must be HTTP/1.1 or HTTP/1.0');

@@ -1,10 +1,9 @@
 /**
- * Sends an HttpResponse with node:http. If the length of the body is known, it calls `writeHead` and `end`
- * once each.
+ * Sends an HttpResponse with node:http.
  *
- * A large body, or a source of chunks, is sent one chunk at a time, as fast as the client reads. When the
- * client disconnects, the source is ended. If the source fails after the head was sent, the connection is
- * closed at once, so that the client sees an incomplete response.
+ * A large body, or a stream, is sent one chunk at a time, as fast as the client reads. When the client
+ * disconnects, the stream is ended. If the stream fails after the head was sent, the connection is closed at
+ * once, so that the client sees an incomplete response.
  */
 // imported, because reading the global `Buffer` calls a getter, which takes longer
 import { Buffer } from 'node:buffer';
@@ -61,8 +60,8 @@ export interface Sending {
 const UPGRADE_REQUIRED = 426;
 
 /**
- * Sends a response. `isLast`: whether the connection ends with it. Returns a promise if the body is large or
- * a source of chunks. The promise resolves when the body is sent, and rejects with the error of the source.
+ * Sends a response. `isLast`: whether the connection ends with it. For a large body or a stream, returns a
+ * promise that resolves when the body is sent, and rejects if the stream fails.
  */
 export function send(
   outgoing: SentMessage,
@@ -99,7 +98,7 @@ export function send(
 
 /**
  * Sends the head of a response. A head with characters outside ASCII is sent alone, in Latin-1. Together with
- * a text body, node:http would encode it in UTF-8.
+ * a text body, node:http would encode the head in UTF-8.
  */
 function begin(
   outgoing: SentMessage,
@@ -117,7 +116,7 @@ function begin(
   if (!response.hasAsciiFields && response.body !== null) outgoing.write('', 'latin1');
 }
 
-/** Sends a response without a body, or with a source of chunks. */
+/** Sends a response whose body is empty or a stream. */
 function sendOther(
   outgoing: SentMessage,
   response: HttpResponse,
@@ -172,8 +171,8 @@ function endEmpty(outgoing: SentMessage, sending: Sending): void {
 
 /**
  * Returns the header fields for node:http, with request id and Content-Length. A negative `length` is not
- * sent. Content-Length follows the fields of the response, because node:http would re-encode a
- * Content-Disposition field after it.
+ * sent. Content-Length follows the fields of the response: node:http would re-encode a Content-Disposition
+ * field after Content-Length.
  */
 function headOf(
   response: HttpResponse,
@@ -206,7 +205,7 @@ function isSecured(response: HttpResponse, req: SentTo, { securesCookies }: Send
 /**
  * Sends an ordinary response to a request that asked for another protocol. It is the last response of its
  * connection, because node:http no longer handles the connection. Resolves when the response has ended;
- * rejects with the error of its source.
+ * rejects if its body fails.
  */
 export function sendLast(
   incoming: IncomingMessage,
@@ -225,9 +224,7 @@ export function sendLast(
   return Promise.resolve(send(outgoing, response, req, true, sending)).then(() => over);
 }
 
-/**
- * Sends a source of chunks, after the head. Resolves when it is sent; rejects with the error of the source.
- */
+/** Sends a streamed body, after the head. Resolves when all chunks are sent; rejects if the stream fails. */
 function sendStream(
   outgoing: SentMessage,
   body: Chunks,
@@ -248,7 +245,7 @@ function sendEndless(
 ): Promise<void> | undefined {
   endless.add(chunks);
   outgoing.once('close', () => endless.delete(chunks));
-  // the cast is safe: this call marks the source as read, and returns the source itself
+  // the cast is safe: an EndlessChunks is its own iterator
   const source = chunks[Symbol.asyncIterator]() as unknown as ChunkIterator;
   // false if the server of another framework has created the response
   const isOurs = 'writeShared' in outgoing;
@@ -258,17 +255,17 @@ function sendEndless(
 }
 
 /**
- * Number of bytes that a response may send in one turn of the event loop. Without this limit, a source that
+ * Number of bytes that a response may send in one turn of the event loop. Without this limit, a stream that
  * always has data would block the process.
  */
 const TURN_BYTES = 1_048_576;
-/** Number of bytes that is added to the size of each chunk, because every write takes time. */
+/** Number of bytes added to the size of each chunk, because even a short write takes time. */
 const CHUNK_COST = 64;
 
 /** Maximum length of a slice of text in UTF-16 units. Each unit becomes at most three bytes. */
 const SLICE_CHARACTERS = Math.floor(SLICE_BYTES / 3);
 
-/** Sends all chunks of a source. `announced` is the Content-Length, or -1 if unknown. */
+/** Sends all chunks of a stream. `announced` is the Content-Length, or -1 if unknown. */
 async function sendChunks(outgoing: ServerResponse, source: ChunkIterator, announced: number): Promise<void> {
   let ending: Promise<unknown> | undefined;
   const end = (): void => {
@@ -280,7 +277,8 @@ async function sendChunks(outgoing: ServerResponse, source: ChunkIterator, annou
     await ending;
     return;
   }
-  outgoing.once('close', end); // ends the source at once, because its next chunk may never come
+  // when the client disconnects, ends the stream at once, because the next chunk may never come
+  outgoing.once('close', end);
   try {
     await writeAll(outgoing, source, announced);
     outgoing.off('close', end);
@@ -299,7 +297,7 @@ async function sendChunks(outgoing: ServerResponse, source: ChunkIterator, annou
 }
 
 /**
- * Writes all chunks of a source. Waits before each write until the connection accepts more data.
+ * Writes all chunks of a stream. Waits before each write until the connection accepts more data.
  * @throws SvcError `E_STREAM` when a value is not a chunk, or the total length differs from `announced`
  */
 async function writeAll(outgoing: ServerResponse, source: ChunkIterator, announced: number): Promise<void> {
@@ -360,8 +358,8 @@ function isHighSurrogate(code: number): boolean {
 }
 
 /**
- * Returns whether a source has thrown because `req.signal` aborted. After the client has disconnected, such
- * an error is not a failure.
+ * Returns whether a stream has failed because `req.signal` aborted. After a disconnect of the client, this is
+ * no failure.
  */
 function isAbort(error: unknown): boolean {
   return error instanceof ClientDisconnected || (error instanceof Error && error.name === 'AbortError');

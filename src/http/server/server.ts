@@ -3,11 +3,10 @@
  * close() waits until running requests end.
  *
  * Methods in the order of a request:
- *   #onRequest    called when a request has arrived: checks its head and the number of requests
- *   #start        called when the earlier requests of the connection have ended: calls handle(req)
- *   #answer       called with the response: calls count(), then send()
- *   #finish       called when the response has ended: calls finish(req, outcome), and starts the next request
- *   close()       accepts no more connections, and lets running requests end
+ *   - #onRequest: checks the head of a new request, and the number of requests
+ *   - #start: passes the request to the application, when earlier requests of the connection have ended
+ *   - #answer: sends the response
+ *   - #finish: ends the request, and starts the next request of the connection
  */
 import { Server as NetServer } from 'node:net';
 import { http } from '../../base/node-http.ts';
@@ -58,7 +57,7 @@ export interface ServedApplication {
   readonly connections?: ConnectionMeter | undefined;
   /** Handles a request. Never throws, never rejects. */
   handle(req: TransportRequest): Answer;
-  /** Returns whether the application has a WebSocket at a path. Undefined if it has no WebSockets at all. */
+  /** Returns whether the application has a WebSocket at a path. Not defined if the application has none. */
   hasSocketAt?(path: string): boolean;
   /**
    * Handles a WebSocket handshake: responds with 101, or refuses with another status. Never throws, never
@@ -75,7 +74,7 @@ export interface ServedApplication {
    * response.
    */
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void;
-  /** Counts a response that failed: node:http refused it, its source threw, or its client did not read. */
+  /** Counts a response that failed: node:http refused it, its body failed, or its client did not read. */
   countCut?(why: 'failed' | 'slow'): void;
 }
 
@@ -107,9 +106,9 @@ export class HttpServer {
   /** Requests that are still arriving although their response was sent; created when it is first needed. */
   #lingering: Lingering | undefined;
   #isDraining = false;
-  /** Closes all connections at once. close() sets it. */
+  /** Closes all connections at once. Set by close(). */
   #endAll: (() => void) | undefined;
-  /** Called when no request, unread body or WebSocket is left. closeIdle() sets it. */
+  /** Called when no request, unread body or WebSocket is left. Set by closeIdle(). */
   #whenIdle: (() => void) | undefined;
   /** Called during close() when all handlers have ended. */
   #whenHandled: (() => void) | undefined;
@@ -254,10 +253,9 @@ export class HttpServer {
   }
 
   /**
-   * Stops accepting connections. Running requests have `deadlineMs` to end, and their responses have
-   * `Connection: close`. Then their connections are closed, and handlers have one more second. Idle
-   * connections are closed at once; connections from another process after `graceMs`. Returns the number of
-   * requests that did not end in time.
+   * Stops accepting connections. Running requests have `deadlineMs` to end. Then their connections are
+   * closed, and handlers have one more second. Idle connections are closed at once, or after `graceMs` if
+   * another process accepted them. Returns the number of requests that did not end in time.
    */
   async close(deadlineMs: number, graceMs = 0): Promise<number> {
     const adopted = this.#adopted;
@@ -316,8 +314,8 @@ export class HttpServer {
   }
 
   /**
-   * Stops accepting connections. Resolves when the last connection has closed. It calls close() of node:net,
-   * because close() of node:http would also switch off the time limits, which the remaining requests need.
+   * Stops accepting connections. Resolves when the last connection has closed. Calls close() of node:net,
+   * because close() of node:http would also switch off the time limits of the remaining requests.
    */
   async #refuseOthers(): Promise<void> {
     await new Promise((resolve) => {
@@ -343,7 +341,8 @@ export class HttpServer {
   }
 
   /**
-   * Calls a listener of a connection. If it throws, the connection is closed, but the process does not end.
+   * Calls a listener of a connection. If the listener throws, the connection is closed, but the process does
+   * not end.
    */
   #guard<T>(socket: Socket, happen: () => T): T | undefined {
     try {
@@ -465,8 +464,8 @@ export class HttpServer {
   }
 
   /**
-   * Discards a response because the client has disconnected, or because it has closed its side and the
-   * response is a stream.
+   * Discards a response, because the client has disconnected. A stream is also discarded if the client has
+   * only closed its side of the connection.
    */
   #drop(req: TransportRequest, outgoing: SentMessage, { body }: HttpResponse): void {
     if (isChunks(body)) discard(body).catch((error: unknown) => this.#onFailure(req, error));
@@ -479,9 +478,7 @@ export class HttpServer {
     for (const chunks of this.#sending.endless) chunks.finish();
   }
 
-  /**
-   * Handles a failed response: node:http has refused it, or its source has thrown after the head was sent.
-   */
+  /** Handles a failed response: node:http has refused it, or its body has failed after the head was sent. */
   #onFailure(req: TransportRequest, error: unknown, event = 'response_failed'): void {
     req.failure = error;
     this.#app.countCut?.('failed');
@@ -504,7 +501,7 @@ export class HttpServer {
   #finish(outgoing: SentMessage): void {
     // the cast is safe: #onRequest() has stored a TransportRequest
     const req = outgoing.request as TransportRequest | undefined;
-    // the request has already ended, because its response was complete before its body had arrived
+    // the request has already ended: the response was complete before the whole request had arrived
     if (req === undefined) return;
     outgoing.request = undefined;
     const connection = req.connection!; // defined, because #onRequest() has set it
@@ -514,7 +511,7 @@ export class HttpServer {
     if (!incoming.readableEnded) incoming.isLetGo = true; // node:http now discards the rest of the body
     void this.#app.finish(req, req.wasDelivered ? undefined : (req.failure ?? new ClientDisconnected()));
     if (req.late === undefined) this.#requestDone();
-    // the time limit is over, but the handler still runs and counts as running
+    // the handler still runs after its time limit, so the request counts as running until the handler ends
     else void req.late.then(() => this.#requestDone());
     if (connection.deferred === undefined) return;
     const next = connection.takeDeferred(incoming.socket);

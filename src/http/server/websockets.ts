@@ -155,8 +155,8 @@ export class OpenSockets {
   }
 
   /**
-   * Returns whether node:http should emit `upgrade` for this request, and stop handling its connection. False
-   * if the request waits for an earlier one; then it is handled as an ordinary request.
+   * Returns whether node:http should emit `upgrade` for this request, and stop handling its connection. A
+   * handshake that waits for an earlier request is handled as an ordinary request, so the result is false.
    */
   isAskedFor(incoming: IncomingMessage): boolean {
     return (
@@ -271,7 +271,7 @@ export class OpenSockets {
 
 /**
  * Lets glibc, the C library of most Linux systems, keep 16 MiB of freed memory. By default it returns freed
- * memory to the operating system, and new memory then causes page faults. They take a tenth of the time of a
+ * memory to the operating system. New memory then causes page faults, which take a tenth of the time of a
  * message of 4 KiB.
  *
  * glibc keeps up to twice the size of the largest freed block that had its own mapping (mallopt(3)). So this
@@ -280,13 +280,6 @@ export class OpenSockets {
 function keepFreedMemory(): void {
   new ArrayBuffer(KEPT_BYTES / 2).transfer(0);
 }
-
-/*
- * The 101 response to a handshake, as an object for middleware and as bytes (RFC 6455 §4.2.2).
- *
- * Middleware gets the 101 like any other response, and may add header fields and cookies. If it returns
- * another response, the handshake is refused.
- */
 
 /** Parameters of a WebSocket on which client and server have agreed. */
 export interface Agreement {
@@ -299,7 +292,10 @@ export interface Agreement {
 /** Creates a WebSocket on the stream of a connection. */
 export type OpenSocket = (stream: Duplex, deps: SocketDeps) => WebSocketConnection;
 
-/** Response 101 (Switching Protocols), after which the connection is a WebSocket. */
+/**
+ * Response 101 (Switching Protocols), after which the connection is a WebSocket (RFC 6455 §4.2.2). Middleware
+ * may add header fields and cookies to it, or refuse the handshake with another response.
+ */
 export class SwitchingProtocols extends HttpResponse {
   readonly #agreement: Agreement;
   readonly #open: OpenSocket;

@@ -1,14 +1,12 @@
 /**
- * Batches of WebSocket frames. Frames are written one after another into one buffer. So all replies to a
- * received chunk need only one write, and no reply needs an object of its own (test/bench/websocket.ts:
- * 64Bx16, text4KiB).
+ * Batches of WebSocket frames: all replies to a received chunk are written into one buffer, and sent in one
+ * write (test/bench/websocket.ts: 64Bx16, text4KiB).
  *
- * All sockets of the process write into one shared buffer, the slab. One socket at a time may append at its
- * end. When another socket begins to write, the bytes of the first socket become a chunk of its batch, and
- * the other socket writes after them. When the kernel has accepted the last chunk, its memory is used again.
+ * All sockets of the process share one buffer, the slab. Only one socket at a time appends bytes to it. When
+ * another socket begins to write, the bytes of the first one become a chunk of its batch.
  */
 
-/** Bytes, or a string that is written in Latin-1, so each character is one byte. */
+/** Bytes, or a string that is written in Latin-1, one byte for each character. */
 export type Chunk = Buffer | string;
 
 const SLAB_BYTES = 262_144;
@@ -41,7 +39,7 @@ export class Batch {
     if (owner !== this || end + most > slab.length) {
       if (owner !== undefined) owner.#cut();
       if (end + most > slab.length) {
-        slab = Buffer.allocUnsafeSlow(SLAB_BYTES); // a new slab, because chunks still refer to the old one
+        slab = Buffer.allocUnsafeSlow(SLAB_BYTES); // a new buffer, because chunks still refer to the old one
         end = 0;
       }
       owner = this;
@@ -50,7 +48,7 @@ export class Batch {
     return end;
   }
 
-  /** The shared slab, in which {@link reserve} has reserved memory. */
+  /** The shared buffer in which {@link reserve} has reserved memory. */
   get memory(): Buffer {
     return slab;
   }
@@ -77,7 +75,10 @@ export class Batch {
     return chunks;
   }
 
-  /** Removes and returns the only chunk, if it is in the slab. Returns undefined for all other batches. */
+  /**
+   * If the batch is a single chunk in the shared buffer, removes and returns this chunk. Otherwise returns
+   * undefined.
+   */
   takeOne(): Buffer | undefined {
     if (owner !== this || this.#chunks.length > 0) return undefined;
     owner = undefined;
@@ -98,7 +99,7 @@ export class Batch {
       end = chunk.byteOffset - slab.byteOffset;
   }
 
-  /** Whether a chunk is part of the shared slab. */
+  /** Whether a chunk is part of the shared buffer. */
   static holds(chunk: Chunk): chunk is Buffer {
     return typeof chunk !== 'string' && chunk.buffer === slab.buffer;
   }

@@ -5,7 +5,7 @@
 import { ClientDisconnected, HTTPException } from '../../base/errors.ts';
 import { CLOSE } from './codes.ts';
 
-/** Result of a closed WebSocket, as the onClose handler gets it. */
+/** Describes how a WebSocket closed. The onClose handler gets this object. */
 export interface WebSocketClose {
   /** Close code (RFC 6455 §7.4). 1005: closed without a code; 1006: the connection was lost. */
   readonly code: number;
@@ -16,7 +16,7 @@ export interface WebSocketClose {
 
 /** Progress of closing a WebSocket. Created when closing begins. */
 export class Ending {
-  /** Code and reason of the first close. Undefined until the server or the client has closed. */
+  /** Code and reason of the side that closed first. Undefined until one side has closed. */
   close: WebSocketClose | undefined;
   /** The first error that the onError handler did not handle. */
   failure: unknown;
@@ -52,9 +52,9 @@ export class Ending {
 }
 
 /**
- * Returns the close code and reason for an error of a handler. The message of an HTTPException below 500 is
- * meant for clients, so it becomes the reason. The code is 1007 for status 400, 1003 for 415, else 1008.
- * Other errors have code 1011 and no reason.
+ * Returns the close code and reason for an error of a handler. An HTTPException below 500 has its message as
+ * the reason, and the code 1007 (status 400), 1003 (status 415) or 1008 (other status). Other errors have the
+ * code 1011 and no reason.
  */
 export function closeFor(error: unknown): { readonly code: number; readonly reason: string } {
   if (!(error instanceof HTTPException) || error.status >= 500)

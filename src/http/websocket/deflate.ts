@@ -2,9 +2,9 @@
  * permessage-deflate (RFC 7692): compresses whole messages as raw DEFLATE, and decompresses them. The
  * handshake negotiates the parameters.
  *
- * With context takeover, a message may refer to bytes of earlier ones. A zlib stream for each connection
- * would take 300 KB. Instead, the last bytes that a side has sent, up to the size of the window, are the
- * dictionary for its next message. The output is the same, and only these bytes stay in memory.
+ * With context takeover, a message may refer to bytes of earlier messages. A zlib stream for each connection
+ * would take 300 KB. Instead, only the last bytes that a side has sent are kept, as the dictionary for its
+ * next message.
  */
 import { promisify } from 'node:util';
 import { constants, deflateRaw, deflateRawSync, inflateRaw, inflateRawSync } from 'node:zlib';
@@ -45,13 +45,13 @@ const LEAST_CHUNK_BYTES = 1_024,
 const LEAST_LEVEL = 1,
   MOST_LEVEL = 8;
 
-/** A socket that gets the frames of an inflating reader. */
+/** Receives the messages of a reader that inflates them. */
 export interface InflatingSink extends FrameSink {
   /** Whether the socket still accepts messages. If not, they are not inflated. */
   readonly isOpen: boolean;
   /**
-   * Called with true when reading must wait because a message is being inflated, and with false when it was
-   * inflated.
+   * Called with true when a message begins to be inflated, so that reading must wait, and with false when it
+   * was inflated.
    */
   onInflating(isInflating: boolean): void;
 }
@@ -99,17 +99,14 @@ export class MessageDeflater {
     if (takesOver) this.#history = new History(bits);
   }
 
-  /**
-   * Size of the negotiated window as a power of two. A message may also be deflated with a smaller window,
-   * because the receiver can inflate it, too.
-   */
+  /** Size of the negotiated window as a power of two. */
   get bits(): number {
     return this.#bits;
   }
 
   /**
    * Deflates a message. Returns undefined if that would not make it shorter. Set `mayBeLost` if the message
-   * may be dropped later. Then it refers to no earlier message, and no later message refers to it.
+   * may be dropped later. Such a message refers to no earlier message, and no later message refers to it.
    */
   deflate(bytes: Uint8Array, mayBeLost = false): Buffer | undefined {
     if (mayBeLost) this.forget();
@@ -122,7 +119,8 @@ export class MessageDeflater {
   }
 
   /**
-   * Deflates a long message in a thread. It refers to no earlier message, and no later message refers to it.
+   * Deflates a long message in a thread. The message refers to no earlier message, and no later message
+   * refers to it.
    */
   deflateLong(bytes: Uint8Array): Promise<Buffer | undefined> {
     this.forget();
@@ -145,8 +143,7 @@ export function deflateMessage(
   level: number,
   dictionary: Buffer = NOTHING,
 ): Buffer {
-  // deflating also uses the budget of this turn of the event loop (turns.ts), so inflating other messages may
-  // have to wait for a later turn
+  // deflating also takes time in the event loop, so it uses the budget of this turn (turns.ts)
   spend(DEFLATE_COST * bytes.length);
   return withoutTail(deflateRawSync(bytes, deflateOptions(bytes.length, bits, level, dictionary)));
 }
@@ -273,10 +270,9 @@ export class MessageInflater {
   }
 
   /**
-   * Inflates a message like {@link inflate}, but does not block the event loop for long. A short message is
-   * inflated at once, or in a later turn of the event loop if the budget of this turn is spent (turns.ts). A
-   * long one is inflated in a thread. If the result is a promise, await it before the next message. It never
-   * rejects.
+   * Inflates a message like {@link inflate}, but does not block the event loop for long: a short message may
+   * wait for a later turn of the event loop (turns.ts), and a long message is inflated in a thread. If the
+   * result is a promise, await it before the next message. It never rejects.
    */
   inflateInTurn(bytes: Uint8Array, maxBytes: number): Awaitable<Inflated> {
     if (bytes.length > SHORT_BYTES) return this.#inflateLong(bytes, maxBytes);

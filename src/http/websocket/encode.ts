@@ -80,14 +80,6 @@ export function closePayload(code: number, reason: string): Buffer {
   return Buffer.concat([Buffer.of(code >>> 8, code & 0xff), text]);
 }
 
-/*
- * Masking (RFC 6455 §5.3): byte i of the payload XOR byte i mod 4 of the key. The bytes are changed in place,
- * which is allowed because the frame reader owns the chunk.
- *
- * The key is a 32-bit number whose lowest byte is the first byte of the key in the frame. If a payload
- * arrives in parts, the key is rotated for each further part.
- */
-
 /**
  * Minimum number of bytes for masking eight bytes at a time. For fewer bytes this takes longer, because
  * creating a BigUint64Array takes about 50 ns (test/bench/websocket.ts).
@@ -95,7 +87,9 @@ export function closePayload(code: number, reason: string): Buffer {
 const WORDS_FROM_BYTES = 48;
 const IS_LITTLE_ENDIAN = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1;
 
-/** Reads the masking key at the offset `at`. */
+/**
+ * Reads the masking key at the offset `at` as a 32-bit number. Its lowest byte is the first byte of the key.
+ */
 export function readMask(bytes: Uint8Array, at: number): number {
   return bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24);
 }
@@ -107,8 +101,8 @@ export function rotateMask(mask: number, count: number): number {
 }
 
 /**
- * Masks or unmasks the bytes from `from` (inclusive) to `to` (exclusive). The byte at `from` is masked with
- * the first byte of the key.
+ * Masks or unmasks the bytes from `from` (inclusive) to `to` (exclusive) in place: byte i of the range XOR
+ * byte i mod 4 of the key (RFC 6455 §5.3).
  */
 export function applyMask(bytes: Uint8Array, from: number, to: number, mask: number): void {
   if (mask === 0) return;

@@ -1,17 +1,11 @@
 /**
  * Parser of WebSocket frames (RFC 6455 §5). It uses no sockets and no timers.
  *
- * Grammar:
- *   frame   = FIN RSV1-3 opcode:4 | MASK length:7 | length:16 or 64 | key:32 if MASK | payload
- *   message = text or binary frame, then continuations up to one with FIN; control frames may lie between
- *
  * Frames are unmasked in place, so the caller of push() must not use the chunk afterwards. The bytes of a
- * binary message may share the memory of the chunk. If the parts of a message lie in several
- * chunks, they are copied to one buffer.
+ * binary message may share the memory of the chunk.
  *
  * A frame or message larger than maxMessageBytes is refused before it is buffered. Each fragment of a message
- * counts as at least 64 bytes, because the object for a fragment takes a hundred times the memory of one
- * byte.
+ * counts as at least 64 bytes, because even an empty fragment takes memory.
  */
 import { constants, isUtf8 } from 'node:buffer';
 import { isThenable } from '../../base/promises.ts';
@@ -66,8 +60,8 @@ interface FrameReaderOptions {
    */
   readonly ownsChunks?: boolean | undefined;
   /**
-   * Inflates messages, if compression was negotiated. If it returns a promise, which must not reject, reading
-   * waits.
+   * Inflates messages; set if compression was negotiated. While a returned promise is pending, reading waits.
+   * The promise must not reject.
    */
   readonly inflate?: ((bytes: Uint8Array, maxBytes: number) => Awaitable<Inflated>) | undefined;
 }
@@ -90,9 +84,8 @@ const KNOWN_OPCODES =
 const FRAGMENT_COST = 64;
 const LEAST_BUDGET = 16_384;
 /**
- * Minimum size in bytes of a chunk whose memory is freed immediately after parsing. If the garbage collector
- * freed such chunks, it would search the whole heap after every dozen megabytes (test/bench/websocket.ts:
- * text4KiB). The value is a guess: shorter chunks were not measured.
+ * Minimum size in bytes of a chunk whose memory is freed immediately after parsing. Otherwise the garbage
+ * collector would search the whole heap after every dozen megabytes (test/bench/websocket.ts: text4KiB).
  */
 const RELEASED_BYTES = 2_048;
 const NOTHING: Buffer = Buffer.alloc(0);
@@ -384,7 +377,7 @@ export class FrameReader {
     return part;
   }
 
-  /** Passes a message that is a single frame within one chunk to the sink. */
+  /** Passes a message to the sink. The message is a single frame within one chunk. */
   #deliverInPlace(from: number, to: number): boolean {
     const chunk = this.#chunk;
     this.#messageOpcode = 0;

@@ -138,13 +138,10 @@ export function acceptKey(key: string): string {
   return hash('sha1', key + GUID, 'base64');
 }
 
-/*
- * Origins that may open a WebSocket. Browsers let pages of every site send a handshake with cookies, and read
- * the messages. Only this check of the origin prevents that ("cross-site WebSocket hijacking", RFC 6455
- * §10.2).
+/**
+ * Checks the `Origin` of handshakes. Without this check, pages of every site could open a WebSocket with the
+ * cookies of the user (RFC 6455 §10.2).
  */
-
-/** Checks the `Origin` of handshakes. */
 export class OriginGuard {
   /** Origins that the option `origins` allows. Undefined without this option. */
   readonly allowed: AllowedOrigins | undefined;
@@ -177,7 +174,7 @@ export class OriginGuard {
   /**
    * Checks the origin of a handshake. Returns undefined if it is allowed at once, else a promise.
    * @throws Forbidden for an origin that is not allowed, and for a handshake without `Origin` unless
-   *   `allowsAbsent` is set. Only clients that are not browsers omit this field
+   * `allowsAbsent` is set
    */
   assertAdmitted(req: HttpRequest): Promise<void> | undefined {
     if (this.allowed?.isAny) return undefined;
@@ -195,13 +192,6 @@ export class OriginGuard {
       throw new Forbidden('Pages of this origin may not open a WebSocket of this application');
   }
 }
-
-/*
- * Compression of messages by permessage-deflate (RFC 7692).
- *
- * The server accepts the first valid offer of the client. An offer with an unknown, repeated or out-of-range
- * parameter is skipped (RFC 7692 §7).
- */
 
 /** Options of the compression of messages. An option that is `undefined` has its default. */
 export interface WebSocketCompression {
@@ -260,8 +250,9 @@ export const LEAST_BITS = 9;
 const MOST_BITS = 15;
 
 /**
- * Returns the parameters of the first offer that the server can accept; undefined if there is none. Returns
- * `malformed` if the field is not a valid list of extensions (RFC 6455 §9.1).
+ * Returns the parameters of the first valid offer; undefined if there is none. An offer with an unknown,
+ * repeated or out-of-range parameter is skipped (RFC 7692 §7). Returns `malformed` if the field is not a
+ * valid list of extensions (RFC 6455 §9.1).
  */
 export function negotiateDeflate(
   field: string,

@@ -68,8 +68,8 @@ export class Inbox {
   }
 
   /**
-   * Adds a message. If its bytes are less than half of their chunk, they are copied, so that the chunk does
-   * not stay in memory.
+   * Adds a message. A message that takes less than half of its received chunk is copied, so that the chunk
+   * does not stay in memory.
    */
   add(data: string | Buffer): void {
     const mustCopy =
@@ -90,8 +90,8 @@ export class Inbox {
   }
 
   /**
-   * Returns an iterator of the messages. It calls `onWait` when it needs a message, which {@link answer} then
-   * provides. It calls `onStop` when a loop is left early. After that, other code may iterate.
+   * Returns an iterator of the messages. `onWait` is called when the iterator needs a message; {@link answer}
+   * then provides one. `onStop` is called when a loop is left early. After that, other code may iterate.
    */
   iterate(onWait: () => void, onStop: () => void): AsyncIterator<unknown, undefined> {
     this.#isIterated = true;
@@ -122,8 +122,8 @@ export class Inbox {
   }
 
   /**
-   * Passes messages to the iterator as long as it waits for one. If `decode` throws, the iterator's promise
-   * rejects, and a `for await` loop ends without calling return(). So other code may iterate from then on.
+   * Passes messages to the iterator as long as it waits for one. If `decode` throws, the promise of the
+   * iterator rejects, and the iteration ends.
    */
   answer(decoder: MessageDecoder): void {
     while (this.#waiter !== undefined && this.#messages.length > 0) {

@@ -2,8 +2,8 @@
  * Liveness of WebSockets: the timer that checks whether a client still responds, and pings that measure the
  * round-trip time.
  *
- * The timer fires TICKS times during the heartbeat interval or the idle timeout, whichever is shorter. Each
- * socket sends its pings at one of these TICKS times, so that not all sockets send one at the same time.
+ * A timer fires eight times during the heartbeat interval or the idle timeout, whichever is shorter. The
+ * pings of all sockets are spread over these times.
  */
 import { Heartbeat } from '../streaming/heartbeat.ts';
 import type { Duplex } from 'node:stream';
@@ -59,10 +59,10 @@ export class PeerWatch {
   }
 
   /**
-   * Returns the result of one check. `idle`: the client has sent no message within idleTimeoutMs. `silent`:
-   * the client has sent nothing since the last check, so the caller must send a ping. `lost`: the client did
-   * not respond to a ping, or has read none of the bytes that wait for it. A missing response counts only if
-   * the server reads from the client, and no bytes wait for the client.
+   * Returns the result of one check:
+   *   - idle: the client has sent no message within idleTimeoutMs
+   *   - silent: the client has sent nothing since the last check, so the caller must send a ping
+   *   - lost: the client has not responded to a ping, or reads none of the bytes that wait for it
    */
   beat(options: LivenessOptions, stream: Duplex, isRead: boolean): 'idle' | 'silent' | 'lost' | undefined {
     const { heartbeatMs, idleTimeoutMs } = options;
@@ -72,6 +72,7 @@ export class PeerWatch {
     this.#beatTicks = 0;
     const taken = takenBytes(stream);
     const isStuck = taken !== -1 && taken === this.#taken;
+    // a missing response counts only if the server reads from the client, and no bytes wait for the client
     const isSilent = !this.#isAlive && this.#isPinged && isRead && taken === -1;
     this.#taken = taken;
     if (isStuck || isSilent) return 'lost';

@@ -18,7 +18,7 @@ export class WebSocketMeter {
   readonly #closed: CounterMetric;
   #open = 0;
 
-  /** @throws SvcError `E_METRIC` if the application already has a metric with one of these names */
+  /** @throws SvcError `E_METRIC` if the metrics of WebSockets are already registered */
   constructor(metrics: MetricsRegistry) {
     metrics.gauge('svc_websockets', 'WebSockets that are open', () => this.#open);
     const messages = metrics.counter('svc_websocket_messages_total', 'Messages of WebSockets', ['direction']);

@@ -122,8 +122,8 @@ export class Rooms implements RoomSender {
 
   #onBus(room: string, frame: Uint8Array, isText: boolean): void {
     const bytes = asBuffer(frame);
-    // ignores messages of this process, because they were delivered already, and messages that are too short,
-    // because they come from other software
+    // ignores messages of this process, which were delivered already, and messages without the 12 bytes that
+    // identify a process
     if (bytes.length < ORIGIN_BYTES || bytes.subarray(0, ORIGIN_BYTES).equals(this.#origin)) return;
     if (!this.#members.has(room)) return;
     const payload = bytes.subarray(ORIGIN_BYTES);
@@ -147,10 +147,7 @@ export class SharedMessage {
   /** Content of the message, without the head of a frame. */
   readonly payload: Buffer;
   readonly isText: boolean;
-  /**
-   * Encoded frames, which all sockets share. FrameSender sets this member, so that this file need not load
-   * the code for frames.
-   */
+  /** Encoded frames, which all sockets share. Set by FrameSender. */
   frames: SharedFrames | undefined;
 
   /** A string is a text message. Bytes are a binary message, unless `isText` is true. */

@@ -120,7 +120,7 @@ class Backlog {
   isHigh = false;
   waiters: (() => void)[] | undefined;
 
-  /** Whether the first frame in the queue can be sent, because it is not being deflated. */
+  /** Whether the first frame in the queue can be sent: its message is not being deflated any more. */
   get isReady(): boolean {
     const first = this.queue?.[this.first];
     return first !== undefined && (!(first instanceof PendingFrame) || first.frame !== undefined);
@@ -284,8 +284,8 @@ export class FrameSender {
   }
 
   /**
-   * Writes the frames of the batch to the stream. If earlier bytes wait in the stream, copies the frames: a
-   * few waiting bytes would keep the whole slab, the shared buffer of all sockets, in memory.
+   * Writes the frames of the batch to the stream. Frames that must wait in the stream are copied, because
+   * they would keep the buffer that all sockets share in memory.
    */
   flush(): void {
     this.#isHeld = false;
@@ -294,8 +294,7 @@ export class FrameSender {
     if (batch === undefined || batch.bytes === 0 || stream.destroyed || stream.writableEnded) return;
     this.#options.meter?.bytesOut.add(batch.bytes);
     const one = batch.takeOne();
-    // cleared before write(): with a stream in memory, frames may be sent during write(), and they need a new
-    // batch
+    // cleared before write(): a stream in memory may cause replies during write(), which need a new batch
     this.#batch = undefined;
     if (one === undefined) this.#writeAll(batch.take());
     else {

@@ -1,12 +1,12 @@
 /**
  * Calls the methods of a WebSocket connection when its TCP or TLS stream emits events.
  *
- * All sockets share one listener function for each event. A closure for each socket would take memory,
- * although most sockets are idle.
+ * All sockets share one listener function for each event, because a closure for each socket would take
+ * memory.
  */
 import type { Duplex } from 'node:stream';
 
-/** A WebSocket connection, as it is called on events of its stream. */
+/** Methods of a WebSocket connection that are called on events of its stream. */
 export interface StreamOwner {
   receive(chunk: Buffer): void;
   onDrain(): void;

@@ -1,11 +1,10 @@
 /**
- * Limits the time that zlib takes in the event loop. A short message is inflated at once if the budget of
- * this turn of the event loop allows it, else in a later turn. Deflating a short message also uses the
- * budget, but never waits. Long messages are processed in threads.
+ * Limits the time that zlib takes in the event loop: each turn of the event loop has a budget. When it is
+ * spent, further short messages are inflated in a later turn. Deflating uses the budget, too, but never
+ * waits. Long messages are processed in threads.
  *
- * The budget of a turn is the number of bytes that all sockets of the process may inflate and deflate in it.
- * Inflating 512 KiB takes one to two milliseconds. Inflating 128 short messages takes as long, so each call
- * of zlib counts as 4 KiB more.
+ * The budget is 512 KiB of messages of all sockets, which take one to two milliseconds to inflate. Each call
+ * of zlib counts as 4 KiB more, because inflating 128 short messages takes as long as 512 KiB.
  *
  * At most two jobs run in threads at a time. The other threads of the pool stay free for the file system, DNS
  * and cryptography.

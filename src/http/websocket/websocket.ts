@@ -1,8 +1,9 @@
 /**
  * One open WebSocket: reads messages, calls handlers in order, limits the waiting data, and closes.
  *
- * Data flow: stream -> FrameReader -> inbox -> handler, and handler -> FrameSender -> stream. States of a
- * socket:
+ * Received data: stream -> FrameReader -> inbox -> handler. Sent data: handler -> FrameSender -> stream.
+ *
+ * States of a socket:
  *   - the server closes: open -> closing (close frame sent) -> closed (close frame received)
  *   - the client closes: open -> answering (close frame received, may reply) -> closed (close frame sent)
  *
@@ -64,7 +65,7 @@ export interface SocketDeps {
   readonly host: SocketHost;
 }
 
-/** The server of a socket. It counts its open sockets. */
+/** The server of a socket. */
 export interface SocketHost {
   /** Called when no more messages are sent or received. The onClose handler may still run. */
   onClosed(socket: WebSocketConnection): void;
@@ -229,7 +230,7 @@ export class WebSocketConnection
     this.#deps.rooms.broadcastJson(room, value, { except: this });
   }
 
-  /** Iterates the messages. @throws SvcError `E_WEBSOCKET_ITERATED` if a handler or another loop gets them */
+  /** Iterates the messages. @throws SvcError `E_WEBSOCKET_ITERATED` if other code reads the messages */
   [Symbol.asyncIterator](): AsyncIterator<unknown, undefined> {
     if (this.#inbox?.isIterated === true || this.#deps.listener.onMessage !== undefined)
       throw new SvcError('E_WEBSOCKET_ITERATED', []);
@@ -404,7 +405,7 @@ export class WebSocketConnection
     this.#proceed();
   }
 
-  /** Calls a handler, and then `then`. If the handler fails, calls onError in between. */
+  /** Calls a handler. Calls onError if the handler fails. Finally calls `then`. */
   #run(handler: () => Awaitable<unknown>, then: () => void): void {
     this.#running = 'other';
     const done = (): void => {
@@ -483,10 +484,7 @@ export class WebSocketConnection
     if (this.#holds === 0) this.#stream.resume();
   }
 
-  /**
-   * Drops the reader between two messages, unless it inflates. `#reader` may already be a newer reader,
-   * because a stream in memory can receive a reply within flush().
-   */
+  /** Drops the reader between two messages, unless it inflates, or a newer reader has replaced it. */
   #letReaderGo(reader: FrameReader): void {
     if (this.#reader !== reader || !reader.isAtRest || reader.inflates) return;
     this.#reader = undefined;

@@ -1,19 +1,18 @@
 /**
- * Undocumented parts of Node that the server uses. They are only in this folder, each next to the documented
+ * Undocumented parts of Node that the server uses. They are only in this folder, each next to a documented
  * alternative.
  *
- * Each row has an undocumented part, the documented alternative, and the gain with its benchmark. The
- * alternative is used with SVC_NODE_INTERNALS=off, and on versions of Node other than 24 and 26.
- *   request `headers`, an accessor      node:http builds an object of all fields   6 % (http-inject --headers=browser)
- *   request `push`, `_read`, `_destroy` events `data`, `end` and `close`           10 % (http-inject --steps=post)
- *   response `finished`, `_finish`      `writeHead(status, fields)`, `end(text)`   15 % (http-inject --steps=json)
- *   socket.write() for chunks           `write(text)` of the response              17 % (sse)
- *   socket `setTimeout`                 a timer for each idle connection           7 % (http)
- *   server `httpAllowHalfOpen`          no response to a client that closes its    no time, but clients such
- *                                       side after its request                     as nc get a response
+ * Gain of each undocumented part, with its benchmark:
+ *   - `headers` of a request as an accessor, not as an object: 6 % (http-inject --headers=browser)
+ *   - chunks of a request body from `push`, without stream events: 10 % (http-inject --steps=post)
+ *   - head and body of a response in one `socket.write()`: 15 % (http-inject --steps=json)
+ *   - chunks of a response in `socket.write()`: 17 % (sse)
+ *   - one timer for all idle connections: 7 % (http)
+ *   - `httpAllowHalfOpen`: clients such as nc, which close their side after the request, get a response
  *
- * The documented alternative is also used while a tool may inspect requests and responses. Such a tool has
- * subscribed to diagnostics channels of node:http, or has replaced methods of node:http.
+ * The documented alternatives are used with SVC_NODE_INTERNALS=off, on versions of Node other than 24 and 26,
+ * and while a tool may inspect requests and responses. Such a tool has subscribed to diagnostics channels of
+ * node:http, or has replaced methods of node:http.
  */
 import { channel } from 'node:diagnostics_channel';
 import { EventEmitter } from 'node:events';
@@ -80,14 +79,13 @@ function isPatched(): boolean {
 /** A request that only uses documented parts of node:http. */
 export class ReceivedMessage extends http.IncomingMessage {
   /**
-   * Whether the body was discarded, because the response was sent before the body was read. The server sets
-   * it.
+   * Whether the rest of the body is discarded, because the response was already sent. Set by the server.
    * @internal
    */
   declare isLetGo: boolean;
-  /** Whether the client waits for "100 Continue" before it sends the body. The server sets it. @internal */
+  /** Whether the client waits for "100 Continue" before it sends the body. Set by the server. @internal */
   declare awaitsContinue: boolean;
-  /** Called when the body is read for the first time. The server sets it. @internal */
+  /** Called when the body is read for the first time. Set by the server. @internal */
   declare onFirstRead: (() => void) | undefined;
 
   static {
@@ -105,7 +103,7 @@ export class ReceivedMessage extends http.IncomingMessage {
     return false;
   }
 
-  /** Ends the effect of {@link handTo}: later bytes go to the stream again. */
+  /** Undoes {@link handTo}: later bytes go to the stream again. */
   takeBack(): void {
     /* handTo() has returned false, so the stream has all bytes */
   }
@@ -120,8 +118,8 @@ const hasEnded = Object.getOwnPropertyDescriptor(Readable.prototype, 'readableEn
 };
 
 /**
- * Values of `headers` for node:http, which reads them only to find out whether a body follows, for example
- * with `'content-length' in headers`.
+ * Values of `headers` for node:http. It only checks whether a body follows, for example with
+ * `'content-length' in headers`.
  */
 const WITHOUT_BODY: IncomingHttpHeaders = Object.freeze(Object.create(null) as IncomingHttpHeaders);
 const WITH_BODY: IncomingHttpHeaders = Object.freeze(
@@ -154,16 +152,15 @@ function bodyFieldsOf(rawHeaders: readonly string[]): IncomingHttpHeaders | unde
 }
 
 /**
- * A request that builds the object `headers` only if a tool inspects it. node:http itself reads only three
- * fields.
+ * A request that builds the object `headers` only if a tool inspects requests. node:http itself reads only
+ * three fields.
  *
- * When the handler reads the whole body, the parser passes the chunks directly to a `BodyTaker`, a receiver
- * of chunks, instead of the stream. It ends the `BodyTaker` in the next tick, after all received bytes are
- * parsed. If the first bytes of the body have already arrived, the stream is used.
+ * When the handler reads the whole body, the parser passes the chunks to a `BodyTaker` instead of the stream.
+ * If the first bytes of the body have already arrived, the stream is used.
  */
 class FastReceived extends ReceivedMessage {
   /**
-   * Receiver of the body; undefined if the body is read as a stream, and after its end.
+   * Receiver of the body. Undefined after the end of the body, and if the body is read as a stream.
    * @internal
    */
   declare bodyTaker: BodyTaker | undefined;
@@ -210,8 +207,9 @@ class FastReceived extends ReceivedMessage {
     else {
       this.bodyTaker = undefined;
       this.isBodyTaken = true;
+      // delayed, because received bytes are still being parsed
       process.nextTick(endOf, taker);
-      // the response was sent, and the server waits for "close", which only follows the end of the stream
+      // the server waits for the event "close", which the stream emits only after its end
       if (this.isLetGo) super.push(null);
     }
     return true;
@@ -240,16 +238,16 @@ export interface AnsweredRequest {
 
 /** A response that only uses documented parts of node:http. */
 export class SentMessage extends http.ServerResponse {
-  /** The request of this response. The server sets it. */
+  /** The request of this response. Set by the server. */
   declare request: AnsweredRequest | undefined;
-  /** Whether the body has no known length, and is sent in chunks. send.ts sets it. */
+  /** Whether the body has no known length, and is sent in chunks. Set by send.ts. */
   declare isStream: boolean;
   /**
-   * Whether the body ends with the connection, because it has neither a known length nor chunked coding.
-   * send.ts sets it.
+   * Whether the body ends with the connection, because it has neither a known length nor chunked coding. Set
+   * by send.ts.
    */
   declare endsWithConnection: boolean;
-  /** Whether the operating system has accepted all bytes, which may be known before the event "finish". */
+  /** Whether the operating system has accepted all bytes. This may be known before the event "finish". */
   declare isTaken: boolean;
 
   static {
@@ -290,7 +288,7 @@ export class SentMessage extends http.ServerResponse {
 }
 
 /**
- * Resets a TCP connection. On TLS it does nothing, because TLS itself shows an incomplete body. Unix sockets
+ * Resets a TCP connection. Does nothing on TLS, because TLS itself shows an incomplete body. Unix sockets
  * cannot be reset.
  */
 function reset(socket: Socket): void {
@@ -309,9 +307,9 @@ const hasHead = Object.getOwnPropertyDescriptor(http.OutgoingMessage.prototype, 
 };
 
 /**
- * A response that writes head and body as one text to its socket. node:http then treats it as sent, and still
- * controls the order of responses and the time limits. The documented methods are used if an earlier response
- * is not sent yet, the connection ends with this response, or a tool inspects responses.
+ * A response that writes head and body as one text to its socket. node:http then treats the response as sent,
+ * and still controls the order of responses and the time limits. The documented methods are used if an
+ * earlier response is not sent yet, the connection ends with this response, or a tool inspects responses.
  */
 class FastSent extends SentMessage {
   /**
@@ -379,8 +377,8 @@ class FastSent extends SentMessage {
   }
 
   /**
-   * Writes bytes that are encoded once for all clients. If the response has no chunked coding, or node:http
-   * has buffered bytes, it writes the text instead.
+   * Writes the bytes of a chunk, which are encoded once for all clients. If the response has no chunked
+   * coding, or node:http has buffered bytes, the chunk is written as text.
    */
   override writeShared(chunk: SharedChunk): boolean {
     const { socket } = this;
@@ -407,8 +405,6 @@ export const MESSAGES: {
   ? { IncomingMessage: FastReceived, ServerResponse: FastSent }
   : { IncomingMessage: ReceivedMessage, ServerResponse: SentMessage };
 
-/* Connections: the idle time between two requests, and clients that close their side early. */
-
 /** Callbacks for the beginning and end of the idle time between two requests. */
 interface SilenceWatch {
   /** Called when the connection becomes idle. */
@@ -422,8 +418,8 @@ export type NoteTimeout = (this: Socket, ms: number, onTimeout?: () => void) => 
 
 /**
  * Returns a replacement for setTimeout() of sockets, which only reports the beginning and end of the idle
- * time. node:http calls it after each response and before each request. Returns undefined if undocumented
- * parts must not be used; then each connection has its own timer.
+ * time. node:http calls setTimeout() after each response and before each request. Returns undefined if
+ * undocumented parts must not be used; then each connection has its own timer.
  */
 export function noteTimeouts(limitMs: number, watch: SilenceWatch): NoteTimeout | undefined {
   if (!USES_INTERNALS) return undefined;
@@ -448,15 +444,6 @@ export function allowHalfOpen(server: Server): void {
   if (USES_INTERNALS) (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
 }
 
-/*
- * Formats the head of a response as text for writeText(), in the same way as node:http.
- *
- * Order of the parts:
- *   status line · fields of the response · X-Request-Id · Content-Length · Date · Connection · Keep-Alive
- *
- * If a head contains a field that node:http reads or formats specially, node:http formats the head itself.
- */
-
 /**
  * Names of fields that node:http reads or formats specially, by length. Few other fields have names of these
  * lengths, so most names need no comparison.
@@ -476,7 +463,10 @@ for (const name of [
   LEFT_TO_NODE.set(name.length, [...(LEFT_TO_NODE.get(name.length) ?? []), name]);
 }
 
-/** Formats the heads of all responses of a server. */
+/**
+ * Formats the heads of all responses of a server, in the same way as node:http. If
+ * node:http reads or formats a field specially, it formats the head itself.
+ */
 export class HeadTexts {
   readonly #identity: Pick<RequestIdentity, 'field' | 'name'>;
   readonly #keepAlive: string;
@@ -494,7 +484,7 @@ export class HeadTexts {
 
   /**
    * Returns the head of a response that does not end its connection. Returns an empty text if node:http must
-   * format it.
+   * format the head.
    */
   of(response: HttpResponse, id: string, isSecure: boolean, length: number): string {
     const { prepared } = response;
@@ -519,8 +509,8 @@ export class HeadTexts {
 }
 
 /**
- * Returns the status line and header fields as text. Returns an empty text if node:http would refuse a field,
- * or formats it specially. Then node:http sends the response and reports the error.
+ * Returns the status line and header fields as text. Returns an empty text if node:http must format them,
+ * because it refuses a field or formats it specially.
  */
 function startOf(status: number, fields: readonly string[], idName: string): string {
   let text = `HTTP/1.1 ${status} ${http.STATUS_CODES[status] ?? 'unknown'}\r\n`;
@@ -538,7 +528,7 @@ function startOf(status: number, fields: readonly string[], idName: string): str
 }
 
 /**
- * Last valid value of each field. Most fields have one value in all responses, so that it is checked only
+ * Last valid value of each field. Most fields have one value in all responses, so the value is checked only
  * once (test/bench/http.ts --only=stack).
  */
 const passed = new Map<string, string>();
