@@ -97,7 +97,7 @@ export class MemoryCache implements CacheBackend {
    * Stores a value for `ttlMs` milliseconds. Does not store `undefined`, a value larger than the cache, or a
    * value whose lifetime is zero or less.
    *
-   * @throws SvcError `E_CACHE_VALUE` for a value without a structured clone, unless references are shared
+   * @throws SvcError `E_CACHE_VALUE` for a value without a structured clone, unless `shareReferences` is true
    */
   set(key: string, value: unknown, ttlMs: number): void {
     const kept = isPlain(value) ? value : this.#kept(value);

@@ -189,7 +189,8 @@ export class MemoryRecordStore implements RecordStore {
 
   #insert(key: string, value: string, nowMs: number, ttlMs: number): void {
     if (!(ttlMs > 0)) return;
-    // #sweep() has already removed an expired record if there was one, so a full store has only live records
+    // a full store contains no expired record, because #sweep() has just removed at least one if there was
+    // any
     if (this.#records.size >= this.#maxRecords) throw new StoreFull();
     this.#records.add({ key, value, timeMs: nowMs + ttlMs, place: -1 });
   }
@@ -325,7 +326,7 @@ export class MemoryRoomBus implements RoomBus {
   }
 
   subscribe(fn: RoomSubscriber): Disposable {
-    const subscriber = { fn }; // an object, because one function may subscribe twice
+    const subscriber = { fn }; // not `fn` itself, because one function may subscribe twice
     this.#subscribers = new Set([...this.#subscribers, subscriber]);
     return {
       [Symbol.dispose]: () => {

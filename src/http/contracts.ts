@@ -137,7 +137,7 @@ export interface FormOptions extends BodyOptions {
    */
   readonly memoryBytes?: number | undefined;
   /**
-   * Folder of the temporary file with the content of uploaded files. Default: the setting `uploadDirectory`.
+   * Folder of the temporary file to which uploaded files are written. Default: the setting `uploadDirectory`.
    */
   readonly directory?: string | undefined;
 }
@@ -294,7 +294,7 @@ export interface Middleware {
   compile?(view: CompiledView): Iterable<Omit<Finding, 'place'>>;
 }
 
-// -- view of the compiled application, for `svc check`, the OpenAPI document and plugins --
+// -- the compiled application, as `svc check`, the OpenAPI document and plugins read it --
 
 /** One route of the compiled application. The route that matches a request is `req.route`. */
 export interface CompiledRoute {
@@ -342,7 +342,7 @@ export interface SecurityRequirement {
   readonly isOptional?: true | undefined;
 }
 
-/** View of the compiled application for the rules of `svc check`, the OpenAPI document and plugins. */
+/** The compiled application, as the rules of `svc check`, the OpenAPI document and plugins read it. */
 export interface CompiledView {
   readonly env: Env;
   readonly routes: readonly CompiledRoute[];
@@ -424,7 +424,7 @@ export interface Host {
   use(middleware: Middleware, where?: 'inside' | 'outside'): void;
   /**
    * Returns the value that an earlier plugin has provided under this key.
-   * @throws SvcError `E_STATE_UNSET` when no earlier plugin has provided it
+   * @throws SvcError `E_STATE_UNSET` when no earlier plugin has provided the value
    */
   get<T>(key: StateKey<T>): T;
   /** Whether an earlier plugin has provided a value under this key. */

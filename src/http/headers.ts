@@ -158,7 +158,7 @@ export class HeaderList {
 
   /**
    * Sets a field to one value, which replaces all earlier values.
-   * @throws SvcError `E_HEADER` when the name or value is malformed, or the server sets this field itself
+   * @throws SvcError `E_HEADER` when the name or value is malformed, or only the server may set this field
    */
   set(name: string, value: string): void {
     this.#check(name, value);
@@ -168,7 +168,7 @@ export class HeaderList {
 
   /**
    * Adds a value to a field, and keeps its present values.
-   * @throws SvcError `E_HEADER` when the name or value is malformed, or the server sets this field itself
+   * @throws SvcError `E_HEADER` when the name or value is malformed, or only the server may set this field
    */
   append(name: string, value: string): void {
     this.#check(name, value);

@@ -13,7 +13,7 @@ import { shown } from '../base/options.ts';
 import { TransportRequest } from './request/request.ts';
 import type { Awaitable, HttpRequest } from './contracts.ts';
 
-/** Returns whether an origin is allowed. It is called only with well-formed origins. */
+/** Function that returns whether an origin is allowed. Called only with well-formed origins. */
 export type OriginTest = (origin: string, req: HttpRequest) => Awaitable<boolean>;
 /** Allowed origins, as an option declares them: `'*'` for all, a list, or a function. */
 export type Origins = '*' | readonly string[] | OriginTest;

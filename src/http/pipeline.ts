@@ -214,7 +214,9 @@ function promising(core: Core): Layer {
   };
 }
 
-/** Placeholder for the result of next() while next() is running. It shows a second call of next(). */
+/**
+ * Placeholder for the result of next() while next() is running, so that a second call of next() is detected.
+ */
 const ON_ITS_WAY = new HttpResponse();
 
 function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Layer {

@@ -203,7 +203,7 @@ const HOP_BY_HOP = new Set([
   'upgrade',
 ]);
 
-/** Media type of a FormData body that Node has encoded, which has this kind of boundary. */
+/** Recognizes the media type of a FormData body that Node has encoded, by the boundary. */
 const FORM = /^multipart\/form-data; boundary=-+formdata-undici-/;
 
 /**

@@ -254,7 +254,7 @@ function bodyOf(body: ResponseBody | ByteSource): ResponseBody {
   return bytesOf(body) ?? (body as Chunks); // the cast is safe: an object without bytes is a source of chunks
 }
 
-/** @throws SvcError `E_HEADER` when a field is malformed, or the server itself sets it */
+/** @throws SvcError `E_HEADER` when a field is malformed, or only the server may set this field */
 export function setFields(
   { headers }: HttpResponse,
   fields: Readonly<Record<string, string>> | undefined,

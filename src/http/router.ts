@@ -25,7 +25,7 @@ export type Match<T> =
 type WrongMethod = Extract<Match<never>, { kind: 'wrong-method' }>;
 interface Methods {
   readonly methods: readonly string[];
-  /** Result of a search with a method that the path does not have. */
+  /** Search result for a method without an endpoint. */
   readonly missed: WrongMethod;
   /** Index of the endpoint for GET, which also serves HEAD; -1 if there is none. */
   readonly get: number;
@@ -38,7 +38,7 @@ interface Methods {
 interface Leaf<T> {
   methods: readonly string[];
   endpoints: readonly T[];
-  /** Result of a search with a method that the path does not have. freeze() sets it. */
+  /** Search result for a method without an endpoint. freeze() sets this property. */
   missed: WrongMethod;
 }
 /** The endpoints of a path without parameters. `matches` has a complete search result for each method. */

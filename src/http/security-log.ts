@@ -28,9 +28,9 @@ const logs = new WeakMap<Services, SecurityLog>();
 export class SecurityLog {
   readonly #log: Logger;
   readonly #services: Services;
-  /** Records by event and client, ordered by `untilMs`. */
+  /** For each event and client, when a line may be written again. Ordered by `untilMs`. */
   readonly #records = new Map<string, ReportRecord>();
-  /** Records for all clients beyond `MOST_CLIENTS`, one for each event. */
+  /** For each event, when a line about clients beyond `MOST_CLIENTS` may be written again. */
   readonly #others = new Map<string, ReportRecord>();
 
   private constructor(services: Services) {

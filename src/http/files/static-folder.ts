@@ -28,7 +28,7 @@ interface FolderOptions {
   readonly cacheControl: string;
 }
 
-/** A real path without symbolic links, and the state of its file or folder. */
+/** A file or folder on disk: its path without symbolic links, and its state. */
 interface Located {
   readonly path: string;
   readonly isFolder: boolean;
@@ -54,7 +54,7 @@ const CODINGS: readonly (readonly [ending: string, coding: string])[] = [
   ['.gz', 'gzip'],
 ];
 /**
- * Time in milliseconds by which a precompressed file may be older than the uncompressed file, because file
+ * A precompressed file may be older than the uncompressed file by this number of milliseconds, because file
  * systems round modification times.
  */
 const SKEW_MS = 2_000;

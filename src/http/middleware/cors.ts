@@ -272,8 +272,8 @@ export class CORSMiddleware implements Middleware {
   }
 
   /**
-   * Header fields of the response to a preflight. Contains `Access-Control-Allow-Origin` even if the method
-   * or a header field is refused, so that the browser's error names the method or field, and not the origin.
+   * Returns the header fields of the response to a preflight. `Access-Control-Allow-Origin` is sent even if
+   * the method or a header field is refused, so that the browser's error names the method or field.
    */
   #permission(req: HttpRequest, origin: string, method: string): string[] {
     const fields = ['Access-Control-Allow-Origin', this.allowed.isAny ? '*' : origin];

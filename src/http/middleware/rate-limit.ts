@@ -92,7 +92,7 @@ const OTHER = '*';
 export class RateLimitMiddleware implements Middleware {
   readonly kind = 'rate-limit';
   readonly #application = new OneApplication();
-  /** Value of the option `name`. */
+  /** Name of the limit, from the option `name`. */
   readonly name: string;
   readonly #gate: Gate;
   readonly #isShared: boolean;
