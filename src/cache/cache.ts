@@ -1,9 +1,9 @@
 /**
- * Cache in the memory of the process. Limits the number of entries and bytes, evicts the least recently used
- * entry, and expires entries.
+ * Cache in the memory of the process. Entries expire. If there are too many entries or bytes, the least
+ * recently used entries are evicted.
  *
- * An LruIndex assigns a slot number to each key. Arrays contain the value, the expiry time and the size of
- * each slot. Every operation is O(1), except clear().
+ * Each key has a slot number. Arrays contain the value, the expiry time and the size for each slot number.
+ * Every operation is O(1), except clear().
  *
  * Strings, numbers, booleans and bigints are stored unchanged. Other values are stored as the bytes of a
  * structured clone. Each reader gets a new clone, so a caller cannot change the value that another caller
@@ -50,18 +50,16 @@ export class MemoryCache implements CacheBackend {
   readonly #shareReferences: boolean;
   readonly #clock: Clock;
   #index: LruIndex;
-  /** Values by slot. Slot 0 is unused. */
+  /** Value of each slot. Slot 0 is unused. */
   #values: unknown[] = [undefined];
   /**
-   * Expiry time of each slot. For an object, it is a negative number. So get() needs a single comparison for
-   * a value that has not expired and is not an object (test/bench/parts.mjs --only='memory cache').
+   * Expiry time of each slot, negated if the value is an object. So a single comparison in get() finds values
+   * that have not expired and are not objects (test/bench/parts.mjs --only='memory cache').
    */
   #deadlines: Float64Array = new Float64Array(FIRST_SLOTS);
   #sizes: Float64Array = new Float64Array(FIRST_SLOTS);
   #bytes = 0;
-  /**
-   * Current time, or Infinity if it must be read from the clock again. With Infinity, get() calls #read().
-   */
+  /** Current time, or Infinity if the clock must be read again. */
   #knownMs = Infinity;
 
   /** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value */
@@ -99,7 +97,7 @@ export class MemoryCache implements CacheBackend {
    * Stores a value for `ttlMs` milliseconds. Does not store `undefined`, a value larger than the cache, or a
    * value whose lifetime is zero or less.
    *
-   * @throws SvcError `E_CACHE_VALUE` for a value without a structured clone, unless references are shared
+   * @throws SvcError `E_CACHE_VALUE` for a value without a structured clone, unless `shareReferences` is true
    */
   set(key: string, value: unknown, ttlMs: number): void {
     const kept = isPlain(value) ? value : this.#kept(value);
@@ -116,8 +114,8 @@ export class MemoryCache implements CacheBackend {
     this.#sizes[slot] = size;
     const deadlineMs = this.#now() + ttlMs;
     this.#deadlines[slot] = isPlain(kept) ? deadlineMs : -deadlineMs;
-    // this loop never evicts the new entry, because it is the most recently used one and not larger than the
-    // cache
+    // the loop ends before it evicts the new entry, which is the most recently used one and not larger than
+    // the cache
     while (this.#bytes > this.#maxBytes) this.#remove(this.#index.oldest);
   }
 
@@ -221,7 +219,7 @@ function readKept(value: object | null): unknown {
   return value === null ? null : (value as Cloned | Shared).read();
 }
 
-/** An object that is returned by reference. */
+/** An object that get() returns itself, without a clone. */
 class Shared {
   readonly value: unknown;
   readonly size: number;
@@ -278,6 +276,6 @@ class Reader extends DefaultDeserializer {
     if (Buffer.isBuffer(view)) return Buffer.from(view);
     return view instanceof DataView
       ? new DataView(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength))
-      : (view as Uint8Array).slice(); // every view but DataView has slice(), which copies the bytes
+      : (view as Uint8Array).slice(); // slice() copies the bytes; only DataView lacks this method
   }
 }

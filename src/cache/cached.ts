@@ -7,9 +7,8 @@
  *   await getUser(7)               reads the cache, or calls the function
  *   await getUser.delete(7)        removes the result, after a change of the user
  *
- * A call joins a running call with the same key. Otherwise it returns the cached result, if there is one. A
- * stale result is also returned, and refreshed in the background. Without a cached result, the function is
- * called.
+ * If a call with the same key is running, further calls wait for its result. Otherwise, the cached result is
+ * returned, if there is one. A stale result is returned, too, and refreshed in the background.
  *
  * Two callers never get the same object, even if they share one call: each gets a structured clone. If the
  * cache fails, the failure is logged and counted, and the function is called.
@@ -29,13 +28,13 @@ export interface CachedOptions<A extends readonly unknown[]> {
   /** Time in seconds for which a result is fresh, 0.001 ... 10 years. Default 60. */
   readonly ttlSeconds?: number | undefined;
   /**
-   * Time in seconds for which a result may still be returned after it is no longer fresh, 0 ... 10 years.
-   * Such a result is refreshed in the background. Default 0: never.
+   * Time in seconds for which a result is still returned after `ttlSeconds`, 0 ... 10 years. Each such result
+   * is also refreshed in the background. Default 0: never.
    */
   readonly staleSeconds?: number | undefined;
   /**
-   * Time in seconds for which an error of the function is thrown again without another call, in this process,
-   * 0 ... 1 day. Default 0: errors are not cached.
+   * Time in seconds for which this process throws an error of the function again without another call, 0 ...
+   * 1 day. Default 0: errors are not cached.
    */
   readonly negativeTtlSeconds?: number | undefined;
   /**
@@ -46,8 +45,8 @@ export interface CachedOptions<A extends readonly unknown[]> {
   /** Cache that stores the results. Default: a {@link MemoryCache} that only this function uses. */
   readonly backend?: CacheBackend | undefined;
   /**
-   * Prefix of every key: letters, digits, `_`, `.`, `-`. Required with `backend`, so that several functions
-   * can share it. Change it when the type of the results changes.
+   * Prefix of every key: letters, digits, `_`, `.`, `-`. Required with `backend`, because several functions
+   * may share the backend. Change the name when the type of the results changes.
    */
   readonly name?: string | undefined;
   /** Maximum number of results in the function's own cache, 1 ... 10_000_000. Default 10_000. */
@@ -58,8 +57,8 @@ export interface CachedOptions<A extends readonly unknown[]> {
    */
   readonly shareReferences?: boolean | undefined;
   /**
-   * Maximum number of running calls that callers can join, 1 ... 1_000_000. While this many calls run, each
-   * further caller calls the function itself. Default 1_000.
+   * Maximum number of running calls whose results callers share, 1 ... 1_000_000. While that many calls run,
+   * each further caller calls the function itself. Default 1_000.
    */
   readonly maxFlights?: number | undefined;
   /** Time limit of each operation of the backend in milliseconds, 1 ... 60_000. Default 1_000. */
@@ -89,17 +88,17 @@ export interface CachedStats {
 /** A function whose results are cached. */
 export interface Cached<A extends readonly unknown[], R> {
   /**
-   * Returns the cached result for these arguments, or calls the function. An AbortSignal among the arguments
-   * ends only the wait of its caller. The function itself gets a signal that aborts once no caller waits.
-   * Rejects with the error of the function.
+   * Returns the cached result for these arguments, or calls the function. If an AbortSignal among the
+   * arguments aborts, only this caller stops waiting. The function itself gets another signal, which aborts
+   * when no caller waits any more. Rejects with the error of the function.
    *
    * @throws SvcError `E_CACHED_KEY` for arguments from which no key can be computed, `E_CACHE_VALUE` for a
    *   result without a structured clone
    */
   (...args: A): Promise<R>;
   /**
-   * Deletes the result for these arguments. A call with these arguments that is still running does not store
-   * its result. Returns whether a result was stored. Rejects if the backend fails.
+   * Deletes the result for these arguments. If a call with these arguments is still running, its result is
+   * not stored. Returns whether a result was stored. Rejects if the backend fails.
    */
   delete(...args: A): Promise<boolean>;
   /** Deletes all results of the function. Rejects if the backend fails. */
@@ -128,7 +127,7 @@ export function cached<A extends readonly unknown[], R>(
 const TEN_YEARS_SECONDS = 315_360_000;
 const DAY_SECONDS = 86_400;
 const MAX_FAILURES_KEPT = 1_000;
-/** Milliseconds after a failed refresh in which the stale result is returned without another refresh. */
+/** After a failed refresh, no further refresh is tried for this number of milliseconds. */
 const REFRESH_PAUSE_MS = 1_000;
 /** Minimum time in milliseconds between two log lines about one function. */
 const LOG_PAUSE_MS = 60_000;
@@ -140,7 +139,7 @@ class CachedCalls<A extends readonly unknown[], R> {
   readonly #clock: Clock;
   #log: Logger | undefined;
   #quietUntilMs = -Infinity;
-  /** Calls of the function for which callers wait. */
+  /** Running calls of the function for which callers wait. */
   readonly #shared = new SingleFlight<R>();
   /** Running background refreshes. */
   readonly #refreshes = new SingleFlight<R>();
@@ -305,15 +304,15 @@ class CachedCalls<A extends readonly unknown[], R> {
   // -- shared calls --
 
   /**
-   * Starts a call that other callers can join. It first waits for `lookup`, the result stored in the backend,
-   * and calls the function if there is none.
+   * Starts a call whose result other callers can share. First waits for `lookup`, the stored result, and
+   * calls the function only if there is none.
    */
   #launch(key: string, args: A, lookup: Promise<unknown> | undefined): SharedCall<R> {
     return this.#shared.begin(key, abortFor(args), !this.#isFull(), async (call) => {
       if (lookup !== undefined) {
         const kept = this.#judge(key, args, await lookup);
         if (kept !== undefined) {
-          // later callers find the result in the cache, and need not join this call
+          // later callers find the result in the cache, and need not wait for this call
           this.#shared.release(call);
           return call.waiting > 1 ? this.#giver(kept.value) : () => kept.value;
         }
@@ -342,11 +341,12 @@ class CachedCalls<A extends readonly unknown[], R> {
     this.#counts.calls++;
     let value: R;
     try {
+      // the signal of the shared call replaces the signals of its callers
       value = await this.#fn(
         ...(abort === undefined
           ? args
           : (args.map((each) => (isSignal(each) ? abort.signal : each)) as unknown as A)),
-      ); // replaces the caller's signal in the arguments by the signal of the shared call
+      );
     } catch (error) {
       this.#counts.failures++;
       const keptMs =
@@ -361,7 +361,7 @@ class CachedCalls<A extends readonly unknown[], R> {
     const give = this.#giver(value);
     if (call.isObsolete) return give;
     this.#failures.delete(key);
-    // new callers join this call until the result is written
+    // until the result is written, new callers wait for this call
     call.writing = this.#write(key, value)?.finally(() => group.release(call));
     return give;
   }
@@ -375,7 +375,7 @@ class CachedCalls<A extends readonly unknown[], R> {
   }
 
   /**
-   * Returns a function that returns a new copy of the result at each call.
+   * Returns a function that returns a new copy of `value` at each call.
    *
    * @throws SvcError `E_CACHE_VALUE` for a result without a structured clone
    */
@@ -444,15 +444,16 @@ function isSignal(value: unknown): value is AbortSignal {
 }
 
 /**
- * Returns a controller for the signal that replaces the signals in `args`, or undefined if there are none.
+ * Returns a controller whose signal replaces the signals in `args`. Returns undefined if `args` contains no
+ * signal.
  */
 function abortFor(args: readonly unknown[]): AbortController | undefined {
   return args.some(isSignal) ? new AbortController() : undefined;
 }
 
 /**
- * Returns `[freshUntilMs, value]`, the form in which the backend stores a result. A result that is undefined
- * or an array is always stored in this form, so that readEntry() can recognize it.
+ * Returns `[freshUntilMs, value]`, the stored form of a result that may become stale. A result that is
+ * undefined or an array is always stored in this form, so that readEntry() can recognize it.
  */
 function entryOf(value: unknown, freshUntilMs: number): readonly unknown[] {
   return value === undefined ? [freshUntilMs] : [freshUntilMs, value];
@@ -463,12 +464,12 @@ function readEntry<R>(stored: unknown): { readonly value: R; readonly freshUntil
   const [freshUntilMs, value] = stored as unknown[];
   return typeof freshUntilMs === 'number' && stored.length <= 2
     ? { value: value as R, freshUntilMs }
-    : undefined; // the application itself stored this array: cached() writes another form
+    : undefined; // cached() does not store arrays of this form
 }
 
 /*
- * Converts arguments to the key of a cached call. Two lists of arguments have equal keys only if their values
- * are equal. The arguments `(7, 'a', { y: 1, x: undefined })` have the key `7,"a",{"x":u,"y":1}`.
+ * Converts the arguments of a call to its cache key. Different arguments have different keys. The arguments
+ * `(7, 'a', { y: 1, x: undefined })` have the key `7,"a",{"x":u,"y":1}`.
  *
  * Arguments may be strings, numbers, booleans, null, undefined, bigints, dates, bytes, and arrays and plain
  * objects of these. The order of members is ignored. Other values, such as functions and class instances, are

@@ -1,10 +1,9 @@
 /**
  * An index of keys in order of use, for a cache that evicts the least recently used entry. Each key has a
- * slot number, under which the cache stores the value.
+ * slot number, by which the cache finds the value.
  *
- * A Map finds the slot of a key. The slots form a ring in order of use, which begins and ends at slot 0, so
- * every operation is O(1). The links of the ring are numbers in a typed array. Objects as list nodes would
- * double the time of each operation.
+ * A Map finds the slot of a key. The slots form a doubly linked list in order of use, so every operation is
+ * O(1). The links are numbers in a typed array, because a list of objects would take twice the time.
  */
 
 const HEAD = 0;
@@ -15,7 +14,7 @@ export class LruIndex {
   readonly #capacity: number;
   readonly #slots = new Map<string, number>();
   readonly #keys: string[] = [''];
-  /** Next and previous slot of each slot. The two numbers are adjacent in memory, which is faster. */
+  /** Next and previous slot of each slot. The two numbers are side by side, for faster access. */
   #links: Int32Array = new Int32Array(2 * FIRST_SLOTS);
   /** First free slot, or 0 if there is none. Each free slot links to the next free slot. */
   #free = 0;
@@ -42,7 +41,7 @@ export class LruIndex {
     return this.#slots.get(key) ?? 0;
   }
 
-  /** Returns the slot of a key, or 0 for an unknown key. Makes the key the most recently used. */
+  /** Returns the slot of a key, or 0 for an unknown key. Marks the key as the most recently used. */
   touch(key: string): number {
     const slot = this.#slots.get(key);
     if (slot === undefined) return 0;
@@ -50,7 +49,7 @@ export class LruIndex {
     return slot;
   }
 
-  /** Makes a slot the most recently used. */
+  /** Marks a slot as the most recently used. */
   use(slot: number): void {
     const links = this.#links;
     const first = links[HEAD]!;
@@ -67,8 +66,8 @@ export class LruIndex {
   }
 
   /**
-   * Adds a key as the most recently used, and returns its slot. The key must be new, and the index must not
-   * be full.
+   * Adds a key, marks it as the most recently used, and returns its slot. The key must be new, and the index
+   * must not be full.
    */
   add(key: string): number {
     let slot = this.#free;
@@ -94,8 +93,8 @@ export class LruIndex {
   }
 
   /**
-   * Replaces the least recently used key. Returns its slot, which now belongs to the new key. The index must
-   * not be empty.
+   * Replaces the least recently used key by a new key, which gets its slot number. Returns this slot. The
+   * index must not be empty.
    */
   replaceOldest(key: string): number {
     const slot = this.#links[HEAD + 1]!;

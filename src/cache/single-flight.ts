@@ -1,9 +1,9 @@
 /**
  * Running calls whose results several callers share.
  *
- * Each caller waits for a copy of the result, or for the error. If a caller stops waiting, the call continues
- * for the others. If the last caller stops, the call is aborted. Callers can join the call until it has ended
- * and its result is stored.
+ * Each caller gets a copy of the result, or the error. If a caller stops waiting, the call continues for the
+ * other callers. If no caller waits any more, the call is aborted. Further callers can join until the result
+ * is stored.
  */
 
 /** Function that returns a copy of the result for one caller. */
@@ -12,13 +12,13 @@ export type Give<R> = () => R;
 /** A running call and its callers. */
 export class SharedCall<R> {
   readonly key: string;
-  /** Aborts the call when no caller waits for it any more. */
+  /** Controller that aborts the call when no caller waits any more. */
   readonly abort: AbortController | undefined;
   /** True if the result must not be stored, because its key was deleted or no caller waits. */
   isObsolete = false;
   /** Resolves when the result is stored. Undefined until the write begins. */
   writing: Promise<void> | undefined;
-  /** Resolves to a function that returns a copy of the result for each caller. */
+  /** Resolves when the call has ended, to a function that returns a copy of the result for each caller. */
   promise: Promise<Give<R>> = NEVER;
   #waiting = 0;
   readonly #release: (call: SharedCall<R>) => void;
@@ -35,8 +35,8 @@ export class SharedCall<R> {
   }
 
   /**
-   * Waits for a copy of the result. If `signal` aborts, only this wait ends. If no other caller waits then,
-   * the call is aborted.
+   * Waits for a copy of the result. If `signal` aborts, this caller stops waiting. If no other caller waits,
+   * the call is aborted, too.
    */
   wait(signal: AbortSignal | undefined): Promise<R> {
     this.#waiting++;
@@ -58,11 +58,12 @@ export class SharedCall<R> {
   }
 }
 
+/** A promise that never settles. SingleFlight.begin() replaces it when the call starts. */
 const NEVER: Promise<never> = new Promise(() => {
-  /** never settles: SingleFlight.begin() replaces this promise when the call starts */
+  /* empty */
 });
 
-/** Running calls by key. A call is listed as long as other callers can join it. */
+/** Running calls by key. A call is removed when no further caller can join it. */
 export class SingleFlight<R> {
   readonly #calls = new Map<string, SharedCall<R>>();
 
@@ -74,7 +75,7 @@ export class SingleFlight<R> {
     return this.#calls.get(key);
   }
 
-  /** Starts a call. Other callers can join it only if it is `joinable`. */
+  /** Starts a call. If `joinable` is true, other callers can join the call. */
   begin(
     key: string,
     abort: AbortController | undefined,

@@ -1,11 +1,9 @@
 /**
- * Four interfaces for data that outlives a request, and their implementations in memory. Their guarantees
- * differ:
+ * Interfaces for data that outlives a request, and their implementations in memory.
  *
- *   CacheBackend     may lose values at any time          MemoryCache (cache.ts), Redis (db/redis/stores.ts)
- *   RecordStore      never loses a live record            sessions, idempotency keys, used login states
- *   RateLimitStore   keeps one bucket for each client     rate limits; a full store evicts buckets
- *   RoomBus          sends frames to all processes        stores nothing
+ * A CacheBackend may lose values at any time. A RecordStore keeps each record until it expires, for example a
+ * session. A RateLimitStore counts the requests of each client; a full store evicts clients. A RoomBus sends
+ * WebSocket frames to all processes, and stores nothing.
  */
 import { systemClock } from '../base/clock.ts';
 import { StoreFull } from '../base/errors.ts';
@@ -31,8 +29,8 @@ export interface CacheBackend {
 }
 
 /**
- * Store of records, each of which is kept until it expires or is deleted. A full store throws
- * {@link StoreFull}, and never drops live records.
+ * Store of records, each of which is kept until it expires or is deleted. A full store throws {@link
+ * StoreFull}, and never drops a record that has not expired.
  */
 export interface RecordStore {
   /** Returns a record, or undefined if there is none or it has expired. */
@@ -61,7 +59,10 @@ export interface RateLimitRule {
   readonly periodMs: number;
 }
 
-/** Result of an attempt. Times are whole milliseconds, rounded up. */
+/**
+ * Result of {@link RateLimitStore.take}, an attempt to take tokens from a bucket. Times are whole
+ * milliseconds, rounded up.
+ */
 export interface RateLimitResult {
   readonly isAllowed: boolean;
   /** Number of attempts with the cost 1 that would be allowed now. */
@@ -188,7 +189,8 @@ export class MemoryRecordStore implements RecordStore {
 
   #insert(key: string, value: string, nowMs: number, ttlMs: number): void {
     if (!(ttlMs > 0)) return;
-    // #sweep() has already removed an expired record if there was one, so a full store has only live records
+    // a full store contains no expired record, because #sweep() has just removed at least one if there was
+    // any
     if (this.#records.size >= this.#maxRecords) throw new StoreFull();
     this.#records.add({ key, value, timeMs: nowMs + ttlMs, place: -1 });
   }
@@ -226,9 +228,9 @@ const DRIFT_MS = 0.001;
  * I.371). A bucket is one number, the theoretical arrival time: the time at which the bucket is full again.
  * Unlike with fixed windows, a client cannot use the limits of two windows in a short time.
  *
- * When the store is full, a new bucket replaces the bucket that will be full of tokens first. It starts with
- * as few tokens as the old bucket had, but with at least one, as in "Space-Saving" (Metwally, Agrawal and El
- * Abbadi, 2005). So an attacker who makes the store evict buckets gains only one attempt.
+ * When the store is full, a new bucket replaces the bucket that will be full of tokens first. The new bucket
+ * starts with as few tokens as the old bucket had, but with at least one, as in "Space-Saving" (Metwally,
+ * Agrawal and El Abbadi, 2005). So an attacker who makes the store evict buckets gains only one attempt.
  */
 export class MemoryRateLimitStore implements RateLimitStore {
   readonly #clock: Clock;
@@ -272,8 +274,8 @@ export class MemoryRateLimitStore implements RateLimitStore {
 }
 
 /**
- * Returns the theoretical arrival time (GCRA) of a new bucket that replaces an evicted one. It is limited, so
- * that one attempt is allowed.
+ * Returns the theoretical arrival time (GCRA) of a new bucket that replaces an evicted one. The time is
+ * limited so that the new bucket allows one attempt.
  */
 function inherited(
   earliestMs: number,
@@ -285,8 +287,8 @@ function inherited(
 }
 
 /**
- * Computes one attempt by the generic cell rate algorithm (GCRA). `usedMs` is the time from now until the
- * theoretical arrival time, or 0 for a new bucket.
+ * Computes the result of one attempt by the generic cell rate algorithm (GCRA). `usedMs` is the time from now
+ * until the theoretical arrival time, or 0 for a new bucket.
  */
 function takeFrom(usedMs: number, { limit, periodMs }: RateLimitRule, cost: number): RateLimitResult {
   const intervalMs = periodMs / limit;
@@ -324,7 +326,7 @@ export class MemoryRoomBus implements RoomBus {
   }
 
   subscribe(fn: RoomSubscriber): Disposable {
-    const subscriber = { fn }; // a new object, because one function may subscribe twice
+    const subscriber = { fn }; // not `fn` itself, because one function may subscribe twice
     this.#subscribers = new Set([...this.#subscribers, subscriber]);
     return {
       [Symbol.dispose]: () => {
@@ -405,8 +407,7 @@ export class ExpiryHeap<T extends Timed> {
   }
 
   /**
-   * Moves an entry down in the heap, also below entries with an equal time. So older entries usually come
-   * first.
+   * Moves an entry down in the heap, also below entries with an equal time, so that these usually come first.
    */
   #sink(entry: T): void {
     for (;;) {
@@ -434,8 +435,8 @@ export class ExpiryHeap<T extends Timed> {
  * Rate limits in a RecordStore. All processes that share the store share the buckets.
  *
  * An attempt reads the bucket, computes the new value by the generic cell rate algorithm, and writes it
- * unless another process has changed the bucket. In that case, the attempt starts again. A bucket is one
- * number, its theoretical arrival time. A refused attempt only reads.
+ * unless another process has changed the bucket. In that case, the attempt starts again. A refused attempt
+ * only reads.
  */
 
 /** Options of a {@link RecordRateLimitStore}. */
@@ -448,12 +449,15 @@ export interface RecordRateLimitStoreOptions {
 }
 
 /**
- * Maximum number of attempts to write a bucket. A write fails only if another process has changed the bucket
- * since it was read.
+ * Maximum number of tries to write a bucket. A try fails only if another process has changed the bucket since
+ * it was read.
  */
 const ATTEMPTS = 100;
 
-/** A {@link RateLimitStore} over any {@link RecordStore}: `new RecordRateLimitStore(new DatabaseRecordStore(db))`. */
+/**
+ * A {@link RateLimitStore} that stores its buckets in a {@link RecordStore}, for example in a database: `new
+ * RecordRateLimitStore(new DatabaseRecordStore(db))`.
+ */
 export class RecordRateLimitStore implements RateLimitStore {
   readonly #records: RecordStore;
   readonly #clock: Clock;

@@ -2,8 +2,8 @@
  * Reads a response body chunk by chunk from its source: an iterable, an async iterable or a stream. Ends the
  * source as soon as no further chunk is needed.
  *
- * prime() reads the first chunk before the response starts. So a source that fails at once leads to an error
- * response.
+ * prime() reads the first chunk before the response starts. If the source fails by then, the client gets an
+ * error response.
  */
 import { Buffer } from 'node:buffer';
 import { Readable } from 'node:stream';
@@ -20,8 +20,8 @@ export function isPending(step: ChunkStep | PromiseLike<ChunkStep>): step is Pro
 }
 
 /**
- * Returns an iterator over the chunks of a source. For streams, it can end the stream at once. The built-in
- * iterators of streams end the stream only after its next chunk has arrived.
+ * Returns an iterator over the chunks of a source. If the source is a stream, return() ends the stream at
+ * once. Node's own iterators would first wait for the next chunk.
  */
 export function iterate(chunks: Chunks): ChunkIterator {
   if (chunks instanceof ReadableStream) return new WebChunks(chunks as ReadableStream<Chunk>);
@@ -31,8 +31,8 @@ export function iterate(chunks: Chunks): ChunkIterator {
 }
 
 /**
- * Returns an iterator that calls `source` in the AsyncLocalStorage context of this call. Without it, the
- * source would run in the context in which the server reads the chunks later.
+ * Returns an iterator that always calls `source` in the current AsyncLocalStorage context, even if the server
+ * reads the chunks later in another context.
  */
 export function inContext(source: ChunkIterator): ChunkIterator {
   const run = currentContext();
@@ -42,7 +42,7 @@ export function inContext(source: ChunkIterator): ChunkIterator {
   };
 }
 
-/** Ends a source that will not be read, so that it frees its resources. */
+/** Ends a source that will not be read. The source then frees its resources. */
 export async function discard(chunks: Chunks): Promise<void> {
   await iterate(chunks).return?.();
 }
@@ -79,8 +79,9 @@ class WebChunks implements ChunkIterator {
 }
 
 /**
- * Reads a FormData body that Node encodes. After `cancel()`, Node's encoder continues to run, and an error in
- * it would end the process. So `return()` does not cancel, but reads the rest of the form and ignores errors.
+ * Reads a FormData body that Node encodes. After `cancel()`, the encoder would continue to run, and an error
+ * in the encoder would end the process. So `return()` does not cancel, but reads the rest of the form and
+ * ignores errors.
  */
 class FormChunks extends WebChunks {
   override return(): Promise<void> {
@@ -92,7 +93,7 @@ class FormChunks extends WebChunks {
     try {
       while ((await this.next()).done !== true);
     } catch {
-      /* nothing to do: the rest of the form is not sent */
+      /* ignored: the rest of the form is not sent anyway */
     }
   }
 }
@@ -129,7 +130,8 @@ class NodeChunks implements ChunkIterator {
 }
 
 /**
- * A response to which an {@link EndlessChunks} source writes its chunks directly, instead of yielding them.
+ * Output of a response, to which an {@link EndlessChunks} source such as an event stream writes its chunks
+ * directly.
  */
 export interface ChunkSink {
   write(chunk: Chunk): boolean;
@@ -156,8 +158,8 @@ export abstract class EndlessChunks implements ChunkIterator {
   /** Ends the stream after the current chunk, without an error. Called when the server stops. */
   abstract finish(): void;
   /**
-   * Lets the source write its chunks directly to `sink`. Returns false if it cannot, so that the server must
-   * read the chunks.
+   * Lets the source write its chunks directly to `sink`. Returns false if the source does not support this;
+   * the server then reads the chunks with next().
    */
   attach(_sink: ChunkSink): boolean {
     return false;
@@ -170,14 +172,13 @@ export abstract class EndlessChunks implements ChunkIterator {
 }
 
 /**
- * Maximum number of empty chunks that prime() skips in a synchronous source, because it blocks the event loop
- * meanwhile.
+ * Maximum number of empty chunks that prime() skips in a synchronous source. More would block the event loop.
  */
 const MOST_EMPTY = 1_000;
 
 /**
- * Iterator over a source whose first chunk was already read; it yields this chunk first. It can be read only
- * once.
+ * Iterator over a source whose first chunk was already read. Yields this chunk, and then the rest of the
+ * source.
  */
 export class Primed implements ChunkIterator {
   readonly #source: ChunkIterator;
@@ -224,8 +225,8 @@ export class Primed implements ChunkIterator {
  * Reads the first chunk that is not empty, before the response starts. If the source fails by then, an error
  * response can still be sent. `announced` is the Content-Length, or -1 if unknown. When `signal` aborts,
  * prime() ends the source and resolves at once.
- * @throws errors of the source, and SvcError `E_STREAM` when the chunk is neither text nor bytes, or is
- * longer than `announced`
+ * @throws errors of the source, and SvcError `E_STREAM` when the chunk is neither text nor bytes, or has a
+ * length that contradicts `announced`
  */
 export function prime(
   chunks: Chunks,
@@ -270,9 +271,9 @@ function unlessLeft(
 }
 
 /**
- * Returns false if `step` is an empty chunk, which prime() skips. Ends the source after an invalid chunk.
- * @throws SvcError `E_STREAM` when the chunk is neither text nor bytes, or the length differs from
- * `announced`
+ * Returns whether `step` is the first chunk that is not empty, or the end of the source. Ends the source
+ * after an invalid chunk.
+ * @throws SvcError `E_STREAM` when the chunk is neither text nor bytes, or its length contradicts `announced`
  */
 function isFirst(source: ChunkIterator, step: ChunkStep, announced: number): boolean {
   if (step.done === true) {
@@ -327,7 +328,7 @@ export type ChunkStep = IteratorResult<string | ByteSource, unknown>;
 /** Iterator over the chunks of a source. next() may return its result without a promise. */
 export interface ChunkIterator {
   next(): ChunkStep | PromiseLike<ChunkStep>;
-  /** Ends the source, if possible even while a promise of next() is pending. */
+  /** Ends the source. A stream ends at once, even while a promise of next() is pending. */
   return?(): unknown;
 }
 

@@ -34,11 +34,14 @@ export interface Coder {
 /** Window size of streaming encoders as a power of two: 2^18 bytes are 256 KiB. */
 const STREAM_WINDOW_BITS = 18;
 /**
- * Bodies up to this number of bytes are compressed in this thread. With gzip or br, 14 kB take 65 µs there,
- * and 105 µs in the thread pool (test/bench/streams.ts).
+ * Bodies up to this number of bytes are compressed in this thread: 14 kB take 65 µs with gzip or br, but 105
+ * µs in the thread pool (test/bench/streams.ts).
  */
 const SYNC_BYTES = 16_384;
-/** With zstd, 56 kB take 95 µs in this thread, and 500 µs in the thread pool. */
+/**
+ * With zstd, bodies up to this number of bytes are compressed in this thread: 56 kB take 95 µs, but 500 µs in
+ * the thread pool.
+ */
 const ZSTD_SYNC_BYTES = 65_536;
 
 /** Returns a compressor for each content coding, with the given compression levels. */

@@ -2,7 +2,7 @@
  * Types of requests, middleware, plugins and the rules of `svc check`. They are in one file because they
  * refer to each other.
  *
- * The classes that implement them are in http/request/request.ts, http/pipeline.ts, routing/route.ts,
+ * The classes that implement these types are in http/request/request.ts, http/pipeline.ts, routing/route.ts,
  * routing/plugin.ts and check/check.ts.
  */
 import type { Clock } from '../base/clock.ts';
@@ -38,8 +38,8 @@ export interface HttpRequest {
    */
   readonly host: string;
   /**
-   * IP address of the client: of the connection, or as reported by trusted proxies. An IPv4 address is in
-   * dotted form even if the socket is IPv6.
+   * IP address of the client: the address of the connection, or the address that trusted proxies report. An
+   * IPv4 address is in dotted form even if the socket is IPv6.
    */
   readonly ip: string;
   /** Time at which the head of the request was read, in milliseconds of the monotonic clock. */
@@ -77,8 +77,8 @@ export interface HttpRequest {
    */
   earlyHints(links: string | readonly string[]): boolean;
   /**
-   * Reads the whole body as bytes. A larger body than the limit leads to 413. The limit is the smaller of
-   * `maxBytes` and `maxBodyBytes`, which the route or else the application sets.
+   * Reads the whole body as bytes. The limit is the smaller of `maxBytes` and the `maxBodyBytes` of the
+   * route, or else of the application. A larger body leads to 413.
    */
   body(options?: BodyOptions): Promise<Uint8Array>;
   /**
@@ -137,7 +137,7 @@ export interface FormOptions extends BodyOptions {
    */
   readonly memoryBytes?: number | undefined;
   /**
-   * Folder of the temporary file with the content of uploaded files. Default: the setting `uploadDirectory`.
+   * Folder of the temporary file to which uploaded files are written. Default: the setting `uploadDirectory`.
    */
   readonly directory?: string | undefined;
 }
@@ -220,8 +220,8 @@ export interface Context {
 }
 
 /**
- * Key of a value of type `T` in a {@link StateMap}. The key is also a function that returns the value from a
- * context, so that `Depends(key)` works.
+ * Key of a value of type `T` in a {@link StateMap}. The key can also be called as a function, which returns
+ * the value from a context. So `Depends(key)` passes the value to a handler.
  */
 export interface StateKey<T> {
   readonly name: string;
@@ -274,8 +274,8 @@ export type MiddlewareKind =
   | 'idempotency';
 
 /**
- * A middleware, which runs around all later middleware and the handler. Their exceptions reach it as error
- * responses.
+ * A middleware, which runs around all later middleware and the handler. If one of them throws, `next()`
+ * returns an error response.
  */
 export interface Middleware {
   readonly kind?: MiddlewareKind;
@@ -289,12 +289,12 @@ export interface Middleware {
   /**
    * Returns findings for `svc check` about the order and configuration of the middleware. Called before any
    * request, when the application is compiled or checked. `view.middleware` lists all middleware up to this
-   * one, the outermost first. Services are in `view.services`.
+   * one, the outermost first.
    */
   compile?(view: CompiledView): Iterable<Omit<Finding, 'place'>>;
 }
 
-// -- view of the compiled application, for `svc check`, the OpenAPI document and plugins --
+// -- the compiled application, as `svc check`, the OpenAPI document and plugins read it --
 
 /** One route of the compiled application. The route that matches a request is `req.route`. */
 export interface CompiledRoute {
@@ -342,7 +342,7 @@ export interface SecurityRequirement {
   readonly isOptional?: true | undefined;
 }
 
-/** View of the compiled application for the rules of `svc check`, the OpenAPI document and plugins. */
+/** The compiled application, as the rules of `svc check`, the OpenAPI document and plugins read it. */
 export interface CompiledView {
   readonly env: Env;
   readonly routes: readonly CompiledRoute[];
@@ -353,7 +353,10 @@ export interface CompiledView {
   config(key: string): unknown;
 }
 
-/** A rule of `svc check`. Only rules with the phase `live` may be asynchronous. */
+/**
+ * A rule of `svc check`, which finds mistakes in an application. `run` may return a promise only if `phase`
+ * is `live`.
+ */
 export interface Rule {
   readonly id: Finding['rule'];
   readonly severity: Severity;
@@ -402,7 +405,7 @@ export interface Plugin {
   shutdown?(): Awaitable<void>;
 }
 
-/** Interface through which one plugin reads the application and adds to it. */
+/** Gives one plugin access to the application: to read settings, and to add routes, middleware and so on. */
 export interface Host {
   readonly env: Env;
   readonly clock: Clock;
@@ -421,14 +424,14 @@ export interface Host {
   use(middleware: Middleware, where?: 'inside' | 'outside'): void;
   /**
    * Returns the value that an earlier plugin has provided under this key.
-   * @throws SvcError `E_STATE_UNSET` when no earlier plugin has provided it
+   * @throws SvcError `E_STATE_UNSET` when no earlier plugin has provided the value
    */
   get<T>(key: StateKey<T>): T;
   /** Whether an earlier plugin has provided a value under this key. */
   has(key: StateKey<unknown>): boolean;
   /**
-   * Provides a value in the state of every request. `read` returns the value, and is called each time a
-   * request reads it.
+   * Provides a value in the state of every request. `read` returns the value. It is called each time
+   * `req.state` is read for this key.
    */
   provide<T>(key: StateKey<T>, read: () => T): void;
   /**

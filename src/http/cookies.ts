@@ -37,7 +37,8 @@ export function parseCookies(field: string | undefined): Readonly<Record<string,
   const cookies = bare<Record<string, string>>();
   if (field === undefined) return cookies;
   let isEmpty = true;
-  // index of the next "="; it is kept, so that a field with many ";" and no "=" is searched only once
+  // index of the next "=", kept for the following cookies: a field with many ";" but no "=" is searched only
+  // once
   let equals = -1;
   for (let start = 0; start < field.length;) {
     const end = indexFrom(field, ';', start);
@@ -61,8 +62,9 @@ export function indexFrom(text: string, part: string, start: number): number {
 }
 
 /**
- * Returns a part of the field without spaces and tabs around it. Other white space stays (RFC 6265 §5.2).
- * Otherwise the unprotected cookie `\u00A0__Host-a` would be read as `__Host-a`, which browsers protect.
+ * Returns a part of the `Cookie` field without surrounding spaces and tabs. Other white space stays (RFC 6265
+ * §5.2). If U+00A0 were removed, the cookie `\u00A0__Host-a` of another host would look like the protected
+ * `__Host-a`.
  */
 function stripped(field: string, start: number, end: number): string {
   let from = start,
@@ -177,9 +179,8 @@ export interface HostCookie {
 
 /**
  * Returns name and `Secure` attribute of a cookie for one host. The prefix `__Host-` prevents other hosts
- * from setting the cookie (RFC 6265bis §4.1.3.2). Browsers refuse the prefix without TLS, so outside
- * production it is omitted for requests without TLS. In production it is always set, because a proxy may
- * terminate TLS.
+ * from setting the cookie (RFC 6265bis §4.1.3.2). Browsers refuse the prefix without TLS, so it is omitted
+ * outside production if the request came without TLS.
  */
 export function hostCookie(base: string, req: { readonly scheme: 'http' | 'https' }, env: Env): HostCookie {
   const secure = env === 'production' || req.scheme === 'https';

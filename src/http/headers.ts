@@ -65,11 +65,14 @@ const SINGLE = new Set([
  * `Object.create(null)`.
  */
 function Bare(this: object): void {
-  /* empty, because the caller adds the properties */
+  /* empty */
 }
 Bare.prototype = Object.freeze(Object.create(null) as object);
 
-/** Returns a new object without prototype, with fast properties. */
+/**
+ * Returns a new, empty object without prototype. V8 accesses its properties faster than with
+ * `Object.create(null)`.
+ */
 export function bare<T extends object>(): T {
   // the cast is needed: TypeScript has no type for a function that is a constructor
   return new (Bare as unknown as new () => T)();
@@ -106,8 +109,8 @@ export function isNamed(text: string, lower: string): boolean {
 }
 
 /**
- * Returns the value of the first field with this lower-case name. For a single field, it is faster than
- * viewOf().
+ * Returns the value of the first field with this lower-case name. Faster than viewOf() if only one field is
+ * needed.
  */
 export function findField(rawHeaders: readonly string[], name: string): string | undefined {
   for (let index = 0; index < rawHeaders.length; index += 2)
@@ -154,8 +157,8 @@ export class HeaderList {
   }
 
   /**
-   * Replaces all values of a field by this one.
-   * @throws SvcError `E_HEADER` when the name or value is malformed, or the server sets this field itself
+   * Sets a field to one value, which replaces all earlier values.
+   * @throws SvcError `E_HEADER` when the name or value is malformed, or only the server may set this field
    */
   set(name: string, value: string): void {
     this.#check(name, value);
@@ -165,7 +168,7 @@ export class HeaderList {
 
   /**
    * Adds a value to a field, and keeps its present values.
-   * @throws SvcError `E_HEADER` when the name or value is malformed, or the server sets this field itself
+   * @throws SvcError `E_HEADER` when the name or value is malformed, or only the server may set this field
    */
   append(name: string, value: string): void {
     this.#check(name, value);
@@ -239,9 +242,7 @@ export class HeaderList {
 }
 
 /*
- * Parses HTTP dates (RFC 9110 §5.6.7) in all three formats. httpDate() writes only the first format.
- *
- * Formats:
+ * Parses HTTP dates (RFC 9110 §5.6.7) in three formats. httpDate() writes only the first one:
  *   Sun, 06 Nov 1994 08:49:37 GMT       IMF-fixdate
  *   Sunday, 06-Nov-94 08:49:37 GMT      RFC 850, obsolete
  *   Sun Nov  6 08:49:37 1994            asctime(), obsolete

@@ -3,7 +3,7 @@
  * origins, the origins in a list, or origins that a function accepts.
  *
  * An origin is `scheme://host[:port]` as browsers send it (RFC 6454 §6.2): lower case, no default port, no
- * path. It must be in the list byte for byte. A list or function never allows `null`, which every sandboxed
+ * path. The comparison with the list is exact. A list or function never allows `null`, which every sandboxed
  * frame sends.
  */
 import { SvcError } from '../base/errors.ts';
@@ -13,7 +13,7 @@ import { shown } from '../base/options.ts';
 import { TransportRequest } from './request/request.ts';
 import type { Awaitable, HttpRequest } from './contracts.ts';
 
-/** Returns whether an origin is allowed. It is called only with well-formed origins. */
+/** Function that returns whether an origin is allowed. Called only with well-formed origins. */
 export type OriginTest = (origin: string, req: HttpRequest) => Awaitable<boolean>;
 /** Allowed origins, as an option declares them: `'*'` for all, a list, or a function. */
 export type Origins = '*' | readonly string[] | OriginTest;
@@ -55,16 +55,17 @@ export class AllowedOrigins {
     return this.#test !== undefined;
   }
 
-  /** Whether the function returns promises. False until {@link strangerAmong} has called it. */
+  /**
+   * Whether the function returns promises. Known only after {@link strangerAmong} has called the function.
+   */
   get isAsynchronous(): boolean {
     return this.#isAsynchronous;
   }
 
   /**
-   * Looks for an origin that the function allows by mistake, such as `https://example.com.svc-check.invalid`.
-   * It tries variants of the host names in `text` and in the code of the function. Returns undefined if it
-   * finds none, or if the function reads the request. For an asynchronous function, call {@link settle}
-   * first.
+   * Returns an origin that the function allows by mistake, such as `https://example.com.svc-check.invalid`,
+   * or undefined if none is found. Tries variants of the host names in `text` and in the source code of the
+   * function. If the function is asynchronous, call {@link settle} first.
    */
   strangerAmong(text = ''): string | undefined {
     const test = this.#test;
@@ -119,8 +120,8 @@ export class AllowedOrigins {
   }
 
   /**
-   * Returns whether the origin of a WebSocket handshake is allowed. Browsers always send `Origin` with a
-   * handshake. Clients that are not browsers may omit it, which `allowsAbsent` accepts. Default false.
+   * Returns whether the origin of a WebSocket handshake is allowed. With `allowsAbsent`, handshakes without
+   * `Origin` are allowed, too: browsers always send this field, but other clients may omit it. Default false.
    */
   admits(
     req: HttpRequest,
@@ -141,7 +142,7 @@ export function fieldOf(req: HttpRequest, name: string): string | undefined {
 
 /**
  * Returns origins of other sites that resemble host names in `code`, such as `https://svc-checkexample.com`
- * for `example.com`. A function with an imprecise comparison allows one of them.
+ * for `example.com`. A function that compares only the start or end of an origin allows one of them.
  */
 function strangersOf(code: string): string[] {
   const found =
@@ -209,8 +210,8 @@ export interface OwnPages {
   /** Whether pages of other hosts of the same site count as pages of the application. */
   readonly allowsSameSite: boolean;
   /**
-   * Whether trusted proxies report the scheme. If false, a request without TLS may come from a proxy to which
-   * the client uses TLS.
+   * Whether trusted proxies report the scheme. If false, the client may use TLS to a proxy although the
+   * request arrives without TLS.
    */
   readonly knowsScheme: boolean;
 }
@@ -233,8 +234,8 @@ export function foreignPage(
 }
 
 /**
- * Whether `origin` is the origin of the host of the request. Unless `knowsScheme` is true, a request without
- * TLS may also have the https origin, because a proxy may terminate TLS.
+ * Whether `origin` has the scheme and host of the request. If `knowsScheme` is false, a request without TLS
+ * may also have an https origin, because a proxy may terminate TLS.
  */
 export function isOwnOrigin(origin: string, req: HttpRequest, knowsScheme: boolean): boolean {
   const scheme = origin.slice(0, origin.indexOf(':'));

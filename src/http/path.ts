@@ -70,8 +70,8 @@ export type PathTemplate<P extends string> = P extends `${string}/${':' | '*'}${
     : Unreadable<Placeholders<P>>;
 
 /**
- * Matches and parses the segment of a parameter. Converters with a lower `rank` are tried first, because they
- * match fewer segments.
+ * Matches and parses the value of a path parameter such as `{id:int}`. Converters with a lower `rank` match
+ * fewer segments, so they are tried first.
  */
 export interface Converter {
   readonly name: ConverterName;
@@ -85,7 +85,8 @@ export interface Converter {
 }
 
 /**
- * Returns a test for segments. A segment must match `pattern`, and `isInRange` must accept its numeric value.
+ * Returns a test for path segments. A segment must match `pattern`, and as a number it must satisfy
+ * `isInRange`.
  */
 function matching(
   pattern: RegExp,
@@ -214,8 +215,8 @@ function readParameter(text: string, template: string, before: readonly PathPara
 }
 
 /**
- * Replaces an encoded slash (`%2F`) while a path is matched, so that it does not end a segment. It is a lone
- * surrogate, because percent-decoding never yields one.
+ * Replaces an encoded slash (`%2F`) while a path is matched, so that it does not end a segment. The
+ * replacement is a lone surrogate, because percent-decoding never yields one.
  */
 const INNER_SLASH = '\uD800';
 
@@ -337,7 +338,7 @@ type ParamsReader = (captures: readonly string[]) => Readonly<Record<string, unk
 
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
 const noParams: ParamsReader = () => NO_PARAMS;
-/** Functions that readerOf() has created. The key lists names and converters of the parameters. */
+/** Functions that readerOf() has created, by the names and converters of the parameters. */
 const READERS = new Map<string, ParamsReader>();
 /**
  * Returns a function that converts matched segments into an object of parameters. Routes with the same

@@ -2,9 +2,8 @@
  * The request pipeline: combines middleware and the handler into one function, and converts exceptions into
  * responses.
  *
- * `next()` of a middleware calls the next middleware, or at last the handler. It never throws: an exception
- * becomes a response in the middleware or handler that throws it. So outer middleware can still add header
- * fields to error responses. Synchronous middleware creates no promise.
+ * `next()` of a middleware calls the next middleware, or at last the handler. If one of these throws, next()
+ * returns an error response. So outer middleware can still add header fields to error responses.
  */
 import { ClientDisconnected, HTTPException, SvcError, errorAfter } from '../base/errors.ts';
 import { isThenable } from '../base/promises.ts';
@@ -20,10 +19,7 @@ import type { Logger } from '../observability/log.ts';
 import type { Counter } from '../observability/metrics.ts';
 import type { Finding } from '../base/findings.ts';
 
-/**
- * Handles a request in one middleware, including all inner middleware and the handler. Never throws, never
- * rejects.
- */
+/** Runs one middleware, with all inner middleware and the handler. Never throws, never rejects. */
 type Layer = (req: TransportRequest) => Awaitable<HttpResponse>;
 
 /** Function that handles a request: the handler itself, or all middleware around the handler. */
@@ -43,8 +39,8 @@ export class ErrorRenderer {
   }
 
   /**
-   * Returns a renderer that tries these exception handlers of routers before its own. The handlers of the
-   * innermost router must be first.
+   * Returns a renderer that first tries these exception handlers of routers, and then the handlers of this
+   * renderer. The handlers of the innermost router must come first.
    */
   within(handlers: readonly ExceptionHandlers[]): ErrorRenderer {
     return new ErrorRenderer({ ...this.#failures, handlers: [...handlers, ...this.#handlers] });
@@ -208,8 +204,8 @@ export function compose(layers: readonly Middleware[], core: Core, errors: Error
 }
 
 /**
- * Returns a function that converts a {@link LateAnswer}, a response that is ready later, into a promise.
- * Middleware may use the result of next() as a promise.
+ * Returns a function like `core` that returns a real promise instead of a {@link LateAnswer}, because
+ * middleware may call methods such as catch() on the result of next().
  */
 function promising(core: Core): Layer {
   return (req) => {
@@ -218,20 +214,22 @@ function promising(core: Core): Layer {
   };
 }
 
-/** Value of `passed` while next() is running, so that a second call of next() is detected. */
+/**
+ * Placeholder for the result of next() while next() is running, so that a second call of next() is detected.
+ */
 const ON_ITS_WAY = new HttpResponse();
 
 function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Layer {
   const edge = new CoreEdge({ ...DEFAULT_PLAN, middleware: nameOf(middleware) }, errors);
   return (req) => {
-    // Result of next(); undefined as long as next() was not called. A separate flag for the call would make a
-    // middleware 8 % slower on Node 24, and 2 % slower on Node 26 (`mw5` of test/bench/http.ts).
+    // Result of next(); undefined until next() is called. A separate flag for the call would make a
+    // middleware 8 % slower (`mw5` of test/bench/http.ts).
     let passed: Awaitable<HttpResponse> | undefined;
     try {
       const value: unknown = middleware.handle(req, () => {
         if (passed !== undefined) throw new SvcError('E_NEXT_TWICE', [nameOf(middleware)]);
         passed = ON_ITS_WAY;
-        // a promise of an inner middleware may have a then() of its own that returns undefined
+        // undefined if an inner middleware returned a promise with a then() of its own that returns nothing
         const answer: Awaitable<HttpResponse> | undefined = inner(req);
         if (answer !== undefined) passed = answer;
         return answer;
@@ -298,8 +296,8 @@ interface FailureDeps {
   /** Whether error responses with status 5xx contain stacks. */
   readonly debug: boolean;
   /**
-   * Called with each error without an exception handler, and the id of its request. A test client rethrows
-   * the error.
+   * Called with each error that no exception handler has handled, and with the id of the request. A test
+   * client rethrows the error.
    */
   readonly onUnhandled?: ((error: unknown, requestId: string) => void) | undefined;
   /**
@@ -377,8 +375,8 @@ function stackOf(error: unknown, depth = 0): string {
 }
 
 /*
- * Middleware that keeps keys, clock or log of its application can serve only one application. If a second
- * application compiled it, requests of the first one would be handled with the keys of the second.
+ * Middleware that keeps keys, clock or log of its application can serve only one application. In two
+ * applications, it would use the keys of one for the requests of the other.
  */
 
 /** Remembers to which application a middleware belongs. */
@@ -386,9 +384,8 @@ export class OneApplication {
   #services: Services | undefined;
 
   /**
-   * Returns a finding if another application already uses this middleware; otherwise undefined. `compile()`
-   * of the middleware must report the finding. `subject` names the middleware, for example `middleware
-   * session`.
+   * Returns a finding of `svc check` if another application already uses this middleware; otherwise
+   * undefined. `subject` names the middleware in the finding, for example `middleware session`.
    */
   claim(subject: string, { services }: Pick<CompiledView, 'services'>): Omit<Finding, 'place'> | undefined {
     this.#services ??= services;
@@ -413,14 +410,14 @@ export class OneApplication {
 /** Class of errors that an exception handler handles; it may be abstract. */
 export type ErrorClass<E> = abstract new (...args: never[]) => E;
 /**
- * Turns an exception into a reply, such as `[body, status]`. If it throws, that error counts as an error
- * without an exception handler.
+ * Turns an exception into a reply, such as `[body, status]`. If it throws, no other exception handler is
+ * called for the new error.
  */
 export type ExceptionHandler<E> = (error: E, req: HttpRequest) => Awaitable<unknown>;
 
 /**
- * An exception handler. `plan` has the rules for its result, and `declared` its responses in the OpenAPI
- * document.
+ * An exception handler, with the rules for converting its result into a response (`plan`), and with its
+ * responses in the OpenAPI document (`declared`).
  */
 interface HandledClass {
   readonly handler: ExceptionHandler<unknown>;
@@ -430,7 +427,7 @@ interface HandledClass {
 
 /** Exception handlers by error class. find() also searches superclasses, and caches the result. */
 export class ExceptionHandlers {
-  /** Handlers by the prototype of their error class. So the search works like `instanceof`. */
+  /** Handlers by the prototype of their error class. */
   readonly #byPrototype = new Map<unknown, HandledClass>();
   readonly #found = new WeakMap<object, HandledClass | null>();
 
@@ -478,7 +475,7 @@ export class ExceptionHandlers {
     for (let at: object | null = prototype; at !== null; at = Object.getPrototypeOf(at) as object | null) {
       const handler = this.#byPrototype.get(at);
       if (handler !== undefined) return handler;
-      // HTTPException already determines its response, so a handler for its superclass Error is not called
+      // a handler for Error does not handle an HTTPException, which already determines its response
       if (at === HTTPException.prototype) return null;
     }
     return null;

@@ -1,13 +1,9 @@
 /**
- * Converts the return value of a handler into an HttpResponse.
+ * Converts the return value of a handler into an HttpResponse. A string is sent as `text/plain`, bytes as
+ * `application/octet-stream`, and any other value as JSON. `undefined` and `null` lead to 204, unless the
+ * route sets another status. An HttpResponse or web Response stays unchanged.
  *
- * Content type or status of the response, by the return value:
- *   HttpResponse, web Response          unchanged
- *   reply(body, status?, headers?)      and its literals [body, status], [body, status, headers]
- *   string                              text/plain; charset=utf-8
- *   ArrayBuffer, and views of one       application/octet-stream
- *   undefined, null                     204, unless the route names a status
- *   anything else                       application/json
+ * The arrays `[body, status]` and `[body, status, headers]` are short for `reply(body, status, headers)`.
  */
 import {
   BYTES_TYPE,
@@ -41,7 +37,7 @@ export class Reply<T = unknown, S extends number = number> {
 
 /**
  * Creates a return value for a handler: a body with a status (200 ... 599) and header fields. The body is
- * converted like a return value without status.
+ * converted as if the handler had returned only the body.
  * @throws RangeError when the status is not an integer 200 ... 599
  */
 export function reply<T, S extends number = number>(
@@ -105,8 +101,8 @@ export function toResponse(value: unknown, plan: ReplyPlan): HttpResponse {
 }
 
 /**
- * Converts a return value of a route that declares its responses. The declared response with this status
- * determines the JSON. An HttpResponse stays unchanged.
+ * Converts a return value of a route that declares its responses. The declaration for the status determines
+ * the JSON of the body. An HttpResponse stays unchanged.
  */
 function declared(value: unknown, plan: ReplyPlan, encode: NonNullable<ReplyPlan['encode']>): HttpResponse {
   if (value instanceof HttpResponse) return value;
@@ -158,7 +154,7 @@ function withStatus(
   const given = toResponse(body, { status: status ?? plan.status, readsTuples: false, encode: undefined });
   // a response that the handler returned is copied, because the program may send it again
   const response = given === body ? given.copy() : given;
-  // if the reply has no status, the response keeps its own
+  // without a status in the reply, the status of the returned response stays
   if (status !== undefined) response.status = status;
   setFields(response, headers);
   return response;
@@ -207,11 +203,11 @@ const HOP_BY_HOP = new Set([
   'upgrade',
 ]);
 
-/** Media type of a FormData body that Node itself has encoded. Node uses this boundary. */
+/** Recognizes the media type of a FormData body that Node has encoded, by the boundary. */
 const FORM = /^multipart\/form-data; boundary=-+formdata-undici-/;
 
 /**
- * Converts a web `Response` into a response with the body as a stream. If fetch() has decoded the body,
+ * Converts a web `Response` into an HttpResponse whose body is a stream. If fetch() has decoded the body,
  * `Content-Encoding` and `Content-Length` are omitted, because they describe the encoded body.
  */
 export function fromWeb(web: Response): HttpResponse {

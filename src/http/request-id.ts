@@ -91,14 +91,11 @@ export class RequestIdentity {
 export const USUAL_IDENTITY: RequestIdentity = new RequestIdentity();
 
 /*
- * W3C Trace Context, Level 1: the fields `traceparent` and `tracestate`, of a request and of calls to other
- * services during the request.
+ * W3C Trace Context, Level 1: reads the fields `traceparent` and `tracestate` of a request, and writes them
+ * for calls to other services.
  *
- * Syntax:
- *   traceparent = version "-" trace-id "-" parent-id "-" flags
- *                 2, 32, 16 and 2 lower-case hex digits; no id is all zeros
- *   tracestate  = 0 ... 32 members `key=value`, separated by commas
- *                 passed on as received, or dropped if it is malformed
+ * `traceparent` is `version-traceid-parentid-flags`, with 2, 32, 16 and 2 lower-case hex digits. `tracestate`
+ * has at most 32 members `key=value`, separated by commas. It is passed on as received.
  *
  * A malformed or repeated `traceparent` starts a new trace, and `tracestate` is dropped (Trace Context §3.3).
  * Trace ids are only logged, and no decision depends on them, because clients can send any trace id.
@@ -145,8 +142,7 @@ export function readTraceContext(
     traceId: match[2]!,
     parentId: match[3]!,
     spanId: newSpanId(),
-    // flags other than `sampled` are dropped, because this version of Trace Context does not define them
-    // (§3.2.2.5)
+    // flags other than `sampled` are dropped, because Trace Context Level 1 does not define them (§3.2.2.5)
     isSampled: (Number.parseInt(match[4]!, 16) & SAMPLED) !== 0,
     state: tracestate === undefined ? '' : readState(tracestate),
   };
@@ -154,8 +150,8 @@ export function readTraceContext(
 
 /**
  * Returns the header fields for one call to another service during a request: `traceparent`, and `tracestate`
- * if the request had it. Call it once for each call to a service, because each needs its own span id.
- * `spanId` (16 hex digits) is the id of a span that you record; the default is a random id.
+ * if the request had it. Call this function again for each call to a service, because each call needs its own
+ * span id. `spanId` (16 hex digits) is the id of a span that you record. Default: a random id.
  *
  * Example:
  *   await fetch(url, { headers: traceHeaders(req) });
@@ -215,8 +211,8 @@ function newSpanId(): string {
 const ID_DIGITS = 32,
   SPAN_DIGITS = 16;
 /**
- * Random bytes for many ids. V8 keeps their whole hex text in memory as long as any id from it exists, so the
- * buffer is small.
+ * Random bytes for many ids. V8 keeps the hex text of the whole buffer in memory as long as one id from it
+ * exists, so the buffer is small.
  */
 const drawnBytes = Buffer.alloc(4_096);
 
@@ -225,7 +221,7 @@ let used = 0;
 
 /**
  * Returns random hex digits from a block of random bytes that serves many ids. Calling `randomUUID()` for
- * each id would take 5 % of the time of a short response (http-inject --steps=json).
+ * each id would take 5 % of the time of a short response (`http-inject` of test/bench/candidate.mjs).
  */
 function randomHex(digits: number): string {
   if (used + digits > drawn.length) {

@@ -44,7 +44,7 @@ export interface Answered {
   readonly headers: HeaderView;
   /** Aborts when the client no longer waits for the response. */
   readonly signal?: AbortSignal | undefined;
-  /** Returns a header field by its lower-case name, if that is faster than reading `headers`. */
+  /** Returns a header field by its lower-case name. Faster than `headers`, which contains all fields. */
   field?(name: string): string | undefined;
   /** Calls `fn` after the response was sent, or when it can no longer be sent. */
   afterwards?(fn: () => Promise<void>): void;
@@ -63,7 +63,7 @@ export class Prepared {
   }
 }
 
-/** Status and Content-Type of responses with one media type; one object for each status. @internal */
+/** Creates one {@link Prepared} object for each status of responses with one media type. @internal */
 export class PreparedType {
   readonly #flat: readonly string[];
   readonly #byStatus = new Map<number, Prepared>();
@@ -88,7 +88,7 @@ export class HttpResponse {
   /** Length in bytes of a body that is a source of chunks; -1 if unknown. */
   contentLength = -1;
   #status: number;
-  /** Status and header fields that many responses share; used until `headers` is first read. */
+  /** Status and header fields that many responses share. They are copied when `headers` is first read. */
   readonly #prepared: Prepared;
   #headers: HeaderList | undefined;
   /** `Set-Cookie` values to which `Secure` is added in production and over TLS. */
@@ -223,8 +223,8 @@ export class HttpResponse {
   }
 
   /**
-   * Returns the header fields as they are sent. `isSecure` adds `Secure` to cookies that do not set this
-   * attribute themselves. The list must not be changed.
+   * Returns the header fields as they are sent. `isSecure` adds `Secure` to cookies that were set without the
+   * option `secure`. The list must not be changed.
    * @internal
    */
   fields(isSecure: boolean): readonly string[] {
@@ -254,7 +254,7 @@ function bodyOf(body: ResponseBody | ByteSource): ResponseBody {
   return bytesOf(body) ?? (body as Chunks); // the cast is safe: an object without bytes is a source of chunks
 }
 
-/** @throws SvcError `E_HEADER` when a field is malformed, or the server itself sets it */
+/** @throws SvcError `E_HEADER` when a field is malformed, or only the server may set this field */
 export function setFields(
   { headers }: HttpResponse,
   fields: Readonly<Record<string, string>> | undefined,
@@ -273,7 +273,7 @@ export function hasNoContent(status: number): boolean {
   return status === 204 || status === 304 || status === 205;
 }
 
-/** Returns the status if a final response can have it. @throws RangeError */
+/** Returns the status if it is an integer 200 ... 599. @throws RangeError */
 export function checkedStatus(status: number): number {
   if (!Number.isInteger(status) || status < 200 || status > 599)
     throw new RangeError(`A response status must be an integer 200 … 599, found ${String(status)}`);
@@ -507,7 +507,10 @@ function slowJson(value: unknown): string | undefined {
   }
 }
 
-/** Returns a problem with its place if `value` contains itself, or is nested deeper than 512 levels. */
+/**
+ * Returns an error text such as `a cycle at $.parent` if `value` contains itself or is nested deeper than 512
+ * levels.
+ */
 function cycleIn(value: unknown, path: string, above: Set<object>): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   if (above.has(value)) return `a cycle at ${path}`;
@@ -525,9 +528,9 @@ function cycleIn(value: unknown, path: string, above: Set<object>): string | und
 export type Answer = Awaitable<HttpResponse> | LateAnswer;
 
 /**
- * A response that is ready when the body of its request is complete, and is then sent at once. With a
- * promise, it would be sent only after Node has processed all received data, including data of other
- * connections. The response can be taken only once, by giveTo() or `await`.
+ * A response that becomes ready when the body of its request is complete. It is sent at once: a promise would
+ * resolve only after Node has processed all received data, also of other connections. Only one caller may
+ * take the response, by giveTo() or `await`.
  */
 export class LateAnswer implements PromiseLike<HttpResponse> {
   #answer: HttpResponse | undefined;
@@ -561,8 +564,8 @@ export class LateAnswer implements PromiseLike<HttpResponse> {
 
 /**
  * Sends values as lines of JSON. Dates are in ISO 8601, and bigints become decimal strings. If the first
- * value has no JSON form, or the source fails before it, the response is a 500. After a later failure, the
- * connection is closed.
+ * value cannot be read or has no JSON form, the response is a 500. After a later failure, the connection is
+ * closed.
  */
 export class NDJSONResponse extends StreamingResponse {
   /** @throws SvcError `E_STREAM` when the source cannot be iterated */

@@ -2,9 +2,11 @@
  * The router: finds the endpoint for a method and a path. An endpoint is a value of any type `T`.
  *
  * Templates without parameters are compared with the path one by one, or are looked up in a Map. All other
- * templates are in a radix tree. The search in the tree is depth first, and tries literal text before the
- * converters uuid, int, float, str and path. It goes back if no child matches, or if a matching template has
- * no endpoint for the method. The methods of such templates become the field `Allow`.
+ * templates are in a radix tree.
+ *
+ * The search in the tree is depth first. It tries literal text first, then parameters in the order uuid, int,
+ * float, str and path. It goes back if no child matches, or if the matching template has no endpoint for the
+ * method.
  */
 import { CONVERTERS, decodePath, parseTemplate, restoreSlashes } from './path.ts';
 import type { Converter, ParsedTemplate } from './path.ts';
@@ -23,7 +25,7 @@ export type Match<T> =
 type WrongMethod = Extract<Match<never>, { kind: 'wrong-method' }>;
 interface Methods {
   readonly methods: readonly string[];
-  /** Result of a search with a method that the path does not have. */
+  /** Search result for a method without an endpoint. */
   readonly missed: WrongMethod;
   /** Index of the endpoint for GET, which also serves HEAD; -1 if there is none. */
   readonly get: number;
@@ -36,7 +38,7 @@ interface Methods {
 interface Leaf<T> {
   methods: readonly string[];
   endpoints: readonly T[];
-  /** Result of a search with a method that the path does not have. freeze() sets it. */
+  /** Search result for a method without an endpoint. freeze() sets this property. */
   missed: WrongMethod;
 }
 /** The endpoints of a path without parameters. `matches` has a complete search result for each method. */
@@ -57,14 +59,17 @@ function withLast<T>(list: readonly T[], item: T): readonly T[] {
 }
 
 /**
- * A node of the radix tree. Most nodes have at most one literal child. This child is a property, because a
- * list would cause one more cache miss.
+ * A node of the radix tree. Most nodes have at most one child with literal text. This child is a property,
+ * because a list would cause one more cache miss.
  */
 class Node<T> {
   text: string;
-  /** The literal child, if there is exactly one. */
+  /** The child with literal text, if there is exactly one. */
   only: Node<T> | null = null;
-  /** First characters of the literal children, if there are several, in the order of `children`. */
+  /**
+   * First character of each child with literal text, in the order of `children`. Empty if there are fewer
+   * than two.
+   */
   codes: readonly number[] = EMPTY;
   children: readonly Node<T>[] = EMPTY;
   /** First child that matches a parameter. Its property `next` leads to the children for other converters. */
@@ -82,7 +87,8 @@ class Node<T> {
 }
 
 /**
- * Maximum number of templates of one length that are compared one by one. If there are more, the Map is used.
+ * Maximum number of templates of one length that are compared one by one. More templates are looked up in a
+ * Map.
  */
 const FEW = 4;
 /** Texts up to this length are compared character by character. */
@@ -138,7 +144,10 @@ export class RoutingTable<T> {
   /** Whether a template contains "%". */
   #hasPercent = false;
 
-  /** Adds an endpoint. If this method and path already have an endpoint, it stays and is returned. */
+  /**
+   * Adds an endpoint. If this method and path already have an endpoint, the existing one stays, and is
+   * returned.
+   */
   add(method: string, template: string | ParsedTemplate, endpoint: T): T | undefined {
     const parsed = typeof template === 'string' ? parseTemplate(template) : template;
     const [literal] = parsed.literals as readonly [string];
@@ -241,7 +250,10 @@ export class RoutingTable<T> {
   }
 }
 
-/** Returns the search result if no endpoint was found. Other methods may have endpoints for the path. */
+/**
+ * Returns the search result if no endpoint was found: `wrong-method` if other methods have endpoints for the
+ * path, else `none`.
+ */
 function missed<T>(walk: Walk<T>, staticLeaf: StaticLeaf<T> | undefined): Match<T> {
   if (staticLeaf !== undefined) walk.miss(staticLeaf);
   if (walk.missed === null) return NONE;

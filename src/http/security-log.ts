@@ -28,9 +28,9 @@ const logs = new WeakMap<Services, SecurityLog>();
 export class SecurityLog {
   readonly #log: Logger;
   readonly #services: Services;
-  /** Records by event and client, ordered by `untilMs`. */
+  /** For each event and client, when a line may be written again. Ordered by `untilMs`. */
   readonly #records = new Map<string, ReportRecord>();
-  /** Records for all clients beyond `MOST_CLIENTS`, one for each event. */
+  /** For each event, when a line about clients beyond `MOST_CLIENTS` may be written again. */
   readonly #others = new Map<string, ReportRecord>();
 
   private constructor(services: Services) {
@@ -77,7 +77,7 @@ export class SecurityLog {
   #recordOf(event: string, client: string, nowMs: number): ReportRecord {
     const key = `${event} ${client}`;
     const found = this.#records.get(key);
-    // the record keeps its place, because the map is ordered by `untilMs`, which does not change here
+    // `untilMs` does not change, so the record keeps its place in the map, which is ordered by `untilMs`
     if (found !== undefined && nowMs < found.untilMs) return found;
     if (found === undefined && this.#records.size === MOST_CLIENTS) {
       // the cast is safe: the map is full, so it has a first entry

@@ -27,13 +27,13 @@ export const services: StateKey<Services> = stateKey('services');
 export const SESSION: StateKey<Session> = stateKey('session');
 
 /**
- * A call of an MCP tool runs as a second request within the process. In the state of this request, the key
- * has the request of the client, which contains the DPoP proof (RFC 9449).
+ * Key of the original request while an MCP tool runs. The call of the tool is a second request within the
+ * process, but only the original request contains the DPoP proof (RFC 9449).
  * @internal
  */
 export const CARRIER: StateKey<HttpRequest> = stateKey('carrier');
 
-/** State of an application. A value is stored, or a function provides it at each access. */
+/** State of an application. Each value is stored, or is returned by a function at each access. */
 export class AppState implements StateMap {
   readonly #values = new Map<StateKey<unknown>, () => unknown>();
 
@@ -47,7 +47,7 @@ export class AppState implements StateMap {
     this.#values.set(key, () => value);
   }
 
-  /** Lets `read` return the value of a key at each access. */
+  /** Calls `read` each time the value of a key is needed. */
   provide<T>(key: StateKey<T>, read: () => T): void {
     this.#values.set(key, read);
   }
@@ -57,7 +57,7 @@ export class AppState implements StateMap {
   }
 }
 
-/** Value of `#firstKey` as long as no value is set. No caller can have this key. */
+/** Initial value of `#firstKey`: the state contains no value yet. */
 const NO_KEY: StateKey<unknown> = stateKey('none');
 
 /**
@@ -110,7 +110,7 @@ const SURROUNDS = new WeakMap<object, Surround>();
 /**
  * Sets the default scope of a dependency source, such as a function or class, and returns the source. If
  * given, `surround` wraps the handler and all functions that need this dependency, for example inside a
- * transaction. Such a dependency is resolved after all dependencies that do not need it.
+ * transaction. A dependency with `surround` is resolved after all dependencies that do not need it.
  *
  * @internal
  */

@@ -1,6 +1,6 @@
 /**
- * Sends the content of an open file: the whole file, one byte range, or several byte ranges with text between
- * them.
+ * Sends the content of an open file: the whole file, one byte range, or several byte ranges as a multipart
+ * body.
  *
  * Two memory blocks are used in turn: one is filled from the file while the other is written to the socket.
  * They come from a pool, because a new block would cost a page fault for each 4 KiB (test/bench/streams.ts
@@ -19,7 +19,7 @@ import type { FileHandle } from 'node:fs/promises';
 
 /** Size in bytes of the memory blocks in which files are read and sent. Larger blocks are not faster. */
 const BLOCK_BYTES = 131_072;
-/** Maximum number of unused blocks that are kept, together 4 MiB. */
+/** Maximum number of unused memory blocks that are kept in the pool, together 4 MiB. */
 const MAX_FREE_BLOCKS = 32;
 const freeBlocks: Buffer[] = [];
 
@@ -89,7 +89,7 @@ export class FileBody implements AsyncIterable<Uint8Array> {
   }
 }
 
-/** Reads the parts of a body one after the other, and remembers the position in the file. */
+/** Reads the parts of a body in order, and remembers the position in the file. */
 class Cursor {
   readonly #file: OpenFile;
   readonly #parts: readonly (Uint8Array | Slice)[];
@@ -101,7 +101,7 @@ class Cursor {
     this.#parts = parts;
   }
 
-  /** Number of bytes that the next call of next() can read into its block. */
+  /** Maximum number of bytes that the following call of next() reads into its block. */
   get wanted(): number {
     const part = this.#parts[this.#index];
     return part === undefined || part instanceof Uint8Array
@@ -110,8 +110,8 @@ class Cursor {
   }
 
   /**
-   * Returns the next bytes of the body, read into `block` if they come from the file. Undefined at the end of
-   * the body. @throws Error if the file has changed since it was opened
+   * Returns the next bytes of the body, or undefined at its end. Bytes of the file are read into `block`.
+   * @throws Error if the file has changed since it was opened
    */
   async next(block: Buffer): Promise<Uint8Array | undefined> {
     const part = this.#parts[this.#index];
@@ -206,8 +206,9 @@ const MAX_FIELD_LENGTH = 1_000;
 
 /**
  * Parses the field `Range` for content of `size` bytes. Returns the slices in the order of the request, or
- * `unsatisfiable` (for a 416) if all ranges lie beyond the content. Returns `whole` to ignore the field: if
- * it is malformed, has another unit than bytes (RFC 9110 §14.2), more than 16 ranges, or overlapping ranges.
+ * `unsatisfiable` (for a 416) if all ranges lie beyond the content. Returns `whole` if the field must be
+ * ignored: it is malformed or too long, has another unit than bytes (RFC 9110 §14.2), more than 16 ranges, or
+ * overlapping ranges.
  */
 export function readRanges(field: string, size: number): readonly Slice[] | 'unsatisfiable' | 'whole' {
   if (field.length > MAX_FIELD_LENGTH || !/^bytes=/i.test(field)) return 'whole';
@@ -229,7 +230,7 @@ export function readRanges(field: string, size: number): readonly Slice[] | 'uns
 }
 
 /**
- * Parses one range of the field `Range`. The result ends within the content, and is empty if the range lies
+ * Parses one range of the field `Range`, such as `0-499`. The returned slice is empty if the range lies
  * beyond the content. Returns undefined for a malformed range.
  */
 function readRange(spec: string, size: number): Slice | undefined {
@@ -258,8 +259,8 @@ function overlap(slices: readonly Slice[]): boolean {
 }
 
 /**
- * Returns the value of `Content-Range`. With a slice, it is for a 206 response; without one, for a 416
- * response.
+ * Returns the value of `Content-Range`: for a 206 response with this slice, or for a 416 response without a
+ * slice.
  */
 export function contentRange(slice: Slice | undefined, size: number): string {
   return slice === undefined ? `bytes */${size}` : `bytes ${slice.start}-${slice.end - 1}/${size}`;
@@ -276,8 +277,8 @@ interface Multipart {
 }
 
 /**
- * Builds a multipart/byteranges body from slices of the content. The boundary is random, so it is almost
- * certain that the content does not contain it.
+ * Builds a multipart/byteranges body from slices of the content. The boundary is random, so that the content
+ * almost certainly does not contain it.
  */
 export function layOut(slices: readonly Slice[], size: number, mediaType: string | undefined): Multipart {
   const boundary = randomUUID();
@@ -380,8 +381,8 @@ export class OpenFile implements FileState {
 }
 
 /**
- * Opens a regular file. Returns undefined if the path does not lead to one. `followsLink`: whether the last
- * segment of the path may be a symbolic link.
+ * Opens a regular file. Returns undefined if the path leads to no regular file. `followsLink` allows the last
+ * segment of the path to be a symbolic link.
  *
  * @throws HTTPException 503 if the process or the machine has too many open files
  */

@@ -27,8 +27,8 @@ export interface FileOptions extends ResponseOptions {
  */
 export const SMALL_BYTES = 65_536;
 /**
- * Time in milliseconds in which two writes may lead to the same modification time, because some file systems
- * store times in steps of 2 s.
+ * Two writes within this number of milliseconds may give a file the same modification time, because some file
+ * systems store times in steps of 2 s.
  */
 const YOUNG_MS = 2_000;
 
@@ -40,7 +40,7 @@ export interface Content extends Validators {
    * sent, as for HEAD.
    */
   readonly source: Buffer | OpenFile | undefined;
-  /** Whether the validators are strong, which means that every change of the file changes them. */
+  /** Whether the validators are strong: every change of the file also changes `ETag` and `Last-Modified`. */
   readonly isStrong: boolean;
 }
 
@@ -54,8 +54,8 @@ function isYoung({ mtimeMs }: FileState, nowMs: number): boolean {
 
 /**
  * Returns `ETag` and `Last-Modified` of a file. The entity tag consists of size and modification time, and is
- * weak if the file was written recently. `Last-Modified` is never in the future. A precompressed file
- * (`coding`) has another tag, because its bytes differ (RFC 9110 §8.8.3.3).
+ * weak if the file was written recently. `Last-Modified` is never in the future. `coding` becomes part of the
+ * tag, because a precompressed file has different bytes (RFC 9110 §8.8.3.3).
  */
 export function validatorsOf(
   state: FileState,
@@ -227,8 +227,8 @@ interface Selected {
 const selected = new WeakMap<HttpResponse, Selected>();
 
 /**
- * Records the 200 response that a 304 response replaces. CompressionMiddleware reads it, because some header
- * fields must be equal in the 200 and the 304 (RFC 9110 §15.4.5).
+ * Records which 200 response a 304 response replaces. CompressionMiddleware needs this, because some header
+ * fields must be equal in both responses (RFC 9110 §15.4.5).
  */
 export function standsFor(answer: HttpResponse, whole: Selected): HttpResponse {
   selected.set(answer, whole);
@@ -241,8 +241,8 @@ export function selectedBy(answer: HttpResponse): Selected | undefined {
 }
 
 /**
- * Turns a response into a 304 without header fields about content. A body that is a stream stays, so that the
- * server can end the stream. `size`: length of the content, or -1 if it is unknown.
+ * Turns a response into a 304 without header fields about content. A body that is a stream is kept, so that
+ * the server can end the stream. `size` is the length of the content, or -1 if unknown.
  */
 export function notModified(answer: HttpResponse, size: number = lengthOf(answer)): HttpResponse {
   standsFor(answer, { flat: [...answer.headers.flat], size });

@@ -13,7 +13,7 @@ import type { Answered } from '../response.ts';
 
 /** Validators of a resource: the values of `ETag` and `Last-Modified`. */
 export interface Validators {
-  /** Entity tag: `"..."`. A weak tag, `W/"..."`, may stay the same when the content changes. */
+  /** Entity tag, `"..."` or `W/"..."`. A weak tag (`W/`) may stay unchanged when the content changes. */
   readonly etag: string | undefined;
   readonly lastModified: string | undefined;
 }
@@ -97,10 +97,7 @@ export function preconditionFailed(): HTTPException {
   );
 }
 
-/**
- * Returns a header field of a request. Reading `headers` is slower than `field()`, because it parses all
- * fields.
- */
+/** Returns a header field of a request, without parsing all fields if possible. */
 export function fieldOf(request: Answered, name: string): string | undefined {
   return request.field === undefined ? request.headers[name] : request.field(name);
 }
@@ -110,7 +107,10 @@ export function judge(request: Answered, validators: Validators): Verdict {
   return isWithheld(request, validators) ? 'failed' : isKnown(request, validators) ? 'not-modified' : 'send';
 }
 
-/** Whether the condition in `If-Match` fails. Without this field, `If-Unmodified-Since` is checked. */
+/**
+ * Whether the request must fail with 412 because of `If-Match` or, if this field is absent,
+ * `If-Unmodified-Since`.
+ */
 function isWithheld(request: Answered, { etag, lastModified }: Validators): boolean {
   const match = fieldOf(request, 'if-match');
   if (match !== undefined) return !listsTag(match, etag, true);
@@ -119,8 +119,8 @@ function isWithheld(request: Answered, { etag, lastModified }: Validators): bool
 }
 
 /**
- * Whether the client already has the content, so that the response to GET or HEAD is a 304. `If-None-Match`
- * decides, with weak comparison (RFC 9110 §13.1.2); without it, `If-Modified-Since`.
+ * Whether the client already has the content, so that the response to GET or HEAD is a 304. Compares
+ * `If-None-Match` (RFC 9110 §13.1.2) or, if this field is absent, `If-Modified-Since`.
  */
 function isKnown(request: Answered, { etag, lastModified }: Validators): boolean {
   if (request.method !== 'GET' && request.method !== 'HEAD') return false;
@@ -132,8 +132,8 @@ function isKnown(request: Answered, { etag, lastModified }: Validators): boolean
 
 /**
  * Whether the ranges of a request apply to this content (RFC 9110 §13.1.5). They do not apply if `If-Range`
- * has another tag, another date, or a weak tag. `isDateStrong`: every change of the content also changes
- * `lastModified`.
+ * has another tag, another date, or a weak tag. `isDateStrong` is true if every change of the content also
+ * changes `lastModified`.
  */
 export function isSameForRange(
   request: Answered,
@@ -147,8 +147,8 @@ export function isSameForRange(
 }
 
 /**
- * Whether the resource is unchanged since a date. Undefined if a date is invalid or missing; then the
- * condition is ignored.
+ * Whether the resource is unchanged since a date. Undefined if one of the dates is invalid or missing, so
+ * that the condition must be ignored.
  */
 function isUnchangedSince(since: string, lastModified: string | undefined): boolean | undefined {
   if (lastModified === undefined) return undefined;

@@ -28,7 +28,7 @@ interface FolderOptions {
   readonly cacheControl: string;
 }
 
-/** A real path without symbolic links, and the state of its file or folder. */
+/** A file or folder on disk: its path without symbolic links, and its state. */
 interface Located {
   readonly path: string;
   readonly isFolder: boolean;
@@ -54,7 +54,7 @@ const CODINGS: readonly (readonly [ending: string, coding: string])[] = [
   ['.gz', 'gzip'],
 ];
 /**
- * Time in milliseconds by which a precompressed file may be older than the uncompressed file, because file
+ * A precompressed file may be older than the uncompressed file by this number of milliseconds, because file
  * systems round modification times.
  */
 const SKEW_MS = 2_000;
@@ -73,7 +73,8 @@ export class StaticFolder {
   }
 
   /**
-   * Resolves the path of the folder, and checks that it is a folder.
+   * Determines the real path of the served folder, without symbolic links, and checks that it leads to a
+   * folder.
    * @throws SvcError `E_STATIC_DIRECTORY` if the folder does not exist, is not a folder, or cannot be read
    */
   open(): void {
@@ -105,7 +106,7 @@ export class StaticFolder {
 
   /**
    * Looks up a path on disk. Concurrent requests for one path share a look-up. `key` is the path below the
-   * folder. For a folder, it is empty or ends with a slash.
+   * served folder. If it is empty or ends with a slash, it names a folder.
    */
   look(key: string, segments: readonly string[], clock: Clock): Promise<StaticEntry | undefined> {
     let looking = this.#looking.get(key);
@@ -120,7 +121,7 @@ export class StaticFolder {
   }
 
   /**
-   * Returns `before` if the opened file is unchanged since it was looked up. Otherwise returns the current
+   * Returns `before` if the file has not changed between look-up and opening. Otherwise returns the current
    * size and header fields of the file.
    */
   reopened(before: Representation, entry: FileEntry, file: OpenFile, clock: Clock): Representation {
@@ -255,8 +256,8 @@ export class StaticFolder {
   }
 
   /**
-   * Returns path, header fields and content of one form of a file. Returns `known` if the file cannot have
-   * changed since.
+   * Returns path, header fields and content of one form of a file. Returns `known`, the result of an earlier
+   * look-up, if the file cannot have changed since then.
    */
   async #represent(
     { path, state }: Located,
@@ -323,7 +324,7 @@ async function isAt(path: string, { dev, ino }: OpenFile): Promise<boolean> {
   return found.dev === dev && found.ino === ino && (await realpath(path)) === path;
 }
 
-/** Whether the process has no permission to read a file. Requests for such files get 404. */
+/** Whether an error means that the process may not read a file. Requests for such files get 404. */
 function isDenial(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException;
   return code === 'EACCES' || code === 'EPERM';
@@ -457,7 +458,7 @@ function bytesOf(entry: StaticEntry): number {
 /*
  * Converts the path of a request to the path of a file below a folder, without access to the disk.
  *
- * Paths that may lead elsewhere are refused. They contain `.` or `..`, empty segments, backslashes, control
+ * Refuses paths that may lead out of the folder: with `.` or `..`, empty segments, backslashes, control
  * characters or escaped slashes. On Windows, data streams (`a.txt::$DATA`), devices (`nul`), short names
  * (`GIT~1`) and characters that Windows removes are refused, too.
  */
@@ -489,8 +490,8 @@ export function hidesSeparator(encoded: string): boolean {
 }
 
 /**
- * Parses a path below the folder, such as `css/site.css`. `rest` must be percent-decoded exactly once. An
- * empty path, or one with a slash at its end, names a folder.
+ * Parses a path below the served folder, such as `css/site.css`. `rest` must be percent-decoded exactly once.
+ * An empty path, or a path with a slash at its end, names a folder.
  */
 export function readStaticPath(
   rest: string,

@@ -94,8 +94,8 @@ export class StaticMount {
   }
 
   /**
-   * Resolves the path of the folder. Called when the application is compiled.
-   * @throws SvcError `E_STATIC_DIRECTORY` if it is not a readable folder
+   * Determines the real path of the served folder. Called when the application is compiled.
+   * @throws SvcError `E_STATIC_DIRECTORY` if the path does not lead to a readable folder
    */
   open(clock: Clock): void {
     this.#clock = clock;
@@ -103,8 +103,8 @@ export class StaticMount {
   }
 
   /**
-   * Returns the response to GET or HEAD. `rest` is the path below the folder, such as `css/site.css`;
-   * undefined for the path of the folder itself without a slash at its end.
+   * Returns the response to GET or HEAD. `rest` is the path below the folder, such as `css/site.css`. It is
+   * undefined if the request names the folder itself, without a slash at the end.
    * @throws HTTPException 403 for a name with a dot under the policy `deny`, 404 if there is no such file,
    *   412 if a precondition fails, 416 if no requested range is within the content
    */
@@ -158,9 +158,7 @@ export class StaticMount {
     return this.#sendLarge(req, entry, form);
   }
 
-  /**
-   * Opens a large file, and sends it while it is read. The header fields match the current state of the file.
-   */
+  /** Opens a large file, and sends it while it is read. Updates the header fields if the file has changed. */
   async #sendLarge(req: Answered, entry: FileEntry, known: Representation): Promise<HttpResponse> {
     const file = await this.folder.openFile(known.path);
     if (file === undefined) throw new NotFound();
@@ -192,7 +190,7 @@ function isFileName(value: unknown): boolean {
 }
 
 /**
- * Returns the segments of a path of a file below a folder. Returns an empty list if the path is invalid or
+ * Returns the segments of a file path such as `css/site.css`. Returns an empty list if the path is invalid or
  * ends with a slash.
  */
 function segmentsOf(path: string): readonly string[] {

@@ -49,14 +49,14 @@ const WORDS: ReadonlyMap<string, number> = new Map([
 const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 const SERVER_ERROR = 500;
 /**
- * safeField() masks this value only if its name is that of a secret, for example `token`. So the access log
- * finds path parameters that are secret.
+ * A sample value, for finding out which path parameters are secret: safeField() masks it if the parameter has
+ * the name of a secret, for example `token`.
  */
 const LIKE_A_SECRET = 'x'.repeat(64);
 
 /**
- * The path in a log line: as the client sent it (`whole`), or as the template of the route. `none`: no line
- * is written.
+ * How a log line shows the path: as the client sent it (`whole`), or as the route's template (`template`).
+ * `none` means that no line is written.
  */
 type View = 'whole' | 'template' | 'none';
 

@@ -6,10 +6,11 @@
  * than `thresholdBytes`, media types that are compressed already, the statuses 204, 206 and 304, and
  * responses with `Content-Encoding`, `Cache-Control: no-transform` or a digest of their content.
  *
- * Responses that set a cookie are sent uncompressed, too. They are likely to contain a secret, for example
- * after a login. If an attacker can place text in such a page, the compressed size of the page reveals the
- * secret (the BREACH attack). A route with `meta: { compress: true }` compresses its responses even if they
- * set cookies. With `compress: false`, a route never compresses.
+ * Responses that set a cookie are sent uncompressed, because they often contain a secret. If an attacker can
+ * place text in such a page, its compressed size reveals the secret (the BREACH attack).
+ *
+ * A route with `meta: { compress: true }` compresses its responses even if they set cookies. With `compress:
+ * false`, a route never compresses.
  */
 import { ignore } from '../../base/promises.ts';
 import { given, int, oneOf, readOptions } from '../../base/options.ts';
@@ -63,8 +64,8 @@ const MESSAGES = /^(?:text\/event-stream|application\/(?:x-ndjson|jsonl))\b/i;
 /** A stream of at most this many bytes is read completely, and then compressed in one call. */
 const WHOLE_BYTES = 65_536;
 /**
- * Kinds of middleware that must be registered after CompressionMiddleware. It must see the cookies that they
- * set, and they must see uncompressed responses.
+ * Kinds of middleware that must be registered after CompressionMiddleware, because they set cookies, or need
+ * uncompressed responses.
  */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'session',
@@ -129,8 +130,8 @@ export class CompressionMiddleware implements Middleware {
     const { body, status } = response;
     if (hasNoContent(status) || req.route?.meta['compress'] === false) return response;
     if (status === 206) return partOf(response);
-    // without a body there is nothing to compress. But a HEAD response with a length must get the header
-    // fields of the compressed GET response
+    // a response without a body is not compressed, but a HEAD response with a length needs the header fields
+    // of the compressed GET response
     if (body === null && (req.method !== 'HEAD' || response.contentLength === -1)) return response;
     if (!this.#isLongEnough(response) || !isFit(response.headers.flat, req.route?.meta['compress'] === true))
       return response;
@@ -200,8 +201,8 @@ export class CompressionMiddleware implements Middleware {
   }
 
   /**
-   * Reads a short stream completely, for example a small file, and compresses it in one call. Creating an
-   * encoder stream would take longer than that.
+   * Reads a short stream completely, for example a small file, and compresses it in one call. For a short
+   * body, an encoder stream would take longer.
    */
   async #compressWhole(
     req: HttpRequest,
@@ -238,8 +239,8 @@ export class CompressionMiddleware implements Middleware {
 }
 
 /**
- * Returns the finding of `svc check` about middleware that runs before CompressionMiddleware, but must run
- * after it.
+ * Returns the finding that `svc check` reports if this middleware runs before CompressionMiddleware, but must
+ * run after it.
  */
 function misplaced({ kind, constructor }: Middleware, severity: Finding['severity']): Omit<Finding, 'place'> {
   const message =
@@ -299,7 +300,7 @@ function coded(response: HttpResponse, body: Uint8Array | Chunks, coding: Conten
   response.body = body;
   response.contentLength = -1;
   headers.set('Content-Encoding', coding);
-  headers.delete('Accept-Ranges'); // ranges would count uncompressed bytes
+  headers.delete('Accept-Ranges'); // a range would refer to the uncompressed content
   weaken(headers);
   return response;
 }
@@ -311,8 +312,8 @@ function weaken(headers: HeaderList): void {
 }
 
 /**
- * Adds `Vary` to a 206 response if the 200 response would have it (RFC 9110 §15.3.7). A 206 response is not
- * compressed, because its ranges count uncompressed bytes.
+ * Adds `Vary` to a 206 response if the 200 response would have it (RFC 9110 §15.3.7). The 206 response itself
+ * is not compressed, because its ranges refer to the uncompressed content.
  */
 function partOf(response: HttpResponse): HttpResponse {
   const type = response.headers.get('content-type') ?? '';
@@ -324,9 +325,9 @@ function partOf(response: HttpResponse): HttpResponse {
 }
 
 /**
- * Adds `Vary` to a 304 response that a handler has made, because the 200 response that it replaces may be
- * compressed. If `If-None-Match` contains the weak form of the `ETag`, the client has stored a compressed
- * response. Then the `ETag` becomes weak.
+ * Adds `Vary` to a 304 response of a handler, because the 200 response that the client has stored may be
+ * compressed. If `If-None-Match` contains the weak form of the `ETag`, the stored response is compressed, so
+ * the `ETag` becomes weak.
  */
 function revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
   response.headers.vary('Accept-Encoding');
@@ -338,8 +339,8 @@ function revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
 const DONE: ChunkStep = Object.freeze({ done: true, value: undefined });
 
 /**
- * A body that compresses another body while it is sent. Whenever the other body has no chunk ready, the
- * encoder is flushed, so that the client gets all earlier chunks.
+ * Compresses a body while it is sent. Whenever the body has no further chunk ready, the encoder is flushed,
+ * so that the client gets all chunks so far.
  */
 export class CompressedChunks extends EndlessChunks {
   readonly #chunks: Chunks;
@@ -403,7 +404,7 @@ export class CompressedChunks extends EndlessChunks {
 
   /**
    * Flushes the encoder and returns its output, unless the next chunk arrives within one turn of the event
-   * loop. With `#isEager`, flushes without that wait.
+   * loop. With `#isEager`, flushes without waiting for the next chunk.
    */
   async #flushBefore(step: PromiseLike<ChunkStep>, encoder: Encoder): Promise<Buffer | undefined> {
     if (!this.#isDirty) return undefined;
@@ -478,7 +479,8 @@ class Encoder {
     // close() may have destroyed the stream while the body waited for a chunk; this is not an error
     if (this.#stream.destroyed) return Promise.resolve(EMPTY);
     return new Promise((resolve, reject) => {
-      // a stream that closes early never calls `done`; without this listener, the promise would stay pending
+      // if the stream closes early, it does not call `done`, and the promise would stay pending without this
+      // listener
       const lose = (): void => resolve(EMPTY);
       this.#stream.once('close', lose);
       how((error) => {

@@ -40,7 +40,7 @@ export interface ConcurrencyLimitOptions {
 type Reason = 'concurrency' | 'queue_timeout' | 'event_loop_delay';
 
 /**
- * Kinds of middleware that must be registered after this one. They access a store, which would be wasted work
+ * Kinds of middleware that must be registered after this one. They may access a store, which is unnecessary
  * for a refused request.
  */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['session', 'csrf', 'idempotency']);
@@ -84,7 +84,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
   /** For each waiting request, the function that starts it. The oldest request comes first. */
   readonly #waiting = new Set<() => void>();
   #running = 0;
-  /** Number of requests refused since the last log line. A line is written at most once a minute. */
+  /** Number of requests refused since the last log line, which is written at most once a minute. */
   #unsaid = 0;
   #saidMs = -Infinity;
   #clock!: Clock;

@@ -6,11 +6,10 @@
  * responds to it, and no handler runs. Responses to all other requests get the `Access-Control-*` fields for
  * their `Origin`.
  *
- * If the option `use` of a route contains this middleware, it applies only to that route and its preflights.
- * Preflights match no route, so src/routing/compile-unmatched.ts passes them to this middleware.
+ * A CORSMiddleware in the option `use` of a route applies only to that route and its preflights. Preflights
+ * match no route, so src/routing/compile-unmatched.ts passes them to the middleware.
  *
- * The header fields for each listed origin are built once. They replace `Access-Control-*` fields that a
- * handler has set.
+ * The fields of this middleware replace `Access-Control-*` fields that a handler has set.
  */
 import { SvcError } from '../../base/errors.ts';
 import { bool, given, int, readOptions } from '../../base/options.ts';
@@ -80,7 +79,9 @@ export class CORSMiddleware implements Middleware {
   readonly #options: { readonly credentials: boolean; readonly privateNetwork: boolean };
   /** Header fields of responses to requests without an allowed origin. */
   readonly #anonymous: readonly string[];
-  /** Header fields that follow `Access-Control-Allow-Origin` in each response to an allowed origin. */
+  /**
+   * `Access-Control-*` fields of each response to an allowed origin, except `Access-Control-Allow-Origin`.
+   */
   readonly #rest: readonly string[];
   readonly #byOrigin = new Map<string, readonly string[]>();
   readonly #methods: ReadonlySet<string> | undefined;
@@ -228,9 +229,9 @@ export class CORSMiddleware implements Middleware {
   }
 
   /**
-   * Calls the function of the option `origins` with an origin that no site can have (RFC 2606). A function
-   * that allows it allows every site. There is no request here, so a function that reads the request throws,
-   * and the result is false.
+   * Whether the function in the option `origins` allows every site. Calls it with an origin that no site can
+   * have (RFC 2606). If the function reads the request, it throws because there is none, and the result is
+   * false.
    */
   #allowsAnyOrigin(): boolean {
     try {
@@ -271,8 +272,8 @@ export class CORSMiddleware implements Middleware {
   }
 
   /**
-   * Header fields of the response to a preflight. `Access-Control-Allow-Origin` is sent even if the method or
-   * a header field is refused. So the browser's error names the method or field, and not the origin.
+   * Returns the header fields of the response to a preflight. `Access-Control-Allow-Origin` is sent even if
+   * the method or a header field is refused, so that the browser's error names the method or field.
    */
   #permission(req: HttpRequest, origin: string, method: string): string[] {
     const fields = ['Access-Control-Allow-Origin', this.allowed.isAny ? '*' : origin];
@@ -305,8 +306,8 @@ function pass(fields: readonly string[], next: Next): Awaitable<HttpResponse> {
 }
 
 /**
- * Names of header fields that a handler may have set, too. They are replaced or merged, so that the response
- * has no field twice.
+ * Header fields that a handler may have set, too. Their values are replaced (`Vary`: merged), so that the
+ * response has no field twice.
  */
 const TAKEN = /^(?:vary|access-control-(?:allow-origin|allow-credentials|expose-headers))$/i;
 

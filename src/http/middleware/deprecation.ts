@@ -1,7 +1,7 @@
 /**
  * Announces deprecations in the header of responses: `Deprecation` contains the date of the deprecation (RFC
- * 9745), `Sunset` the date of the removal (RFC 8594), and `Link` the address of an explanation. All responses
- * of a deprecated route get these fields, and responses to requests that use a deprecated input.
+ * 9745), `Sunset` the date of the removal (RFC 8594), and `Link` the address of an explanation. These fields
+ * are sent in all responses of a deprecated route, and in responses to requests with a deprecated input.
  *
  * Example:
  *   Deprecation: @1767225600
@@ -17,7 +17,7 @@ import type { FieldPlan, ObjectPlan, TypeNode } from '../../schema/nodes.ts';
 import type { Deprecation, Literal } from '../../schema/types.ts';
 import type { HttpResponse } from '../response.ts';
 
-/** A deprecation with its dates in milliseconds since the epoch. */
+/** A deprecation, with dates in milliseconds since 1970. */
 interface Mark {
   readonly sinceMs: number;
   /** Date of the removal; Infinity if no date is set. */
@@ -67,7 +67,10 @@ export class DeprecationMiddleware implements Middleware {
   }
 }
 
-/** The inputs of a route that may contain deprecated fields. */
+/**
+ * Inputs of a route that may have deprecated fields: query, header and cookies (`texts`), JSON body, and
+ * form.
+ */
 interface DeprecatedInputs {
   readonly texts: readonly {
     readonly from: 'query' | 'header' | 'cookie';

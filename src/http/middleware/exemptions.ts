@@ -1,21 +1,18 @@
 /**
  * Path templates that exempt requests from the CSRF check. A template exempts the routes that it matches, but
- * not more specific routes.
- *
- * Examples:
- *   - /{tenant}/webhook exempts the route /{any}/webhook, but not /account/webhook, which is more specific
+ * not more specific routes:
+ *   - /{tenant}/webhook exempts the route /{any}/webhook, but not the more specific route /account/webhook
  *   - /hooks/{rest:path} exempts every route below /hooks/
- *   - /hooks/github exempts this path, even if it belongs to the route /hooks/{name}
+ *   - /hooks/github exempts only this path of the route /hooks/{name}
  *
- * A path that belongs to no route is exempt if a template matches it, because no handler runs that needs
- * protection.
+ * A path without a route is exempt if a template matches it, because no handler runs that needs protection.
  */
 import { CONVERTERS, parseTemplate } from '../path.ts';
 import { RoutingTable } from '../router.ts';
 import type { CompiledRoute, CompiledView, HttpRequest } from '../contracts.ts';
 import type { ParsedTemplate } from '../path.ts';
 
-/** Stands for every method, because exemptions do not depend on the method. */
+/** Method of all entries in the routing tables, because exemptions do not depend on the method. */
 const ANY = '*';
 
 /**
@@ -86,15 +83,15 @@ const PATH = `:${CONVERTERS.path.name}`;
 const TEXT = `:${CONVERTERS.str.name}`;
 
 /**
- * Returns how much of a route a template exempts. `whole`: every path of the route. `part`: only the paths
- * that the template matches. `none`: no path, because the route is more specific or different.
+ * Returns which paths of a route a template exempts: all (`whole`), only the paths that the template matches
+ * (`part`), or none, because the route is more specific or different.
  */
 function fitOf(exempt: readonly string[], route: readonly string[]): 'whole' | 'part' | 'none' {
   let isWhole = true;
   for (const [index, ours] of exempt.entries()) {
     const theirs = route[index];
     if (theirs === undefined) return 'none';
-    // the last segment of the route is empty, and `{p:path}` does not match empty text
+    // the route ends with a slash, and `{p:path}` does not match the empty text after the slash
     if (ours === PATH && theirs === '=' && route.length === exempt.length) return 'none';
     if (ours === PATH) return isWhole ? 'whole' : 'part';
     if (theirs === ours) continue;

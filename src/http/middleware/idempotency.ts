@@ -4,10 +4,13 @@
  * that share the store.
  *
  * For a request with a new key, the middleware stores a claim: a record that this key is in use. It executes
- * the request, and then stores the response for ttlSeconds. While the first request runs, a repeated request
- * gets 409 with Retry-After. After that, it gets the stored response with `Idempotency-Replayed: true`. A
- * different request with the same key gets 422. After a response with 5xx, 401, 408, 421, 424, 425, 428 or
- * 429, the claim is deleted, so the next attempt is executed.
+ * the request, and then stores the response for ttlSeconds.
+ *
+ * While the first request runs, a repeated request gets 409 with Retry-After. After that, a repeated request
+ * gets the stored response with `Idempotency-Replayed: true`. A different request with the same key gets 422.
+ *
+ * After a response with 5xx, 401, 408, 421, 424, 425, 428 or 429, the claim is deleted, so that a repeated
+ * request is executed again.
  *
  * A claim expires after leaseSeconds, and is renewed while the handler runs. If the process dies, the claim
  * expires, and the next attempt executes the request again. So a request may be executed twice if the process
@@ -48,9 +51,9 @@ export interface IdempotencyOptions {
   readonly ttlSeconds?: number | undefined;
   /**
    * Returns a text that identifies the client, so that a client never gets the response of another one. Use
-   * only verified data. Without this option, or if the result is undefined, the credentials of the request
-   * identify the client: `Authorization`, the credentials that the route accepts, and the session. Without
-   * any of them, all cookies identify the client; without cookies, the address does.
+   * only verified data. Without this option, or if the result is undefined, the client is identified by its
+   * credentials: `Authorization`, the credentials that the route accepts, and the session. If there are none,
+   * all cookies together identify the client, or else its address.
    */
   readonly principal?: ((req: HttpRequest) => Awaitable<string | undefined>) | undefined;
   /** Store that all processes share. Default: 10_000 records in the memory of this process. */
@@ -65,8 +68,8 @@ export interface IdempotencyOptions {
    */
   readonly maxBodyBytes?: number | undefined;
   /**
-   * Maximum size in bytes of a stored response, header fields and body, 0 ... 16_777_216. Default 65_536. Of
-   * a larger response, only the status is stored, and a repeated request gets 409.
+   * Maximum size in bytes of a stored response, header fields and body, 0 ... 16_777_216. Default 65_536. If
+   * a response is larger, only its status is stored, and a repeated request gets 409.
    */
   readonly maxAnswerBytes?: number | undefined;
   /**
@@ -87,8 +90,8 @@ const IPV6_BITS = 64;
 type Fate = 'executed' | 'replayed' | 'in_progress' | 'mismatch' | 'answer_lost';
 
 /**
- * Claim of an idempotency key by this process: the key and text of the record, and the fingerprint of the
- * request (`print`).
+ * Claim of an idempotency key: key and text of the stored record, and the fingerprint of the request
+ * (`print`).
  */
 interface Claim {
   readonly key: string;
@@ -246,7 +249,8 @@ export class IdempotencyMiddleware implements Middleware {
     const text = encodeRecord({ kind: 'claimed', print, owner: randomUUID() });
     const store = this.#store!; // `#store` is defined: compile() has set it
     for (let attempt = 0; attempt < 2; attempt++) {
-      // a second attempt is needed if the record of another request expires between add() and get()
+      // add() and get() both fail if the record of another request expires between them; then they are called
+      // again
       if (await store.add(key, text, this.#limits.leaseMs))
         return this.#execute(req, { key, print, text }, next);
       const known = await store.get(key);
@@ -256,8 +260,8 @@ export class IdempotencyMiddleware implements Middleware {
   }
 
   /**
-   * Returns texts that identify the client. They become part of the record's key, so two clients that send
-   * the same idempotency key have two records.
+   * Returns texts that identify the client. The key of the stored record contains them, so that two clients
+   * may send equal idempotency keys.
    */
   async #senderOf(req: HttpRequest, { security }: CompiledRoute): Promise<readonly string[]> {
     const principal: unknown = await this.#principal?.(req);
@@ -341,8 +345,8 @@ export class IdempotencyMiddleware implements Middleware {
   }
 
   /**
-   * Renews the claim regularly, until the returned object is disposed of, or another process takes the claim
-   * over.
+   * Renews the claim regularly, until the returned object is disposed of or another process has replaced the
+   * claim.
    */
   #keep({ key, text }: Claim): Disposable {
     const { clock, log } = this.#services;
@@ -351,7 +355,7 @@ export class IdempotencyMiddleware implements Middleware {
     let timer: Disposable;
     const renew = async (): Promise<void> => {
       try {
-        // replace() returns false if another process has taken the claim over; then #settle() logs this
+        // replace() returns false if another process has replaced the claim; then #settle() logs this
         if (await this.#store!.replace(key, text, text, leaseMs)) schedule();
       } catch (error) {
         log.error('idempotency_store_failed', error);
@@ -424,7 +428,10 @@ export type IdempotencyRecord =
 /** Maximum length of the header field in characters. A longer field is invalid. */
 const MAX_FIELD = 1_024;
 const MAX_KEY = 255;
-/** A quoted string of a structured field. Parameters that follow the string are ignored (RFC 9651 §3.3.3). */
+/**
+ * A string in quotation marks, as in structured fields. Parameters that follow the string are ignored (RFC
+ * 9651 §3.3.3).
+ */
 const QUOTED =
   /^"((?:[ !#-[\]-~]|\\["\\])*)"(?: *; *[a-z*][a-z0-9_.*-]*(?:=(?:"(?:[ !#-[\]-~]|\\["\\])*"|[^";, ]+))?)*$/;
 /** A key without quotation marks. The draft requires them, but many clients omit them. */
@@ -432,8 +439,8 @@ const BARE = /^[A-Za-z0-9._~:+=@/-]+$/;
 
 /**
  * Parses an `Idempotency-Key` field (draft-ietf-httpapi-idempotency-key-header-07 §2.1): a quoted string of 1
- * ... 255 characters. The same text without quotation marks is the same key. Returns undefined for all other
- * text, for example two keys.
+ * ... 255 characters. The quotation marks may be missing. Returns undefined for all other text, for example
+ * two keys.
  */
 export function readIdempotencyKey(field: string): string | undefined {
   if (field.length > MAX_FIELD) return undefined;
@@ -449,8 +456,8 @@ export function recordKey(parts: readonly string[]): string {
 }
 
 /**
- * Fingerprint of a request: a hash of target, content type and body. It shows whether the same key was sent
- * with a different request.
+ * Fingerprint of a request: a hash of target, content type and body. It detects different requests with the
+ * same key.
  */
 export function fingerprint(target: string, contentType: string, body: Uint8Array): string {
   return createHash('sha256')
@@ -477,8 +484,8 @@ export function isFinal(status: number): boolean {
 }
 
 /**
- * Creates the record that is stored for a response. It omits the header fields and the body if they exceed
- * `maxBytes`, or if the body is a stream.
+ * Creates the record that is stored for a response. If the response exceeds `maxBytes` or its body is a
+ * stream, the record contains only the status.
  */
 export function recordOf(response: HttpResponse, print: string, maxBytes: number): IdempotencyRecord {
   const { status, body } = response;

@@ -85,14 +85,14 @@ interface Rule {
   readonly limit: Limit;
 }
 
-/** In the table of rules, stands for every method that no rule lists. */
+/** In the routing table of the rules, this stands for every method that no rule lists. */
 const OTHER = '*';
 
 /** Refuses requests with 429 if the client sends more than its limit allows. */
 export class RateLimitMiddleware implements Middleware {
   readonly kind = 'rate-limit';
   readonly #application = new OneApplication();
-  /** Value of the option `name`. */
+  /** Name of the limit, from the option `name`. */
   readonly name: string;
   readonly #gate: Gate;
   readonly #isShared: boolean;
@@ -130,9 +130,8 @@ export class RateLimitMiddleware implements Middleware {
     this.keys = [key, ...(rules ?? []).map((rule) => rule.key)].filter((each) => typeof each === 'function');
     this.#gate = new Gate(store);
     this.#epochMs = legacyHeaders ? () => this.#nowMs() : undefined;
-    // Without `name` and `key`, the prefix of the keys in the store is empty, which saves one string for each
-    // request. The keys of this limit are then addresses. Keys of other limits contain a space, so they never
-    // equal an address.
+    // Without `name` and `key`, the client's address is the key in the store, without a prefix. This saves
+    // one string for each request. Keys of other limits contain a space, so they never equal an address.
     this.#limit = new Limit({
       name: this.name,
       perMinute,
@@ -218,8 +217,8 @@ export class RateLimitMiddleware implements Middleware {
   }
 
   /**
-   * Yields findings of `svc check` about middleware that does work for refused requests, and about keys that
-   * clients can forge.
+   * Yields findings of `svc check` about earlier middleware that works in vain for refused requests, and
+   * about keys that clients can forge.
    */
   *#misplaced(subject: string, { middleware }: CompiledView): Generator<Omit<Finding, 'place'>> {
     const outer = middleware
@@ -323,7 +322,7 @@ export class RateLimitMiddleware implements Middleware {
       for (const method of rule.methods ?? []) add(method, rule);
     }
     for (const rule of this.#rules.filter(({ methods }) => methods === undefined)) {
-      // add() keeps an existing entry, so a rule with `methods`, which was added before, takes precedence
+      // add() keeps existing entries, so rules with `methods` take precedence: they were added before
       for (const method of this.#methods) this.#table.add(method, rule.template, rule.limit);
       add(OTHER, rule);
     }
@@ -346,8 +345,8 @@ function label(limit: Limit, result: RateLimitResult, response: HttpResponse): H
 }
 
 /**
- * Returns the name and the key prefix of a limit without the option `name`. The prefix contains a colon,
- * which is not allowed in `name`. So it differs from the prefix of every named limit.
+ * Returns the default name of a limit, and the prefix of its keys in the store. The prefix contains a colon,
+ * which the option `name` must not contain, so it differs from the prefix of every named limit.
  */
 function namedBy(
   methods: readonly string[],
@@ -360,7 +359,7 @@ function namedBy(
   return { name, prefix: `${methods.join(',')}:${encodeURIComponent(template)} ` };
 }
 
-/** Whether some path matches both templates. Compares their segments; a parameter matches any text. */
+/** Whether some path may match both templates. Compares segment by segment; a parameter matches any text. */
 function mayMatch(rule: string, route: string): boolean {
   const theirs = route.split('/');
   const ours = rule.split('/');

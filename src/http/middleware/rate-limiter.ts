@@ -5,7 +5,7 @@
  *   const logins = new RateLimiter({ name: 'login', perMinute: 5 });
  *   await logins.take(req, email); // 429 for the sixth login with this email within a minute
  *
- * The generic cell rate algorithm (cache/stores.ts) counts with the monotonic clock. Without a shared store
+ * The generic cell rate algorithm (cache/stores.ts) counts with the monotonic clock. Without a shared store,
  * each process counts in its own memory, so n processes allow n times as many requests.
  */
 import { sharedCounter } from '../../observability/metrics.ts';
@@ -148,8 +148,8 @@ export class Limit {
   readonly #epochMs: (() => number) | undefined;
 
   /**
-   * `epochMs` returns the time for the older fields `X-RateLimit-…`; without it, they are not sent. An empty
-   * `prefix` leaves the keys unchanged; only one limit of a store may have it.
+   * `epochMs` returns the time for the older fields `X-RateLimit-…`; without `epochMs`, these are not sent.
+   * Only one limit of a store may have an empty `prefix`.
    */
   constructor(given: {
     readonly name: string;
@@ -200,8 +200,7 @@ export class Limit {
   /** Adds the `RateLimit` fields of a counted request to a flat list of names and values. */
   addFields(fields: string[], result: RateLimitResult): void {
     const { remaining, resetMs } = result;
-    // with quota left, the time until the whole quota is available; else, the time until the next request is
-    // allowed
+    // time until the whole quota is available, or without any quota left, until the next request is allowed
     const waitMs = !result.isAllowed
       ? result.retryAfterMs
       : remaining > 0
@@ -249,9 +248,7 @@ export class Gate {
   readonly #options: GateOptions;
   #services: Services | undefined;
   #deps: GateDeps | undefined;
-  /**
-   * Detects a proxy that the setting `trustProxy` does not name. Undefined when the detection is finished.
-   */
+  /** Detects a proxy that the setting `trustProxy` does not name; undefined after the detection. */
   #watch: ProxyWatch | undefined;
 
   constructor(options: GateOptions) {
@@ -393,7 +390,9 @@ interface GateDeps {
   readonly reported: MemoryRateLimitStore;
 }
 
-/** The detector of proxies of each application, by its metrics. All limits of the application share it. */
+/**
+ * One proxy detector for each application, shared by all its limits. The key is the application's `metrics`.
+ */
 const watches = new WeakMap<Metrics, ProxyWatch>();
 
 function watchOf({ metrics, log }: Services): ProxyWatch {
@@ -403,8 +402,8 @@ function watchOf({ metrics, log }: Services): ProxyWatch {
 }
 
 /**
- * Key under which `reported` counts failures of the store, so that they are logged at most once a minute. It
- * differs from all keys of clients, because it begins with a line feed.
+ * Key under which `reported` counts failures of the store, so that they are logged at most once a minute. The
+ * line feed distinguishes this key from keys of clients.
  */
 const STORE_FAILED = '\nstore';
 

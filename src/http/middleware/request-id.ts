@@ -32,8 +32,8 @@ const TAKEN: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Configures the ids of the application's requests. It applies to every request and response, even if the
- * server refuses a request before any middleware runs. Its position among the middleware does not matter.
+ * Configures request ids. Applies to every request and response, even if the server refuses a request before
+ * any middleware runs. The position of this middleware among others does not matter.
  */
 export class RequestIDMiddleware implements Middleware {
   readonly kind = 'request-id';

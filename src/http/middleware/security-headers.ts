@@ -125,13 +125,13 @@ export class SecurityHeadersMiddleware implements Middleware {
   readonly kind = 'security-headers';
   readonly #policy: ContentSecurityPolicy | undefined;
   /**
-   * Header fields to add. The first index is 1 for documents, else 0. The second index is 1 if HSTS is sent,
-   * else 0.
+   * Header fields to add. The first index is 1 for HTML pages, else 0. The second index is 1 if
+   * `Strict-Transport-Security` is sent, else 0.
    */
   readonly #fields: readonly (readonly (readonly string[])[])[];
   /**
-   * Whether the option `strictTransportSecurity` is an object. If so, `svc check` reports a server without
-   * TLS.
+   * Whether the program has set options of `Strict-Transport-Security`. If so, `svc check` reports a server
+   * without TLS.
    */
   readonly #asksForTls: boolean;
   #isProduction = false;
@@ -243,8 +243,8 @@ export class SecurityHeadersMiddleware implements Middleware {
     const misplaced = around.find((layer) => layer.kind !== 'trusted-host') ?? around[0];
     if (misplaced === undefined) return;
     yield {
-      // only a warning for TrustedHostMiddleware: it responds only to requests for other hosts, so no browser
-      // shows its responses as pages of this application
+      // only a warning for TrustedHostMiddleware, because its own responses are for other hosts, so no
+      // browser shows them as pages of this application
       rule: 'SVC121',
       severity: misplaced.kind === 'trusted-host' ? 'warning' : 'error',
       subject: 'middleware security-headers',
@@ -327,7 +327,7 @@ function fieldsOf(pairs: readonly (readonly [name: string, value: string | false
 }
 
 /*
- * Content-Security-Policy (CSP Level 3): builds the field value from directives or from text. It is checked
+ * Content-Security-Policy (CSP Level 3): builds the field value from directives or from text, and checks it
  * when the middleware is constructed.
  *
  * Example:
@@ -407,8 +407,8 @@ const KEYWORDS = [
 ];
 
 /**
- * Default policy. Content comes only from this site, without plug-ins. Other sites cannot embed a page. Forms
- * are sent only to this site.
+ * Default policy: a page loads content only from its own site, without plug-ins. No site may embed the page
+ * in a frame. Forms are sent only to the page's own site.
  */
 const DEFAULT_DIRECTIVES: Directives = Object.freeze({
   defaultSrc: "'self'",
@@ -429,9 +429,9 @@ export class ContentSecurityPolicy {
   constructor(given: Directives | string) {
     const directives = typeof given === 'string' ? parse(given) : read(given);
     this.text = write(directives);
-    // The nonce is added only to directives that already apply, because a new directive would forbid all
-    // other sources. For `<script>` and `<style>`, browsers use `scriptSrcElem` and `styleSrcElem` if they
-    // exist, so these get the nonce, too.
+    // The nonce is added only to directives that already apply, because a new directive with only the nonce
+    // would forbid all other sources. If `scriptSrcElem` and `styleSrcElem` exist, browsers use them for
+    // `<script>` and `<style>`.
     for (const name of ['scriptSrc', 'styleSrc', 'scriptSrcElem', 'styleSrcElem'] as const) {
       const sources =
         directives.get(name) ?? (name.endsWith('Src') ? directives.get('defaultSrc') : undefined);

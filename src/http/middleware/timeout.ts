@@ -72,8 +72,8 @@ export class TimeLimit implements Middleware {
   }
 
   /**
-   * Aborts `req.signal` with one error, and returns another one with the same content for the response. If
-   * the handler throws the first error, it is recognized and ignored.
+   * Aborts `req.signal` with an error, and returns a copy of the error for the response. If the handler
+   * throws the original error, it is recognized and ignored.
    */
   #expire(req: HttpRequest, answer: Promise<HttpResponse>): RequestTimeout {
     this.#counter.add(1, req.route?.template ?? '');
@@ -87,7 +87,7 @@ export class TimeLimit implements Middleware {
     return made();
   }
 
-  /** Discards a response that comes too late. If its body is a stream, closes the stream. */
+  /** Discards a late response. If its body is a stream, closes the stream. */
   async #drop(req: HttpRequest, response: HttpResponse): Promise<HttpResponse> {
     try {
       if (isChunks(response.body)) await discard(response.body);

@@ -144,7 +144,7 @@ function addressOf(text: string): string | undefined {
 
 /**
  * Returns an entry of the option `hosts` in canonical form.
- * @throws SvcError `E_TRUSTED_HOST` if it is not a host name
+ * @throws SvcError `E_TRUSTED_HOST` if the entry is not a host name
  */
 function readName(entry: unknown): string {
   if (typeof entry !== 'string')

@@ -20,7 +20,8 @@ import type { Answered, ResponseOptions } from '../response.ts';
 export type Events = Iterable<ServerSentEvent | string> | AsyncIterable<ServerSentEvent | string>;
 
 /**
- * A source of events that ends by itself when the server stops, and may yield more events before it ends.
+ * A source of events that is not interrupted when the server stops: it may yield more events, and then ends
+ * by itself.
  * @internal
  */
 export abstract class FiniteEvents {
@@ -61,7 +62,7 @@ function readEventOptions(
 }
 
 /**
- * Header fields for proxies. They must not store or compress the stream, and nginx must not buffer it,
+ * Header fields for proxies, for example nginx. Proxies must not store, compress or buffer an event stream,
  * because that would delay events.
  */
 const FIELDS = { 'Cache-Control': 'no-store, no-transform', 'X-Accel-Buffering': 'no' };
@@ -121,7 +122,7 @@ export class EventStreamResponse extends HttpResponse {
 type Streamed = Answered & Pick<HttpRequest, 'state'>;
 
 /**
- * Returns `chunks`. They are ended after the request, even if the body is never read.
+ * Returns `chunks`, and ends them after the request even if the body was never read.
  * @internal
  */
 function eventBody(
@@ -143,8 +144,8 @@ class EventChunks extends EndlessChunks implements Beating {
   #waiting: PromiseWithResolvers<ChunkStep> | undefined;
   #isPulling = false;
   /**
-   * Event that the source yielded while no call of next() was pending. This happens if next() has returned a
-   * comment before.
+   * Event that the source yielded while no call of next() was pending, because the last call has already
+   * returned a comment.
    */
   #kept: Promise<ChunkStep> | undefined;
   #isOver = false;
@@ -331,8 +332,8 @@ export function lastEventId(req: {
 /** Options of {@link EventBroadcast}. An option that is `undefined` has its default. */
 export interface EventBroadcastOptions extends Pick<EventStreamOptions, 'heartbeatSeconds' | 'retryMs'> {
   /**
-   * Maximum number of bytes that wait for one client, 1_024 ... 1_073_741_824. Default 1_048_576. If more
-   * would wait, the client is disconnected.
+   * Maximum number of unsent bytes for one client, 1_024 ... 1_073_741_824. Default 1_048_576. A client with
+   * more unsent bytes is disconnected.
    */
   readonly maxBufferedBytes?: number | undefined;
   /** Maximum number of connected clients, 1 ... 1_000_000. Default 10_000; further clients get 503. */
@@ -347,8 +348,8 @@ const MOST_TOGETHER = 65_536;
  * to every connection. Events that are sent in one turn of the event loop are joined to one chunk, which is
  * written in the next tick.
  *
- * If more than `maxBufferedBytes` wait for a client, its connection is closed, and the client reconnects. If
- * middleware reads the stream of a client, for example to compress it, the events wait in a queue.
+ * If more than `maxBufferedBytes` are unsent because a client reads too slowly, its connection is closed, and
+ * the client reconnects.
  */
 export class EventBroadcast {
   readonly #options: ResolvedEventOptions;
@@ -382,8 +383,8 @@ export class EventBroadcast {
   }
 
   /**
-   * Returns a response that sends all later events to a client. First it sends `missed`, the events that a
-   * reconnecting client has not received; see `lastEventId()`.
+   * Returns a response that sends `missed`, and then all later events to a client. `missed` are the events
+   * that a reconnecting client has not received; see `lastEventId()`.
    */
   stream(
     missed: Iterable<ServerSentEvent | string> = [],
@@ -497,7 +498,7 @@ class Listener extends EndlessChunks {
     if (sink === undefined) return this.#keep(chunk.text);
     if (sink.writeShared(chunk) || sink.writableLength <= this.#maxBufferedBytes) return;
     this.#end();
-    // the client reads too slowly: it would get the waiting events too late
+    // the client reads too slowly, and would get the events too late
     sink.destroy();
   }
 
@@ -534,8 +535,8 @@ class Listener extends EndlessChunks {
   }
 
   /**
-   * Passes text to middleware that reads the stream, such as compression, or stores it. If the middleware
-   * reads too slowly, the stream ends, and the client reconnects.
+   * Passes text to middleware that reads the stream, such as compression, or keeps it for the next read. If
+   * the middleware reads too slowly, the stream ends, and the client reconnects.
    */
   #keep(text: string): void {
     if (this.#waiting !== undefined) {

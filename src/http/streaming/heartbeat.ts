@@ -1,18 +1,15 @@
 /**
- * Heartbeats: one timer for all streams that have the same clock and interval.
+ * Heartbeats keep idle streams open. One timer serves all streams that have the same clock and interval.
  */
 import type { Clock } from '../../base/clock.ts';
 
-/** A stream that gets a heartbeat. */
+/** A stream, such as an event stream, that gets a heartbeat. */
 export interface Beating {
-  /** Called once in each interval. */
+  /** Called once in each interval, for example to send a comment. */
   beat(): void;
 }
 
-/**
- * All heartbeats, by clock and interval in milliseconds. A heartbeat is deleted when its last stream is
- * removed.
- */
+/** All timers, by clock and interval in milliseconds. A timer is deleted when its last stream is removed. */
 const hearts = new WeakMap<Clock, Map<number, Heartbeat>>();
 
 /** A timer that calls beat() of all its streams in each interval. */
@@ -27,13 +24,13 @@ export class Heartbeat {
     this.#intervalMs = intervalMs;
   }
 
-  /** Adds a stream to the heartbeat of a clock and interval. Returns a function that removes the stream. */
+  /** Calls `stream.beat()` in each interval from now on. Returns a function that ends this. */
   static join(clock: Clock, intervalMs: number, stream: Beating): () => void {
     const heart = Heartbeat.of(clock, intervalMs).add(stream);
     return () => heart.remove(stream);
   }
 
-  /** Returns the heartbeat of a clock and interval. Use {@link add} and {@link remove} for its streams. */
+  /** Returns the timer for a clock and interval. Use {@link add} and {@link remove} for its streams. */
   static of(clock: Clock, intervalMs: number): Heartbeat {
     let ofClock = hearts.get(clock);
     if (ofClock === undefined) hearts.set(clock, (ofClock = new Map()));
