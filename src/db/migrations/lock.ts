@@ -18,13 +18,13 @@ import type { Connection, Dialect, Limit } from '../driver.ts';
 import type { Script } from './source.ts';
 
 /**
- * Advisory lock of the whole database. It lasts until the transaction ends. The number is the text `svc_migr`
- * in ASCII.
+ * Advisory lock of the whole database. The lock lasts until the transaction ends. The number is the text
+ * `svc_migr` in ASCII.
  */
 const POSTGRES_LOCK = 'select pg_advisory_xact_lock(8319946623122237298)';
 /**
- * SQL expression for the lock name. All databases of a server share the lock names. A name has at most 64
- * characters.
+ * SQL expression for the lock name. It contains a hash of the database's name, because all databases of a
+ * server share lock names. A lock name has at most 64 characters.
  */
 const MYSQL_NAME = "concat('svc_migrations_', left(sha2(database(), 256), 32))";
 /** First words of statements that a rollback can undo. Statements that change tables commit implicitly. */
@@ -51,9 +51,9 @@ const POSTGRES_RUNS =
 const RUNNER_TRIES = 50;
 
 /**
- * Takes a lock for a migration without a transaction. {@link isRunning} checks this lock. It lasts until the
- * result is disposed of or the process ends. Takes no lock in MySQL and MariaDB, because there locked()
- * already holds one.
+ * Takes the lock that {@link isRunning} checks, for a migration without a transaction. The lock lasts until
+ * the result is disposed of or the process ends. Takes no lock in MySQL and MariaDB, where locked() already
+ * holds one.
  *
  * @throws LockTimeout when another process holds the lock of a SQLite file
  */
@@ -122,9 +122,9 @@ export function isUndoneTogether(dialect: Dialect, { hasTransaction, statements 
 }
 
 /**
- * Takes the migration lock, reads the applied migrations, and passes them to `isStill`. If `isStill` returns
- * true, runs `work`. Returns whether `work` ran. In MySQL and MariaDB, `work` runs in a transaction only if
- * `hasTransaction` is true. In other databases, it always does.
+ * Takes the migration lock, and passes the applied migrations to `isStill`. If `isStill` returns true, runs
+ * `work`. Returns whether `work` ran. `work` runs in a transaction, except in MySQL and MariaDB if
+ * `hasTransaction` is false.
  */
 export async function locked(
   connection: Connection,
@@ -174,8 +174,8 @@ async function inTransaction<T>(connection: Connection, limit: Limit, work: () =
 }
 
 /**
- * Begins a transaction. After a lock timeout, it tries again until `limit` is reached, because another
- * process may need a long time for its migration.
+ * Begins a transaction. After a lock timeout, tries again until `limit` is reached, because another process
+ * may need a long time for its migration.
  */
 async function begin(connection: Connection, limit: Limit): Promise<void> {
   for (;;) {

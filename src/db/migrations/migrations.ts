@@ -8,12 +8,12 @@
  * In SQLite, the transaction is also the lock. In PostgreSQL, the transaction takes an advisory lock
  * (lock.ts). In MySQL and MariaDB, the connection takes a lock before the transaction.
  *
- * An interrupted migration is rolled back. There are two exceptions: a migration without a transaction
- * (`-- svc: no-transaction`), and statements that commit implicitly in MySQL and MariaDB. Such a migration is
+ * An interrupted migration is rolled back. There are two exceptions: a migration without a transaction (`--
+ * svc: no-transaction`), and statements that commit implicitly in MySQL and MariaDB. Such a migration is
  * recorded without a time before it starts, and gets its time at the end.
  *
  * A row without a time belongs to a migration that is still running or was interrupted. Other processes wait
- * for its end. If it does not end, they throw `E_MIGRATION_UNFINISHED`.
+ * until the migration ends, or else throw `E_MIGRATION_UNFINISHED`.
  */
 import { systemClock, type Clock } from '../../base/clock.ts';
 import { SvcError } from '../../base/errors.ts';
@@ -295,8 +295,8 @@ export class Migrator {
   }
 
   /**
-   * Chooses the next migration, and waits while another process runs an unfinished one. It holds no lock, so
-   * the caller must check the choice again under the lock.
+   * Chooses the next migration. Waits while another process runs one. Takes no lock, so the caller must check
+   * the choice again under the lock.
    */
   async #chosen(connection: Connection, limit: Limit, choose: Choose): Promise<Task | undefined> {
     const { dialect } = this.#database;
@@ -331,7 +331,7 @@ export class Migrator {
     const note = (isFinished: boolean): Awaitable<unknown> =>
       this.#note(connection, migration, direction, isFinished);
     const isStill = (rows: readonly Applied[]): boolean =>
-      // do not run while a migration is unfinished: #step() then waits for its end
+      // do not run while another migration is unfinished: #step() waits for its end
       !rows.some((row) => row.applied_at === null) && choose(rows)?.migration === migration;
     let home: string | null = null;
     const begin = async (): Promise<void> => {
@@ -352,7 +352,7 @@ export class Migrator {
             await begin();
             for (const statement of script.statements)
               await runStatement(connection, script, statement, UNDONE);
-            // the commit checks deferred constraints, so its errors count as errors at the end of the script
+            // later errors do not belong to a statement: the commit checks deferred constraints
             isAtEnd = true;
             await end();
           }),
@@ -439,8 +439,8 @@ export class Migrator {
 }
 
 /**
- * Returns the setting that tells the server where to look up names without a schema. It is the search path of
- * PostgreSQL, or the current database of MySQL.
+ * Returns the search path of PostgreSQL, or the current database of MySQL. The server looks up names without
+ * a schema there.
  */
 async function homeOf(connection: Connection, dialect: Dialect): Promise<string | null> {
   if (dialect === 'sqlite') return null;
@@ -464,8 +464,8 @@ async function goHome(connection: Connection, dialect: Dialect, home: string | n
 }
 
 /**
- * Turns SQLite's foreign keys off before the transaction begins if the script asks for it. The setting has no
- * effect inside a transaction. Restores it at the end, even if the script changed it.
+ * Turns SQLite's foreign keys off before the transaction, if the script has the directive `no-foreign-keys`.
+ * Inside a transaction, the setting has no effect. Restores the setting at the end.
  */
 async function withoutForeignKeys(
   connection: Connection,

@@ -3,9 +3,8 @@
  * the order of their names, and does not record that they ran. Write each file so that it can run again:
  * delete its rows first, or skip rows that exist.
  *
- *   seeds/10_users.sql
- *   seeds/20_notes.sql               each file runs in its own transaction
- *   seeds/20_notes.postgres.sql      replaces 20_notes.sql on PostgreSQL
+ * Each file runs in its own transaction. On PostgreSQL, a file such as `seeds/20_notes.postgres.sql` replaces
+ * `seeds/20_notes.sql`.
  */
 import { SvcError } from '../../base/errors.ts';
 import { systemClock, type Clock } from '../../base/clock.ts';

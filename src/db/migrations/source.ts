@@ -1,20 +1,18 @@
 /**
- * Sources of migrations: files in a folder, and plugins.
- *
+ * Sources of migrations: files in a folder, and plugins. Examples:
  *   migrations/0001_create_users.up.sql      applied in the order of their numbers, which have no gaps
  *   migrations/0001_create_users.down.sql    undoes it; optional
  *   migrations/0002_search.postgres.up.sql   replaces 0002_search.up.sql on PostgreSQL; the others are sqlite, mysql, mariadb
  *   host.migration('0001', { sqlite: [...] })   in a plugin "oauth": the id of the migration is "oauth/0001"
  *
- * A file name may contain a database engine. For that engine, the file takes precedence over the file without
- * an engine. MariaDB prefers a file for mariadb, then a file for mysql, then the file without an engine. A
- * migration that has only files for other engines is skipped, but its number counts as used.
+ * A file may be for one database engine, as in `0002_search.postgres.up.sql`. On that engine, it replaces the
+ * file without an engine. MariaDB uses a file for mysql if there is none for mariadb. If all files of a
+ * number are for other engines, the migration is skipped.
  *
  * Migrations of plugins run first, in the order in which the plugins are registered. So a migration file may
  * use the tables of a plugin, but a plugin cannot use the tables of a file.
  *
  * A comment before the first statement may contain a directive:
- *
  *   -- svc: no-transaction      for statements such as `vacuum` that cannot run in a transaction
  *   -- svc: no-foreign-keys     SQLite: foreign keys are off during the migration, and checked before the commit
  */
@@ -353,8 +351,8 @@ function scriptOf(
 }
 
 /**
- * Returns the directives in the comments before the first statement, whether they start with `--`, `#` or a
- * slash. If `no-foreign-keys` were missed, `drop table` could delete rows of other tables.
+ * Returns the directives in all comments before the first statement. Without the directive `no-foreign-keys`,
+ * a `drop table` may delete rows of other tables.
  */
 function directivesOf(head: readonly string[], refuse: (problem: string) => SvcError): string[] {
   return head.flatMap((comment) => {

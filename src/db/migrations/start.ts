@@ -2,9 +2,9 @@
  * Applies or checks migrations when an application starts. Also defines the interface of plugins with
  * migrations.
  *
- * The policy `check` refuses to start while migrations are pending. It is the default in production. The
- * policy `apply` applies them. It is the default in other environments, and for a database in memory. The
- * policy `ignore` does nothing.
+ * The policy `check`, the default in production, refuses to start while migrations are pending. The policy
+ * `apply` applies them. It is the default in other environments, and for a database in memory. The policy
+ * `ignore` does nothing.
  */
 import { SvcError } from '../../base/errors.ts';
 import { Migrator, type MigrationDone } from './migrations.ts';

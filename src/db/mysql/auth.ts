@@ -29,8 +29,8 @@ const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex');
 const SPKI_BYTES = 12;
 const SEED_BYTES = 32;
 /**
- * Maximum factor n of the method parsec, which runs 1024 · 2^n rounds of PBKDF2. It limits the CPU time that
- * a server can cause.
+ * Maximum factor that the client accepts for parsec. The method runs 1024 · 2^factor rounds of PBKDF2, so a
+ * larger factor would take too much CPU time.
  */
 const MAX_PARSEC_FACTOR = 10;
 const PARSEC_ROUNDS = 1024;
@@ -55,7 +55,7 @@ function xor(left: Uint8Array, right: Uint8Array): Buffer {
   return Buffer.from(left.map((byte, index) => byte ^ right[index % right.length]!));
 }
 
-/** Returns the client's reply for mysql_native_password. It is empty for an empty password. */
+/** Returns the client's reply for mysql_native_password. An empty password has an empty reply. */
 export function nativePassword(password: string, nonce: Uint8Array): Buffer {
   if (password === '') return Buffer.alloc(0);
   const once = sha1(password);
@@ -67,7 +67,7 @@ export function nativeHash(password: string): Buffer {
   return sha1(sha1(password));
 }
 
-/** Returns the client's first reply for caching_sha2_password. It is empty for an empty password. */
+/** Returns the client's first reply for caching_sha2_password. An empty password has an empty reply. */
 export function cachingSha2Password(password: string, nonce: Uint8Array): Buffer {
   if (password === '') return Buffer.alloc(0);
   const once = sha256(password);
@@ -116,8 +116,8 @@ export function readParsecSalt(data: Uint8Array): { readonly salt: Uint8Array; r
 }
 
 /**
- * Returns the client's reply for parsec: its nonce, and a signature of both nonces. Also returns the public
- * key that verifies the signature.
+ * Returns the client's reply for parsec: the client's nonce, and a signature of the nonces of server and
+ * client. Also returns the public key that verifies the signature.
  */
 export async function parsecAnswer(
   password: string,
@@ -135,8 +135,8 @@ export async function parsecAnswer(
 }
 
 /**
- * Returns the proof that MariaDB 11.4 sends for its self-signed certificate, in hexadecimal. The proof
- * depends on the stored password hash, which an attacker on the network does not know.
+ * Returns the proof, in hexadecimal, that MariaDB 11.4 must send for a self-signed certificate. Only a server
+ * that knows the password hash can compute it.
  */
 export function certificateProof(
   passwordHash: Uint8Array,

@@ -2,12 +2,11 @@
  * Connects to one MySQL or MariaDB server: socket, greeting, TLS and login. Cancels a statement over a second
  * connection.
  *
- * There is no TLS over a Unix socket, or with sslmode=disable. Otherwise, the client sends an SSLRequest
- * after the greeting, and TLS begins. If the server does not offer TLS, sslmode=prefer continues without
- * encryption, and any other sslmode fails.
+ * Over TCP, the client sends an SSLRequest after the greeting, and TLS begins. With sslmode=disable, there is
+ * no TLS. With sslmode=prefer, the connection stays unencrypted if the server does not offer TLS.
  *
- * When TLS begins, only the greeting may have arrived, because an attacker may have injected any further
- * bytes.
+ * Before TLS begins, the server may send only its greeting. Further bytes may come from an attacker, so they
+ * end the connection.
  *
  * MariaDB 11.4 and newer creates its own certificate if none is configured. The client accepts such a
  * certificate if the server proves in the login that it knows the password's hash.
@@ -37,8 +36,8 @@ import type { MySqlConnectionOptions } from './url.ts';
 const CANCEL_MS = 4_000;
 const SELF_SIGNED = 'DEPTH_ZERO_SELF_SIGNED_CERT';
 /**
- * Names of proxies in the version that the server reports. They cannot handle a request that arrives before
- * they have replied to the previous one.
+ * Matches the version of a proxy. Such proxies cannot handle a second request before they have replied to the
+ * first.
  */
 const PROXY = /proxysql|maxscale|aurora|rds.?proxy|vitess|planetscale/i;
 
@@ -86,7 +85,8 @@ interface LoggedIn {
 }
 
 /**
- * Connects and logs in. The certificate must match the host name `name`, because `at` may be an IP address.
+ * Connects to the address `at`, and logs in. The certificate must match `name`, because `at` may be an IP
+ * address.
  */
 async function logIn(
   at: ServerHost,

@@ -17,7 +17,7 @@ import type { MySqlConnectionOptions } from './url.ts';
 import type { Params } from '../values.ts';
 
 const BATCH_ROWS = 256;
-/** Error message for a statement after the server has ended its transaction. */
+/** Error message for a statement whose transaction the server has already ended. */
 const OVER =
   'The server has ended the transaction, because of an error, or because a statement such as CREATE TABLE commits by itself';
 
@@ -118,7 +118,7 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
     try {
       await this.runner.flight(beginTexts(this.#options.dialect, options), limit);
     } catch (error) {
-      // the server may already have set the isolation level, and would apply it to the next transaction
+      // close the connection: if the isolation level is already set, it would apply to the next transaction
       if (options.isolation !== undefined) this.destroy();
       throw error;
     }
@@ -145,7 +145,7 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
   }
 
   async rollbackTo(name: string, limit?: Limit): Promise<void> {
-    // no request is pending, so the last reported transaction status is up to date
+    // the status of the transaction is up to date, because no request is pending
     if (this.isBroken || !this.isInTransaction) return;
     await this.runner.flight([`rollback to savepoint ${name}`, `release savepoint ${name}`], limit);
   }
@@ -229,16 +229,15 @@ function hasMore({ status }: Exchange): boolean {
 }
 
 /**
- * SQL modes in which a value that does not fit its column causes an error. Without them, MySQL 5.6 truncates
- * long values and stores 0 for invalid numbers. NO_AUTO_VALUE_ON_ZERO stores the key 0 as 0.
+ * SQL modes that make the server refuse a value that does not fit its column, instead of changing it. With
+ * NO_AUTO_VALUE_ON_ZERO, the server stores the key 0, and does not generate one.
  */
 const STRICT =
   'NO_AUTO_VALUE_ON_ZERO,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION';
 
 /**
- * Returns the statements that set up the session. They request UTF-8 again, because settings of the server
- * such as `init_connect` may override the login. Then the server would store UTF-8 text in another encoding
- * without an error.
+ * Returns the statements that set up the session. They select UTF-8 again after the login, because a server
+ * setting such as `init_connect` may have changed the encoding.
  */
 function sessionTexts({ isStrict, isReadOnly, parameters }: MySqlConnectionOptions): readonly string[] {
   const settings = [

@@ -66,9 +66,7 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     return new Exchange(options, this.dialogue);
   }
 
-  /**
-   * Marks an exchange, which may have several requests, as complete. No further requests can be added to it.
-   */
+  /** Closes an exchange, a group of requests and their replies. No further requests can be added. */
   close(exchange: Exchange): void {
     exchange.close();
     if (exchange === this.first && exchange.isOver) this.#finish(exchange);
@@ -89,7 +87,7 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
       await this.#settle();
     if (error !== undefined) throw error.errno === INTERRUPTED ? (canceling?.reached ?? error) : error;
     if (canceling?.wasRequested === true && exchange.plan !== undefined && READS.test(exchange.sql))
-      // the server reports no error, although the statement was canceled when it reached the limit
+      // the server may report success for a canceled statement
       throw canceling.reached!;
     return exchange;
   }
@@ -136,8 +134,8 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
   }
 
   /**
-   * Sends `do 0`, whose reply has the status of the transaction. If a cancellation arrives late, it affects
-   * `do 0` and not the next statement.
+   * Sends `do 0`, whose reply has the status of the transaction. A late cancellation ends `do 0`, and not the
+   * next statement.
    */
   async #settle(): Promise<void> {
     if (this.isEnded) return;

@@ -1,4 +1,4 @@
-/** Maps error numbers of MySQL and MariaDB to error classes. Removes values from their messages. */
+/** Maps error numbers of MySQL and MariaDB to error classes. Removes data values from error messages. */
 import { writtenTable } from '../dialects.ts';
 import {
   CheckViolation,
@@ -26,8 +26,8 @@ import type { ErrorFields } from './messages.ts';
 type ErrorClass = new (message: string, details: DatabaseErrorDetails) => DatabaseError;
 
 /**
- * Error class of each MySQL error number. The second element is PostgreSQL's SQLSTATE, where MySQL's is too
- * general, such as `HY000`.
+ * Error class of each MySQL error number. The second element is the SQLSTATE of PostgreSQL, if MySQL's own is
+ * too general (`HY000`).
  */
 const BY_NUMBER: ReadonlyMap<number, readonly [ErrorClass, sqlstate?: string]> = new Map([
   ...numbers([1022, 1062, 1169, 1586, 1859], UniqueViolation, '23505'),
@@ -100,8 +100,8 @@ export function mysqlError(
 }
 
 /**
- * Returns whether a prepared statement may succeed after it is prepared again. MySQL also reports error 3988
- * after the character set of a column has changed.
+ * Returns whether a prepared statement may succeed after it is prepared again. Error 3988 counts, because
+ * MySQL reports it after the character set of a column has changed.
  */
 export function isStaleStatement({ errno, sql }: DatabaseError): boolean {
   return errno === 1615 || errno === 1243 || (errno === 3988 && CHANGES_AT_ONCE.test(sql ?? ''));

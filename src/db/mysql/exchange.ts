@@ -36,18 +36,15 @@ export interface Dialogue {
 
 /** Options of an {@link Exchange}, the handler of a request's replies. */
 export interface ExchangeDeps {
-  /** SQL text as it was sent. Errors contain it. */
+  /** SQL text as it was sent, for errors. */
   readonly sql: string;
   readonly kind: Kind;
   readonly wanted: RowsWanted;
   /** Sequence number of the reply's first packet. */
   readonly sequence: number;
-  /** Whether further requests may be added to this exchange until close() is called. */
+  /** Whether further requests may be added until close() is called. */
   readonly isOpen?: boolean | undefined;
-  /**
-   * Cached row decoders of the statement. A reply with equal column descriptions, or with none, reuses them.
-   * They are read when the reply arrives, because an earlier reply may replace them.
-   */
+  /** Cached row decoders of the statement. A reply whose column descriptions differ replaces them. */
   readonly memory?: { plan: RowPlan | undefined } | undefined;
   /** Row decoders for a reply that has no column descriptions. */
   readonly plan?: RowPlan | undefined;
@@ -62,7 +59,6 @@ type Step = 'head' | 'definitions' | 'definitions-end' | 'rows';
 
 /** Maximum length in bytes of an EOF packet, which servers before MySQL 5.7 send after columns and rows. */
 const EOF_BYTES = 5;
-/** Maximum number of columns in a result. MySQL and MariaDB allow 4,096 in a table. */
 const MAX_COLUMNS = 65_535;
 
 /** A request that was sent, and the state of its replies. */
@@ -83,10 +79,10 @@ export class Exchange extends ServerExchange<RowPlan> {
   #lacking = 0;
   #columnsLater = 0;
   #areParameters = false;
-  /** Whether all column descriptions so far are equal to the ones in `plan`, the cached row decoders. */
+  /** Whether all column descriptions so far are equal to the cached ones in `plan`. */
   #isSame = true;
   #same = 0;
-  /** New column descriptions. Undefined while all are equal to the ones in `plan`. */
+  /** Column descriptions of this reply, if they differ from the cached ones in `plan`. */
   #definitions: Definitions | undefined;
   /** Rows of each result, if `wanted` is `sets`. */
   readonly sets: Row[][] = [];
@@ -108,7 +104,7 @@ export class Exchange extends ServerExchange<RowPlan> {
     if (options.kind === 'fetch') this.#step = 'rows';
   }
 
-  /** Adds a request of the same kind. `sequence` is the sequence number of the first packet of its reply. */
+  /** Adds a request of the same kind. `sequence` is the sequence number of the reply's first packet. */
   add(sequence: number): void {
     if (sequence !== 1) (this.#sequences ??= new Map()).set(this.#written, sequence);
     this.#written++;
@@ -133,7 +129,7 @@ export class Exchange extends ServerExchange<RowPlan> {
   }
 
   /**
-   * Handles a packet. Returns true when the packet was the last of the exchange. @throws ProtocolViolation
+   * Handles a packet. Returns true when the packet was the last one of all replies. @throws ProtocolViolation
    */
   onPacket(bytes: Buffer, at: number, end: number): boolean {
     if (at === end) throw new ProtocolViolation('the server sent an empty packet');
@@ -222,8 +218,8 @@ export class Exchange extends ServerExchange<RowPlan> {
   }
 
   /**
-   * Handles a column description. If it is equal to the description in `plan`, it is neither parsed nor
-   * stored again.
+   * Handles a column description. A description that is equal to the cached one is neither parsed nor stored
+   * again.
    */
   #onColumn(bytes: Buffer, at: number, end: number): void {
     if (this.#isSame) {
@@ -323,8 +319,8 @@ export class Exchange extends ServerExchange<RowPlan> {
   }
 
   /**
-   * Whether the caller gets the rows of the current result: only of the first result, or of all results for
-   * `sets`.
+   * Whether the caller gets the rows of the current result. Rows of later results are dropped, unless
+   * `wanted` is `sets`.
    */
   get #isWanted(): boolean {
     return this.#isFirstResult || this.wanted === 'sets';

@@ -1,6 +1,6 @@
 /**
  * Logs in to MySQL or MariaDB. Order of the packets:
- *   greeting -> [SSLRequest -> TLS] -> response -> AuthSwitchRequest, at most twice -> AuthMoreData -> OK
+ *   greeting -> [SSLRequest -> TLS] -> response -> [AuthSwitchRequest] -> [AuthMoreData] -> OK
  *
  * The client uses only authentication methods that the address allows. It sends a clear-text password only
  * over TLS with a verified certificate, or to this machine.
@@ -83,7 +83,7 @@ const PROOF_MARK = 0x01;
 const UNSPOKEN = 'client_ed25519';
 const NO_SIGNATURE_BYTES = 64;
 
-/** Logs in over a new socket. After the login, a MySqlConversation uses the same reader. */
+/** Logs in over a new socket. */
 export class MySqlLogin extends ServerLogin<Buffer> {
   readonly reader: PacketReader;
   readonly #host: ServerHost;
@@ -102,8 +102,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   #hash: Buffer | undefined;
 
   /**
-   * `host` is the host of the address. It shows whether the server is on this machine. `shown` is the name of
-   * the server in error messages.
+   * `host` tells whether the server is on this machine. `shown` is the name of the server in error messages.
    */
   constructor(host: ServerHost, shown: string, options: MySqlConnectionOptions) {
     super(MAX_PACKETS);
@@ -153,7 +152,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     }
   }
 
-  /** Returns the SSLRequest, the only packet that is sent unencrypted before TLS. */
+  /** Returns the SSLRequest, the only packet that the client sends before TLS. */
   sslRequest(): Buffer {
     this.#writer.begin(this.#sequence);
     this.#capabilities(this.#agreed() | CAPABILITY.ssl);
@@ -248,7 +247,8 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       case 'caching_sha2_password':
         return cachingSha2Password(password, this.#nonce);
       default:
-        return Buffer.alloc(0); // after an empty reply, the server names its method in an AuthSwitchRequest
+        // after an empty reply, the server sends the name of its method in an AuthSwitchRequest
+        return Buffer.alloc(0);
     }
   }
 

@@ -31,7 +31,7 @@ const IS_NULL = 1;
 /** Maximum numbers of values and rows in one multi-row insert. Larger inserts are not faster. */
 const MAX_VALUES = 16_000;
 const MAX_ROWS = 500;
-/** Minimum number of remaining rows for which a multi-row insert is prepared. */
+/** If fewer rows than this number remain, they are inserted one by one. */
 const FEW_ROWS = 16;
 /** Maximum number of prepared statements that one call has open, one for each combination of value types. */
 const MAX_KINDS = 8;
@@ -105,13 +105,13 @@ function rowInsertOf(sql: string, placeholders: number): RowInsert | undefined {
   if (match === null || placeholders === 0) return undefined;
   // the cast is safe: both groups of the pattern are captured in every match
   const [, head, group] = match as unknown as readonly [string, string, string];
-  // if the numbers are equal, the group has all placeholders of the statement, and no other question marks
+  // combine rows only if the group contains all placeholders of the statement
   return group.split('?').length - 1 === placeholders ? { head, group, perRow: placeholders } : undefined;
 }
 
 /**
- * Inserts rows in batches. Full batches use a cached statement. If many rows remain after the last full
- * batch, they use an uncached statement. If few remain, they are inserted row by row.
+ * Inserts rows in batches. All full batches use one cached statement. The remaining rows use an uncached
+ * statement, or one insert for each row if they are few.
  */
 async function insertSeveral(
   runner: MySqlRunner,
@@ -180,7 +180,7 @@ function joined(rows: readonly Params[], perRow: number, before: number): Params
   for (let index = 0; index < rows.length; index++) {
     const row = rows[index]!;
     if (row.length !== perRow) refuseCount(perRow, row.length, before + index + 1);
-    // the value may be undefined, although the types exclude it: the writer refuses undefined
+    // a caller may pass undefined in spite of the types: the writer refuses it
     for (let column = 0; column < perRow; column++) values.push(row[column]!);
   }
   return values;
@@ -295,9 +295,6 @@ class Batch {
   #exchange: Exchange | undefined;
   #finished: Promise<Exchange> | undefined;
 
-  /**
-   * `statement` is the prepared statement of the first request. Its row decoders are used for all replies.
-   */
   constructor(
     conversation: MySqlConversation,
     sql: string,
@@ -316,8 +313,8 @@ class Batch {
   }
 
   /**
-   * Adds a written request. `sequence` is the number of the first packet of its reply. If too many requests
-   * are pending, returns a promise that the caller must wait for.
+   * Adds a written request. `sequence` is the sequence number of the reply's first packet. If too many bytes
+   * are unsent, returns a promise that the caller must await.
    */
   added(sequence: number): Promise<void> | undefined {
     if (this.#exchange === undefined) {
@@ -356,7 +353,7 @@ async function inBatch(
   try {
     await write(batch);
   } catch (error) {
-    // ignore an error of the batch: the error of a value or of the iterator of rows is thrown instead
+    // ignore this error: the earlier error, for example of an invalid value, is thrown below
     await batch.end().catch(() => undefined);
     throw error;
   }
@@ -439,8 +436,8 @@ class Bulk {
   }
 
   /**
-   * Adds a row. Returns false if the values of the row have other types, or do not fit into this request.
-   * Then the row must begin the next request.
+   * Adds a row. Returns false if the row must begin the next request, because its values have other types or
+   * do not fit.
    * @throws DataError or SvcError for a value that cannot be sent
    */
   add(params: Params, row: number, isFirst: boolean): boolean {

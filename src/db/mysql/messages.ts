@@ -49,7 +49,7 @@ export interface WireColumn {
   readonly charset: number;
   /** Declared length in bytes. */
   readonly length: number;
-  /** Number of digits after the decimal point, also of seconds. 31 and 39 mean that the number varies. */
+  /** Number of digits after the decimal point, also in times. 31 and 39 mean that the number varies. */
   readonly decimals: number;
   /** Name of MariaDB's extended type: `uuid`, `inet6`, `json`, ... Empty for other types. */
   readonly extended: string;
@@ -191,7 +191,10 @@ export function readError(bytes: Buffer, at: number, end: number): ErrorFields {
     : { errno, sqlstate: '', message: rest.toString() };
 }
 
-/** Parses a column description. If `isExtended` is true, it contains the name of MariaDB's extended type. */
+/**
+ * Parses a column description. If `isExtended` is true, the description also contains the name of MariaDB's
+ * extended type.
+ */
 export function readColumn(bytes: Buffer, at: number, end: number, isExtended: boolean): WireColumn {
   const fields = new Fields(bytes, at, end);
   // skip the catalog, the schema and the alias of the table

@@ -2,8 +2,8 @@
  * Decodes rows of MySQL and MariaDB to objects or lists. A RowPlan, the decoders of a statement's columns, is
  * created once per statement and format.
  *
- * A binary row consists of a byte 0, a bitmap of NULLs, and the values. The bitmap starts at its third bit. A
- * text row contains each value after its length, and 0xfb for NULL.
+ * A binary row consists of a byte 0, a bitmap of NULLs, and the values. The first two bits of the bitmap are
+ * unused. In a text row, each value follows its length, and NULL is the byte 0xfb.
  */
 import { readerOf, typeName, type Decoder } from './types.ts';
 import { ProtocolViolation } from '../errors.ts';
@@ -28,7 +28,7 @@ export class RowPlan implements RowReader {
   readonly #decoders: readonly Decoder[];
   /** Length in bytes of each binary value. 0 means that the value has a length prefix. */
   readonly #widths: readonly number[];
-  /** Whether a column has the name `__proto__`, which only setColumn() can set on a row. */
+  /** Whether a column has the name `__proto__`. An assignment to this name would not create a property. */
   readonly #hasProto: boolean;
 
   constructor(
@@ -72,10 +72,7 @@ export class RowPlan implements RowReader {
     return values;
   }
 
-  /**
-   * Sets the values of a row under `keys`, which are names for an object and indexes for a list. Converting a
-   * list to an object would take 5 % of the time of a query of 1,000 rows.
-   */
+  /** Decodes values into `row`. `keys` are the column names for an object, and indexes for a list. */
   #read(
     row: Record<string | number, unknown>,
     keys: readonly (string | number)[],
@@ -144,7 +141,7 @@ export class RowPlan implements RowReader {
   }
 }
 
-/** Returns whether a value of a binary row is NULL. firstValue() has checked the bitmap's length. */
+/** Returns whether a value of a binary row is NULL. firstValue() has checked the length of the bitmap. */
 function isNull(bytes: Buffer, at: number, index: number): boolean {
   return (bytes[at + 1 + ((index + 2) >> 3)]! & (1 << ((index + 2) & 7))) !== 0;
 }

@@ -47,7 +47,7 @@ export interface Cursor {
 const NO_CURSOR = 0;
 const READ_ONLY_CURSOR = 1;
 
-/** A prepared statement. A server allows 16,382 of them for all its connections together. */
+/** A prepared statement. By default, a server allows 16,382 of them over all connections. */
 export interface KnownStatement {
   /**
    * Id of the statement on the server. Undefined if the server cannot prepare the statement, so that it runs
@@ -111,8 +111,8 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   }
 
   /**
-   * Returns an error of a statement. A unique violation gets the columns of its key, if the server reports
-   * them.
+   * Adds the columns of the key to a unique violation, if the server reports them. Returns any other error
+   * unchanged.
    */
   explained(error: unknown, limit: Limit | undefined): Promise<unknown> {
     return withKeyColumns(error, (text, params) =>
@@ -164,7 +164,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     );
   }
 
-  /** Opens a cursor. Its prepared statement is separate, so that no other request uses it. */
+  /** Opens a cursor with a prepared statement of its own, which no other request uses. */
   async open(text: string, params: Params, limit: Limit | undefined): Promise<Cursor> {
     const placeholders = this.placeholdersOf(text);
     if (params.length !== placeholders) refuseCount(placeholders, params.length);
@@ -211,7 +211,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
 
   /**
    * Returns a prepared statement that accepts the types of `params`. If the cache has no such statement,
-   * prepares one. Call release() after its use, and write no other request until then.
+   * prepares one. After use, call release(). Write no other request until then.
    */
   async prepared(
     text: string,
@@ -234,8 +234,8 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   }
 
   /**
-   * Removes prepared statements of a text from the cache, because they may be outdated. Removes the statement
-   * that was prepared first, and the one for the types of `params`.
+   * Removes outdated prepared statements of a text from the cache: the first one, and the one for the types
+   * of `params`.
    */
   forget(text: string, params: Params): void {
     this.statements.delete(text);
@@ -282,8 +282,8 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   }
 
   /**
-   * Checks the size of the request that begins at the offset `before`. Removes it from the buffer if it is
-   * too large.
+   * Checks the size of the request that begins at the offset `before`. Removes a request that is too large
+   * from the buffer.
    * @throws DataError if the request is too large
    */
   checkLength(before: number, text: string): void {
@@ -355,8 +355,8 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
       return exchange;
     } catch (error) {
       this.release(text, params, statement);
-      // forget the statement, because the server has kept the chunks of large values that were already sent,
-      // and would use these chunks in the next execution
+      // forget the statement: the server keeps the chunks that were already sent, and would use them in the
+      // next execution
       if (hasLarge(params)) this.forget(text, params);
       throw error;
     }
@@ -381,7 +381,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     try {
       await this.conversation.finish(exchange, limit);
     } catch (error) {
-      // the server has already prepared the statement, for example when `limit` was reached
+      // the server may have prepared the statement before the error, for example a timeout
       if (exchange.statementId !== 0) this.statements.closeHandles(exchange.statementId);
       if (error instanceof DatabaseError && isUnpreparable(error))
         return { id: undefined, plan: undefined, kinds: undefined };
@@ -389,7 +389,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     }
     if (exchange.parameters !== parameters) {
       this.statements.closeHandles(exchange.statementId);
-      // the server has found more or fewer placeholders than the client
+      // the server has counted more or fewer placeholders than the client
       refuseCount(exchange.parameters, parameters);
     }
     return {
@@ -498,10 +498,6 @@ function variant(text: string, params: Params): string {
 const COLUMNS = `select column_name from information_schema.statistics
   where table_schema = coalesce(?, database()) and table_name = ? and index_name = ? order by seq_in_index`;
 
-/**
- * Adds the columns of the key to a unique violation, if the server reports them. Returns other errors
- * unchanged.
- */
 async function withKeyColumns(
   error: unknown,
   ask: (sql: string, params: Params) => Promise<readonly (readonly unknown[])[]>,

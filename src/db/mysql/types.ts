@@ -269,7 +269,8 @@ function shortest(value: number): number {
   return Number(value.toPrecision(9));
 }
 
-// Binary dates and times have 0, 4, 7 or 11 bytes: year:2 month day [hour minute second [microsecond:4]].
+// A binary date has up to 11 bytes: year (2 bytes), month, day, hour, minute, second, microsecond (4 bytes).
+// Fields at the end may be missing if they are 0.
 
 function dateOf(bytes: Buffer, at: number, end: number, { zeroDates }: MySqlValueOptions): string | null {
   const text = dateText(bytes, at, end);
@@ -291,8 +292,8 @@ function dateTimeOf(
 }
 
 /**
- * Formats a date and time as one text of 19 characters. V8 would store a concatenation as separate parts, and
- * join them later.
+ * Formats a date and time in 19 characters. Does not concatenate strings, because V8 would join the parts
+ * later.
  */
 function isoOf(bytes: Buffer, at: number): string {
   const year = bytes[at]! | (bytes[at + 1]! << 8);
@@ -340,10 +341,7 @@ function ones(value: number): number {
   return ZERO + (value % 10);
 }
 
-/**
- * Decodes a date and time in UTC, which is the time zone of the session. Returns a Date, which has no
- * microseconds, or text.
- */
+/** Decodes a date and time in UTC. Returns a Date, or text if the option `timestamps` is `string`. */
 function instantOf(
   bytes: Buffer,
   at: number,
@@ -353,7 +351,7 @@ function instantOf(
 ): Date | string | null {
   const length = end - at;
   if (length >= 4 && bytes[at + 2] !== 0 && bytes[at + 3] !== 0) {
-    // dateTimeOf() does not return null here, because zero dates are handled above
+    // dateTimeOf() does not return null here, because month and day are not 0
     if (options.timestamps === 'string') return `${dateTimeOf(bytes, at, end, decimals, options)!}Z`;
     checkTime(length);
     const [hour, minute, second] = length < 7 ? [0, 0, 0] : [bytes[at + 4]!, bytes[at + 5]!, bytes[at + 6]!];
@@ -372,7 +370,10 @@ function instantOf(
   return dateTimeOf(bytes, at, end, decimals, options);
 }
 
-/** Decodes a time. Its length is 0, 8 or 12 bytes: isNegative:1 days:4 hour minute second [microsecond:4]. */
+/**
+ * Decodes a time of up to 12 bytes: sign, days (4 bytes), hour, minute, second, microsecond (4 bytes). Fields
+ * at the end may be missing if they are 0.
+ */
 function timeOf(bytes: Buffer, at: number, end: number, decimals: number): string {
   const length = end - at;
   if (length === 0) return `00:00:00${fraction(0, decimals)}`;
@@ -460,8 +461,8 @@ function instantFromText(text: string, { zeroDates, timestamps }: MySqlValueOpti
  * later values to them. For example, `select ?` with 5 and then 'abc' gives 5 and 0. MariaDB and older MySQL
  * versions do not convert values.
  *
- * A prepared statement is used only for values of the kinds of its first execution. For other kinds, the text
- * is prepared again. NULL fits every kind, and an integer also fits a floating-point number.
+ * The client uses a prepared statement only for values of the kinds of its first execution, and prepares the
+ * text again for other kinds. NULL fits every kind, and an integer fits a floating-point parameter.
  */
 
 const KIND = { any: 0, integer: 1, wide: 2, float: 3, text: 4, bytes: 5, instant: 6, decimal: 7 } as const;

@@ -7,7 +7,7 @@
  *   ...?sslmode=verify-full&sslrootcert=/etc/ca.pem        TLS; also sslcert, sslkey, sslpassword, ...
  *   ...?set.innodb_lock_wait_timeout=5                     variables of every session
  *
- * Parameters that are not listed below or in db/wire/server-url.ts are refused.
+ * Unknown parameters are refused.
  */
 import {
   isUnixHost,
@@ -33,8 +33,8 @@ interface MySqlSettings {
   /** The `program_name` of the connection, which the server shows to operators. */
   readonly applicationName: string;
   /**
-   * Whether strict modes are added to the server's `sql_mode`, so that the server refuses a value that does
-   * not fit.
+   * Whether strict modes are added to `sql_mode`, so that the server refuses a value that does not fit its
+   * column.
    */
   readonly isStrict: boolean;
   /**
@@ -178,7 +178,7 @@ export interface MySqlConnectionOptions
    * is read-only.
    */
   readonly mustWrite: boolean;
-  /** Maximum number of prepared statements. 0 disables the cache. */
+  /** Maximum number of cached prepared statements. 0 disables the cache. */
   readonly statementCache: number;
   readonly values: MySqlValueOptions;
 }

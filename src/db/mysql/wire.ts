@@ -1,6 +1,6 @@
 /**
- * Splits bytes into packets of the MySQL protocol, and defines its constants. Fields of a packet, with their
- * lengths in bytes:
+ * Splits bytes into packets of the MySQL protocol, and defines constants of the protocol. Fields of a packet,
+ * with their lengths in bytes:
  *   length:3  sequence:1  payload
  *
  * A payload of exactly 16,777,215 bytes continues in the next packet, which may be empty.
@@ -129,7 +129,7 @@ export class PacketReader extends FrameReader {
     return super.hasPartial || this.#chunks.length > 0;
   }
 
-  /** Sequence number that is expected after the last packet. */
+  /** Sequence number that the next packet must have. */
   get sequence(): number {
     return this.#sequence;
   }

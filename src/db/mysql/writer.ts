@@ -1,6 +1,5 @@
 /**
- * Encodes packets for MySQL and MariaDB in one reused buffer. A new buffer for each flush would cost 30-50 %
- * of the encoding time. Example:
+ * Encodes packets for MySQL and MariaDB in one reused buffer. Example:
  *   writer.command(COMMAND.query); writer.text(sql); const reply = writer.end(); socket.write(writer.take())
  *
  * rewind() removes a partial packet that cannot be completed.
@@ -42,7 +41,10 @@ export class PacketWriter extends ByteWriter {
     this.byte(code);
   }
 
-  /** Ends the packet, and splits it if its payload is too long. Returns the sequence number of the reply. */
+  /**
+   * Ends the packet, and splits it if its payload is too long. Returns the sequence number that the reply
+   * must have.
+   */
   end(): number {
     const length = this.payloadLength;
     const more = Math.floor(length / MAX_PAYLOAD);

@@ -170,7 +170,8 @@ export class KeysetPages {
   }
 
   /**
-   * Reads one page of the rows of `query`, a `select` without a limit. It must return the sort columns.
+   * Reads one page of the rows of `query`. The query is a `select` without a limit, and returns the sort
+   * columns.
    *
    * @throws BadRequest for a cursor that was not made for this list; SvcError `E_DB_PAGE` for rows with equal
    *   sort columns, and for NULL or unsupported values in them; `E_SECRET_ABSENT` without a secret

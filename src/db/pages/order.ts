@@ -1,12 +1,11 @@
 /**
- * Builds the `order by` clause of a list, and the condition for the rows after a given row. For example, the
- * order is `{ created_at: 'desc', id: 'asc' }`, and the given row has the values c and i. Then the condition
- * is
- *
+ * Builds the `order by` clause of a list, and the condition for the rows after a given row. For the order
+ * `{ created_at: 'desc', id: 'asc' }` and a row with the values c and i, the condition is
  *   created_at <= c and ((created_at < c) or (created_at = c and id > i))
  *
- * The first comparison lets the database use an index on the first column. Databases sort NULL differently,
- * so a column that may be NULL must have `nulls last`.
+ * The condition begins with a comparison of the first column alone, so that the database can use an index.
+ *
+ * Databases sort NULL differently, so a column that may be NULL must have `nulls last`.
  */
 import { SvcError } from '../../base/errors.ts';
 import { shown } from '../../base/options.ts';
@@ -76,7 +75,7 @@ export function orderBy(columns: readonly OrderColumn[], isForward: boolean): Sq
   return sql`order by ${sql.join(terms)}`;
 }
 
-/** Returns the condition for the rows after a position, or before it if `isForward` is false. */
+/** Returns the condition for the rows after a position, or before the position if `isForward` is false. */
 export function beyond(columns: readonly OrderColumn[], position: Position, isForward: boolean): Sql {
   const ways = columns.map((column, index) => {
     const equal = columns.slice(0, index).map((earlier, at) => equals(earlier, position[at]!));

@@ -1,4 +1,4 @@
-/** Response schema of a page, and the `Link` header between pages (RFC 8288). */
+/** Creates the response schema of a page, and its `Link` header with the URLs of other pages (RFC 8288). */
 import type { HttpRequest } from '../../http/contracts.ts';
 import type { SchemaClass } from '../../schema/schema.ts';
 
@@ -6,9 +6,8 @@ import type { SchemaClass } from '../../schema/schema.ts';
 type PageLinks = Readonly<Record<string, Readonly<Record<string, string>> | undefined>>;
 
 /**
- * Returns the `Link` header of a page. Each link is the query of the request with the parameters in `links`.
- * It has no path, so it also works behind a proxy that changes the path. Returns no header if there is no
- * request.
+ * Returns the `Link` header of a page, or no header without a request. Each link is the query of the request,
+ * changed by `links`. A link has no path, so that it works behind a proxy that changes paths.
  */
 export function linkHeaders(
   req: HttpRequest | undefined,
@@ -28,8 +27,8 @@ export function linkHeaders(
 }
 
 /**
- * Returns a function that creates the schema of a page from the schema of its items, once per item schema.
- * Its name consists of the item name and `suffix`, as in `NotePage`.
+ * Returns a function that creates the schema of a page for an item schema, and caches it. For the item schema
+ * `Note` and the suffix `Page`, the page schema has the name `NotePage`.
  */
 export function pageSchemas(
   suffix: string,

@@ -47,8 +47,8 @@ export function commandName(parts: readonly unknown[]): string {
 }
 
 /**
- * Refuses invalid arguments, such as text with a lone surrogate. UTF-8 encodes all lone surrogates in the
- * same way, so different keys would become equal.
+ * Refuses invalid arguments, such as text with a lone surrogate. UTF-8 replaces each lone surrogate by
+ * U+FFFD, so different keys would become equal.
  * @throws SvcError `E_REDIS_ARGUMENT` for a command without arguments or with an invalid argument
  */
 export function checkArguments(parts: readonly unknown[]): void {

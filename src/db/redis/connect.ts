@@ -109,8 +109,8 @@ async function connectHost(
 }
 
 /**
- * Returns whether the server closed the connection or sent nothing. Then it may be a server of another kind,
- * such as PostgreSQL.
+ * Returns whether the server closed the connection or sent nothing. Such a server may be of another kind, for
+ * example PostgreSQL.
  */
 function isUnexplained(error: unknown): boolean {
   return error instanceof QueryTimeout || (error instanceof ConnectionLost && error.sqlstate === '08006');

@@ -291,7 +291,7 @@ export class RedisConnection {
     this.#first = waiter.next;
     if (this.#first === undefined) this.#last = undefined;
     this.#pending--;
-    // unlink the command: if something still refers to it, it would keep all later commands in memory
+    // a finished command must not keep later commands in memory
     waiter.next = undefined;
     if (value instanceof RespError) waiter.reject(redisError(value, waiter.name));
     else waiter.resolve(plain(value, waiter));

@@ -5,8 +5,8 @@
  *   await using queue = await redis.dedicated();
  *   const item = await queue.command(['BLPOP', 'jobs', 0], { signal });
  *
- * When the limit of a command is reached, the connection ends. If it stayed open, Redis could later remove an
- * item from a list and send it to a caller that no longer waits.
+ * When the limit of a command is reached, the connection ends. On an open connection, Redis could later
+ * remove an item from a list and send it to a caller that no longer waits.
  */
 import { ConnectionLost, QueryCanceled, QueryTimeout, atCaller } from '../errors.ts';
 import { commandName, limitOf } from './command.ts';
@@ -17,8 +17,8 @@ import type { RedisConnection, RedisValue } from './connection.ts';
 import type { RespArgument } from './resp.ts';
 
 /**
- * Commands that break the order of commands and replies, or change the connection. Instead, call
- * Redis.subscribe(), or use parameters of the address.
+ * Commands that are refused, because they change the connection or the order of its replies. Use
+ * Redis.subscribe() or parameters of the address instead.
  * @internal
  */
 export const REFUSED: readonly string[] =

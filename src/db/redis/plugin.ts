@@ -19,7 +19,10 @@ import type { Counter, Histogram, Metrics } from '../../observability/metrics.ts
 
 /** Options of a {@link RedisPlugin}. */
 export interface RedisPluginOptions extends RedisOptions {
-  /** Name of the plugin, of its readiness check and of its key. Default `redis`. */
+  /**
+   * Name of the plugin. Its readiness check and the state key of its client have this name, too. Default
+   * `redis`.
+   */
   readonly name?: string | undefined;
   /**
    * Whether the application starts if Redis is unreachable. Default false. Until Redis is reachable, caches
@@ -28,7 +31,7 @@ export interface RedisPluginOptions extends RedisOptions {
   readonly startsWithout?: boolean | undefined;
 }
 
-/** State key of the Redis client whose plugin has the default name. */
+/** State key of the Redis client, if its plugin has the default name `redis`. */
 export const redis: StateKey<Redis> = stateKey('redis');
 
 /** Adds a Redis client to an application. The opening comment of db/redis/plugin.ts has examples. */
@@ -36,7 +39,7 @@ export class RedisPlugin implements Plugin {
   readonly name: string;
   readonly startsFirst = true;
   readonly client: Redis;
-  /** Key of the client, for `Depends()` and `app.state.get()`. */
+  /** State key of the Redis client, for `Depends()` and `app.state.get()`. */
   readonly key: StateKey<Redis>;
   readonly #startsWithout: boolean;
   #host: Host | undefined;
@@ -104,7 +107,7 @@ export class RedisPlugin implements Plugin {
   }
 
   /**
-   * Warns if the server's setting `maxmemory-policy` lets it evict records. Does nothing if the user has no
+   * Warns if the setting `maxmemory-policy` lets the server evict records. Does nothing if the user has no
    * permission to read the setting.
    */
   async #lookAtEviction(): Promise<void> {
@@ -124,14 +127,7 @@ export class RedisPlugin implements Plugin {
   }
 }
 
-/*
- * Metrics of all Redis clients of one application.
- *
- *   svc_redis_pending, svc_redis_disconnected      gauges over all clients
- *   svc_redis_command_seconds{redis}               duration of answered commands
- *   svc_redis_events_total{redis, event}           events of connections, and unanswered commands: see RedisEventKind
- */
-
+/** Upper bounds of the buckets of `svc_redis_command_seconds`. */
 const COMMAND_BUCKETS = [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1];
 
 const known = new WeakMap<Metrics, RedisMetrics>();

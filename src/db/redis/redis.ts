@@ -7,7 +7,7 @@
  *   await redis.command(['SET', 'key', 'value', 'PX', 60_000]);
  *
  * While there is no connection, commands fail at once, unless the option `offlineQueue` lets them wait. A
- * command is never sent twice, because it may have run although its connection broke.
+ * command is never sent twice, because it may have run before its connection broke.
  */
 import { createHash } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
@@ -130,7 +130,9 @@ export class Redis implements AsyncDisposable {
   get shown(): string {
     return shownUrl(this.#url);
   }
-  /** Whether the connection has no TLS, so that attackers on the network can read it. */
+  /**
+   * Whether attackers on the network can read the traffic: TLS is off, and the server is on another machine.
+   */
   get isReadable(): boolean {
     return isReadable(this.#address);
   }
@@ -417,7 +419,7 @@ function isBlockingRead(parts: readonly unknown[]): boolean {
   return words.slice(0, words.indexOf('STREAMS')).includes('BLOCK');
 }
 
-/** A Lua script for {@link Redis.script}. It may use only the keys that it gets as arguments. */
+/** A Lua script for {@link Redis.script}. A script may use only the keys that it gets as arguments. */
 export class RedisScript {
   readonly text: string;
   /** SHA-1 in hexadecimal. */

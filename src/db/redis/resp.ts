@@ -1,10 +1,9 @@
 /**
- * RESP, the protocol of Redis and Valkey, in versions 2 and 3. Encodes commands and decodes replies. The
- * first byte of a reply is its type:
+ * RESP, the protocol of Redis and Valkey, in versions 2 and 3. Encodes commands and decodes replies.
  *
- *   both versions   + simple   - error   : integer   $ bulk   * array
- *   version 3       _ null     # boolean   , double   ( big number   ! bulk error
- *                   = verbatim   % map   ~ set   > push   | attribute (ignored)
+ * The first byte of a reply is its type. In both versions, the types are `+` simple string, `-` error, `:`
+ * integer, `$` bulk string and `*` array. In version 3, there are also `_` null, `#` boolean, `,` double, `(`
+ * big number, `!` bulk error, `=` verbatim string, `%` map, `~` set, `>` push and `|` attribute.
  *
  * Every length is checked before its value is buffered. Memory is allocated only for received bytes, not for
  * an announced length.

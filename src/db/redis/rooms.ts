@@ -1,7 +1,8 @@
 /**
  * Sends WebSocket frames for rooms, which are groups of connections, to all processes over one Redis channel.
  *
- *   message = version:1  flags:1 (1: text)  publisher:16  length of the room's name:2  room  frame
+ * Fields of a message on the channel, with their lengths in bytes: version (1), flags (1), publisher (16),
+ * length of the room's name (2), the name, the frame. The flag 1 marks a text frame.
  *
  * Members of a room in this process get a frame at once. Members in other processes get it through Redis.
  * While Redis is unavailable, frames for other processes are lost, and are counted as `frames_lost`.
@@ -31,7 +32,7 @@ export class RedisRoomBus implements RoomBus {
   readonly #publisher = randomBytes(PUBLISHER_BYTES);
   #count = 0;
   #listening: Promise<AsyncDisposable> | undefined;
-  /** Settles when the last subscribe or unsubscribe is complete. The next one waits for it. */
+  /** Settles when the last subscribe or unsubscribe is complete. The next one waits for this promise. */
   #work: Promise<unknown> = Promise.resolve();
 
   /** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value */

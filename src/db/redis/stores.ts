@@ -6,8 +6,8 @@
  *
  * RedisRecordStore requires a server that evicts nothing (maxmemory-policy noeviction).
  *
- * RedisRateLimitStore uses the algorithm GCRA, as the store in memory does. A script on the server computes
- * it with the server's time, so limits are exact over all processes.
+ * RedisRateLimitStore uses the algorithm GCRA, as the store in memory does. A script runs it on the server
+ * with the server's time, so limits are exact over all processes.
  */
 import { createHash } from 'node:crypto';
 import { fromBytes, toBytes } from '../../cache/cache.ts';
@@ -49,10 +49,11 @@ export interface RedisCacheOptions extends RedisStoreOptions {
 }
 
 /**
- * Maximum length in bytes of a key that is stored unchanged. A longer key is hashed. The limit of RedisCache
- * is greater, because clear() cannot find hashed keys by a long prefix.
+ * Maximum length in bytes of a key that is stored unchanged. A longer key is replaced by its beginning and
+ * its hash.
  */
 const MAX_KEY_BYTES = 200;
+/** The maximum for RedisCache is greater than MAX_KEY_BYTES, so that clear() finds keys by a long prefix. */
 const MAX_CACHE_KEY_BYTES = 2_000;
 const MARK = '\0#';
 /** Maximum time to live in milliseconds that the server accepts, about 300 years. */
@@ -269,7 +270,7 @@ function kindsOf(
 
 /**
  * Returns the key, or its beginning and its SHA-256 digest if it is too long or not well-formed text. A key
- * that contains MARK, the separator, is also hashed, so that keys never collide.
+ * that contains MARK, the separator, is also hashed, so that two different keys never become equal.
  */
 function shortened(key: string, maxBytes: number): string {
   if (

@@ -46,7 +46,7 @@ export class RedisSubscriber {
   #link: RedisLink | undefined;
   #hadConnection = false;
   #keepalive: Disposable | undefined;
-  /** Settles when the last subscribe or unsubscribe is complete. The next one waits for it. */
+  /** Settles when the last subscribe or unsubscribe is complete. The next one waits for this promise. */
   #work: Promise<unknown> = Promise.resolve();
   #isClosed = false;
 

@@ -1,6 +1,5 @@
 /**
- * Parses addresses of Redis and Valkey strictly.
- *
+ * Parses addresses of Redis and Valkey strictly. Examples:
  *   redis://user:password@host:6379/0        rediss:// uses TLS and verifies the certificate
  *   redis://:password@one,two:6380/0         uses the first host that is a primary
  *   redis+unix://user:password@/run/redis.sock?db=1
@@ -95,8 +94,8 @@ function databaseOf(path: string | undefined, db: string | undefined, refuse: Re
 }
 
 /**
- * Returns the TLS settings. TLS is on for `rediss://`. The certificate and its host name are verified, unless
- * `sslmode` requests less.
+ * Returns the TLS settings. TLS is on for `rediss://`. The certificate and the host name are verified, unless
+ * `sslmode` requires less.
  */
 function tlsOf(
   isEncrypted: boolean,

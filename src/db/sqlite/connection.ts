@@ -122,7 +122,7 @@ export class SqliteConnection implements Connection {
     params: Params,
     limit: Limit | undefined,
   ): AsyncGenerator<readonly Row[], void, undefined> {
-    // prepare a new statement: if another call ran a cached statement again, this stream would end
+    // do not use a cached statement: another call could run it, which would end this stream
     const statement = this.#try(sql, () => this.#statements.prepare(sql));
     const inputs = statement.encode(params);
     let batches = statement.batches(inputs);

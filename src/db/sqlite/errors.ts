@@ -62,7 +62,7 @@ export interface SqliteError {
   readonly errcode: number;
 }
 
-/** Whether SQLite reported the error, and not Node.js. */
+/** Returns whether SQLite reported the error, and not Node.js. */
 export function isSqliteError(error: unknown): error is SqliteError & Error {
   return (
     error instanceof Error &&

@@ -124,7 +124,7 @@ export async function takeRunnerLock(path: string): Promise<Disposable | undefin
   }
 }
 
-/** Whether a process holds the migration lock of a database file. Does not create the lock file. */
+/** Returns whether a process holds the migration lock of a database file. Does not create the lock file. */
 export async function hasRunner(path: string): Promise<boolean> {
   if (!existsSync(path + SUFFIX)) return false;
   const lock = await takeRunnerLock(path);

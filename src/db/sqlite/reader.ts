@@ -216,9 +216,7 @@ class SqliteReader implements Connection {
     return this.#ask<T>(verb, limit, sql, inputs);
   }
 
-  /**
-   * Sends a request to the process. If the first of `args` is text, it is the SQL text that errors report.
-   */
+  /** Sends a request to the process. If the first of `args` is text, errors contain it as the SQL text. */
   async #ask<T>(verb: string, limit: Limit | undefined, ...args: readonly unknown[]): Promise<T> {
     if (this.#broken !== undefined) throw this.#broken;
     const id = ++this.#lastId;
@@ -284,9 +282,9 @@ interface Reading {
 }
 
 /**
- * Lends connections that only read: for long reads, read-only transactions and streams. By default they are
- * in this process. With the option `readers`, they are in other processes, where a read does not block the
- * event loop and can be canceled.
+ * Lends connections that only read: for long reads, read-only transactions and streams. By default, the
+ * connections are in this process. With the option `readers`, they are in other processes, where a read does
+ * not block the event loop and can be canceled.
  *
  * Connections are opened on demand. If several connections are idle, the one that was returned last is lent.
  */

@@ -5,8 +5,9 @@
  * Rows are read as arrays and converted to objects here, which is 1.4 times as fast as node:sqlite's own
  * objects (plain rows of test/bench/rows.ts).
  *
- * Integers are read as numbers, which is 8 % faster for rows with many columns. They are read as bigints in a
- * statement that writes, and after an integer did not fit in a number.
+ * A `select` reads integers as numbers, which is 8 % faster for rows with many columns. If an integer does
+ * not fit in a number, the rows are read again with bigints. Other statements read bigints at once, because
+ * they cannot run twice.
  */
 import { TextCache } from '../statements.ts';
 import { decodeValue, encodeParams, rowOf, type SqliteInput } from './values.ts';
@@ -32,9 +33,7 @@ interface Target {
 }
 
 interface Counters {
-  /**
-   * Number of compilations of statements on this connection. It grows when SQLite compiles a statement again.
-   */
+  /** Grows whenever SQLite compiles a statement, also again after a change of the schema. */
   readonly compilations: number;
   /** Number of rows that the last statement inserted, updated or deleted. */
   changes(): number;
@@ -161,7 +160,7 @@ export class SqliteStatement {
 
   #row(values: unknown[]): Row {
     const names = (this.#names ??= this.#readNames());
-    // pass 'bigint', which changes no value, because a bigint may come from a custom type
+    // 'bigint' leaves the values unchanged, because #decode() has already converted them
     return this.#parsers === undefined
       ? rowOf(names, values, this.#int8)
       : rowOf(names, this.#decode(values), 'bigint');
@@ -178,7 +177,8 @@ export class SqliteStatement {
   }
 
   #insert(inputs: readonly SqliteInput[]): ExecuteResult {
-    this.#hasRowid ??= this.#findRowid(); // before the insert: if this query fails, nothing is inserted
+    // before the insert, so that nothing is inserted if this query fails
+    this.#hasRowid ??= this.#findRowid();
     const { changes, lastInsertRowid } = this.#run(inputs);
     if (changes === 0) return { affectedRows: 0, lastInsertId: undefined };
     if (!(this.#hasRowid ?? this.#findRowidAfter()))
@@ -192,8 +192,8 @@ export class SqliteStatement {
   }
 
   /**
-   * Checks again whether the table has integer row keys, because SQLite recompiled the statement during the
-   * insert. Does not throw, because the row is already inserted.
+   * Checks after an insert whether the table has integer row keys, if SQLite recompiled the statement. Does
+   * not throw, because the row is already inserted.
    */
   #findRowidAfter(): boolean {
     try {
@@ -204,8 +204,8 @@ export class SqliteStatement {
   }
 
   /**
-   * Runs a statement that starts with `with`. If it only reads, SQLite still reports the number of changes of
-   * an earlier statement, so the total number of changes is compared.
+   * Runs a statement that starts with `with`. After a statement that only reads, SQLite reports the changes
+   * of an earlier statement. So this method checks whether the total number of changes grows.
    */
   #with(inputs: readonly SqliteInput[]): ExecuteResult {
     const before = this.#counters.totalChanges();
@@ -217,7 +217,7 @@ export class SqliteStatement {
     // reading the number of changes as a bigint would cost 15 % of an insert
     this.#readBigInts(false);
     try {
-      // the cast is safe: bigints are switched off above, so the counts are numbers
+      // the cast is safe: with bigints switched off, the counts are numbers
       return this.#step(run, inputs) as { changes: number; lastInsertRowid: number };
     } catch (error) {
       if ((error as { code?: unknown }).code !== 'ERR_OUT_OF_RANGE') throw error;

@@ -1,6 +1,7 @@
 /**
- * The pauses are so short that callers notice within a second that the server is available again. The server
- * never receives a burst of attempts.
+ * Computes the pauses between attempts to connect to a server that is unavailable. A pause is shorter than a
+ * second, so callers soon notice that the server is available again. After a failure, only one attempt runs
+ * at a time.
  */
 
 /** First pause in milliseconds. Each further pause is twice as long. */
@@ -36,7 +37,7 @@ export class Backoff {
 
   /** Records that an attempt has failed. The attempt began at `startedMs`. */
   fail(startedMs: number, nowMs: number): void {
-    // an attempt that began before the last pause ended belongs to the last failure
+    // concurrent attempts that fail count as one failure
     if (startedMs < this.#untilMs) return;
     const longestMs = Math.min(MAX_MS, FIRST_MS * 2 ** this.#failures);
     this.#failures++;

@@ -17,7 +17,7 @@ const CANCEL_AGAIN_MS = 500;
  * `giveUp` closes the connection.
  */
 export class Canceling {
-  /** QueryTimeout or QueryCanceled. Undefined until the limit is reached. */
+  /** Error for the caller, QueryTimeout or QueryCanceled. Undefined until the limit is reached. */
   reached: DatabaseError | undefined;
   readonly #cancel: () => Promise<void>;
   readonly #clock: Clock;
@@ -65,8 +65,8 @@ export class Canceling {
   }
 
   /**
-   * Called when the statement has ended. Waits for a cancellation that is still being sent, because it could
-   * end the next statement.
+   * Called when the statement has ended. Waits until a cancellation is completely sent, because it could end
+   * the next statement.
    */
   async end(): Promise<void> {
     this.#isOver = true;

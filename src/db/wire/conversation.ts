@@ -20,7 +20,9 @@ import type { Limit, Row } from '../driver.ts';
 import type { ByteWriter, FrameReader } from './bytes.ts';
 import type { ServerSocket } from './server-socket.ts';
 
-/** Milliseconds after the last message until the socket is closed in any case. */
+/**
+ * Milliseconds that leave() waits for the server to close the socket. Then the client destroys the socket.
+ */
 const CLOSE_MS = 1_000;
 /** Number of bytes from which the buffer is sent without waiting for more requests. */
 const FLUSH_BYTES = 64 * 1024;
@@ -31,7 +33,9 @@ const FLUSH_BYTES = 64 * 1024;
  */
 export type RowsWanted = 'none' | 'first' | 'firstList' | 'objects' | 'lists' | 'sets';
 
-/** Converts a reply to the result for the caller. If `error` is set, throws it or handles the failure. */
+/**
+ * Converts a reply to the result for the caller. If `error` is set, throws `error` or handles the failure.
+ */
 type Answer<E, T> = (exchange: E, error: unknown) => Awaitable<T>;
 
 /** Decodes the rows of one statement. */
@@ -139,7 +143,7 @@ export function firstRow({ rows }: ServerExchange<RowReader>): Row | undefined {
   return rows[0] as Row | undefined;
 }
 
-/** Returns all rows. They must be stored as objects. */
+/** Returns all rows. The rows must be stored as objects. */
 export function allRows({ rows }: ServerExchange<RowReader>): Row[] {
   return rows as Row[];
 }
@@ -149,7 +153,7 @@ export function firstValue({ rows }: ServerExchange<RowReader>): unknown {
   return rows.length === 0 ? undefined : (rows[0] as unknown[])[0];
 }
 
-/** Returns the error of a COMMIT. It is CommitOutcomeUnknown if the connection broke before the reply. */
+/** Returns the error of a COMMIT, or CommitOutcomeUnknown if the connection broke before the reply. */
 export function commitError(error: unknown, isBroken: boolean): unknown {
   return error instanceof ConnectionLost || isBroken
     ? new CommitOutcomeUnknown(
@@ -271,8 +275,8 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
 
   /**
    * Sends the buffered bytes if there are at least FLUSH_BYTES. Then returns a promise that resolves when the
-   * socket accepts more data. A long write must wait for it, because replies must be read in the meantime:
-   * some servers stop reading requests until the client reads their replies.
+   * socket accepts more data. A long write must await this promise, so that replies are read in the meantime.
+   * Some servers stop reading requests until the client reads the replies.
    */
   room(): Promise<void> | undefined {
     if (this.writer.length < FLUSH_BYTES) return undefined;
@@ -351,7 +355,7 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     this.first = exchange.next;
     if (this.first === undefined) this.last = undefined;
     else this.first.onFirst?.();
-    // a finished exchange must not keep later exchanges in memory
+    // a finished request must not keep later requests in memory
     exchange.next = undefined;
     exchange.resolve();
   }

@@ -193,15 +193,12 @@ export class Pool<C extends PooledConnection> {
     return undefined;
   }
 
-  /** Number of connections that are being opened, checked or cleaned up, and are then lent. */
+  /** Number of connections that can be lent after they are opened, checked or cleaned up. */
   #coming(): number {
     return this.#opening + this.#busy;
   }
 
-  /**
-   * Opens connections for waiting callers, or to reach `min`. Each step may call this method again, so each
-   * step tests all conditions.
-   */
+  /** Opens connections for waiting callers, or to reach `min`. */
   #pump(): void {
     while (this.#waiters.size > this.#asking) {
       // check an idle connection for a waiting caller, because opening a new one may take longer
@@ -221,8 +218,8 @@ export class Pool<C extends PooledConnection> {
   }
 
   /**
-   * Returns whether a connection may be opened although no caller waits for it. Allows only one at a time if
-   * the server has closed new connections.
+   * Returns whether a connection may be opened although no caller waits for it. If the server has closed a
+   * new connection early, only one may be opened at a time.
    */
   #mayFill(): boolean {
     if (this.#filling.failures === 0) return true;
@@ -253,7 +250,7 @@ export class Pool<C extends PooledConnection> {
     }
     this.#opening--;
     if (!connection.isBroken && !connection.isStale) return this.#opened(connection);
-    // do not call #opened(), which would open the next connection without a pause
+    // count this connection as a failure, so that the next one is opened after a pause
     connection.destroy();
     this.#failed(
       new ConnectionLost('The server ended the connection, or does not accept writes', { sqlstate: '08001' }),
@@ -471,8 +468,8 @@ export class Pool<C extends PooledConnection> {
   }
 
   /**
-   * While the pool closes: when no caller waits, stops opening connections. When no connection is left,
-   * completes close().
+   * Has no effect unless the pool is closing. When no caller waits, stops opening connections. When no
+   * connection is left, completes close().
    */
   #settle(): void {
     if (this.#drained === undefined || this.#waiters.size > 0) return;

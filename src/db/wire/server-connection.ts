@@ -1,6 +1,6 @@
 /**
- * Base classes for a connection to a database server, for any protocol. They run statements, end
- * transactions, and have the properties that a connection pool needs.
+ * Base classes for a connection to a database server, for any protocol. They run statements and end
+ * transactions.
  */
 import { limitReached } from '../limits.ts';
 import { timingOf, type StatementTiming, type TimingOptions } from '../slow-statements.ts';
@@ -193,8 +193,8 @@ export abstract class ServerRunner<
   }
 
   /**
-   * Whether another request is being written, so that a new request must wait. Test this again after each
-   * wait: `while (mustWait) await turn()`. So requests are sent in the order of the calls.
+   * Whether another request is being written, so that a new one must wait: `while (mustWait) await turn()`.
+   * The loop is needed, because a third request may be written first.
    */
   get mustWait(): boolean {
     return this.writing !== undefined;

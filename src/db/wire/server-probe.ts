@@ -3,7 +3,7 @@
  * another protocol.
  *
  * Sends two requests on separate connections, without secrets. PostgreSQL answers an SSLRequest with S or N.
- * Redis and Valkey answer PING with PONG or an error, and an HTTP server answers it with status 400.
+ * Redis and Valkey answer PING with PONG or an error, and an HTTP server answers PING with status 400.
  *
  * foreignServer() recognizes a server by its first bytes, because an address may have the wrong port.
  */
@@ -88,8 +88,8 @@ function kindOf(bytes: Buffer, ours: ServerKind): string | undefined {
 }
 
 /**
- * A MySQL greeting begins with `length:3 sequence:1 version:1`. An error packet has 0xff instead of the
- * version.
+ * A MySQL greeting begins with the length (3 bytes), a sequence number and the protocol version. An error
+ * packet has 0xff instead of the version.
  */
 const MYSQL_GREETING_BYTES = 5;
 const MYSQL_VERSION = 10;

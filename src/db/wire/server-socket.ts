@@ -20,7 +20,10 @@ import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 import type { ServerHost, ServerTls } from './server-url.ts';
 
-/** Handler of received bytes. It must copy the values that it keeps, because the socket reuses the buffer. */
+/**
+ * Handler of received bytes. The handler must copy values that it keeps, because the socket reuses the
+ * buffer.
+ */
 type OnBytes = (bytes: Buffer) => void;
 
 /** Socket that is ready for the login. */
