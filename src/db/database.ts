@@ -32,8 +32,8 @@ import type {
 } from './driver.ts';
 
 /**
- * Pause in milliseconds before the first retry of a transaction. Each further pause is twice as long, up to
- * MAX_PAUSE_MS.
+ * Longest pause in milliseconds before the first retry of a transaction. It doubles with each further retry,
+ * up to MAX_PAUSE_MS.
  */
 const FIRST_PAUSE_MS = 5;
 const MAX_PAUSE_MS = 1_000;
@@ -55,7 +55,6 @@ interface DatabaseDeps {
   readonly clock: Clock;
   /** Default `timeoutMs` of every method; 0 means no limit. */
   readonly statementTimeoutMs: number;
-  /** Custom types, and the default of the option `snakeCase`. */
   readonly conversion?: Conversion | undefined;
   readonly name?: string | undefined;
   /**
@@ -75,7 +74,10 @@ export class Database extends Session {
   readonly #statementTimeoutMs: number;
   readonly #name: string;
   readonly #onWait: ((seconds: number) => void) | undefined;
-  /** Number of open transactions. While it is 0, statements skip the check that throws `E_DB_NESTED`. */
+  /**
+   * Number of open transactions. While it is 0, statements need not check whether they run inside a
+   * transaction.
+   */
   #openTransactions = 0;
 
   /** @internal */
@@ -368,8 +370,8 @@ export class Database extends Session {
 }
 
 /**
- * Yields the rows of `source` in batches. When the limit is reached, throws its error, and closes `source`
- * without waiting for it.
+ * Yields the rows of `source` in batches. When the limit is reached, throws an error, and closes `source`
+ * without waiting.
  */
 async function* withinLimit(
   source: AsyncIterable<readonly Row[]>,

@@ -67,7 +67,7 @@ export interface Limit {
   readonly signal: AbortSignal | undefined;
   /** Deadline in milliseconds by Clock.monotonicMs(). Infinity when there is no deadline. */
   readonly deadlineMs: number;
-  /** Timeout in milliseconds that the caller has set. Error messages contain it. */
+  /** Timeout of the caller in milliseconds, for error messages. */
   readonly timeoutMs: number;
 }
 

@@ -4,10 +4,7 @@
 import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
 
-/**
- * A value for a placeholder. Only PostgreSQL accepts an array: the statement decides whether it becomes an
- * array or JSON. `undefined` is refused, because it is usually a mistake: write `null`.
- */
+/** A value for a placeholder. Only PostgreSQL accepts arrays. `undefined` is refused: write `null`. */
 export type Parameter =
   null | string | number | bigint | boolean | Date | Bytes | Json | Typed | readonly Parameter[];
 
