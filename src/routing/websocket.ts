@@ -1,7 +1,7 @@
 /**
  * WebSocket routes: a spec declares them, and the compilation turns them into routes that respond with 101.
  *
- * Two forms:
+ * Two ways to declare a route:
  *   app.websocket('/chat/{room}', spec).onOpen(...).onMessage(...).onClose(...)
  *   app.websocket('/echo', async (socket) => { for await (const message of socket) socket.send(message); });
  *
@@ -436,7 +436,7 @@ export class SocketOpener {
     this.#open = (stream, deps) => new WebSocketConnection(stream, this.#deps, deps);
   }
 
-  /** Returns the 101 response. The WebSocket opens when it is sent. */
+  /** Returns the 101 response. The WebSocket opens when this response is sent. */
   accept(context: Context): HttpResponse {
     return new SwitchingProtocols(this.#guard.takeAgreement(context.req), this.#open!, context);
   }
