@@ -191,9 +191,9 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Adds a hook that runs before the first request. Hooks run in the order in which they were added. A hook
-   * may return a clean-up function. It runs at shutdown, as if {@link Svc.onShutdown} had added it. If a hook
-   * fails, clean-ups and shutdown hooks run, and `startup()` rejects with the error of the hook.
+   * Adds a hook that runs before the first request. Hooks run in the order in which they were added. If a
+   * hook returns a function, this function runs at shutdown. If a hook fails, the functions and hooks for
+   * shutdown run, and `startup()` rejects with the error.
    */
   onStartup(hook: LifecycleHook): this {
     this.assertNotFrozen('a startup hook');
@@ -309,7 +309,7 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * The rules of `svc check`: first the rules of the framework, then those of plugins and addCheck().
+   * The rules of `svc check`: first the rules of the framework, then the rules of plugins and addCheck().
    * @internal
    */
   get rules(): readonly (CoreRule | Rule)[] {
