@@ -51,9 +51,8 @@ export interface Declared {
 const UNKNOWN: Place = Object.freeze({ file: '<unknown>', line: 0, column: 0 });
 
 /**
- * Captures the caller's place: the innermost stack frame outside this package. `by` is the function of this
- * package that the program called. With `by`, only two frames are captured, which saves time and memory in a
- * program with thousands of routes.
+ * Captures the place of the caller: the innermost stack frame outside this package. `by` is the function of
+ * this package that the program called. With `by`, only two frames are captured, which saves time.
  */
 export function declaredHere(by?: AnyFunction): Declared {
   return new CapturedPlace(by === undefined ? new Error('place') : framesBelow(by));
