@@ -363,7 +363,7 @@ export class Serving {
     let closing: Promise<void> | undefined;
     const close = (how: Leave = 'stop'): Promise<void> => {
       if (how === 'stop' && closing !== undefined) server.closeIdle();
-      // other processes replace a retired process, so its /readyz stays "ready" until it exits
+      // a retired process stays "ready" until it exits, because other processes replace it
       if (how === 'stop') operations.isStopping = true;
       return (closing ??= this.#drain(server, drainMs, how === 'retire' ? drainMs : LAST_REQUEST_MS).finally(
         async () => {

@@ -105,8 +105,7 @@ export class ByteQueue {
 
   /**
    * Returns the index of `byte`, counted from the next byte to take, or -1. Searches at most `max` bytes,
-   * starting at index `from`. `from` can be the number of bytes that the caller has already searched, so that
-   * no byte is searched twice.
+   * starting at index `from`.
    */
   indexOf(byte: number, from: number = 0, max: number = Infinity): number {
     const end = Math.min(this.#length, from + max);
@@ -191,9 +190,8 @@ export class ByteQueue {
   }
 
   /**
-   * Joins bytes of later chunks to the first chunk, until the first chunk has `count` bytes. The new buffer
-   * is twice as large as needed. So a reader that peeks at one more byte each time does not copy all bytes
-   * each time.
+   * Joins later chunks to the first chunk, until the first chunk has `count` bytes. The new buffer is twice
+   * as large, so that repeated calls of peek() do not copy all bytes each time.
    */
   #straighten(count: number): void {
     if (this.#offset + count > this.#straight.length) {

@@ -80,10 +80,7 @@ export class Config {
   readonly #environment: Layer = new Map();
   readonly #reads = new Map<string, ConfigRead>();
   readonly #places = new Map<string, Declared>();
-  /**
-   * Place in the source code that is recorded for every setting read while {@link together} runs; undefined
-   * otherwise.
-   */
+  /** Source location to record for the settings that {@link together} reads; undefined at other times. */
   #here: Declared | undefined;
   #isFrozen = false;
 

@@ -120,7 +120,7 @@ function isOwn(file: string): boolean {
   return folders.some((folder) => file.startsWith(folder));
 }
 
-/** Returns the file of a place as a path, even if the stack frame named it by a file URL. */
+/** Returns the file of a place as a path, also if `file` is a file URL. */
 export function fileOfPlace({ file }: { readonly file: string }): string {
   return file.startsWith('file:') ? fileURLToPath(file) : file;
 }

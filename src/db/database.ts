@@ -144,9 +144,9 @@ export class Database extends Session {
   }
 
   /**
-   * Subscribes to a NOTIFY channel of PostgreSQL on a separate connection. The subscription ends when it is
-   * disposed of or the database closes. A lost connection is opened again. Notifications sent in the meantime
-   * never arrive, so read the current state in `onReconnect`.
+   * Subscribes to a NOTIFY channel of PostgreSQL on a separate connection, until the subscription is disposed
+   * of or the database closes. A lost connection is opened again. Notifications sent in the meantime never
+   * arrive, so read the current state in `onReconnect`.
    *
    *   await using orders = await db.listen('orders', (payload) => { ... }, { onReconnect: () => readThemAll() });
    *
@@ -324,8 +324,7 @@ export class Database extends Session {
     late: Promise<unknown> | undefined,
     error: unknown,
   ): Promise<unknown> {
-    // a rollback must wait for a statement that still runs; the caller gets `error`, not the error of that
-    // statement
+    // wait for the statement that still runs, and ignore its error: the caller gets `error`
     await late?.catch(() => undefined);
     return undo(connection, endingLimit(limit, 0, this.#clock), error);
   }

@@ -261,8 +261,8 @@ export class Corrupt extends DatabaseError {
 const OWN_FOLDERS: readonly string[] = ownFolders('db/');
 
 /**
- * Makes the stack of an error begin where the application called the database method. Call it while the
- * application still awaits that method: later, V8 cannot find the application's stack frames.
+ * Makes the stack of an error begin where the application called the database method. Call atCaller() while
+ * the application still awaits that method: later, V8 cannot find the application's stack frames.
  */
 export function atCaller(error: unknown): unknown {
   if (!(error instanceof Error)) return error;

@@ -38,8 +38,8 @@ export interface RequestTransactionOptions {
 export type TransactionSource = (context: Context) => AsyncGenerator<Transaction, void, undefined>;
 
 /**
- * Functions that transaction() has returned, by their options. So equal options share one transaction in a
- * request.
+ * Functions that transaction() has returned, by their options. Equal options get one function, and so share
+ * one transaction per request.
  */
 const sources = new Map<string, TransactionSource>();
 

@@ -81,7 +81,7 @@ export function setColumn(row: Record<string, unknown>, name: string, value: unk
 }
 
 /*
- * Formats dates like `Date.prototype.toISOString`, in a tenth of its time. Keeps the text of the last day,
+ * Formats dates like `Date.prototype.toISOString`, but ten times as fast. Keeps the text of the last day,
  * because dates that are written together usually share a day.
  */
 

@@ -251,7 +251,7 @@ class RouteCall {
 
   /**
    * Throws `error` into the generators of the resolved dependencies, and then to the caller. A generator of
-   * scope `handler` may replace it by another error.
+   * scope `handler` may throw another error instead.
    */
   #fail(error: unknown): unknown {
     this.#failure = { error };

@@ -84,7 +84,7 @@ export interface CompilationView extends CompiledView {
   readonly details: readonly RouteDetail[];
   /** MCP tools, prompts and resources that are declared as functions, not as routes. */
   readonly tools: readonly RouteDetail[];
-  /** Exception handlers of the application, without those of routers. */
+  /** Exception handlers of the application, without the handlers of routers. */
   readonly handlers: readonly ExceptionHandlers[];
 }
 

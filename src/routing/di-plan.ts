@@ -323,8 +323,7 @@ export function surrounded(planned: readonly PlannedDependency[]): {
 } {
   const around: PlannedDependency[][] = [];
   for (const { needs } of planned) {
-    // `planned` and `around` have an element at `slot`, because a dependency comes after all dependencies
-    // that it needs
+    // a dependency comes after all dependencies that it needs, so both lists have an element at `slot`
     const outer = needs.flatMap((slot) => [...around[slot]!, planned[slot]!]);
     around.push([...new Set(outer)].filter(({ surround }) => surround !== undefined));
   }
@@ -345,10 +344,7 @@ export function surrounded(planned: readonly PlannedDependency[]): {
   return { order: [...before, ...order], inside: new Set(behind.map(({ slot }) => slot)) };
 }
 
-/**
- * Runs each step of a generator inside the surrounding dependencies, such as a transaction. A call of the
- * generator function alone would run none of its code.
- */
+/** Runs each step of a generator inside the surrounding dependencies, such as a transaction. */
 function steppedInside<G extends Generator | AsyncGenerator>(
   generator: G,
   inside: <T>(work: () => T) => T,

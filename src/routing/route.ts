@@ -169,8 +169,8 @@ const MOUNT_PARAMETER = 'file';
 
 const NOTHING_AROUND: Surroundings = { prefix: '', tags: [], deps: [], use: [], handlers: [], within: [] };
 /**
- * Spec of all routes that are declared without one. They share it, because an application may have thousands
- * of routes.
+ * Empty spec for all routes without a spec. They share it, because an application may have thousands of
+ * routes.
  */
 const NOTHING_ASKED: { readonly spec: RouteSpec; readonly deps: Dependencies } = Object.freeze({
   spec: Object.freeze({}),

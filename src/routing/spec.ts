@@ -232,10 +232,7 @@ const CALLBACK = {
   ),
 };
 
-/**
- * Option `callbacks` or `webhooks`: descriptions of requests that the application sends. The keys are their
- * names.
- */
+/** Option `callbacks` or `webhooks`: descriptions, by name, of requests that the application sends. */
 export const SENT_REQUESTS: OptionKind<
   Readonly<Record<string, Readonly<Record<string, unknown>>>> | undefined
 > = given('an object: requests by name', (value) => isRecord(value) && Object.values(value).every(isRecord));

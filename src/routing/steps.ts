@@ -21,7 +21,7 @@ import type { FileKeeper } from '../http/request/form.ts';
 import type { CoreEdge, ErrorRenderer } from '../http/pipeline.ts';
 import type { ReplyPlan } from '../http/reply.ts';
 
-/** Objects that the compilation of all routes shares. */
+/** Objects that all routes share when they are compiled. */
 export interface RouteDeps {
   readonly errors: ErrorRenderer;
   readonly graph: DependencyGraph;

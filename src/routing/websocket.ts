@@ -366,7 +366,7 @@ export class DeclaredSocket {
     this.guard = new HandshakeGuard(this.subject, this.options);
   }
 
-  /** All handlers of the route. After the first read, no more can be added. */
+  /** All handlers of the route. After the first read of this property, no handler can be added. */
   get handlers(): readonly ((...args: never[]) => unknown)[] {
     return [this.#handler ?? [], Object.values(this.router.take())].flat();
   }
