@@ -84,7 +84,8 @@ export interface SharedSpec extends TextInputs {
   readonly rateLimit?: RouteRateLimit | false | undefined;
   /**
    * Maximum time until the response, or until the handshake of a WebSocket, 1 ... 86_400_000 ms; false means
-   * unlimited. After this time, the response is 503. The option replaces the limit of the timeout middleware.
+   * unlimited. After this time, the response is 503. The option replaces the limit of the timeout middleware,
+   * and also works without this middleware.
    */
   readonly timeoutMs?: number | false | undefined;
   /** Middleware of this route only. It runs after the middleware of the application and of the routers. */
