@@ -1,6 +1,6 @@
 /**
- * A compiled application: matches a request to a route, handles the request, counts it and finishes it.
- * Routes and middleware can no longer be added.
+ * A compiled application: finds the route of each request, calls its handler, counts the response, and runs
+ * clean-ups. Routes and middleware can no longer be added.
  *
  * For each request, the server calls handle(req). It passes the response to count(), sends it, and calls
  * finish(req, outcome). Test clients, `app.fetch()` and MCP call these methods, too.

@@ -45,7 +45,7 @@ import type { Logger } from '../observability/log.ts';
 import type { Operations } from '../operations/operations.ts';
 import type { RegisteredPlugin } from '../routing/plugin.ts';
 
-/** Differences between the compilation for a test client and the compilation of the application itself. */
+/** Settings of the compilation for a test client. */
 export interface CompileVariant {
   /** Called with each error that no exception handler handled. */
   readonly onUnhandled?: ((error: unknown, requestId: string) => void) | undefined;
@@ -96,7 +96,7 @@ export class Declarations {
     });
   }
 
-  /** The rules of `svc check`: first the rules of the framework, then those that addRule() added. */
+  /** The rules of `svc check`: first the rules of the framework, then the rules that addRule() added. */
   get rules(): readonly (CoreRule | Rule)[] {
     return [...coreRules(), ...this.#rules];
   }
@@ -124,7 +124,8 @@ export class Declarations {
   }
 
   /**
-   * Adds an exception handler. It replaces an earlier handler for the same class, which `svc check` reports.
+   * Adds an exception handler. A handler that the class already has is replaced, and `svc check` reports
+   * this.
    * @throws SvcError `E_EXCEPTION_HANDLER` when `errorClass` is not a class, or the handler is not a function
    */
   addExceptionHandler<E>(errorClass: ErrorClass<E>, rest: ExceptionArguments<E>): void {
@@ -286,10 +287,7 @@ function countsAtStart({ id, phase }: CoreRule | Rule): boolean {
   return phase === 'graph' || id === 'SVC205';
 }
 
-/**
- * Rules of `svc check` that report settings which cannot be parsed. The keys are the codes of the thrown
- * errors.
- */
+/** Rules of `svc check` for settings that cannot be parsed, by the code of the thrown error. */
 const UNREADABLE_SETTINGS: Readonly<Partial<Record<FaultCode, Finding['rule']>>> = {
   E_CONFIG_CAST: 'SVC401',
   E_TRUST_PROXY: 'SVC210',
@@ -347,9 +345,8 @@ class Plugins {
   }
 
   /**
-   * Sorts the plugins, and calls `register()` of each plugin once. If they cannot be sorted, returns the
-   * findings, and calls no `register()`; the next call tries again. An exception of `register()` is passed to
-   * `report` as a finding.
+   * Sorts the plugins, and calls `register()` of each plugin once. If they cannot be sorted, returns findings
+   * instead, and the next call tries again. Exceptions of `register()` are passed to `report` as findings.
    */
   registerAll(report: (finding: Finding) => void): readonly Finding[] {
     if (this.#sorted !== undefined) return [];

@@ -1,5 +1,5 @@
 /**
- * Start and stop of an application, and `app.run()`, which listens, serves and drains.
+ * Starts and stops an application, and opens the HTTP server of `app.run()`.
  *
  * Order of the steps:
  *   startup()    compile, connect the rooms, start plugins, run startup hooks,
@@ -130,8 +130,8 @@ export class Lifecycle {
     try {
       await (this.#sharing ??= this.#app.application().start());
     } catch (error) {
-      // shutdown() waits for `#sharing`, so it must not be called in a catch() of `#sharing`: the promise
-      // would wait for itself
+      // do not call shutdown() in a catch() of `#sharing`: shutdown() waits for `#sharing`, which would wait
+      // for itself
       await this.#app.shutdown();
       throw error;
     }
@@ -363,7 +363,7 @@ export class Serving {
     let closing: Promise<void> | undefined;
     const close = (how: Leave = 'stop'): Promise<void> => {
       if (how === 'stop' && closing !== undefined) server.closeIdle();
-      // other processes replace a retired process, so its /readyz stays "ready" until it exits
+      // a retired process stays "ready" until it exits, because other processes replace it
       if (how === 'stop') operations.isStopping = true;
       return (closing ??= this.#drain(server, drainMs, how === 'retire' ? drainMs : LAST_REQUEST_MS).finally(
         async () => {

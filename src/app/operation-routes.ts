@@ -37,7 +37,8 @@ const DOCS_SPEC = { public: 'documentation', mcp: false } as const;
 const PROBE_SPEC = { ...OPERATIONS_SPEC, meta: { ...OPERATIONS_SPEC.meta, trustedHost: false } } as const;
 
 /**
- * Whether a request has the path of a health check or of the metrics. Overload does not refuse such requests.
+ * Whether a request has the path of a health check or of the metrics. Such requests are served even under
+ * overload.
  */
 export function isProbe({ path }: TransportRequest): boolean {
   return PROBES.has(path);
@@ -45,8 +46,7 @@ export function isProbe({ path }: TransportRequest): boolean {
 
 /**
  * Returns the routes `/healthz` and `/readyz`, and `/metrics` unless it has a separate port. If `openapi` is
- * set, also returns the routes of the documentation, which describes the routes of `view`. The documentation
- * page is imported at its first request.
+ * set, also returns `/openapi.json` and `/docs`, which describe the routes of `view`.
  */
 export function operationRoutes(
   operations: Operations,

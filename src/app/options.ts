@@ -1,6 +1,6 @@
 /**
- * Options of `new Svc()` and `app.run()`, and the settings that the framework itself reads. They are read
- * once, and each has a range and a default.
+ * Options of `new Svc()` and `app.run()`, and the settings that the framework itself reads, with their ranges
+ * and defaults.
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, given, int, isObject, readOptions, text, defined, optionalInt } from '../base/options.ts';

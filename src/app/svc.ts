@@ -191,9 +191,9 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Adds a hook that runs before the first request. Hooks run in the order in which they were added. A hook
-   * may return a clean-up function. It runs at shutdown, as if {@link Svc.onShutdown} had added it. If a hook
-   * fails, clean-ups and shutdown hooks run, and `startup()` rejects with the error of the hook.
+   * Adds a hook that runs before the first request. Hooks run in the order in which they were added. If a
+   * hook returns a function, this function runs at shutdown. If a hook fails, the functions and hooks for
+   * shutdown run, and `startup()` rejects with the error.
    */
   onStartup(hook: LifecycleHook): this {
     this.assertNotFrozen('a startup hook');
@@ -309,7 +309,7 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * The rules of `svc check`: first the rules of the framework, then those of plugins and addCheck().
+   * The rules of `svc check`: first the rules of the framework, then the rules of plugins and addCheck().
    * @internal
    */
   get rules(): readonly (CoreRule | Rule)[] {
@@ -319,7 +319,7 @@ export class Svc extends Router implements McpApplication {
   /**
    * Returns every mistake of the application that can be found without starting it; `svc check` prints the
    * same list. The plugins register, but no hook runs, and no port or connection is opened. Afterwards,
-   * routes, plugins and hooks can still be added. Throws nothing.
+   * routes and hooks can still be added, but no plugins. Mistakes do not throw.
    */
   check(): Report {
     return this.#declarations.check();
@@ -399,10 +399,9 @@ export class Svc extends Router implements McpApplication {
    * `server.on('upgrade', app.requestListener().upgrade)`. The application starts with the first request, and
    * `shutdown()` stops it.
    *
-   * The other server enforces the limits of connections: header size, times for heads and bodies, keep-alive,
-   * number of connections, running requests, slow readers and draining. The application enforces
-   * `maxHeaderFields`, `maxBodyBytes`, and the time limits of routes and middleware. No body parser of the
-   * other framework may read the body first.
+   * The other server enforces the limits of connections, such as header size, timeouts and keep-alive. The
+   * application enforces `maxHeaderFields`, `maxBodyBytes`, and the time limits of routes and middleware. No
+   * body parser of the other framework may read the body first.
    */
   requestListener(): RequestListeners {
     return this.serving.listeners();

@@ -2,9 +2,8 @@
  * A queue of received bytes, from which the decoders of all protocols read. This file also converts any
  * buffer or view to bytes.
  *
- * Bytes within one chunk are returned without a copy. Small chunks that arrive while others wait are
- * collected in buffers of the queue. So a peer that sends single bytes costs one byte of memory for each, not
- * one object. Each byte is copied only a few times, regardless of the sizes of chunks and reads.
+ * Bytes within one chunk are returned without a copy. Small waiting chunks are collected in larger buffers,
+ * so a peer that sends single bytes costs one byte of memory for each. Each byte is copied only a few times.
  */
 
 import { types } from 'node:util';
@@ -16,8 +15,8 @@ import { types } from 'node:util';
 const SMALL_BYTES = 512;
 const GATHERED_BYTES = 4_096;
 /**
- * Consumed chunks are removed from the list when they are more than this number, and more than half of the
- * list. So the removal costs little per chunk.
+ * Consumed chunks stay in the list until there are more than this number, because removing many at once costs
+ * less.
  */
 const MAX_EMPTY_CHUNKS = 32;
 const NONE = new Uint8Array(0);
@@ -43,10 +42,7 @@ export function bytesOf(value: unknown): Uint8Array | undefined {
  */
 export class ByteQueue {
   readonly #chunks: Uint8Array[] = [];
-  /**
-   * Index of the first chunk with bytes that were not taken yet. `#offset` is the index of the first such
-   * byte in it.
-   */
+  /** Index of the first chunk that contains waiting bytes. They begin at `#offset` in this chunk. */
   #head = 0;
   #offset = 0;
   #length = 0;
@@ -109,8 +105,7 @@ export class ByteQueue {
 
   /**
    * Returns the index of `byte`, counted from the next byte to take, or -1. Searches at most `max` bytes,
-   * starting at index `from`. `from` can be the number of bytes that the caller has already searched, so that
-   * no byte is searched twice.
+   * starting at index `from`.
    */
   indexOf(byte: number, from: number = 0, max: number = Infinity): number {
     const end = Math.min(this.#length, from + max);
@@ -195,9 +190,8 @@ export class ByteQueue {
   }
 
   /**
-   * Joins bytes of later chunks to the first chunk, until the first chunk has `count` bytes. The new buffer
-   * is twice as large as needed. So a reader that peeks at one more byte each time does not copy all bytes
-   * each time.
+   * Joins later chunks to the first chunk, until the first chunk has `count` bytes. The new buffer is twice
+   * as large, so that repeated calls of peek() do not copy all bytes each time.
    */
   #straighten(count: number): void {
     if (this.#offset + count > this.#straight.length) {

@@ -6,9 +6,9 @@
  *   in code                 pageSize        baseUrl        oauth2Scopes
  *   environment variable    SVC_PAGE_SIZE   SVC_BASE_URL   SVC_OAUTH2_SCOPES
  *
- * Code may also write page_size or SVC_PAGE_SIZE. An environment variable stays text until get() reads it.
- * get() converts it to the type of the default, or with `cast`. Environment variables are copied once. They
- * override the values of loadDict(), even if it is called later.
+ * Code may also write page_size or SVC_PAGE_SIZE. get() converts the text of an environment variable to the
+ * type of the default, or with `cast`. Environment variables are copied once, and override even later calls
+ * of loadDict().
  */
 import { SvcError } from './errors.ts';
 import { declaredHere } from './findings.ts';
@@ -80,10 +80,7 @@ export class Config {
   readonly #environment: Layer = new Map();
   readonly #reads = new Map<string, ConfigRead>();
   readonly #places = new Map<string, Declared>();
-  /**
-   * Place in the source code that is recorded for every setting read while {@link together} runs; undefined
-   * otherwise.
-   */
+  /** Source location to record for the settings that {@link together} reads; undefined at other times. */
   #here: Declared | undefined;
   #isFrozen = false;
 
@@ -152,9 +149,9 @@ export class Config {
   }
 
   /**
-   * Adds values. They override the values of the constructor and of earlier calls. Environment variables
-   * override them. Keys may be camelCase, snake_case or the name of the environment variable. `undefined`
-   * counts as absent.
+   * Adds values, which override the values of the constructor and of earlier calls, but not environment
+   * variables. Keys may be camelCase, snake_case or the name of the environment variable. `undefined` counts
+   * as absent.
    *
    * @throws SvcError `E_APP_FROZEN` once the application is compiled
    */

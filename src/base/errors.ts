@@ -47,9 +47,8 @@ const REPLACING = new WeakSet<Error>();
 const MAX_CAUSES = 8;
 
 /**
- * Makes `replaced` the last cause in the chain of causes of `error`, so that a log shows both. `error` was
- * thrown while `replaced` was handled. Returns `error`, or an AggregateError of both if `error` is not an
- * Error. Changes nothing if one error is already a cause of the other, or if the chain cannot get a cause.
+ * Adds `replaced` as the last cause of `error`, which was thrown while `replaced` was handled. So a log shows
+ * both errors. Returns `error`, or an AggregateError of both if `error` is not an Error.
  */
 export function errorAfter(error: unknown, replaced: unknown): unknown {
   if (!(error instanceof Error)) return new AggregateError([error, replaced]);
@@ -77,7 +76,7 @@ export interface HTTPExceptionOptions {
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** A stable machine-readable code, sent as the member `code` of the problem document. */
   readonly code?: string | undefined;
-  /** Cause of the exception. It is logged with a 5xx, and never sent to the client. */
+  /** Cause of the exception. It is logged if the status is 5xx, and never sent to the client. */
   readonly cause?: unknown;
 }
 

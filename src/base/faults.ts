@@ -4,7 +4,10 @@ import type { Finding } from './findings.ts';
 
 /** Message and remedy of one error code. */
 interface Fault {
-  /** Builds the message: "Cannot ‹action›: ‹finding, requirement›". A message never contains a secret. */
+  /**
+   * Builds the message, for example "Cannot open the file: it does not exist". A message never contains a
+   * secret.
+   */
   readonly describe: (...args: never[]) => string;
   readonly remedy: string;
   /** Rule of `svc check` that reports the same mistake. */

@@ -51,9 +51,8 @@ export interface Declared {
 const UNKNOWN: Place = Object.freeze({ file: '<unknown>', line: 0, column: 0 });
 
 /**
- * Captures the caller's place: the innermost stack frame outside this package. `by` is the function of this
- * package that the program called. With `by`, only two frames are captured, which saves time and memory in a
- * program with thousands of routes.
+ * Captures the place of the caller: the innermost stack frame outside this package. `by` is the function of
+ * this package that the program called. With `by`, only two frames are captured, which saves time.
  */
 export function declaredHere(by?: AnyFunction): Declared {
   return new CapturedPlace(by === undefined ? new Error('place') : framesBelow(by));
@@ -121,7 +120,7 @@ function isOwn(file: string): boolean {
   return folders.some((folder) => file.startsWith(folder));
 }
 
-/** Returns the file of a place as a path, even if the stack frame named it by a file URL. */
+/** Returns the file of a place as a path, also if `file` is a file URL. */
 export function fileOfPlace({ file }: { readonly file: string }): string {
   return file.startsWith('file:') ? fileURLToPath(file) : file;
 }

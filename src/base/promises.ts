@@ -21,7 +21,7 @@ export function isThenable(value: unknown): value is PromiseLike<unknown> {
  */
 export const FORGOTTEN_AWAIT = 'is a promise: await it';
 
-/** Returns `reading`. Its rejection causes no `unhandledRejection` event any more. */
+/** Returns the promise unchanged, but its rejection causes no `unhandledRejection` event any more. */
 export function handled<T>(reading: Promise<T>): Promise<T> {
   reading.catch(ignore);
   return reading;
@@ -60,8 +60,8 @@ export class HandledSteps<T> implements AsyncGenerator<T, void, undefined> {
 }
 
 /**
- * Settles like `pending`, or after `ms` with the result of `onLate`, whichever comes first. The timer is
- * cleared at the end, and a late rejection of `pending` causes no `unhandledRejection` event.
+ * Returns the result of `pending`, or after `ms` milliseconds the result of `onLate`. A later rejection of
+ * `pending` causes no `unhandledRejection` event.
  */
 export async function within<T, Late>(
   clock: Clock,
@@ -87,9 +87,9 @@ export function ignore(): void {
 export type ContextRunner = <R, A extends unknown[]>(fn: (...args: A) => R, ...args: A) => R;
 
 /**
- * Returns a function that calls other functions in the async context of this call. It replaces
- * AsyncLocalStorage.snapshot(), which defines a deprecated accessor on each function that it returns. On Node
- * 24 that takes 2.4 µs and 1.2 KiB, which each idle WebSocket would keep (test/bench/websocket.ts).
+ * Returns a function that calls other functions in the async context of this call. On Node 24,
+ * AsyncLocalStorage.snapshot() would take 1.2 KiB more memory for each idle WebSocket
+ * (test/bench/websocket.ts).
  */
 export function currentContext(): ContextRunner {
   const scope = new AsyncResource('SVC');

@@ -1,6 +1,6 @@
 /**
- * Turns constraint violations into HTTP error responses, in one handler or in all handlers:
- *
+ * Turns the violation of a database constraint into an HTTP error response, in one handler or in all
+ * handlers:
  *   await db.execute('insert into account …').catch(conflictOn({ email: 'This address is taken' }));
  *   app.exceptionHandler(ConstraintViolation, conflictOn());
  *
@@ -24,8 +24,8 @@ export interface ConflictRule {
 }
 
 /**
- * Rules for constraint violations. The name of a rule is a column (`email`), the columns of a key in order
- * (`owner, title`), or a constraint (`account_email_key`). It may begin with a table (`account.email`).
+ * Error responses for constraint violations. A property name is a column (`email`), several columns in order
+ * (`owner, title`), or a constraint (`account_email_key`). A table may precede it: `account.email`.
  */
 export type ConflictRules = Readonly<Record<string, string | ConflictRule>>;
 

@@ -32,8 +32,8 @@ import type {
 } from './driver.ts';
 
 /**
- * Pause in milliseconds before the first retry of a transaction. Each further pause is twice as long, up to
- * MAX_PAUSE_MS.
+ * Longest pause in milliseconds before the first retry of a transaction. It doubles with each further retry,
+ * up to MAX_PAUSE_MS.
  */
 const FIRST_PAUSE_MS = 5;
 const MAX_PAUSE_MS = 1_000;
@@ -55,7 +55,6 @@ interface DatabaseDeps {
   readonly clock: Clock;
   /** Default `timeoutMs` of every method; 0 means no limit. */
   readonly statementTimeoutMs: number;
-  /** Custom types, and the default of the option `snakeCase`. */
   readonly conversion?: Conversion | undefined;
   readonly name?: string | undefined;
   /**
@@ -75,7 +74,10 @@ export class Database extends Session {
   readonly #statementTimeoutMs: number;
   readonly #name: string;
   readonly #onWait: ((seconds: number) => void) | undefined;
-  /** Number of open transactions. While it is 0, statements skip the check that throws `E_DB_NESTED`. */
+  /**
+   * Number of open transactions. While it is 0, statements need not check whether they run inside a
+   * transaction.
+   */
   #openTransactions = 0;
 
   /** @internal */
@@ -142,9 +144,9 @@ export class Database extends Session {
   }
 
   /**
-   * Subscribes to a NOTIFY channel of PostgreSQL on a separate connection. The subscription ends when it is
-   * disposed of or the database closes. A lost connection is opened again. Notifications sent in the meantime
-   * never arrive, so read the current state in `onReconnect`.
+   * Subscribes to a NOTIFY channel of PostgreSQL on a separate connection, until the subscription is disposed
+   * of or the database closes. A lost connection is opened again. Notifications sent in the meantime never
+   * arrive, so read the current state in `onReconnect`.
    *
    *   await using orders = await db.listen('orders', (payload) => { ... }, { onReconnect: () => readThemAll() });
    *
@@ -322,8 +324,7 @@ export class Database extends Session {
     late: Promise<unknown> | undefined,
     error: unknown,
   ): Promise<unknown> {
-    // a rollback must wait for a statement that still runs; the caller gets `error`, not the error of that
-    // statement
+    // wait for the statement that still runs, and ignore its error: the caller gets `error`
     await late?.catch(() => undefined);
     return undo(connection, endingLimit(limit, 0, this.#clock), error);
   }
@@ -368,8 +369,8 @@ export class Database extends Session {
 }
 
 /**
- * Yields the rows of `source` in batches. When the limit is reached, throws its error, and closes `source`
- * without waiting for it.
+ * Yields the rows of `source` in batches. When the limit is reached, throws an error, and closes `source`
+ * without waiting.
  */
 async function* withinLimit(
   source: AsyncIterable<readonly Row[]>,

@@ -58,8 +58,7 @@ export function writtenTable(
 /** Returns the statements that begin a transaction, in the order in which they run. */
 export function beginTexts(dialect: Dialect, { isolation, isReadOnly }: BeginOptions): readonly string[] {
   switch (dialect) {
-    // use `begin deferred` only for reads: a later write would fail at once if another connection has written
-    // in the meantime
+    // after `begin deferred`, a write fails if another connection has written since: use it only for reads
     case 'sqlite':
       return [isReadOnly ? 'begin deferred' : 'begin immediate'];
     case 'postgres':

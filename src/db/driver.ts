@@ -41,8 +41,8 @@ export interface ExecuteResult {
   readonly affectedRows: number;
   /**
    * Key that the engine generated for an inserted row; undefined if it generated none. For several rows,
-   * SQLite reports the key of the last row, and MySQL that of the first. For an upsert in SQLite and for
-   * PostgreSQL, use the clause `returning`.
+   * SQLite reports the last key, and MySQL the first. For PostgreSQL, and for an upsert in SQLite, use the
+   * clause `returning`.
    */
   readonly lastInsertId: number | bigint | string | undefined;
 }
@@ -67,7 +67,7 @@ export interface Limit {
   readonly signal: AbortSignal | undefined;
   /** Deadline in milliseconds by Clock.monotonicMs(). Infinity when there is no deadline. */
   readonly deadlineMs: number;
-  /** Timeout in milliseconds that the caller has set. Error messages contain it. */
+  /** Timeout of the caller in milliseconds, for error messages. */
   readonly timeoutMs: number;
 }
 

@@ -1,12 +1,10 @@
 /**
- * Error classes of all database engines. Each error has the code of its class, the codes of the engine, and
- * the statement. If the engine names them, it also has the table, the columns and the constraint. Logs never
- * show a bound value.
+ * Error classes of all database engines. An error has the code of its class, the codes of the engine, the
+ * statement, and often the names of the table, the columns and the constraint. Logs never show a bound value.
  *
- * After SerializationFailure, Deadlock or LockTimeout, the same transaction may succeed when it runs again.
- * QueryCanceled, QueryTimeout and PoolTimeout mean that the caller or a time limit ended the wait. After
- * ConstraintViolation, DataError, ReadOnly and most kinds of StatementError, the application must change the
- * statement or its values. DiskFull, StorageFailed and Corrupt need an operator.
+ * After SerializationFailure, Deadlock or LockTimeout, run the transaction again. After ConstraintViolation,
+ * DataError, ReadOnly or StatementError (except StalePlan), correct the statement or its values. DiskFull,
+ * StorageFailed and Corrupt need an operator.
  */
 import { ownFolders } from '../base/package-root.ts';
 import type { DriverLoad } from './driver.ts';
@@ -259,15 +257,12 @@ export class Corrupt extends DatabaseError {
   override readonly code = 'corrupt';
 }
 
-/**
- * Folders of this package. Stack frames in them are left out, because they do not help an application's
- * developer.
- */
+/** Folders of this package. Frames from these folders are left out of error stacks. */
 const OWN_FOLDERS: readonly string[] = ownFolders('db/');
 
 /**
- * Makes the stack of an error begin where the application called the database method. Call it while the
- * application still awaits that method: later, V8 cannot find the application's stack frames.
+ * Makes the stack of an error begin where the application called the database method. Call atCaller() while
+ * the application still awaits that method: later, V8 cannot find the application's stack frames.
  */
 export function atCaller(error: unknown): unknown {
   if (!(error instanceof Error)) return error;

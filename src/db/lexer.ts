@@ -181,7 +181,7 @@ export class Lexer {
   }
 
   /**
-   * Skips a quoted token. A doubled closing quote, as in `'it''s'`, does not end the token. A closing bracket
+   * Skips a quoted token. A doubled quote, as in `'it''s'`, does not end the token. The `]` of `[name]`
    * always ends it.
    */
   #skipQuoted(close: string, hasEscapes: boolean): void {

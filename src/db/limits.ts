@@ -30,8 +30,8 @@ export interface QueryOptions {
 }
 
 /**
- * Returns the limit of a call, which never exceeds `outer`, the limit of its transaction. Returns undefined
- * when there is no limit.
+ * Returns the limit of a statement. `outer`, the limit of the transaction around it, also applies. Returns
+ * undefined when there is no limit.
  *
  * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value
  */
@@ -74,9 +74,8 @@ export function limitIn(timeoutMs: number, clock: Clock, signal?: AbortSignal): 
 const END_MS = 5_000;
 
 /**
- * Returns the limit for a commit, rollback or savepoint. It is the rest of `outer`, but at least {@link
- * END_MS}, and at most `statementTimeoutMs`. The signal of `outer` is ignored. Returns undefined when there
- * is no limit.
+ * Returns the time limit of a commit, rollback or savepoint. It is the time that `outer` leaves, but at least
+ * {@link END_MS}, and at most `statementTimeoutMs`. Returns undefined when there is no limit.
  */
 export function endingLimit(
   outer: Limit | undefined,
@@ -101,8 +100,8 @@ export function endingLimit(
 const ANSWER_MS = 200;
 
 /**
- * Settles like `work`, if `work` settles before the limit or within {@link ANSWER_MS} after it. Otherwise
- * rejects with the error of the limit, and passes `work`, which still runs, to `onLate`.
+ * Returns the result of `work`. If `work` still runs {@link ANSWER_MS} after the limit, rejects with the
+ * error of the limit, and passes `work` to `onLate`.
  */
 export function settledBy<T>(
   work: Promise<T>,

@@ -137,7 +137,9 @@ const UNNAMED: DatabaseObserver = { name: 'database' };
 export interface PreparedDatabase {
   readonly synchronous: 'full' | 'normal';
   readonly isInMemory: boolean;
-  /** SSL mode, if it does not verify the identity of a server on another machine. Otherwise undefined. */
+  /**
+   * SSL mode of the connection, if it leaves the identity of a remote server unverified; otherwise undefined.
+   */
   readonly unproved: SslMode | undefined;
   /** Loads the modules of the database engine, and opens the database. Called once. */
   open(): Promise<OpenedDatabase>;
@@ -218,10 +220,7 @@ function sqliteDriver(
   return () => driver;
 }
 
-/**
- * Returns a function that creates the driver of a server. Only this function loads the modules of the
- * database engine.
- */
+/** Returns a function that loads the modules of the database engine, and creates the driver. */
 function serverDriver(
   address: PostgresUrl | MySqlUrl,
   shown: string,
@@ -292,7 +291,7 @@ function poolEventReporter({
 
 type ReadOptions = ReturnType<typeof readDatabaseOptions>;
 
-// the address may contain defaults: `sqlite:./data.db?mode=ro` sets `readOnly`
+// the address may set defaults of options: `sqlite:./data.db?mode=ro` sets `readOnly`
 function readDatabaseOptions(options: DatabaseOptions, address: DatabaseUrl) {
   const isReadOnly = address.dialect === 'sqlite' && address.isReadOnly;
   const synchronous = address.dialect === 'sqlite' ? address.synchronous : undefined;

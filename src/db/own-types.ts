@@ -1,7 +1,5 @@
 /**
- * Custom database types. The application provides functions that convert their values, for example because
- * this library does not support the type.
- *
+ * Custom database types. Functions of the application convert their values:
  *   const db = await openDatabase(url, { types: { vector: { parse: JSON.parse, encode: JSON.stringify } } });
  *   await db.execute('insert into item (embedding) values (?)', [typed('vector', [1, 2, 3])]);
  */

@@ -3,6 +3,7 @@
  * single statement. For PostgreSQL, replaces each `?` by `$1`, `$2`, and so on. A mistake in this scan cannot
  * cause an SQL injection, because values are sent separately.
  *
+ * Differences between the database engines:
  *   PostgreSQL   `?` is a placeholder, and `??` is the operator `?`. If the text has `$1`, `?` is an operator.
  *   MySQL        The server finds each `?` itself. The scan only reports mistakes earlier.
  *   SQLite       The scan refuses text that node:sqlite would accept: several statements, or a stray BEGIN.

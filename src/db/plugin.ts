@@ -1,7 +1,6 @@
 /**
- * Plugin that gives an application a database. The database opens before all other start hooks, and closes
- * after all other stop hooks.
- *
+ * Plugin that gives an application a database. The database opens before all other start hooks run, and
+ * closes after all other stop hooks.
  *   app.register(new DatabasePlugin('postgres://user:password@host/database'));
  *   app.get('/notes', { db: Depends(db) }, ({ db }) => db.fetchAll('select id, title from notes'));
  *   app.state.db.execute(...) // outside of requests
@@ -49,16 +48,14 @@ const ONE_FILE =
   'A file of SQLite has one writer at a time: several processes wait for each other, and all must be on one machine';
 const keys = new Map<string, StateKey<Database>>();
 
-/**
- * Returns the key of the database whose plugin has this `name`. Pass it to `Depends()` or `app.state.get()`.
- */
+/** Returns the key of a database, for `Depends()` and `app.state.get()`. `name` is the name of its plugin. */
 export function database(name: string): StateKey<Database> {
   let key = keys.get(name);
   if (key === undefined) keys.set(name, (key = stateKey<Database>(name === DEFAULT_NAME ? 'db' : name)));
   return key;
 }
 
-/** Key of the database whose plugin has the default name: `Depends(db)`. */
+/** Key of the default database, for `Depends(db)`. */
 export const db: StateKey<Database> = database(DEFAULT_NAME);
 
 /** Settings that decide whether committed data survives a crash. */
@@ -68,7 +65,7 @@ export interface Durability {
 }
 
 /**
- * Key of the {@link Durability} of the default database. Its value is set when the plugin is registered.
+ * Key of the {@link Durability} of the default database.
  *
  * @internal
  */
@@ -86,8 +83,8 @@ Object.defineProperty(AppState.prototype, 'db', {
  */
 export interface DatabasePluginOptions extends DatabaseOptions {
   /**
-   * Name of the plugin and of its readiness check. `database(name)` returns the key of the database. Default
-   * `database`, whose key is also exported as `db`.
+   * Name of the plugin and of its readiness check. A handler gets the database by `Depends(database(name))`.
+   * Default `database`.
    */
   readonly name?: string | undefined;
   /**
@@ -113,7 +110,7 @@ export class DatabasePlugin implements Plugin {
   readonly #policy: MigrationPolicy | undefined;
   readonly #directory: string | undefined;
   readonly #seeds: string | undefined;
-  /** Result of validating the address and the options. This database is never opened. */
+  /** Validated address and options. */
   readonly #described: PreparedDatabase;
   #host: Host | undefined;
   #metrics: DatabaseMetrics | undefined;
@@ -229,8 +226,8 @@ export class DatabasePlugin implements Plugin {
   }
 
   /**
-   * Returns the pool options with a default for `leakSeconds`. It is 0 in production, because capturing the
-   * stack of each caller costs time.
+   * Returns the pool options. In production, the default of `leakSeconds` is 0, because capturing stacks
+   * costs time.
    */
   #pool(): DatabaseOptions['pool'] {
     return { leakSeconds: this.#host!.env === 'production' ? 0 : LEAK_SECONDS, ...this.#options.pool };
@@ -349,8 +346,7 @@ export class DatabasePlugin implements Plugin {
 }
 
 /*
- * Metrics for the databases of one application.
- *
+ * Metrics for the databases of one application:
  *   svc_db_connections_in_use, svc_db_connections_idle, svc_db_waiting      gauges over all databases
  *   svc_db_wait_seconds{database}                wait of callers when no connection was free
  *   svc_db_statement_seconds{database}           time of a statement; in SQLite it blocks the event loop

@@ -1,6 +1,6 @@
 /**
- * RecordStore in a database table, shared by all processes that use the table. If several processes change a
- * record at once, conditions in the SQL statements decide which change succeeds.
+ * Stores records in a database table that several processes share. If two processes change one record at
+ * once, conditions in the SQL statements decide which change succeeds.
  *
  * `set` is an `update`, or an `insert` if the key does not exist. `add` is an `insert ... on conflict` that
  * overwrites only an expired record. `replace` is an `update` with the expected value as a condition.
@@ -78,8 +78,8 @@ export function recordStoreMigration(table: string = TABLE): Readonly<Record<Dia
 }
 
 /**
- * Record store for all processes that open the same table. A full table throws StoreFull and never drops a
- * live record.
+ * Stores records in a database table that several processes share. When the table is full, an insert throws
+ * StoreFull, and no live record is dropped.
  */
 export class DatabaseRecordStore implements RecordStore {
   readonly #db: Database;
@@ -163,8 +163,8 @@ export class DatabaseRecordStore implements RecordStore {
   }
 
   /**
-   * Inserts a record, and returns whether it was written. With `overwrites`, it also replaces a live record
-   * that another process has just inserted under that key.
+   * Inserts a record, and returns whether it was written. With `overwrites`, replaces a live record that
+   * another process has just inserted with the same key.
    */
   async #insert(key: string, value: string, deadlineMs: number, overwrites: boolean): Promise<boolean> {
     const expiredMs = overwrites ? Number.MAX_SAFE_INTEGER : this.#now();
@@ -241,8 +241,8 @@ export class DatabaseRecordStore implements RecordStore {
   }
 
   /**
-   * Returns the text as it is stored. Servers store bytes, because text in PostgreSQL cannot contain NUL, and
-   * MySQL ignores trailing spaces. Text with half a surrogate pair stays text, so that binding it throws.
+   * Returns the stored form of a text. Servers store bytes, because text in PostgreSQL cannot contain NUL,
+   * and MySQL ignores trailing spaces. Malformed text stays text, so that the statement refuses it.
    */
   #stored(text: string): Parameter {
     return this.#db.dialect !== 'sqlite' && text.isWellFormed() ? Buffer.from(text) : text;
@@ -282,10 +282,7 @@ export class DatabaseRecordStore implements RecordStore {
     }
   }
 
-  /**
-   * Counts the records, and allows inserts for one 16th of the remaining capacity. Waiting callers share one
-   * count. Running inserts count as completed.
-   */
+  /** Counts the records, and allows inserts for one 16th of the remaining capacity. */
   async #count(): Promise<void> {
     try {
       // delete expired records first, so that only live ones count

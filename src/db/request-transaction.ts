@@ -1,7 +1,6 @@
 /**
  * One transaction per request, as a dependency. It commits before the response is sent, so a failed commit
  * becomes an error response.
- *
  *   app.post('/transfers', { tx: Depends(transaction) }, async ({ tx }) => { … });
  *   app.get('/totals', { tx: Depends(transaction({ isolation: 'repeatable read', readOnly: true })) }, …);
  *
@@ -39,8 +38,8 @@ export interface RequestTransactionOptions {
 export type TransactionSource = (context: Context) => AsyncGenerator<Transaction, void, undefined>;
 
 /**
- * Functions that transaction() has returned, by their options. So equal options share one transaction in a
- * request.
+ * Functions that transaction() has returned, by their options. Equal options get one function, and so share
+ * one transaction per request.
  */
 const sources = new Map<string, TransactionSource>();
 
@@ -92,7 +91,7 @@ function sourceOf(given: RequestTransactionOptions): TransactionSource {
  * Runs a handler or dependency inside the transaction, so that statements on the database itself are refused.
  */
 function inside(tx: unknown, work: () => unknown): unknown {
-  // the cast is safe, because only dependencies that provide a transaction are registered with this function
+  // `tx` is the value of a dependency that transaction() has made
   return (tx as Transaction).surround(work);
 }
 

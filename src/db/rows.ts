@@ -14,7 +14,7 @@ import type { Infer, SchemaClass, TypeSource } from '../schema/types.ts';
 import type { Dialect, Row, SqlValue } from './driver.ts';
 import type { QueryOptions } from './limits.ts';
 
-/** Options of a method that reads rows as a schema. */
+/** Options of a method that reads rows as instances of a schema. */
 export interface RowOptions<T extends object = object> extends QueryOptions {
   /**
    * Schema class of the rows. Each row is validated and becomes an instance; a row that does not fit throws
@@ -220,7 +220,8 @@ function missingColumns(missing: readonly string[], columns: readonly string[]):
 }
 
 /**
- * Describes the first invalid value in an error message, and counts further problems. Never shows the value.
+ * Describes the first invalid value for an error message, with the number of further problems. Never shows
+ * the value.
  */
 function problemOf(run: Run, where: string, row: Row, path: Issue['loc']): string {
   const { message } = run.issues(undefined)[0]!;

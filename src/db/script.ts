@@ -1,7 +1,6 @@
 /**
  * Splits a script into statements. A semicolon inside the body of a trigger, function or rule does not end a
  * statement, for example:
- *
  *   create trigger ... begin ...; end
  *   create function ... begin atomic ...; end
  *   create rule ... do also (...; ...)
@@ -50,7 +49,7 @@ const OPENS_BLOCK = /if|loop|while|case|repeat(?!\s*\()|for\s+\S+\s+in\b/iy;
 const BEFORE_STATEMENT = /^(?:;|:|begin|then|else|do|loop|repeat)$/;
 /** Tokens that may come directly before the body of a procedure or function. */
 const HEAD_END = /^(?:\)|sql|data|definer|invoker|deterministic|unsigned)$/;
-/** Words that may come two tokens before that body, such as `returns` in `returns int begin`. */
+/** Words that may come two tokens before the body of a function, such as `returns` in `returns int begin`. */
 const BEFORE_NAME = /^(?:returns|charset|set|collate|comment)$/;
 
 /** Result of splitting a script into statements. */
@@ -225,7 +224,7 @@ export class Splitter implements SplitScript {
   /** Tracks the open blocks of procedures in MySQL, and of bodies with `begin atomic` in PostgreSQL. */
   #countBlocks(word: string): void {
     if (this.#object === '' && this.#last !== '=' && this.#last !== '@' && OBJECT.test(word))
-      this.#object = word; // after `=` or `@`, the word is a name, even if it matches OBJECT
+      this.#object = word; // a word after `=` or `@` is a name
     const hasBody = this.#isMySql && HAS_BODY.test(this.#object);
     if (word === 'end') this.#closed = this.#blocks.pop();
     else if (this.#last === 'end') {

@@ -304,9 +304,7 @@ export abstract class Session {
   ): AsyncGenerator<readonly Row[], void, undefined>;
 }
 
-/**
- * Settings for the conversion of parameters and rows. A database shares them with its transactions. @internal
- */
+/** Settings for the conversion of parameters and rows. @internal */
 export interface Conversion {
   /** Default of the option `snakeCase` of every method. */
   readonly snakeCase: boolean;

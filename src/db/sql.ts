@@ -1,7 +1,6 @@
 /**
  * SQL templates: each `${...}` becomes a bound value and never becomes part of the text. Templates can
- * contain other templates.
- *
+ * contain other templates:
  *   const mine = sql`owner = ${user}`;
  *   db.fetchAll(sql`select * from ${sql.identifier('notes')} where ${mine} and id in (${sql.join(ids)})`)
  */

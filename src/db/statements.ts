@@ -63,7 +63,7 @@ export class TextCache<V> {
 
 /**
  * Prepared statements of one server connection. `H` is the type of a statement's name or number on the
- * server. The server closes evicted statements together with the next request.
+ * server. The next request to the server also closes evicted statements.
  */
 export class PreparedStatements<S, H extends string | number> extends TextCache<S> {
   readonly #handleOf: (statement: S) => H | undefined;

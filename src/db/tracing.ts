@@ -65,10 +65,7 @@ export function tracedSource(
   };
 }
 
-/**
- * For each method of a connection, a function that returns the statement's text for the first argument of the
- * method.
- */
+/** Functions that derive the text of a statement from the first argument of each method of a connection. */
 const TEXTS: Readonly<Partial<Record<keyof Connection, (first: unknown) => string>>> = {
   execute: String,
   fetchOne: String,

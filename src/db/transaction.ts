@@ -87,7 +87,7 @@ export class Transaction extends Session {
   #nested: Promise<void> | undefined;
   /** Number of statements that still run after their time limits. */
   #late = 0;
-  /** End of the transaction, if it comes after the caller's time limit. Never rejects. */
+  /** Promise for the end of the transaction, if the caller's time limit passed before. Never rejects. */
   #behind: Promise<unknown> | undefined;
 
   /** @internal */

@@ -1,6 +1,5 @@
 /**
- * Parses the addresses of databases, and hides the password of an address in messages.
- *
+ * Parses the addresses of databases, and hides the password of an address in messages. Addresses:
  *   sqlite:./data.db   sqlite:data.db       relative to the working directory
  *   sqlite:///abs/path.db                   an absolute path; percent-encoding is decoded
  *   sqlite::memory:                         in memory, lost when the process ends

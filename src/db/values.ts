@@ -4,10 +4,7 @@
 import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
 
-/**
- * A value for a placeholder. Only PostgreSQL accepts an array: the statement decides whether it becomes an
- * array or JSON. `undefined` is refused, because it is usually a mistake: write `null`.
- */
+/** A value for a placeholder. Only PostgreSQL accepts arrays. `undefined` is refused: write `null`. */
 export type Parameter =
   null | string | number | bigint | boolean | Date | Bytes | Json | Typed | readonly Parameter[];
 
@@ -84,7 +81,7 @@ export function setColumn(row: Record<string, unknown>, name: string, value: unk
 }
 
 /*
- * Formats dates like `Date.prototype.toISOString`, in a tenth of its time. Keeps the text of the last day,
+ * Formats dates like `Date.prototype.toISOString`, but ten times as fast. Keeps the text of the last day,
  * because dates that are written together usually share a day.
  */
 

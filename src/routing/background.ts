@@ -28,9 +28,9 @@ export class BackgroundTasks {
   }
 
   /**
-   * Calls `fn(...args)` after the response was sent and the dependencies were cleaned up. The call has the
-   * AsyncLocalStorage context of add(). It does not happen if the handler fails. The shutdown of the
-   * application waits for it. A task may add further tasks.
+   * Calls `fn(...args)` after the response was sent and the dependencies were cleaned up, unless the handler
+   * fails. `fn` runs in the AsyncLocalStorage context of add(), and may add further tasks. The shutdown of
+   * the application waits for all tasks.
    * @throws SvcError `E_BACKGROUND_FULL` when 1,000 tasks of this request, or 10,000 tasks of all requests,
    * are waiting; `E_BACKGROUND_OVER` when all tasks have run, or the handler has failed
    */

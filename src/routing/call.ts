@@ -89,7 +89,10 @@ class RouteCall {
     return waiting === undefined ? this.#read(issues) : waiting.then(() => this.#read(issues));
   }
 
-  /** Removes dependencies with invalid inputs from the list, and dependencies that need a removed one. */
+  /**
+   * Returns the dependencies that can be resolved: their inputs, and the dependencies that they need, are
+   * valid.
+   */
   #sound(dependencies: readonly PlannedDependency[]): PlannedDependency[] {
     const unsound = new Set<number>();
     return dependencies.filter(({ slot, inputs, needs }) => {
@@ -180,10 +183,7 @@ class RouteCall {
     }
   }
 
-  /**
-   * Reads the JSON body through a promise, because that preserves the AsyncLocalStorage context of the
-   * caller.
-   */
+  /** Reads the JSON body. The promise preserves the AsyncLocalStorage context of the caller. */
   #received(): Promise<readonly [value: unknown, isPlainJson: boolean]> {
     return this.#req.readJson(this.#plan.bodyOptions, (...received) => received);
   }
@@ -251,7 +251,7 @@ class RouteCall {
 
   /**
    * Throws `error` into the generators of the resolved dependencies, and then to the caller. A generator of
-   * scope `handler` may replace it by another error.
+   * scope `handler` may throw another error instead.
    */
   #fail(error: unknown): unknown {
     this.#failure = { error };
@@ -292,8 +292,8 @@ class RouteCall {
   }
 
   /**
-   * Returns a 400 with all issues. Throws an error instead if exception handlers, clean-ups or background
-   * tasks depend on it.
+   * Returns a 400 response with all issues. Throws an error instead if exception handlers, clean-ups or
+   * background tasks must be informed.
    */
   #refuse(issues: readonly Issue[]): HttpResponse {
     const { hasCleanups, tasks } = this.#resolution;
@@ -330,7 +330,7 @@ class BodyAnswer extends LateAnswer implements JsonTaker {
   }
 }
 
-/** Resolution for all routes without dependencies. They share it, because nothing is ever stored in it. */
+/** Empty results of dependencies, shared by all routes without dependencies. */
 let nothingResolved: Resolution | undefined;
 
 /**
@@ -362,7 +362,7 @@ class RequestContext implements Context {
   }
 }
 
-/** All inputs of a route except its path, for the OpenAPI document and for MCP. */
+/** Inputs of a route, except path parameters, for the OpenAPI document and for MCP. */
 export interface RouteInputs {
   /** Query, header fields and cookies of the route and of all its dependencies. */
   readonly texts: readonly TextInputPlan[];

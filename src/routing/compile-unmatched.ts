@@ -158,7 +158,7 @@ function withAllow(response: HttpResponse, allow: string): HttpResponse {
 
 /**
  * Returns a function that suggests a route with a similar path, for the text of a 404 response. It is not
- * used in production, because it discloses paths of the application.
+ * used in production, because the suggestions disclose paths of the application.
  */
 export function suggester(routes: readonly CompiledRoute[]): (path: string) => string | undefined {
   const templates = [...new Set(routes.map((route) => route.template))].slice(0, 1_000);

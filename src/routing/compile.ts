@@ -78,15 +78,13 @@ export interface RouteDetail {
   readonly inputs: RouteInputs;
 }
 
-/**
- * View of an application that contains all valid declarations in compiled form, even if others have mistakes.
- */
+/** The valid declarations of an application in compiled form, even if other declarations have mistakes. */
 export interface CompilationView extends CompiledView {
   /** The compiled routes in `routes`, with their declarations and inputs, in the same order. */
   readonly details: readonly RouteDetail[];
   /** MCP tools, prompts and resources that are declared as functions, not as routes. */
   readonly tools: readonly RouteDetail[];
-  /** Exception handlers of the application, without those of routers. */
+  /** Exception handlers of the application, without the handlers of routers. */
   readonly handlers: readonly ExceptionHandlers[];
 }
 
@@ -128,8 +126,7 @@ export interface CompiledApplication {
 }
 
 /**
- * Compiles every declaration without mistakes. Contradictions between declarations do not throw, but become
- * findings of `svc check`.
+ * Compiles the declarations of an application. A mistake does not throw: it becomes a finding of `svc check`.
  */
 export function compileApplication(declarations: Declarations): Compilation {
   const { middleware, plugins, services, errors, config, tasks, state, overrides } = declarations;
@@ -377,8 +374,8 @@ function compiledSocket(
 }
 
 /**
- * Returns whether a route has the path of a static folder itself, such as `/static`, and not the path of its
- * files. Another route with this path is not a mistake.
+ * Returns whether a route serves a static folder itself, such as `/static`, and not its files. Another route
+ * may have this path.
  */
 function isFolderOfMount({ mount, template }: FlatRoute): boolean {
   return mount !== undefined && template.parameters.at(-1)?.converter !== CONVERTERS.path;
@@ -491,7 +488,7 @@ function core(
   };
 }
 
-/** Another remedy when a route of the application has the path of a framework route. The key is this path. */
+/** Alternative remedies, by path, when a route of the application has the path of a framework route. */
 const OTHER_WAYS: Readonly<Record<string, string>> = {
   '/metrics': ', or the metrics a port of their own: ops: { metrics: { port } }',
   '/docs': ', or switch the page off with enableDocs: false',

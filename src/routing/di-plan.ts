@@ -39,8 +39,8 @@ const NOWHERE: Declared = Object.freeze({ place: Object.freeze({ file: '<unknown
 const RANK: Readonly<Record<Scope, number>> = { handler: 0, request: 1, app: 2 };
 
 /**
- * The dependencies of one application. It determines their order, reports mistakes, and stores the values of
- * scope `app`.
+ * Determines the order of an application's dependencies, reports mistakes, and stores the values of scope
+ * `app`.
  */
 export class DependencyGraph {
   readonly #app: Ordering = { planned: [], slots: new Map(), subject: 'the application', declared: NOWHERE };
@@ -77,8 +77,8 @@ export class DependencyGraph {
   }
 
   /**
-   * Adds a dependency after all dependencies that it needs. Returns its slot, which is the index of its
-   * value, or -1 after a mistake.
+   * Adds a dependency after all dependencies that it needs. Returns the index of its value (its slot), or -1
+   * after a mistake.
    */
   plan(ordering: Ordering, dependency: Dependency<unknown>, above: Path = []): number {
     const source = this.#overrides.get(dependency.source) ?? dependency.source;
@@ -247,9 +247,7 @@ function callerOf(
   };
 }
 
-/**
- * Returns whether a function is a class, which must be called with `new`. Only its source text shows this.
- */
+/** Returns whether a function is a class, which must be called with `new`. */
 function isClass(source: unknown): boolean {
   return typeof source === 'function' && /^class\b/.test(Function.prototype.toString.call(source));
 }
@@ -311,14 +309,13 @@ export interface PlannedDependency {
    * dependencies.
    */
   readonly surround: Surround | undefined;
-  /** Whether other dependencies need this one, so that they must wait for it. */
+  /** Whether other dependencies wait for this one. */
   isNeeded: boolean;
 }
 
 /**
- * Moves dependencies that surround the handler, such as a transaction, to the end, together with all
- * dependencies that need them. So a transaction begins only after all other dependencies are resolved.
- * `inside` contains the `slot` of each moved dependency.
+ * Moves transactions and similar dependencies, and all dependencies that need them, to the end. So a
+ * transaction begins as late as possible. `inside` contains the `slot` of each moved dependency.
  */
 export function surrounded(planned: readonly PlannedDependency[]): {
   readonly order: readonly PlannedDependency[];
@@ -326,8 +323,7 @@ export function surrounded(planned: readonly PlannedDependency[]): {
 } {
   const around: PlannedDependency[][] = [];
   for (const { needs } of planned) {
-    // `planned` and `around` have an element at `slot`, because a dependency comes after all dependencies
-    // that it needs
+    // a dependency comes after all dependencies that it needs, so both lists have an element at `slot`
     const outer = needs.flatMap((slot) => [...around[slot]!, planned[slot]!]);
     around.push([...new Set(outer)].filter(({ surround }) => surround !== undefined));
   }
@@ -348,10 +344,7 @@ export function surrounded(planned: readonly PlannedDependency[]): {
   return { order: [...before, ...order], inside: new Set(behind.map(({ slot }) => slot)) };
 }
 
-/**
- * Runs each step of a generator inside the surrounding dependencies, such as a transaction. A call of the
- * generator function alone would run none of its code.
- */
+/** Runs each step of a generator inside the surrounding dependencies, such as a transaction. */
 function steppedInside<G extends Generator | AsyncGenerator>(
   generator: G,
   inside: <T>(work: () => T) => T,
@@ -395,10 +388,7 @@ export class Resolution {
   /** Validated inputs of each dependency, at the index of its value in `values`. */
   readonly inputs: (Readonly<Record<string, unknown>> | undefined)[];
   tasks: BackgroundTasks | undefined;
-  /**
-   * Promises of running dependencies that others need, at the index of their value in `values`. They never
-   * reject.
-   */
+  /** Promises of the running dependencies that others wait for, by `slot`. They never reject. */
   #waiting: (Promise<void> | undefined)[] | undefined;
   #pending = 0;
   /** Failure of a dependency. If several fail, it is the first one in the order of the dependencies. */
@@ -418,9 +408,8 @@ export class Resolution {
   }
 
   /**
-   * Resolves dependencies. Each one starts when the dependencies that it needs are resolved; independent ones
-   * run in parallel. After a failure, no further dependency starts. When the running ones have settled, the
-   * error is thrown. Returns a promise only if it has to wait.
+   * Resolves dependencies, independent ones in parallel. After a failure, no further dependency starts, and
+   * the error is thrown when all running dependencies have settled. Returns a promise only if it has to wait.
    */
   resolve(planned: readonly PlannedDependency[]): Promise<void> | undefined {
     for (const dependency of planned) {
@@ -438,9 +427,8 @@ export class Resolution {
   }
 
   /**
-   * Runs the generators of a scope to their end, the last one first. If the request has failed, its error is
-   * thrown into them. If a generator throws another error, that error is thrown into the remaining ones, and
-   * is returned.
+   * Runs the generators of a scope to their end, the last one first. `failure`, the error of the request, is
+   * thrown into each generator. A new error that a generator throws replaces `failure`, and is returned.
    */
   async cleanUp(
     scope: Scope,

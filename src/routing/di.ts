@@ -1,5 +1,5 @@
 /**
- * Dependencies of handlers, as data. di-plan.ts determines their order when the application compiles, and
+ * Declares the dependencies of handlers. di-plan.ts determines their order when the application compiles, and
  * resolves them for each request. This file also compiles text inputs: query, header fields and cookies.
  *
  * Depends(source) declares a dependency. Its source is a function, a generator function, a class, a state
@@ -11,10 +11,8 @@
  *             such as a failed commit, replaces the response
  *   app       resolved once at the start, and cleaned up at the shutdown
  *
- * A dependency must not need another one with a shorter scope. If Depends() names no scope, the default scope
- * of the source applies. A source without a default scope gets the scope `handler` if it needs a dependency
- * of that scope, and otherwise `request`. A source is resolved once for each request, unless `cache` is
- * false.
+ * A dependency must not need another one with a shorter scope. Without the option `scope`, a dependency has
+ * the default scope of its source, or `handler` if it needs a dependency with that scope, or else `request`.
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, oneOf, readOptions, shown } from '../base/options.ts';
@@ -226,9 +224,8 @@ export function functionOf({ source }: Dependency<unknown>): (...args: never[]) 
 }
 
 /**
- * Reads name, function and spec of a source. If a test client has replaced the source, `declared` is the
- * original one. Its security requirements also apply to the replacement, so that it is still resolved before
- * the body is read.
+ * Reads name, function and spec of a dependency's source. In a test, `source` may replace the source
+ * `declared`, whose security requirements still apply.
  */
 export function readSource(source: DependencySource, declared: DependencySource = source): ReadSource {
   const provider = PROVIDERS.get(source);

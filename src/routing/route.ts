@@ -61,12 +61,12 @@ interface AnyClass {
   new (data: never): object;
 }
 
-/** Object type: the name of each dependency in a spec, and the type of its value. */
+/** Object type with the values of the dependencies in a spec, by name. */
 export type Injected<S, Taken = never> = {
   readonly [K in Exclude<keyof S, ReservedKey | Taken>]: S[K] extends Dependency<infer T> ? T : never;
 };
 type InputKey = 'body' | 'form' | 'query' | 'headers' | 'cookies';
-/** Object type: the validated inputs of a spec, and the values of its dependencies. */
+/** Object type with the validated inputs, and the values of the dependencies, in a spec. */
 type Given<S> = {
   readonly [K in Exclude<keyof S, Exclude<ReservedKey, InputKey>>]: K extends 'body'
     ? Infer<S[K]>
@@ -169,8 +169,8 @@ const MOUNT_PARAMETER = 'file';
 
 const NOTHING_AROUND: Surroundings = { prefix: '', tags: [], deps: [], use: [], handlers: [], within: [] };
 /**
- * Spec of all routes that are declared without one. They share it, because an application may have thousands
- * of routes.
+ * Empty spec for all routes without a spec. They share it, because an application may have thousands of
+ * routes.
  */
 const NOTHING_ASKED: { readonly spec: RouteSpec; readonly deps: Dependencies } = Object.freeze({
   spec: Object.freeze({}),
@@ -408,10 +408,7 @@ export class Routes {
     if (this.#isFrozen) throw new SvcError('E_APP_FROZEN', [what]);
   }
 
-  /**
-   * Returns the path template of the route with this name. After freeze(), the templates of all names are
-   * kept for later calls.
-   */
+  /** Returns the path template of the route with this name. After freeze(), all templates are cached. */
   #findNamed(name: string): ParsedTemplate | undefined {
     if (!this.#isFrozen) return this.#templates().get(name);
     return (this.#named ??= this.#templates()).get(name);

@@ -83,9 +83,9 @@ export interface SharedSpec extends TextInputs {
   /** Rate limit per client. It replaces the limit of the rate-limit middleware; false means unlimited. */
   readonly rateLimit?: RouteRateLimit | false | undefined;
   /**
-   * Maximum time until the response, 1 ... 86_400_000 ms; false means unlimited. For a WebSocket, it ends
-   * with the handshake. After this time, the response is 503. The option replaces the limit of the timeout
-   * middleware, and also works without this middleware.
+   * Maximum time until the response, or until the handshake of a WebSocket, 1 ... 86_400_000 ms; false means
+   * unlimited. After this time, the response is 503. The option replaces the limit of the timeout middleware,
+   * and also works without this middleware.
    */
   readonly timeoutMs?: number | false | undefined;
   /** Middleware of this route only. It runs after the middleware of the application and of the routers. */
@@ -233,10 +233,7 @@ const CALLBACK = {
   ),
 };
 
-/**
- * Option `callbacks` or `webhooks`: descriptions of requests that the application sends. The keys are their
- * names.
- */
+/** Option `callbacks` or `webhooks`: descriptions, by name, of requests that the application sends. */
 export const SENT_REQUESTS: OptionKind<
   Readonly<Record<string, Readonly<Record<string, unknown>>>> | undefined
 > = given('an object: requests by name', (value) => isRecord(value) && Object.values(value).every(isRecord));

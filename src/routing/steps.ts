@@ -1,6 +1,6 @@
 /**
- * Plans the steps before the handler of a route, when the application compiles: early dependencies, text
- * inputs, body or form, late dependencies. Mistakes in schemas are reported, too.
+ * Plans the steps of a route before its handler, when the application compiles: resolve early dependencies,
+ * read text inputs, read the body or form, resolve late dependencies. Reports mistakes in schemas.
  */
 import { planOfShape, readTextInputs } from './di.ts';
 import { surrounded } from './di-plan.ts';
@@ -21,7 +21,7 @@ import type { FileKeeper } from '../http/request/form.ts';
 import type { CoreEdge, ErrorRenderer } from '../http/pipeline.ts';
 import type { ReplyPlan } from '../http/reply.ts';
 
-/** Objects that the compilation of all routes shares. */
+/** Objects that all routes share when they are compiled. */
 export interface RouteDeps {
   readonly errors: ErrorRenderer;
   readonly graph: DependencyGraph;
@@ -52,7 +52,7 @@ export interface RoutePlan extends Steps {
   readonly reply: ReplyPlan;
 }
 
-/** Compiled steps. */
+/** Compiled steps of a route before its handler. */
 export interface Steps {
   /** Whether the route has neither inputs nor dependencies. */
   readonly isPlain: boolean;
@@ -65,8 +65,7 @@ export interface Steps {
   readonly body: CompiledType | undefined;
   readonly form: SchemaPlan | undefined;
   /**
-   * Returns the maximum number of bytes of a file in a form field; undefined if the form declares no file
-   * with the name of this field.
+   * Returns the maximum size in bytes of a file in a form field; undefined if the form declares no such file.
    */
   readonly keeper: FileKeeper | undefined;
   /** Name of each dependency that the handler receives, and index of its value in `Resolution.values`. */
@@ -197,8 +196,7 @@ function reportPatterns(
   report: (finding: Finding) => void,
 ): void {
   for (const of of plans) {
-    // the cast is safe: a plan without a class in `schema` comes from a plain object of fields, and is a
-    // SchemaPlan
+    // without a class in `schema`, a plan is a SchemaPlan
     const { name, hazards } = of.schema === undefined ? (of as SchemaPlan) : planOf(of.schema);
     for (const { field, message } of hazards) {
       report({

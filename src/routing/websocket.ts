@@ -1,7 +1,7 @@
 /**
  * WebSocket routes: a spec declares them, and the compilation turns them into routes that respond with 101.
  *
- * Two forms:
+ * Two ways to declare a route:
  *   app.websocket('/chat/{room}', spec).onOpen(...).onMessage(...).onClose(...)
  *   app.websocket('/echo', async (socket) => { for await (const message of socket) socket.send(message); });
  *
@@ -366,7 +366,7 @@ export class DeclaredSocket {
     this.guard = new HandshakeGuard(this.subject, this.options);
   }
 
-  /** All handlers of the route. After the first read, no more can be added. */
+  /** All handlers of the route. After the first read of this property, no handler can be added. */
   get handlers(): readonly ((...args: never[]) => unknown)[] {
     return [this.#handler ?? [], Object.values(this.router.take())].flat();
   }
@@ -436,7 +436,7 @@ export class SocketOpener {
     this.#open = (stream, deps) => new WebSocketConnection(stream, this.#deps, deps);
   }
 
-  /** Returns the 101 response. The WebSocket opens when it is sent. */
+  /** Returns the 101 response. The WebSocket opens when this response is sent. */
   accept(context: Context): HttpResponse {
     return new SwitchingProtocols(this.#guard.takeAgreement(context.req), this.#open!, context);
   }
