@@ -12,17 +12,14 @@ import { isUtf8 } from 'node:buffer';
 export type JsonObject = Record<string, unknown>;
 
 const MAX_DEPTH = 32;
-/**
- * Size of `room`, the buffer that all calls share, so that they allocate only the resulting text. Longer
- * texts get a buffer of their own.
- */
+/** Size of `room`, a buffer that all calls share. A longer text gets a buffer of its own. */
 const ROOM_CHARACTERS = 8_192;
 const room = Buffer.allocUnsafeSlow(ROOM_CHARACTERS);
 const REPLACEMENT = '\ufffd';
 
 /** Encodes a text in base64url, as a segment of a token. */
 export function segmentOf(text: string): string {
-  // the text may be too long for `room`, because a UTF-16 unit takes up to three bytes in UTF-8
+  // a UTF-16 unit takes up to three bytes in UTF-8, so a longer text may not fit into `room`
   if (text.length > ROOM_CHARACTERS / 3) return Buffer.from(text).toString('base64url');
   return room.toString('base64url', 0, room.write(text));
 }
@@ -34,8 +31,8 @@ export function objectOf(segment: string): JsonObject | undefined {
 }
 
 /**
- * Returns undefined unless the segment is well-formed UTF-8 in canonical base64url. Node.js ignores invalid
- * base64url characters, so the bytes are encoded again and compared with the segment.
+ * Decodes a segment. Returns undefined unless it is well-formed UTF-8 in canonical base64url. Node.js ignores
+ * invalid base64url characters, so the bytes are encoded again and compared with the segment.
  */
 function textOf(segment: string): string | undefined {
   const bytes = segment.length <= ROOM_CHARACTERS ? room : Buffer.allocUnsafe(segment.length);
@@ -89,8 +86,8 @@ function countMembers(object: JsonObject, depth: number): number {
 }
 
 /**
- * Counts the members of all objects inside a value, which is at the nesting level `depth`. Returns REFUSED in
- * the same cases as countMembers().
+ * Counts the members of all objects inside a value, which is at the nesting level `depth`. Returns REFUSED
+ * for the name `__proto__`, and for too many levels of nesting.
  */
 function countInside(value: unknown, depth: number): number {
   if (typeof value !== 'object' || value === null) return 0;
@@ -110,7 +107,7 @@ const SPACE = 0x20;
 const BACKSLASH = 0x5c;
 
 /**
- * Counts the colons after a quote or white space. A JSON text has at most this number of member names. If the
+ * Counts the colons after a quote or white space, because such a colon may follow a member name. If the
  * parsed value has as many members, no name occurs twice.
  */
 function mostNames(text: string): number {
@@ -124,7 +121,7 @@ function mostNames(text: string): number {
 
 /** Returns whether any object in a valid JSON text has two members of one name. */
 function hasRepeatedName(text: string): boolean {
-  // for each `{` that is not closed yet, the names after it; for each such `[`, undefined
+  // the member names of each open object; undefined for each open array
   const open: (Set<string> | undefined)[] = [];
   for (let index = 0; index < text.length; index++) {
     switch (text[index]) {

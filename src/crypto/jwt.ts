@@ -204,8 +204,8 @@ export interface TokenChecks {
   readonly issuer: string | undefined;
   readonly audiences: ReadonlySet<string> | undefined;
   /**
-   * Required `typ` in lower case, without `application/`. If undefined, the types in USUAL_TYPES and a
-   * missing `typ` are accepted.
+   * Required `typ` in lower case, without `application/`. If undefined, `jwt`, `at+jwt` and a missing `typ`
+   * are accepted.
    */
   readonly type: string | undefined;
   readonly leewaySeconds: number;
@@ -294,8 +294,8 @@ const expectedBytes = Buffer.alloc(MAC_CHARACTERS);
 const presentedBytes = Buffer.alloc(MAC_CHARACTERS);
 
 /**
- * Returns whether `presented` is the MAC of `signed` by one of the keys. MACs are compared in base64url,
- * because several base64url texts decode to the same bytes.
+ * Returns whether `presented` is the MAC of `signed` by one of the keys. Compares the base64url texts, not
+ * the bytes, because several texts decode to the same bytes.
  */
 function isSigned(signed: string, presented: string, keys: readonly RingKey[]): boolean {
   presentedBytes.write(presented, 'latin1');
@@ -303,7 +303,7 @@ function isSigned(signed: string, presented: string, keys: readonly RingKey[]): 
     const expected = hmacSha256(key, signed);
     expectedBytes.write(expected, 'latin1');
     // Latin-1 drops the high byte of each character, so different texts can have equal bytes. `===` refuses
-    // such texts. Its duration reveals nothing, because the bytes are already equal.
+    // such texts. The duration of `===` reveals nothing, because the bytes are already equal.
     if (timingSafeEqual(expectedBytes, presentedBytes) && expected === presented) return true;
   }
   return false;
@@ -317,7 +317,7 @@ interface Header {
 }
 
 const MAX_HEADER_CHARACTERS = 1_024;
-/** The most common headers, already parsed, by their base64url text. */
+/** The most common headers, already parsed. The keys of the map are the headers in base64url. */
 const USUAL_HEADERS: ReadonlyMap<string, Header> = new Map(
   ['JWT', 'at+jwt'].map((typ) => [
     segmentOf(JSON.stringify({ alg: 'HS256', typ })),
@@ -452,8 +452,8 @@ export class InvalidToken extends Unauthorized {
   readonly reason: TokenRefusal;
 
   constructor(reason: TokenRefusal) {
-    // The error has no stack trace, because the trace would only show the verifier. Capturing it would take
-    // ten times as long as all the rest (test/bench/parts.mjs --only='HS256 tokens').
+    // The error has no stack trace: capturing one would take ten times as long as all other work on a refused
+    // token (test/bench/parts.mjs --only='HS256 tokens').
     const limit = Error.stackTraceLimit;
     Error.stackTraceLimit = 0;
     super('The access token is invalid or has expired', REFUSED);

@@ -30,9 +30,7 @@ export interface RingKey {
 
 /** A secret must be at least as long as the MAC (RFC 7518 §3.2). */
 const LEAST_SECRET_BYTES = 32;
-/**
- * Maximum number of secrets in a keyring. A token without a key id is verified with one secret after another.
- */
+/** Maximum number of secrets in a keyring. A token without a key id is verified with each secret in turn. */
 const MOST_SECRETS = 16;
 /** Maximum number of cached keyrings. A program has one keyring, or one for each tenant. */
 const MOST_RINGS = 256;
@@ -108,7 +106,7 @@ export class Keyring {
 
 /**
  * Returns the secrets in the settings `authSecret` and `authSecretPrevious`, in this order. Each setting is a
- * string or, if code sets it, a list of strings. An empty string counts as absent.
+ * string or a list of strings. An empty string counts as absent.
  *
  * @throws SvcError `E_SECRET_ABSENT` if no secret is set, `E_SECRET_FORM` for a setting that is not a string
  *   or a list of strings
@@ -215,7 +213,7 @@ function isDer(secret: string): boolean {
   if (!/^M[A-Za-z0-9+/_\s-]+={0,2}\s*$/.test(secret)) return false;
   const bytes = Buffer.from(secret, 'base64');
   if (bytes.length < LEAST_DER_BYTES || bytes[0] !== DER_SEQUENCE) return false;
-  // number of bytes after the first byte of the length; 0 for a length below 128 (X.690 §8.1.3)
+  // number of further bytes of the length; 0 if the first byte contains the length (X.690 §8.1.3)
   const sizes = bytes[1]! & 0x80 ? bytes[1]! & 0x7f : 0;
   if (sizes > 4) return false;
   const stated = sizes === 0 ? bytes[1]! : bytes.readUIntBE(2, sizes);
@@ -238,8 +236,8 @@ const PLACEHOLDERS: readonly string[] = [
   'secretsecret',
 ];
 /**
- * Words that occur in placeholder secrets such as `change-me`. A word comes before its own beginning, for
- * example `testing` before `test`.
+ * Words that occur in placeholder secrets such as `change-me`. Longer words come first: `testing` before
+ * `test`.
  */
 const COMMON_WORDS =
   /placeholder|development|production|characters|character|session|default|example|replace|signing|testing|private|minimum|string|please|insert|random|secure|secret|cookie|should|change|longer|server|sample|admin|super|token|least|bytes|value|123456|0123456789|qwerty|pass|word|must|than|very|here|auth|long|bits|your|test|prod|demo|with|this|hs256|256|512|and|not|the|key|jwt|dev|for|bit|use|abc|foo|bar|baz|svc|app|my|me|at|in|is|be|of|to|do|32|64/g;
@@ -293,9 +291,9 @@ function entropyBits(secret: string): number {
 }
 
 /*
- * Computes HMAC-SHA-256 (RFC 2104) of a short text by two calls of hash(), with prepared blocks of the key:
- *
- *   inner = SHA-256(key ⊕ 3636... || text)      mac = SHA-256(key ⊕ 5c5c... || inner)
+ * For a short text, HMAC-SHA-256 (RFC 2104) is computed by two calls of hash():
+ *   inner = SHA-256(key ⊕ 3636... || text)
+ *   mac = SHA-256(key ⊕ 5c5c... || inner)
  *
  * Two calls of hash() take 0.64 of the time of createHmac() (test/bench/parts.mjs --only='HS256 tokens'). The
  * inner hash is a binary string, because a Buffer would take longer.
@@ -311,14 +309,15 @@ const MOST_CHARACTERS = 2_048;
 const room = Buffer.allocUnsafeSlow(BLOCK_BYTES + 3 * MOST_CHARACTERS);
 
 /**
- * The key XOR 0x36 (`inner`) and the key XOR 0x5c (`outer`). `outer` has room for the inner hash at its end.
+ * The key with each byte XOR 0x36 (`inner`) and XOR 0x5c (`outer`), as HMAC needs it (RFC 2104 §2). At its
+ * end, `outer` has room for the inner hash.
  */
 interface Blocks {
   readonly inner: Buffer;
   readonly outer: Buffer;
 }
 
-/** Blocks of each key. They are not in RingKey, so that a printed key does not show them. */
+/** Blocks of each key. They are not members of RingKey, so that a printed key does not show them. */
 const blocksOfKeys = new WeakMap<KeyObject, Blocks>();
 
 /** Returns the HMAC-SHA-256 of a text in base64url: 43 characters. */
@@ -344,9 +343,9 @@ function blocksOf(key: KeyObject): Blocks {
   return blocks;
 }
 
-/** Returns a buffer of `size` bytes: the key, filled up with zeros, XOR `pad` in each byte. */
+/** Returns the key, padded with zeros to `size` bytes, with each byte XOR `pad`. */
 function padded(key: Uint8Array, pad: number, size: number): Buffer {
-  // no other buffer shares this memory, which contains a key
+  // not from the shared pool of Node.js, because the block contains the key
   const block = Buffer.allocUnsafeSlow(size).fill(pad);
   for (let index = 0; index < key.length; index++) block[index]! ^= key[index]!;
   return block;

@@ -15,8 +15,8 @@ import { bool, given, int, oneOf, readOptions, shown } from '../base/options.ts'
 import { Keyring } from './keys.ts';
 
 /**
- * A secret that is part of every hash, and that is stored outside of the database (OWASP Password Storage,
- * peppering).
+ * A secret that is mixed into every password hash, and stored outside of the database (OWASP Password
+ * Storage, peppering).
  */
 export interface Pepper {
   /** Public id, which is stored in each hash: 1 ... 64 letters, digits, `+ / . -`. */
@@ -82,8 +82,9 @@ export async function hashPassword(password: string, options: PasswordOptions = 
 }
 
 /**
- * Returns whether a password matches a stored hash. An invalid or missing hash takes as long as a valid one.
- * So the response time of `checkPassword(password, user?.passwordHash)` does not reveal which users exist.
+ * Returns whether a password matches a stored hash. With an invalid or missing hash, the check takes as long
+ * as with a valid one. So the response time of `checkPassword(password, user?.passwordHash)` does not reveal
+ * which users exist.
  *
  * @throws HTTPException 503 with `Retry-After` when too many hashes are waiting to be computed; SvcError for
  *   invalid options, as {@link hashPassword} does
@@ -114,8 +115,8 @@ export async function checkPassword(
 }
 
 /**
- * Returns whether a stored hash should be replaced, because it is invalid, has fewer iterations than these
- * options, or has another algorithm or pepper.
+ * Returns whether a stored hash should be replaced. The reasons are an invalid hash, fewer iterations than in
+ * the options, another algorithm or pepper, and a short salt.
  */
 export function needsRehash(stored: string, options: PasswordOptions = {}): boolean {
   const hashing = read('needsRehash()', options);
@@ -193,7 +194,7 @@ function parse(stored: unknown, { maxIterations, peppers }: HashOptions): Stored
   const pepper = peppers.find(({ id }) => id === keyId);
   const [salt, hash] = [bytesOfBase64(parts[4]!), bytesOfBase64(parts[5]!)];
   if (iterations > maxIterations || (keyId !== undefined && pepper === undefined)) return undefined;
-  // a longer hash has several blocks, and PBKDF2 repeats all iterations for each block
+  // for a longer hash, PBKDF2 would repeat all iterations for each additional block
   if (salt === undefined || hash === undefined || hash.length > HASH_BYTES[algorithm]) return undefined;
   return { algorithm, iterations, pepper, salt, hash };
 }
@@ -221,8 +222,9 @@ function isOutdated(found: StoredHash, { algorithm, iterations, peppers }: HashO
 // -- hashing --
 
 /**
- * Returns undefined for an invalid password. Lone surrogates are invalid, because UTF-8 encodes each of them
- * as U+FFFD. A NUL at the end is invalid, because HMAC ignores it (RFC 2104 §2).
+ * Returns the bytes of a password in UTF-8, or undefined if the password is invalid. Lone surrogates are
+ * invalid, because UTF-8 encodes each of them as U+FFFD. A NUL at the end is invalid, because HMAC ignores it
+ * (RFC 2104 §2).
  */
 function bytesOf(password: unknown): Buffer | undefined {
   if (
@@ -285,7 +287,7 @@ async function derive(
 ): Promise<Buffer> {
   if (running < MOST_AT_ONCE) running++;
   else if (waiting.length < MOST_WAITING)
-    // a computation that ends starts this one; `running` does not change then
+    // another computation resolves this promise when it ends, and leaves `running` unchanged
     await new Promise<void>((resolve) => waiting.push(resolve));
   else
     throw new HTTPException(503, 'Too many passwords are being checked; try again later', {

@@ -10,7 +10,7 @@ import type { Failure, FailurePages } from './failure-page.ts';
 
 const JSON_TYPE = 'application/json';
 
-/** Forbids caches to store a response, and browsers to send `Referer` from its page. */
+/** Sets headers so that caches do not store the response, and browsers send no `Referer`. */
 function unstored<T extends HttpResponse>(response: T): T {
   response.headers.set('Cache-Control', 'no-store');
   response.headers.set('Pragma', 'no-cache');
@@ -19,8 +19,8 @@ function unstored<T extends HttpResponse>(response: T): T {
 }
 
 /**
- * The error that each failed request was answered with. It cannot be read from the response, because a
- * middleware may have compressed the body.
+ * The error of each failed request. A middleware may have compressed the response body, so the error cannot
+ * be read from it.
  */
 const refused = new WeakMap<HttpRequest, Failure>();
 
@@ -45,7 +45,7 @@ export function answering<C extends Context>(
       return unstored(await run(req, context));
     } catch (error) {
       if (isRefusal(error)) return refusal(error, req);
-      throw error; // OAuthAnswers below rewrites the response to this error
+      throw error; // the middleware OAuthAnswers rewrites the response to this error
     }
   };
 }
@@ -133,7 +133,7 @@ function reform(response: HttpResponse, req: HttpRequest): Failure {
   return failure;
 }
 
-/** Removes the headers that describe the old body, which is replaced. */
+/** Removes headers that describe the body, because the body is replaced. */
 function bare(response: HttpResponse): HttpResponse {
   for (const name of ['Content-Encoding', 'Content-Length', 'Content-Language', 'ETag', 'Last-Modified'])
     response.headers.delete(name);

@@ -56,7 +56,7 @@ const MAX_RECORDS = 10_000_000;
 const HOLD_MS = 25;
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
-/** Objects of OAuthPlugin in one application. */
+/** Objects that OAuthPlugin creates for one application. */
 export interface Registered extends EndpointDeps {
   readonly log: Logger;
   readonly loginEndpoints: LoginEndpoints;
@@ -268,8 +268,8 @@ function limitStoreOf(
 }
 
 /**
- * Returns a function that gives the record store of a table. The store changes with each start of the
- * application, which opens a new database object. Without a database, the records are in the memory of this
+ * Returns a function that returns the record store of a table. Each start of the application opens a new
+ * database object, and so needs a new store. Without a database, the records are in the memory of this
  * process.
  */
 function recordsOf(database: (() => Database) | undefined, clock: Clock, table: string): () => RecordStore {
@@ -291,8 +291,8 @@ function recordsOf(database: (() => Database) | undefined, clock: Clock, table: 
 
 /**
  * Returns whether the access cookie must be ignored, because a page of another origin may have sent the
- * request. SameSite=Lax does not stop other hosts of the same site. Requests that only read data may use the
- * cookie, except for the GET that opens a WebSocket.
+ * request. SameSite=Lax does not stop requests from other hosts of the same site. Requests that only read
+ * data may use the cookie, except for the GET that opens a WebSocket.
  */
 function isForeign(req: HttpRequest, ownPages: OwnPages): boolean {
   const isRead = SAFE_METHODS.has(req.method) && req.headers['upgrade'] === undefined;

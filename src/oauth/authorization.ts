@@ -80,7 +80,7 @@ export class Authorizations {
   }
 }
 
-/** Checks the return value of `onLogin`. @throws SvcError `E_OAUTH_USER` when it is not valid */
+/** Checks the return value of `onLogin`. @throws SvcError `E_OAUTH_USER` for an invalid value */
 function checked(provider: OAuthProvider, answer: LoginRequest | undefined): LoginRequest {
   if (answer === undefined) return {};
   const { params = {}, scopes } = answer;

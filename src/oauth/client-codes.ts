@@ -34,8 +34,8 @@ interface PendingLogin {
 }
 
 /**
- * Added to a stored login when its code is exchanged. `usedBy` is the id of the new login, or null until the
- * login has started.
+ * Marks the code of a stored login as used. `usedBy` is the id of the login that started, or null until it
+ * has started.
  */
 interface UsedCode {
   readonly usedBy: string | null;
@@ -44,8 +44,8 @@ interface UsedCode {
 const CODE_BYTES = 32;
 const TTL_MS = 60_000;
 /**
- * Time in milliseconds for which an exchanged code is remembered. Its second use within that time ends the
- * login (RFC 6749 §4.1.2).
+ * Time in milliseconds for which an exchanged code is remembered. A second use of the code within that time
+ * ends the login (RFC 6749 §4.1.2).
  */
 const USED_TTL_MS = 600_000;
 const CODE = /^[\w-]{43}$/;

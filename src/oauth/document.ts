@@ -10,7 +10,7 @@ interface Described {
   readonly meta: Readonly<Record<string, unknown>>;
 }
 
-/** Options of OAuthPlugin on which the descriptions depend. */
+/** Options of OAuthPlugin that change the OpenAPI descriptions. */
 interface DocumentedMode {
   readonly mode: 'json' | 'cookie';
   readonly dpop: 'off' | 'optional' | 'required';

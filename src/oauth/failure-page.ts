@@ -61,7 +61,7 @@ export class FailurePages {
 
   /**
    * Returns the path that starts the failed login again. If several redirect URIs are allowed, the query
-   * contains the one with the path of this callback. Returns undefined if there is none.
+   * contains the redirect URI with the path of this callback. Returns undefined if none has this path.
    */
   #loginOf({ path, host }: HttpRequest): string | undefined {
     const login = path.replace(/callback$/, 'login');
@@ -105,8 +105,8 @@ function showPage(
 
 /*
  * With `response_mode=form_post`, a page of the provider posts a form to the callback. Browsers send no
- * SameSite cookies with this cross-site request. They send the cookies when a page of this origin posts the
- * form again.
+ * SameSite cookies with this cross-site request. So a page of this origin posts the form again, with the
+ * cookies.
  */
 
 /** Parameters of the callback that repostPage() posts again. All others are dropped. */

@@ -88,8 +88,9 @@ export class EndpointGuard {
 }
 
 /**
- * Returns why a request may come from a page of another origin; undefined for a page of this origin. With
- * `isByCookie`, the reason is `unknown` if both `Origin` and `Sec-Fetch-Site` are absent.
+ * Returns why a request may come from a page of another origin; undefined for a page of this origin. If
+ * cookies authenticate the request (`isByCookie`), and both `Origin` and `Sec-Fetch-Site` are absent, the
+ * reason is `unknown`.
  */
 export function pageIssue(
   req: HttpRequest,

@@ -112,7 +112,8 @@ export class LinkEndpoints {
       if (!(await isAgreed(() => options.onUnlink!(sub, name)))) throw new OAuthError('last_login_method');
       await providerTokens?.forget(sub, name);
       const now = clock.nowMicros();
-      // end the user's other logins with the removed identity, which may belong to another person
+      // end the user's other logins by this provider, because the removed identity may belong to another
+      // person
       for (const row of await store.listLogins(sub, now))
         if (row.provider === name && row.id !== loginId) await store.revokeOf(sub, row.id, now);
       audit.accountUnlinked(req, name, sub);

@@ -188,7 +188,7 @@ export class LoginEndpoints {
    * Checks the parameter `dpop_jkt`, the thumbprint of a DPoP key (RFC 9449 §10). All tokens of the login are
    * bound to this key.
    *
-   * @throws OAuthError `invalid_request` when it is not a thumbprint, or the option `dpop` is `off`
+   * @throws OAuthError `invalid_request` for an invalid thumbprint, or if the option `dpop` is `off`
    */
   #keyThumbprintOf(given: string | undefined): string | null {
     if (given === undefined) return null;

@@ -145,7 +145,7 @@ export class LoginStates {
    * Marks a state as used, and returns its login. If several requests send the state, only one succeeds.
    *
    * @throws OAuthError `invalid_state` for an invalid or used state, `state_browser_mismatch` if the browser
-   * has no cookie for it
+   *   has no cookie for the state
    */
   async take(req: HttpRequest, state: string, provider: string): Promise<ReturnedLogin> {
     const key = this.#keyOf(state);
@@ -207,7 +207,10 @@ export class LoginStates {
     return isRecord(login) ? (login as unknown as SealedLogin) : 'other_browser';
   }
 
-  /** Returns the names of the oldest login cookies, if there are too many or they are too long. */
+  /**
+   * Returns the names of the oldest login cookies, which must be deleted because there are too many or they
+   * are too long.
+   */
   #surplus(req: HttpRequest, length: number): string[] {
     const prefix = hostCookie(COOKIE, req, this.#deps.env).name;
     const pending = Object.entries(req.cookies)
@@ -251,11 +254,6 @@ function tagOf(untagged: string, key: KeyObject): Buffer {
 function nonceOf(state: string, key: KeyObject): string {
   return createHmac('sha256', key).update('svc-oidc-nonce\0').update(state).digest('base64url');
 }
-
-/*
- * PKCE (RFC 7636) with the method S256. The verifier is derived from the login state and a secret key, and
- * stored nowhere.
- */
 
 /** Derives the PKCE verifier from a login state (RFC 7636 §4.1). */
 export function verifierOf(state: string, key: KeyObject): string {

@@ -125,8 +125,8 @@ export interface OAuthPluginOptions {
    */
   readonly dpopNonces?: 'offered' | 'required' | undefined;
   /**
-   * Refuses access tokens that were issued before a `revokeAll()` of their user. Requires one look-up for
-   * each user every 5 seconds. Default false.
+   * Refuses access tokens that were issued before `revokeAll()` was called for their user. Requires one
+   * look-up for each user every 5 seconds. Default false.
    */
   readonly enforceValidAfter?: boolean | undefined;
   readonly limits?: OAuthLimits | undefined;
@@ -334,13 +334,13 @@ export type OnUnlink = (sub: string, provider: string) => Awaitable<boolean | vo
 /** Result of `onLogin`: parameters and scopes of one login. */
 export interface LoginRequest {
   /**
-   * Parameters to add to the authorization URL, for example `{ kc_idp_hint: 'github' }`. Parameters that the
-   * plugin sets, such as `state`, and `max_age` are refused.
+   * Parameters to add to the authorization URL, for example `{ kc_idp_hint: 'github' }`. `max_age`, and
+   * parameters that the plugin sets, such as `state`, are refused.
    */
   readonly params?: Readonly<Record<string, string>> | undefined;
   /**
-   * Scopes to request instead of the provider's scopes, for example more for one feature. `openid` is added
-   * if the provider's scopes contain it.
+   * Scopes to request instead of the provider's scopes, for example additional scopes for one feature.
+   * `openid` is added if the provider's scopes contain it.
    */
   readonly scopes?: readonly string[] | undefined;
 }

@@ -43,7 +43,7 @@ export interface SessionInfo {
   readonly isCurrent: boolean;
 }
 
-/** Context of a route. `me` is the claims of the access token, in routes that read it. */
+/** Context of a route. `me` contains the claims of the access token, if the route reads the token. */
 type MaybeUser = Context & { readonly me?: Claims | undefined };
 
 const CLEAN_UP_MS = 600_000;
@@ -162,9 +162,11 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Logs out the user of a request. Call it in a POST route behind `CSRFMiddleware`. In cookie mode, it ends
-   * the login, and deletes the cookies on `response`. If `SessionMiddleware` is in use, it destroys the
-   * session. Returns whether a login has ended.
+   * Logs out the user of a request. Returns whether a login has ended. Call this method in a POST route
+   * behind `CSRFMiddleware`.
+   *
+   * In cookie mode, the login ends, and the cookies are deleted on `response`. If `SessionMiddleware` is in
+   * use, the session is destroyed.
    *
    * JSON mode has no cookies: call `revokeSession(me.sub, me.sid)` to end the login of an access token.
    *

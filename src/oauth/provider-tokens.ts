@@ -163,7 +163,7 @@ export class StoredProviderTokens {
           const again = await this.#read(key);
           const settled = this.#judge(again?.tokens, minValiditySeconds);
           if (settled !== undefined) return settled;
-          // `again` is defined: without tokens, #judge() has returned a result
+          // `again` is defined, because #judge() returns a result if no tokens are stored
           const refreshed = await this.#refresh(connected, key, again!);
           if (refreshed !== undefined) return refreshed;
         } finally {
@@ -202,7 +202,7 @@ export class StoredProviderTokens {
   ): Promise<ProviderTokenAnswer | undefined> {
     let next: StoredTokens;
     try {
-      // `refreshToken` is defined: without one, #judge() has returned a result
+      // `refreshToken` is defined, because #judge() returns a result if there is no refresh token
       const answer = await client.refresh(tokens.refreshToken!);
       const { expiresAt, ...rest } = providerTokensOf(answer, tokens.scopes, this.#deps.clock.nowMs());
       next = {
@@ -258,8 +258,8 @@ function answerOf({ accessToken, idToken, scopes, expiresAtMs }: StoredTokens): 
 }
 
 /**
- * Returns the key of a record. The length of `sub` makes the key different for each pair of user and
- * provider.
+ * Returns the key of a record. The hashed text contains the length of `sub`, so that each pair of user and
+ * provider has its own key.
  */
 function keyOf(sub: string, provider: string): string {
   return hash('sha256', `${sub.length}:${sub}${provider}`, 'hex');

@@ -2,12 +2,9 @@
  * Allowlists of redirect URIs. A redirect URI must equal an entry byte for byte (RFC 9700 §2.1).
  *
  * The option `nativeRedirects` lists addresses of native clients and single-page applications (RFC 8252 §7):
- *
- *   - http://127.0.0.1/done and http://[::1]/done: the loopback interface, with any port (RFC 8252 §7.3)
- *   - com.example.app:/done: a private-use scheme, which is a reversed domain name (RFC 8252 §7.1)
- *   - https://app.example/done: an https address (RFC 8252 §7.2)
- *
- * These addresses are also compared byte for byte, except for a port on the loopback interface.
+ * - http://127.0.0.1/done and http://[::1]/done: the loopback interface, with any port (RFC 8252 §7.3)
+ * - com.example.app:/done: a private-use scheme, which is a reversed domain name (RFC 8252 §7.1)
+ * - https://app.example/done: an https address (RFC 8252 §7.2)
  */
 import type { Env } from '../base/config.ts';
 
@@ -87,9 +84,9 @@ export class RedirectAllowlist {
    * Returns the redirect URI of a login; undefined if it is not allowed. `given` is the redirect URI in the
    * request, and `host` is the host of the request.
    *
-   * Without `given`, returns the only entry with a callback path of this provider; if no entry has such a
-   * path, the only entry. If the list is empty, the callbacks of this server on the loopback interface are
-   * allowed, but not in production.
+   * Without `given`, returns the only entry with a callback path of this provider, or else the only entry. If
+   * the list is empty, the callbacks of this server on the loopback interface are allowed, but not in
+   * production.
    */
   choose(given: string | undefined, host: string): string | undefined {
     if (this.#hasList)

@@ -75,8 +75,7 @@ export class TokenEndpoints {
       if (given === undefined && this.#isOwnPageWithoutToken(req)) return this.#forget(req, response);
       const { token, isCookie } = await this.#presented(req, given);
       if (token !== undefined) {
-        // revocations have a limit of their own, so an attacker with an old token cannot use it up by
-        // refreshes
+        // revocations have their own limit, which an attacker cannot use up by refreshes with an old token
         await this.#deps.guard.take('revoke', req, token.id);
         await this.#deps.refreshTokens.revoke(token, req);
       }
@@ -86,8 +85,8 @@ export class TokenEndpoints {
   }
 
   /**
-   * For a route of the application: ends the login of the refresh cookie, and deletes the cookies and the
-   * session. Returns whether a login has ended.
+   * Logs out for a route of the application: ends the login of the refresh cookie, and deletes the cookies
+   * and the session. Returns whether a login has ended.
    */
   logout(req: HttpRequest, response: HttpResponse): Promise<boolean> {
     return this.#deps.guard.watched(req, async () => {
@@ -149,8 +148,8 @@ export class TokenEndpoints {
   }
 
   /**
-   * Completes the rotation after the response was sent. If the client disconnects before that, it may retry
-   * with the same refresh token.
+   * Completes the rotation of the refresh token after the response was sent. A client that disconnects
+   * earlier may retry with the old token.
    */
   #completeWhenSent(req: HttpRequest, refreshed: Refreshed): void {
     // the cast is safe: the application passes only requests of the class TransportRequest to handlers

@@ -72,7 +72,7 @@ export class DevProvider {
   }
 
   /**
-   * The issuer of this provider, a URL.
+   * Issuer URL of this provider.
    *
    * @throws SvcError `E_DEV_PROVIDER` if the option `issuer` is not set, and neither start() nor mount() has
    *   been called
@@ -139,7 +139,7 @@ export class DevProvider {
     this.#issuer ??= `http://localhost${path}`;
     this.#mountedAt = path;
     serveOn(router, path, this.#handling);
-    // a placeholder: browsers get these URLs with the origin of the application
+    // `http://localhost` is a placeholder: in URLs for browsers, the origin of the application replaces it
     const here = `http://localhost${path}`;
     return markForDevelopment(
       this.provider({
@@ -178,7 +178,7 @@ export class DevProvider {
     return location;
   }
 
-  /** Handles a request. Before, the issuer must be set by the option `issuer`, start() or mount(). */
+  /** Handles a request. First set the option `issuer`, or call start() or mount(). */
   async handle(request: DevRequest): Promise<DevResponse> {
     const isForm =
       request.headers['content-type']?.split(';', 1)[0]!.trim().toLowerCase() ===

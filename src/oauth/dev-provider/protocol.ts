@@ -1,5 +1,5 @@
 /**
- * Functions of DevProvider without state: metadata, checks of requests, responses, pages, and logout (OpenID
+ * Stateless functions of DevProvider: metadata, checks of requests, responses, pages, and logout (OpenID
  * Connect RP-Initiated Logout 1.0).
  */
 import { hash } from 'node:crypto';
@@ -159,7 +159,7 @@ const STYLE =
 const STYLE_HASH = hash('sha256', STYLE, 'base64');
 
 /**
- * Returns the headers of a page. Forms on it may be sent only to this origin, and may redirect only to
+ * Returns the headers of a page. Its forms may be sent only to this origin, and redirected only to
  * `formOrigins`: the CSP directive form-action also applies to redirects.
  */
 export function pageHeaders(formOrigins: readonly string[]): Record<string, string> {
@@ -226,8 +226,8 @@ function page(title: string, body: string): string {
 }
 
 /**
- * A login after the choice of a user. It is stored by its authorization code and, after the exchange of the
- * code, also by its access token.
+ * A login for which a user was chosen. It is stored under its authorization code and, after the exchange of
+ * the code, also under its access token.
  */
 export interface Grant {
   readonly user: DevUser;

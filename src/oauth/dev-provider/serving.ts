@@ -46,7 +46,7 @@ export async function serve(
       .writeHead(answer.status, answer.headers)
       .end(request.method === 'HEAD' ? undefined : answer.body);
   } catch {
-    response.destroy(); // the client has disconnected, or the provider has no keys yet
+    response.destroy(); // for example, the client has disconnected
   }
 }
 
@@ -90,7 +90,7 @@ export function inProcess(issuer: string, handle: Handle): InProcess {
 
 /**
  * Returns the provider's endpoints as options of OAuthProvider. They are not discovered, because the
- * application may not listen yet.
+ * application may not accept requests yet.
  */
 export function pathsBelow(url: string): Partial<OAuthProviderOptions> {
   return { tokenUrl: `${url}/token`, userinfoUrl: `${url}/userinfo`, jwksUrl: `${url}/jwks` };

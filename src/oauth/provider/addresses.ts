@@ -1,6 +1,7 @@
 /**
- * Decides which URLs of a provider the server may call. A URL must be https; an option allows http to this
- * machine. A URL that the provider itself names must have a public address (server-side request forgery).
+ * Decides which URLs of a provider the server may call. A URL must be https, unless the option
+ * `allowInsecure` allows http. A provider with a public address must name only public addresses (server-side
+ * request forgery).
  */
 import { BlockList, isIP } from 'node:net';
 

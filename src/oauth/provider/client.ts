@@ -286,7 +286,7 @@ export class ProviderClient {
     return verifyIdToken(idToken, rules, this.#keysOf(keys));
   }
 
-  /** Returns the requirements for id_tokens and logout tokens, which the provider signs. */
+  /** Returns the requirements for id_tokens and logout tokens. */
   #tokenRules(): LogoutRules {
     const { issuer, tenants, clientId, idTokenAlgorithms, clientSecret, leewaySeconds } = this.#options;
     return {
@@ -338,8 +338,8 @@ export class ProviderClient {
   }
 
   /**
-   * Reads the user's primary address from the e-mail endpoint. If none is verified, or the response is 403 or
-   * 404, the user's e-mail counts as not verified.
+   * Reads the user's primary address from the e-mail endpoint. If this address is not verified, or the
+   * response is 403 or 404, the user's e-mail counts as not verified.
    */
   async #withEmail(
     user: MappedUser | undefined,

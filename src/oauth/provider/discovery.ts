@@ -18,7 +18,9 @@ import type { ResolvedProviderOptions } from './option-types.ts';
 /** A URL of the provider that the server calls. */
 export interface Target {
   readonly url: string;
-  /** True if the host must have a public address: a provider on a public address has named this URL. */
+  /**
+   * True if the host must have a public address, because a provider with a public address has named this URL.
+   */
   readonly isGuarded: boolean;
 }
 
@@ -59,8 +61,7 @@ export class Discovery {
   /**
    * Returns the endpoints. Fetches the discovery document if necessary.
    *
-   * @throws ProviderFault `provider_error` for an invalid document; see {@link Outbound.call} if it cannot be
-   * fetched
+   * @throws ProviderFault `provider_error` for an invalid document, or an error of {@link Outbound.call}
    */
   endpoints(): Endpoints | Promise<Endpoints> {
     if (this.#endpoints !== undefined) {
@@ -199,8 +200,8 @@ export function readMetadata(
 }
 
 /**
- * Returns `post` if the provider's list of authentication methods contains it, or else `basic`. Without a
- * list, returns `basic` (OpenID Connect Discovery §3).
+ * Returns the authentication method to use, `post` or `basic`; undefined if the provider's list contains
+ * neither. Without a list, returns `basic` (OpenID Connect Discovery §3).
  */
 function clientAuthOf(methods: unknown): 'post' | 'basic' | undefined {
   if (methods === undefined) return 'basic';

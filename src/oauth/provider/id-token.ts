@@ -39,8 +39,8 @@ export interface IdTokenRules {
 }
 
 /**
- * Keys of the provider. `current()` returns the known keys. If no key fits a token, `again()` fetches them
- * again; it returns undefined if it has done so shortly before.
+ * Keys of the provider. `current()` returns the known keys. If none of them fits a token, `again()` fetches
+ * the keys again. It returns undefined if they were fetched shortly before.
  */
 export interface IdTokenKeys {
   current(): KeySet | Promise<KeySet>;
@@ -70,8 +70,8 @@ const MAX_SUBJECT_CHARACTERS = 255;
 const MAX_TRIED = 8;
 const FORBIDDEN_HEADERS = ['crit', 'b64', 'cty', 'zip', 'enc'];
 /**
- * Hash function of each algorithm (RFC 7518 §3.3, RFC 7518 §3.4, RFC 7518 §3.5). For `EdDSA`, it is used only
- * for `at_hash` (RFC 8037 §3.1).
+ * Hash function of each algorithm (RFC 7518 §3.3, RFC 7518 §3.4, RFC 7518 §3.5). The hash function of `EdDSA`
+ * is used only for `at_hash` (RFC 8037 §3.1).
  */
 const HASHES: Readonly<Record<IdTokenAlgorithm, string>> = {
   HS256: 'sha256',
@@ -196,8 +196,8 @@ async function signerAmong(decoded: DecodedIdToken, set: KeySet): Promise<'signe
 }
 
 /**
- * Returns whether a key may sign tokens of the claimed issuer. In a key set for many tenants, a key may have
- * the issuer of one tenant, or a template for all tenants.
+ * Returns whether a key may sign tokens of the claimed issuer. In a key set for many tenants, a key has the
+ * issuer of one tenant, or the placeholder `{tenantid}` for every tenant.
  */
 function isIssuerOf(keyIssuer: string, claims: Readonly<Record<string, unknown>>): boolean {
   return keyIssuer === claims['iss'] || keyIssuer.includes(TENANT);
@@ -248,8 +248,8 @@ function check({ claims, algorithm }: DecodedIdToken, rules: IdTokenRules): IdTo
 }
 
 /**
- * Returns whether `iss` is the issuer of the provider. If the issuer is a template for tenants, `iss` must be
- * the issuer of an allowed tenant.
+ * Returns whether `iss` is the issuer of the provider. If the issuer contains `{tenantid}`, `iss` must be the
+ * issuer of an allowed tenant.
  */
 export function isExpectedIssuer(
   iss: unknown,

@@ -100,7 +100,7 @@ export class KeySource {
    * Returns the keys. Fetches them if they are older than ten minutes. If the fetch fails, returns cached
    * keys that are at most a day old.
    *
-   * @throws ProviderFault if the fetch fails, and no such keys are cached
+   * @throws ProviderFault if the fetch fails, and the cached keys are older than a day or absent
    */
   current(target: Target | undefined): KeySet | Promise<KeySet> {
     if (this.#pinned !== undefined) return this.#pinned;
@@ -116,8 +116,8 @@ export class KeySource {
   }
 
   /**
-   * Fetches the keys again, because none of them fits a token. Returns undefined if this has happened less
-   * than a minute ago.
+   * Fetches the keys again, because none of them fits a token. Returns undefined within a minute after the
+   * last such fetch.
    *
    * @throws ProviderFault
    */

@@ -48,7 +48,7 @@ export interface OutboundAnswer {
   readonly isPrivate: boolean;
 }
 
-/** Resolves all addresses of a name, like `dns.lookup` with `all: true`. */
+/** Resolves all addresses of a host name, like `dns.lookup` with `all: true`. */
 export type Resolve = (
   hostname: string,
   callback: (error: NodeJS.ErrnoException | null, addresses: readonly LookupAddress[]) => void,
@@ -127,7 +127,7 @@ export class Outbound {
     this.#agents.tls.destroy();
   }
 
-  /** Waits until another request may run. Returns undefined if it may run immediately. */
+  /** Waits in the queue until the request may run. Returns undefined if no wait is necessary. */
   #turn(signal: AbortSignal | undefined): Promise<void> | undefined {
     signal?.throwIfAborted();
     this.#closing.signal.throwIfAborted();
@@ -276,10 +276,7 @@ class Exchange {
     });
   }
 
-  /**
-   * Fails the request because of an error of the socket. Converts the error to a ProviderFault, unless it is
-   * one.
-   */
+  /** Fails the request with an error of the socket, converted to a ProviderFault. */
   #onError(error: NodeJS.ErrnoException): void {
     this.#fail(
       error instanceof ProviderFault
@@ -290,7 +287,7 @@ class Exchange {
     );
   }
 
-  /** Rejects the call, and destroys the socket. Later calls have no effect. */
+  /** Rejects the promise of the request, and destroys the socket. Later calls of #fail() have no effect. */
   #fail(reason: unknown): void {
     this.#leave();
     this.#chunks.length = 0;

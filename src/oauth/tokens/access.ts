@@ -2,8 +2,9 @@
  * Creates access tokens, and checks the results of hooks such as `onUser`. A result is checked before
  * anything is stored or rotated, so an invalid result ends no login.
  *
- * With the option `enforceValidAfter`, ValidAfterGate refuses access tokens that were issued before a
- * `revokeAll()` of their user (OWASP ASVS 7.4.1). It caches the time of the revocation for a few seconds.
+ * With the option `enforceValidAfter`, ValidAfterGate refuses access tokens that were issued before
+ * `revokeAll()` was called for their user (OWASP ASVS 7.4.1). It caches the time of the revocation for a few
+ * seconds.
  */
 import { ACCESS_TOKEN_TYPE } from '../../auth/auth.ts';
 import { createToken } from '../../crypto/jwt.ts';
@@ -54,11 +55,11 @@ export class AccessTokens {
   }
 
   /**
-   * Returns an access token for a login. The id of the login is the claim `sid`. If the login has a key, the
-   * token is bound to it (RFC 9449 §6.1).
+   * Returns an access token for a login. The id of the login is the claim `sid`. If the login has a DPoP key,
+   * the token is bound to this key (RFC 9449 §6.1).
    *
-   * `issuedAt` is in microseconds since the epoch. It must be earlier than the last read of the login, so
-   * that a revocation after this read is later than the token.
+   * `issuedAt` is in microseconds since the epoch. It must be earlier than the last read of the login. So a
+   * revocation that this read did not see is later than the token.
    */
   make(user: TokenUser, loginId: string, issuedAt: number, keyThumbprint: string | null = null): string {
     const bound = keyThumbprint === null ? {} : { cnf: { jkt: keyThumbprint } };

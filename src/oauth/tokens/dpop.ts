@@ -79,7 +79,7 @@ const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
 const FORBIDDEN_HEADERS = ['crit', 'b64', 'jku', 'x5u', 'x5c', 'zip', 'enc'];
 
 interface DPoPDeps {
-  /** Whether every refresh requires a proof. */
+  /** Whether every refresh requires a DPoP proof. */
   readonly isRequired: boolean;
   /** Whether every proof requires a nonce of this server. */
   readonly requiresNonce: boolean;
@@ -93,11 +93,11 @@ interface DPoPDeps {
 export class DPoP {
   readonly #deps: DPoPDeps;
   /**
-   * Results of accepts() by request. A proof can be used only once, but several dependencies of a route may
-   * check it.
+   * Result of accepts() for each request. A proof can be used only once, but several dependencies of a route
+   * may check it.
    */
   readonly #judged = new WeakMap<HttpRequest, Promise<boolean>>();
-  /** Error codes for `WWW-Authenticate`, by request. Only requests with a refused proof have one. */
+  /** Error code in `WWW-Authenticate` for each request with a refused proof. */
   readonly #unproven = new WeakMap<HttpRequest, 'invalid_dpop_proof' | 'use_dpop_nonce'>();
 
   constructor(deps: DPoPDeps) {
@@ -186,8 +186,8 @@ export class DPoP {
 }
 
 /**
- * Returns the request that has the proof. A call of an MCP tool makes a second request within the process,
- * which has the credentials of the first request, but not its proof.
+ * Returns the request that has the DPoP proof. A call of an MCP tool creates an inner request, so its proof
+ * is in the outer HTTP request.
  */
 function carrierOf(req: HttpRequest): HttpRequest {
   return req.state.has(CARRIER) ? req.state.get(CARRIER) : req;

@@ -1,14 +1,12 @@
 /**
- * Creates and parses the text of refresh tokens, which has this form:
- *
- *   svcrt_1<kid>.<fid>.<gen>.<secret>.<tag>
- *
+ * Creates and parses the text of refresh tokens: `svcrt_1<kid>.<fid>.<gen>.<secret>.<tag>`
  * - kid: id of the key that created the tag
  * - fid: id of the login, 16 random bytes
  * - gen: number of rotations
- * - secret: 32 bytes, random in the first token; the next secret is HMAC(chain key, fid, gen + 1, secret), so
- *   that overlapping requests derive the same token
- * - tag: 16 bytes of HMAC(tag key, fid, gen, secret), by which forged tokens are refused without a query
+ * - secret: 32 bytes, random in the first token. Each later secret is an HMAC of the previous secret, so that
+ *   overlapping requests derive the same token.
+ * - tag: 16 bytes of an HMAC of fid, gen and secret. It proves without a database query that a token is not
+ *   forged.
  *
  * Scanners for leaked secrets recognize the prefix `svcrt_1`.
  */

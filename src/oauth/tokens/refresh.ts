@@ -4,13 +4,14 @@
  * login ends.
  *
  * If several requests send one token, an UPDATE in the database decides which of them rotates it. This
- * request waits 25 ms for the others, sends its response, and stores the time of this delivery.
+ * request waits 25 ms for the others, sends its response, and then stores the time at which the response was
+ * ready.
  *
- * The other requests wait for the delivery. A request that arrived before it gets the same new token. A
- * request that arrives after it, and after the grace time, ends the login.
+ * The other requests wait until this time is stored. A request that arrived before the response was ready
+ * gets the same new token. A request that arrives later, and after the grace time, ends the login.
  *
- * Until the time of the delivery is stored, the old token still gives the new one, so a crash loses nothing.
- * The new token is derived from the old one, so an old token never gives two new tokens.
+ * Until this time is stored, the old token still gives the new one, so a crash loses nothing. The new token
+ * is derived from the old one, so an old token never gives two new tokens.
  */
 import { pass } from '../../base/clock.ts';
 import { isLive } from './store.ts';
@@ -27,7 +28,7 @@ interface RefreshPolicy {
   readonly idleTtl: number;
   readonly absoluteTtl: number;
   /**
-   * Time after the delivery in which the old token still gives the new one, because a response can be lost.
+   * Time after the response in which the old token still gives the new one, because the response can be lost.
    */
   readonly grace: number;
   /** Maximum difference between the clocks of several hosts. */
@@ -40,7 +41,7 @@ interface RefreshPolicy {
   /** Time in milliseconds for which a response waits for overlapping requests. */
   readonly holdMs: number;
   /**
-   * Time by which an access token must be later than a `revokeAll()` to be valid. 0 without the option
+   * Time by which an access token must be later than the last `revokeAll()` to be valid. 0 without the option
    * `enforceValidAfter`.
    */
   readonly apart: number;
@@ -55,7 +56,7 @@ interface NewLogin {
   readonly providerSid?: string | null | undefined;
   readonly scopes: readonly string[];
   readonly claims: Readonly<Record<string, unknown>>;
-  /** Start of the login in microseconds since the epoch. A later revocation ends it. */
+  /** Start of the login in microseconds since the epoch. A revocation after this time ends the login. */
   readonly startedAt: number;
   readonly userAgent: string | null;
   readonly ip: string | null;
@@ -109,7 +110,7 @@ export interface Refreshed {
   readonly claims: Readonly<Record<string, unknown>>;
   /**
    * Issue time of the access token in microseconds since the epoch. It is earlier than the last read of the
-   * login, so that a revocation after this read is later than the token.
+   * login. So a revocation that this read did not see is later than the token.
    */
   readonly issuedAt: number;
 }
@@ -118,18 +119,18 @@ interface RefreshContext {
   readonly request: RefreshRequest;
   /** Issue time of the access token in microseconds since the epoch. */
   readonly issuedAt: number;
-  /** Monotonic time in milliseconds at which the UPDATE was complete. */
+  /** Monotonic time in milliseconds at which the rotation was stored. */
   readonly knownAtMs: number;
 }
 
 /**
- * Time in microseconds after which a new token that was not delivered may be issued again with `strict`. The
- * process that created it has probably ended.
+ * Time in microseconds after which a new token that was not sent may be issued again with `concurrency:
+ * 'strict'`. The process that created it has probably ended.
  */
 const ABANDONED_AFTER = 5_000_000;
 /**
- * Time in milliseconds for which a request waits until the response of another request is delivered. After
- * that, the process of the other request has probably ended.
+ * Time in milliseconds for which a request waits until the response of another request was sent. After that,
+ * the process of the other request has probably ended.
  */
 const DELIVERY_WAIT_MS = 1_000;
 const DELIVERY_POLL_MS = 10;
@@ -196,7 +197,7 @@ export class RefreshTokens {
   /**
    * Returns the time of the user's last `revokeAll()`.
    *
-   * @throws OAuthError `access_denied` if that time is after the start of the login
+   * @throws OAuthError `access_denied` if the revocation was after the start of the login
    */
   async #revokedBefore(row: LoginRow, startedAt: number): Promise<number> {
     const revokedAt = await this.#deps.store.validAfter(row.sub);
@@ -212,7 +213,7 @@ export class RefreshTokens {
   async #waitApart(row: LoginRow, startedAt: number, revokedAt: number): Promise<number> {
     const { apart } = this.#deps.policy;
     const short = revokedAt + apart - row.createdAt;
-    // too long a wait means that a clock was set back, so it is skipped
+    // no wait is necessary, or a clock was set back
     if (apart === 0 || short < 0 || short > 2 * apart) return row.createdAt;
     await this.#pause(Math.floor(short / 1_000) + 2); // timers may fire a millisecond early
     const issuedAt = this.#deps.clock.nowMicros();
@@ -324,8 +325,8 @@ export class RefreshTokens {
   }
 
   /**
-   * Waits at most a second until the response of the last rotation was delivered. Returns the login as it was
-   * read last.
+   * Waits at most a second until the response of the last rotation was sent. Returns the login as it was read
+   * last.
    */
   async #whenDelivered(token: RefreshToken, found: LoginRow, request: RefreshRequest): Promise<LoginRow> {
     const isPredecessor = found.generation === token.generation + 1 && hashOf(token) === found.previousHash;
@@ -334,9 +335,9 @@ export class RefreshTokens {
       if (waitedMs >= DELIVERY_WAIT_MS) break;
       await this.#pause(DELIVERY_POLL_MS);
       row = await this.#living(token.id, request);
-      // The login was rotated again during the wait. Responses are sent at least `holdMs` after their
-      // rotation, so this request arrived before the response of the first rotation. It overlaps with that
-      // rotation, and is no reuse of an old token.
+      // The login was rotated again during the wait. This request arrived less than `holdMs` after the first
+      // rotation, and so before its response. It overlaps with that rotation, and is no reuse of an old
+      // token.
       if (
         row.generation !== found.generation &&
         request.arrivedAt < (found.rotatedAt ?? 0) + this.#deps.policy.holdMs * 1_000
@@ -348,7 +349,7 @@ export class RefreshTokens {
 
   /**
    * Returns a login that is neither revoked nor expired.
-   * @throws OAuthError `invalid_grant` when there is none
+   * @throws OAuthError `invalid_grant` when the login has ended, or never existed
    */
   async #living(id: string, request: RefreshRequest): Promise<LoginRow> {
     const row = await this.#deps.store.findLogin(id);
@@ -408,8 +409,8 @@ export class RefreshTokens {
   }
 
   /**
-   * Waits until `holdMs` after `sinceMs`, and then one millisecond more. After the event loop was blocked,
-   * requests that have arrived meanwhile are read from their sockets in the second wait.
+   * Waits until `holdMs` after `sinceMs`, and then one millisecond more. If the event loop was blocked, the
+   * second wait lets Node.js read the requests that have arrived meanwhile.
    */
   async #hold(sinceMs: number): Promise<void> {
     const { holdMs } = this.#deps.policy;

@@ -17,7 +17,7 @@ import type { Parameter } from '../../db/values.ts';
 import type { LoginRow, ProviderIdentity, RevokeReason, Rotation, TokenStore } from './store.ts';
 
 const ATTEMPTS = 4;
-/** Maximum length of the first pause in milliseconds. It doubles with each attempt. */
+/** Maximum length of the first pause in milliseconds. The maximum doubles with each attempt. */
 const PAUSE_MS = 20;
 
 /** Columns of the table svc_oauth_login, by the members of {@link LoginRow}. */
@@ -152,8 +152,8 @@ export class SqlTokenStore implements TokenStore {
   }
 
   /**
-   * Stores the time of the revocation before it ends the logins. A login that starts at the same time is
-   * stored before it reads that time. So at least one of the two sees the write of the other.
+   * Stores the time of the revocation, and then ends the logins. A new login is stored, and then reads this
+   * time. So if both happen at once, at least one sees the write of the other.
    */
   async revokeAll(sub: string, now: number): Promise<number> {
     if (!(await this.#addSubject(sub, now)))

@@ -34,7 +34,9 @@ export interface LoginRow {
   readonly createdAt: number;
   readonly lastUsedAt: number;
   readonly rotatedAt: number | null;
-  /** Time at which the response with the current refresh token was passed to the socket. Null until then. */
+  /**
+   * Time at which the response with the current refresh token was ready. Null until the response was sent.
+   */
   readonly deliveredAt: number | null;
   readonly idleExpiresAt: number;
   readonly absoluteExpiresAt: number;
@@ -74,13 +76,13 @@ export interface TokenStore {
   addLogin(row: LoginRow): Promise<void>;
   findLogin(id: string): Promise<LoginRow | undefined>;
   /**
-   * Rotates the refresh token of a valid login in the expected state, and binds the login to the proved key.
-   * If several callers compete, only one call returns true.
+   * Rotates the refresh token if the login is valid and in the expected state. Binds the login to the proved
+   * key. If several callers compete, only one call returns true.
    */
   rotate(rotation: Rotation): Promise<boolean>;
   /**
-   * Stores the time `now` at which the response with the token of this generation was passed to the socket.
-   * Repeated calls keep the earliest time.
+   * Called after the response with the token of this generation was sent. Stores the time `now` at which the
+   * response was ready. Repeated calls keep the earliest time.
    */
   markDelivered(id: string, generation: number, now: number): Promise<void>;
   /** Ends a login. Returns whether this call ended it. */
