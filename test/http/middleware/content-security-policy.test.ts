@@ -43,9 +43,9 @@ test('ContentSecurityPolicy uses no default directives when the policy is given 
   );
 });
 
-test('noncePolicy() adds the nonce to the directives for scripts and styles', () => {
+test('withNonce() adds the nonce to the directives for scripts and styles', () => {
   const noncePolicy = (given: ConstructorParameters<typeof ContentSecurityPolicy>[0]): string =>
-    new ContentSecurityPolicy(given).noncePolicy('N');
+    new ContentSecurityPolicy(given).withNonce('N');
   assert.equal(noncePolicy({}), `${DEFAULT}; script-src 'self' 'nonce-N'; style-src 'self' 'nonce-N'`);
   assert.equal(
     noncePolicy("default-src 'none'"),
