@@ -18,8 +18,9 @@ interface Fault {
 export const FAULTS = {
   E_APP_FROZEN: {
     describe: (what: string): string =>
-      `Cannot add ${what}: the application is already compiled and accepts no further declarations`,
-    remedy: 'Add everything to the application before startup(), run(), fetch() or compileAll() is called',
+      `Cannot add ${what}: the application is already compiled or checked, and accepts no further declarations of this kind`,
+    remedy:
+      'Add plugins before check() is called, and everything else before startup(), run(), fetch() or compileAll()',
   },
   E_AUTH: {
     describe: (owner: string, problem: string): string => `Cannot set up ${owner}: ${problem}`,
