@@ -470,8 +470,8 @@ function findExposed({ details, place }: ApplicationView, report: ReportFinding)
 // -- SVC401: settings that are missing, misspelt or invalid --
 
 /**
- * Settings that the application reads only when a server starts, and therefore after the check. Each has a
- * function that converts its text.
+ * Settings that the application reads only when a server starts. The check runs earlier, so it converts their
+ * texts itself, with these functions.
  */
 const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | StringConstructor>> = {
   host: String,

@@ -108,8 +108,8 @@ interface Placed {
 }
 
 /**
- * Returns the secret settings that plugins, middleware and dependencies need. Each names the first part of
- * the application that needs it.
+ * Returns the secret settings that plugins, middleware and dependencies need. Each entry names the first part
+ * of the application that needs the secret.
  */
 export function neededSecrets(
   view: CompilationView,

@@ -41,7 +41,7 @@ function findPipes(sources: Sources, report: ReportNode): void {
     if (![object, call.args[0]!].some((node) => isOfNode(node, module))) continue;
     const name = pathOf(object);
     const around = functionAround(call);
-    // code outside of functions belongs to a script, which an error may end
+    // an error may end a script, so code outside of functions is not reported
     if (around === undefined) continue;
     const outer = outerOf(around, sources);
     const code = module.source.slice(outer.start, outer.end);
@@ -62,7 +62,7 @@ function findPipes(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Returns the function around nested callbacks, because it may add the listeners for errors. */
+/** Returns the function around nested callbacks, because its code may add the listeners for errors. */
 function outerOf(fn: Fn, sources: Sources): Fn {
   const around = functionAround(fn);
   const isCallback = fn.parent?.type === 'call' && !sources.handlers.isHandler(fn);
@@ -81,7 +81,7 @@ function endsInOutput(call: Call): boolean {
   return next?.type === 'call' && next.args.length > 0 && endsInOutput(next);
 }
 
-/** Whether an expression creates a stream of Node.js. For the name of a constant, tests its value. */
+/** Whether an expression, or the constant that it names, creates a stream of Node.js. */
 function isOfNode(node: Node, module: SourceModule): boolean {
   let found = false;
   walk(literal(node, module) ?? node, (part) => {
@@ -148,8 +148,8 @@ function findCollected(sources: Sources, report: ReportNode): void {
 }
 
 /**
- * Whether an object is probably the response of another server and not a client's request: `https.get(url,
- * (request) => { request.on('data', …); })`.
+ * Whether an object is probably the response of another server, as in `https.get(url, (response) => {
+ * response.on('data', …); })`.
  */
 function isOfAnswer(call: Call, module: SourceModule): boolean {
   const around = functionAround(call)?.parent;
@@ -387,7 +387,7 @@ function mentionsPath(node: Node, path: string): boolean {
   return found;
 }
 
-/** Whether every call of a function runs only once, as isOnce() defines it. */
+/** Whether every call of a function runs only once; see isOnce(). */
 function isCalledOnce(fn: Fn, sources: Sources): boolean {
   const name = fn.name ?? nameOf(fn);
   if (name === undefined) return false;

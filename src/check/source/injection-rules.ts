@@ -150,10 +150,7 @@ function findPatterns({ call, module, given }: Visit, meaning: string, report: R
     );
 }
 
-/**
- * Parts of a request through which a link on another site cannot pass an address: headers, cookies, and path
- * parameters that are read as a whole.
- */
+/** Parts of a request in which a link on another site cannot pass an address, such as headers and cookies. */
 const CANNOT_CHOOSE = /(?:^|\W)referr?er$|^headers?\b|^(?:signedC|c)ookies?\b|^params$/i;
 
 /** SVC605: client input in the target of a redirect. */

@@ -46,8 +46,8 @@ export const VALIDATES: RegExp = /^(?:validate\w*|safeParse\w*)$/;
 /** Names of functions that throw if they find nothing: `findOneOrFail`. */
 export const FAILS_WITHOUT: RegExp = /Or(?:Fail|Throw|404)\w*$/;
 /**
- * Names of functions whose promise rejects for an unknown key. In a callback of `then()`, their arguments
- * count as checked.
+ * Names of functions whose promise rejects for an unknown key, such as `getUser`. In a callback of `then()`,
+ * the arguments of these functions count as checked.
  */
 export const LOOKS_UP: RegExp =
   /^(?:get|find|load|lookup|decode|verify|check|ensure|validate|assert)|by_?id$/i;

@@ -52,8 +52,8 @@ function findLogged(sources: Sources, report: ReportNode): void {
 }
 
 /**
- * Whether a log message with a secret does no harm. It shows a password that the program has just generated,
- * or a token that it has rejected. For tokens, only calls of log() and info() count as harmful.
+ * Whether a log message with a secret does no harm, because it shows a generated password or a rejected
+ * token. Tokens do harm only in calls of log() and info().
  */
 function isHarmlessMessage(word: string, call: Call, { source }: SourceModule): boolean {
   const text = source.slice(call.start, call.end);
@@ -304,8 +304,6 @@ function isLookup(call: Call, module: SourceModule): boolean {
     : false;
 }
 
-// -- rules about database rows: SVC626 and SVC615 --
-
 /** Runs the rules about database rows that may contain secrets, and about rows that may be missing. */
 export function reportRows(sources: Sources, report: ReportNode): void {
   findRevealedRows(sources, report);
@@ -365,8 +363,8 @@ function tablesWithSecrets(sources: Sources): Map<string, string> {
 }
 
 /**
- * Returns the node with which a handler returns rows: the call of the database, or the variable that holds
- * its result.
+ * Returns the node of the rows that a handler returns: the database call, or the variable that holds the
+ * result of this call.
  */
 function sentRows(call: Call, sources: Sources): Node | undefined {
   if (isReturned(call.parent?.type === 'await' ? call.parent : call, sources)) return call;

@@ -76,8 +76,8 @@ function plain(node: Node): Node {
 }
 
 /**
- * Whether `held` is certainly a secret of the server and `sent` comes from a client. If `held` has a name
- * that only secrets have, `sent` may also be a parameter with the name of a secret.
+ * Whether `held` is certainly a secret of the server and `sent` comes from a client. If the name of `held`
+ * can only mean a secret, `sent` may also be a parameter such as `apiKey`.
  */
 function isSecretOfServer(held: Node, sent: Node, module: SourceModule): boolean {
   // the `state` of an OAuth login is valid only once, and a challenge is public, so timing does not help an
@@ -191,7 +191,7 @@ function isHeldCall(call: Call, module: SourceModule, isSent: boolean): boolean 
 }
 
 /**
- * Whether code compares a stored value only to learn whether it must update it: `if (user.token !== token)
+ * Whether code compares a stored value only to decide whether to update the value: `if (user.token !== token)
  * user.token = token`, or an early return before the update.
  */
 function isChangeTest(node: Node, sides: readonly Node[]): boolean {
@@ -405,9 +405,8 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
         ? call.args.at(meaning === 'crypto.hash' ? 1 : 0)
         : undefined;
     if (text === undefined || isSlowLater(call, module) || isSecretSetting(text, module)) continue;
-    // Four kinds of hashes are not reported. If a hash replaces its input, a slow hash probably follows. If
-    // the input is a hash, the inner call is reported. A hash that is compared at once, or is in an object,
-    // may never be stored.
+    // Skips a hash that replaces its input, because a slow hash probably follows. Skips a hash of a hash,
+    // because the inner call is reported. Skips a hash that may never be stored.
     if (replaces(call, text) || isHashOfHash(text, module) || isCompared(call) || isOfObject(call)) continue;
     // do not report a hash that a protocol prescribes, such as HTTP digest authentication
     if (mentions(text, (word) => OF_PROTOCOL.test(word))) continue;
@@ -459,7 +458,7 @@ function isSlowLater(call: Call, module: SourceModule): boolean {
   const fn = functionAround(call);
   if (isHashedAgain(module)) return true;
   if (fn === undefined) return false;
-  if (/cache/i.test(nameOfCallback(fn) ?? '')) return true; // the key of a cache is only in memory
+  if (/cache/i.test(nameOfCallback(fn) ?? '')) return true; // a hash in the key of a cache is only in memory
   let repeats = false;
   walk(fn, (node) => {
     if (node.type === 'loop' && /\bcreateHash\(/.test(module.source.slice(node.start, node.end)))

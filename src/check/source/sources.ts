@@ -25,7 +25,7 @@ interface Located<T extends Node['type']> {
 
 const OF_BROWSERS = /^(?:window|document|localStorage|sessionStorage)$/;
 
-/** A parsed project with lookups for rules. */
+/** A parsed project in which rules look up nodes and names. */
 export class Sources {
   readonly project: Project;
   readonly handlers: Handlers;

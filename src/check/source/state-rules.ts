@@ -31,10 +31,7 @@ const SETTINGS = /(?:settings?|config\w*|conf|preferences|prefs)(?:\.|$)/i;
 const PERSONAL =
   /^(?:me|user|currentUser|account|session|claims|principal|tenant|customer|profile|req|request|query|params|headers|cookies|token|userId|tenantId)$/;
 
-/**
- * Variables that are already reported for each function. A function that sets several members of a variable
- * is reported once.
- */
+/** Variables that are already reported for a function, so that each is reported only once. */
 const reported = new WeakMap<Fn, Set<Node>>();
 
 /** Whether a variable is not yet reported for this function. Marks it as reported. */
@@ -99,7 +96,7 @@ export function findKeptRequests(
   const binding = module.lookup(name, assign.target);
   if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return;
   if (functionAround(binding.node) !== undefined) return;
-  // a request body may change shared state on purpose, which other functions then read
+  // a request body may change shared state on purpose
   const isWritten = /^(?:body|form|json|text)\b/.test(value.what);
   if (isWritten && isReadElsewhere(binding.node, name, assign, sources)) return;
   if (isUsedAtOnce(binding.node, name, sources) || !isFirst(fn, binding.node)) return;
@@ -311,7 +308,7 @@ const VALIDATES = /validat|sanitiz|whitelist|\b(?:Joi|z|yup)\.|\bpick\(|\.(?:saf
 
 /** SVC633: whole request bodies that are stored or merged into an object. */
 export function findMerged({ call, module, given: valueOf }: Visit, report: ReportNode): void {
-  // leaves out values of unknown routes, because a middleware of the route may have validated the body
+  // ignores values of unknown routes, because a middleware of the route may have validated the body
   const given: Visit['given'] = (node) => {
     const value = isPicked(node) ? undefined : valueOf(node);
     return value?.route === undefined ? undefined : value;
@@ -367,7 +364,7 @@ function storedBody(
   const owner = names.join('.');
   // `set(key, value)` stores one value and merges nothing
   if (!isStore || owner === 'Object' || (name === 'set' && call.args.length > 1)) return undefined;
-  // a method of the project, and an unknown function, may store only some members of the body
+  // a method of the project, or an unknown function, may store only some members of the body
   if (isOfProject(callee, module) || OWN_LAYER.test(owner) || SETTINGS.test(owner)) return undefined;
   return call.args.find(
     (arg) =>
