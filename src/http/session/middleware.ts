@@ -35,8 +35,8 @@ export type { SessionCookieOptions } from './cookie.ts';
 /** Options of {@link SessionMiddleware}. An option that is `undefined` has its default. */
 export interface SessionOptions {
   /**
-   * Secret of at least 32 bytes that protects the sessions, or a list of secrets. The first protects new
-   * sessions. Sessions that another one protects stay valid. Default: the application's `authSecret`.
+   * Secret of at least 32 bytes that protects the sessions, or a list of secrets. The first secret protects
+   * new sessions. Sessions that another secret protects stay valid. Default: the application's `authSecret`.
    */
   readonly secrets?: Secrets | undefined;
   /**
