@@ -305,7 +305,7 @@ function takesRest({ declared: { template } }: RouteDetail): boolean {
   return template.parameters.at(-1)?.converter === CONVERTERS.path;
 }
 
-/** Whether SVC121 can apply to a route, because it has a rate limit, a guard or its own middleware. */
+/** Whether SVC121 can apply to a route: only if the route has a rate limit, a guard or its own middleware. */
 function asksForLayers({ route, declared }: RouteDetail): boolean {
   return typeof route.rateLimit === 'object' || route.security.length > 0 || declared.use.length > 0;
 }

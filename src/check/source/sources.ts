@@ -9,7 +9,7 @@ import type { Project, SourceModule } from './modules.ts';
 import type { Call, Fn, Node } from './nodes.ts';
 import type { Severity } from '../../base/findings.ts';
 
-/** Reports a finding at a node. */
+/** Function with which a rule reports a finding at a node of the syntax tree. */
 export type ReportNode = (
   rule: `SVC${number}`,
   module: SourceModule,

@@ -244,7 +244,7 @@ function chunksIn(queue: ByteQueue): readonly Uint8Array[] {
 export async function joined(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   const all = new ByteQueue();
   for await (const chunk of chunks) all.push(chunk);
-  return all.take(all.length)!; // defined: take() returns undefined only if the queue contains fewer bytes
+  return all.take(all.length)!; // defined: the queue contains this number of bytes
 }
 
 /** Stream of a request body: an IncomingMessage of node:http, or its substitute in http/server/memory.ts. */

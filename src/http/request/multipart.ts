@@ -244,9 +244,7 @@ export class MultipartParser {
     return this.#onHead(chunk, start, end);
   }
 
-  /**
-   * State in which the head of a part is read that spans several chunks. Collects the head, up to its limit.
-   */
+  /** State for the head of a part that spans several chunks. Collects the head, up to its maximum size. */
   #longHead(): boolean {
     const head = this.#head!,
       before = this.#headLength;
@@ -332,7 +330,7 @@ const PATIENCE = 64;
 /** Searches bytes for one delimiter of 2 ... 255 bytes. */
 export class DelimiterSearch {
   readonly #delimiter: Buffer;
-  /** Result of skipsOf(); created at its first use, because most bodies are too short for it. */
+  /** Table of skipsOf(), created when it is first needed: most bodies are too short to need it. */
   #skips: Uint8Array | undefined;
 
   constructor(delimiter: Buffer) {

@@ -249,7 +249,7 @@ function readNetworks(text: unknown): Network[] {
 
 /** The trusted proxies: their number, or the networks of their addresses. */
 export class ProxyTrust {
-  /** Number of trusted proxies; 0 if `#networks` determines them. */
+  /** Number of trusted proxies; 0 if `#networks` lists their addresses. */
   readonly #hops: number;
   readonly #networks: readonly Network[];
   readonly #fields: ForwardedFields;

@@ -150,7 +150,7 @@ class SessionCookie {
     if (this.textOf(req) !== undefined) cookie.set(response, cookie.on(req, services.env), '', 0);
   }
 
-  /** Logs that the session cookie of a request was refused, without its value. */
+  /** Logs that the session cookie of a request was refused. Does not log the value of the cookie. */
   reject(req: HttpRequest, reason: ValueIssue | 'unknown_session'): void {
     this.#audit.refused('session_rejected', req, { reason });
   }
