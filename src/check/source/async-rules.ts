@@ -24,12 +24,11 @@ export function reportAsync(sources: Sources, report: ReportNode): void {
   findBlockingHelpers(sources, report);
 }
 
-// -- SVC613: pipe() without an error handler --
-
 /** Functions of Node.js that create streams. Streams of other packages may handle their errors themselves. */
 const STREAMS =
   /^(?:(?:\w*[fF]s|fs-extra|graceful-fs|zlib)\.)?create(?:ReadStream|WriteStream|Gzip|Gunzip|Deflate|Inflate|Brotli\w+)$/;
 
+/** SVC613: calls of pipe() without an error handler. */
 function findPipes(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     if (call.callee.type !== 'member' || call.callee.property !== 'pipe' || call.args.length === 0) continue;
@@ -91,8 +90,7 @@ function isOfNode(node: Node, module: SourceModule): boolean {
   return found;
 }
 
-// -- SVC614: statements outside of their transaction --
-
+/** SVC614: statements in the callback of transaction() that are not part of the transaction. */
 function findOutsideTransaction(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     if (call.callee.type !== 'member' || call.callee.property !== 'transaction') continue;
@@ -124,8 +122,7 @@ function findOutsideTransaction(sources: Sources, report: ReportNode): void {
   }
 }
 
-// -- SVC634: request bodies collected without a limit --
-
+/** SVC634: code that collects a request body without a size limit. */
 function findCollected(sources: Sources, report: ReportNode): void {
   const isBounded = sources.project.modules.some(({ source }) => /\bmaxBodyBytes\s*:/.test(source));
   for (const { module, node: loop } of sources.all('loop')) {
@@ -189,11 +186,10 @@ function reportCollecting(body: Node, module: SourceModule, at: Node, report: Re
     );
 }
 
-// -- SVC635: outbound calls without a time limit --
-
 const ASKS =
   /^(?:fetch|undici\.fetch|https?\.(?:get|request)|axios(?:\.(?:get|post|put|patch|delete|request))?)$/;
 
+/** SVC635: requests to other servers without a time limit. */
 function findEndless(sources: Sources, report: ReportNode): void {
   const isLimited = limitedClients(sources);
   for (const { module, node: call } of sources.all('call')) {
@@ -272,8 +268,6 @@ function parentText(call: Call, module: SourceModule): string {
   return module.source.slice(start, end);
 }
 
-// -- SVC501: blocking calls in functions that handlers call --
-
 /** Synchronous functions that finish within microseconds and so may run in a handler. */
 const QUICK: ReadonlySet<string> = new Set(['randomFillSync', 'hkdfSync', 'generateKeySync']);
 const NAMES: ReadonlySet<string> = new Set([
@@ -290,6 +284,7 @@ export function isBlockingName(name: string): boolean {
   return NAMES.has(name);
 }
 
+/** SVC501: blocking calls in functions that handlers call. */
 function findBlockingHelpers(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     const name = calledName(call);

@@ -1,5 +1,5 @@
 /**
- * Follows values of a request through functions, up to the calls that receive them. A value counts as checked
+ * Follows request values through functions, up to the calls that receive them. A value counts as validated
  * once code compares or tests it. Results of unknown functions count as safe, to avoid false findings.
  */
 import { boundIn } from './modules.ts';
@@ -104,7 +104,7 @@ export class Flow {
         names,
       );
     });
-    // in `find(id, (error, row) => …)`, a test such as `if (!row)` also checks `id`
+    // in `find(id, (error, row) => …)`, a test such as `if (!row)` also validates `id`
     for (const { local } of keys.length > 0 ? fn.params.flatMap((param) => boundIn(param)) : [])
       names.setKeys(local, keys);
     this.#body(fn, names);
@@ -221,7 +221,7 @@ export class Flow {
     this.#statement(body, names);
   }
 
-  /** Marks arguments as checked if the call throws for bad values: `assertKnown(a)`, `await getNote(id)`. */
+  /** Marks arguments as validated if the call throws for bad values, as `assertKnown(a)` does. */
   #asserted(node: Node, names: Names): void {
     const call = node.type === 'await' ? node.value : node;
     const name = call.type === 'call' ? (calledName(call) ?? '') : '';
@@ -229,7 +229,7 @@ export class Flow {
     for (const arg of call.args) for (const path of this.#pathsOf(arg, names)) names.check(path);
   }
 
-  /** Remembers that a test of `user` also checks `params.id`, after `const user = await find(params.id);`. */
+  /** Remembers that a test of `user` also validates `params.id`, after `user = await find(params.id)`. */
   #lookedUp(target: Node, value: Node, names: Names): void {
     const call = value.type === 'await' ? value.value : value;
     if (call.type !== 'call') return;
@@ -239,7 +239,7 @@ export class Flow {
     if (FAILS_WITHOUT.test(calledName(call) ?? '')) for (const key of keys) names.check(key);
   }
 
-  /** Remembers that a test of `query` also checks `params.id`, after `query.equalTo('id', params.id);`. */
+  /** Remembers that a test of `query` also validates `params.id`, after `query.equalTo('id', params.id);`. */
   #narrowed(node: Node, names: Names): void {
     if (node.type !== 'call' || node.callee.type !== 'member' || node.callee.object.type !== 'name') return;
     const { name } = node.callee.object;
@@ -270,9 +270,9 @@ export class Flow {
   }
 
   /**
-   * Returns the paths of values that a condition checks, where it is true (`yes`) and where it is false
-   * (`no`). `id === '1'` checks `id` only where it is true. After `user = find(params.id)`, the condition
-   * `user === undefined` checks `params.id` where it is false.
+   * Returns the paths of values that are valid where a condition is true (`yes`), and where it is false
+   * (`no`). After `id === '1'`, `id` is valid only where the condition is true. After `user =
+   * find(params.id)`, the condition `user === undefined` validates `params.id` where it is false.
    */
   #judgedIn(test: Node, names: Names, isNegated = false): { yes: string[]; no: string[] } {
     const yes: string[] = [];
@@ -293,7 +293,7 @@ export class Flow {
       if (node.type === 'call') {
         if (isWeakTest(node)) return;
         if (/^(?:isArray|isNaN|Boolean|isInteger|get|getAll)$/.test(calledName(node) ?? '')) return;
-        // `!isKnown(value)` is true for unknown values, so the value is checked only where the condition is
+        // `!isKnown(value)` is true for unknown values, so the value is valid only where the condition is
         // false
         const isIn = negated && !isDenial(node) ? 'no' : 'both';
         for (const arg of node.args) add(this.#pathsWithin(arg, names), isIn);
@@ -330,7 +330,7 @@ export class Flow {
     return found;
   }
 
-  /** Returns the paths that a test of this expression checks: `url.host` and `url` for `url.host`. */
+  /** Returns the paths that a test of this expression validates: `url.host` and `url` for `url.host`. */
   #pathsOf(node: Node, names: Names): string[] {
     if (node.type !== 'name' && node.type !== 'member' && node.type !== 'call') return [];
     const path = pathOf(node);
@@ -363,7 +363,7 @@ export class Flow {
         if (path === undefined) this.#bind(node.target, value, names);
         else if (node.operator === '=' || value !== undefined)
           names.set(path, node.operator === '+=' ? appended(names.get(path), value!) : value);
-        // `body.name` counts as checked after `body.name = clean(body.name)`
+        // `body.name` counts as validated after `body.name = clean(body.name)`
         if (path?.includes('.') === true && value === undefined && node.operator === '=') names.check(path);
         return;
       }
@@ -436,7 +436,7 @@ export class Flow {
     return value?.kind === 'outside' ? value : undefined;
   }
 
-  /** Returns the unchecked request value that an expression contains. */
+  /** Returns the request value that an expression contains, unless code has validated the value. */
   #value(node: Node, names: Names): Given | undefined {
     const path = node.type === 'await' ? undefined : pathOf(node);
     if (path !== undefined && names.isChecked(path)) return undefined;

@@ -14,8 +14,6 @@ export function reportPromises(sources: Sources, report: ReportNode): void {
   findAsyncCallbacks(sources, report);
 }
 
-// -- SVC611: promises that are not awaited --
-
 const OURS = /^svc\.(?:checkPassword|hashPassword)$|^fetch$|^fs(?:\/promises|\.promises)\.\w+$/;
 /** Names of variables that hold databases or transactions. */
 export const DATABASE: RegExp = /(?:^|\.)#?_?(?:db|tx|trx|database)$/i;
@@ -234,6 +232,7 @@ function allIn(list: Node): readonly Node[] {
   ];
 }
 
+/** SVC611: promises that are not awaited. */
 function findForgotten(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     const use = useOf(call);
@@ -386,10 +385,9 @@ function keptPromise(call: Call): string | undefined {
   return isMisused && !isAwaited ? `"${name}"` : undefined;
 }
 
-// -- SVC612: asynchronous callbacks of array methods --
-
 const TESTS = /^(?:filter|some|every|find|findIndex|findLast|sort|toSorted)$/;
 
+/** SVC612: asynchronous callbacks of array methods. */
 function findAsyncCallbacks(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     const name = call.callee.type === 'member' ? calledName(call) : undefined;

@@ -15,8 +15,6 @@ export function reportSecrets(sources: Sources, report: ReportNode): void {
   findBareHashes(sources, report);
 }
 
-// -- SVC621: comparison of secrets --
-
 const SECRET_WORD =
   /(?:secret|apikey|accesskey|adminkey|masterkey|sharedkey|webhookkey|password|passwd|passphrase|passwordhash|(?:csrf|access|auth|bearer|admin|reset|internal|service|api|webhook|hook|session|login|invite|verification|confirmation|unsubscribe)token)$/;
 /** Words that name a secret in some programs only: a key may be a secret, or the key of a list. */
@@ -30,6 +28,7 @@ const DIGESTS = /hash|digest|encr|sha\d|md5|hmac|sign|derive|kdf|scrypt|crypt$/i
 const MAKES_DIGEST =
   /^(?:calc|calculate|compute|create|generate|make|gen|get|to|salt)\w*(?:password|pass|pwd)\w*$/i;
 
+/** SVC621: comparisons of secrets that stop at the first difference. */
 function findComparisons(sources: Sources, report: ReportNode): void {
   for (const { module, node } of sources.all('binary')) {
     if (!/^[!=]==?$/.test(node.operator)) continue;
@@ -258,8 +257,6 @@ function isSecretSetting(node: Node, module: SourceModule): boolean {
   );
 }
 
-// -- SVC622: secrets from Math.random() --
-
 const SECRET_NAME =
   /^(?:csp|page|script)nonce$|^(?:access|refresh|auth|bearer|id|api|user|admin|session|login|remember|csrf|xsrf|security|secret|magic|email|reset|password|passwordreset|resetpassword|verify|verification|confirm|confirmation|activation|invite|invitation|registration|signup|unsubscribe|share)?tokens?$|(?:secret|password|passwd|otp|csrf|apikey|sessionid|sid|resetcode|invitecode|verificationcode|magiclink|onetimecode|passcode|recoverycode)s?$|^pins?$/;
 
@@ -268,6 +265,7 @@ const SECRET_NAME =
  */
 const OF_CLIENTS = /passw|log_?in|\bauth(?!or)|cookie|e-?mail|verif|reset|invit/i;
 
+/** SVC622: secrets from Math.random(). */
 function findRandom(sources: Sources, report: ReportNode): void {
   const reported = new Set<Node>();
   for (const { module, node: call } of sources.all('call')) {
@@ -379,12 +377,11 @@ function usesBetterChance(call: Call, module: SourceModule): boolean {
   return /randomBytes|randomInt|randomUUID|getRandomValues|nanoid/.test(code);
 }
 
-// -- SVC623: passwords with a fast hash --
-
 /** Words that suggest that a protocol prescribes the hash, or that the hash authenticates a message. */
 const OF_PROTOCOL = /nonce|challenge|realm|^(?:message|command|payload|timestamp|now|time)$/;
 const PASSWORD = /(?:^|[a-z])?(?:password|passwd|pwd|passphrase|passcode)$/;
 
+/** SVC623: passwords with a fast hash. */
 function findBareHashes(sources: Sources, report: ReportNode): void {
   const hashers = hashersOf(sources);
   for (const { module, node: call } of sources.all('call')) {

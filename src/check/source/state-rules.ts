@@ -19,8 +19,6 @@ export function reportState(sources: Sources, report: ReportNode): void {
   findSlowPatterns(sources, report);
 }
 
-// -- SVC631: request values in module variables --
-
 /**
  * Names of objects with settings. Only administrators change settings, and they may usually change all
  * members.
@@ -41,6 +39,7 @@ function isFirst(fn: Fn, variable: Node): boolean {
   return known.size < known.add(variable).size;
 }
 
+/** SVC631: code that assigns data of one client to a module variable. */
 function findKept(sources: Sources, report: ReportNode): void {
   for (const { module, node } of sources.all('assign')) {
     if (node.operator !== '=') continue;
@@ -190,11 +189,10 @@ function isOfClient(name: string, at: Node, module: SourceModule, sources: Sourc
   return /\b(?:req|request|ctx|context|session)\b/.test(text);
 }
 
-// -- SVC632: caches whose keys do not identify the client --
-
 /** Names of parameters that do not affect the result of a function, such as `db` and `logger`. */
 const NO_PART = /^(?:_|signal|db|tx|database|log|logger|clock|cache|app|fetch)/i;
 
+/** SVC632: data of one client in a cache whose key does not identify the client. */
 function findSharedCaches(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     if (meaningOfCall(call, module) === 'svc.cached') judgeCached(call, module, sources, report);
@@ -288,8 +286,6 @@ function uses(fn: Fn, name: string): boolean {
     });
   return isUsed;
 }
-
-// -- SVC633: whole request bodies that are stored --
 
 const STORES =
   /^(?:create|insert|insertOne|insertMany|update|updateOne|updateMany|findByIdAndUpdate|findOneAndUpdate|upsert|save|build|bulkCreate|set|merge|patch|values|assign)$/;
@@ -439,8 +435,7 @@ function wholeBody(arg: Node, given: Visit['given']): string | undefined {
   return undefined;
 }
 
-// -- SVC636: patterns that backtrack exponentially --
-
+/** SVC636: regular expressions that backtrack exponentially. */
 function findSlowPatterns(sources: Sources, report: ReportNode): void {
   for (const { module, node } of sources.all('pattern')) {
     // exponential backtracking requires at least two repetitions

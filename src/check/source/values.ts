@@ -1,6 +1,6 @@
 /**
  * Request values inside a function: where they come from, which variables hold them, and whether code has
- * checked them.
+ * validated them.
  */
 import { calledName, pathOf, walk } from './nodes.ts';
 import type { SourceModule } from './modules.ts';
@@ -19,7 +19,7 @@ export interface Given {
    */
   readonly part?: string | undefined;
   readonly route?: RouteCall | undefined;
-  /** Names of path parameters that a middleware checks; see Handlers.checked. */
+  /** Names of path parameters that a middleware validates. */
   readonly checked?: ReadonlySet<string> | undefined;
   /**
    * Literal text before the value in its expression: `/notes/` in `'/notes/' + id`. Begins with {@link OWN}
@@ -46,7 +46,7 @@ export class Names {
   readonly #checked = new Set<string>();
   /**
    * Request values with which code looked up a variable. After `const user = await find(params.id)`, the
-   * entry of `user` is `params.id`, and a test of `user` also checks `params.id`.
+   * entry of `user` is `params.id`, and a test of `user` also validates `params.id`.
    */
   readonly #keys = new Map<string, readonly string[]>();
   readonly #around: Names | undefined;
@@ -90,7 +90,7 @@ export class Names {
     return this.#checked.has(path) || (!this.#values.has(path) && this.#around?.isChecked(path) === true);
   }
 
-  /** While `work` runs, the values at `paths` count as checked. */
+  /** While `work` runs, the values at `paths` count as validated. */
   during(paths: readonly string[], work: () => void): void {
     const added = paths.filter((path) => !this.#checked.has(path));
     for (const path of added) this.#checked.add(path);
@@ -197,7 +197,7 @@ export function isOneCharacter({ callee, args }: Call): boolean {
 
 /**
  * Whether a call tests for forbidden text: `next.startsWith('//')`, `name.includes('..')`. A value counts as
- * checked where this test fails.
+ * validated where this test fails.
  */
 export function isDenial({ callee, args }: Call): boolean {
   return (

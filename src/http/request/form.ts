@@ -140,7 +140,7 @@ export function parseUrlencoded(body: string, { maxFields, maxFieldBytes }: Reso
       code: 'max_fields',
     });
   if (3 * body.length > maxFieldBytes) {
-    // each character becomes at most three bytes, so in a body below a third of the limit, no value is too large
+    // a character becomes at most three bytes, so in a body below a third of the limit no value is too large
     for (const [, value] of pairs) {
       if (Buffer.byteLength(value) <= maxFieldBytes) continue;
       throw new PayloadTooLarge(`The form is too large: a field is larger than ${maxFieldBytes} bytes`, {
