@@ -29,7 +29,7 @@ export function findSecrets(view: ApplicationView, report: ReportFinding): void 
         place,
         { remedy: remedyFor(key), refuses: true },
       );
-    // other secrets have their own formats, which the code that uses them validates
+    // only authSecret is judged here: the code that uses another secret validates its format
     if (variable === variableOf('authSecret')) {
       for (const setting of ['authSecret', 'authSecretPrevious']) {
         const isArgument = view.settings.sourceOf(setting) === 'argument';

@@ -305,7 +305,10 @@ function hasHost({ lead }: Given): boolean {
   return lead.startsWith('/') || lead.startsWith(OWN) || /^[a-z][a-z\d+.-]*:\/\/[^/]+[/?#]/i.test(lead);
 }
 
-/** Matches the headers as a whole, and single headers that proxies set. */
+/**
+ * Matches names of request values: `headers` for all headers, or a header that proxies set, such as
+ * `headers.x-real-ip`.
+ */
 const OF_PROXIES = /^headers?(?:$|\.(?:x-real-ip|x-forwarded|forwarded|cf-))/;
 
 /** SVC608: client input in HTML. */

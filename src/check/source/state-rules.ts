@@ -295,7 +295,8 @@ const MODEL =
   /^(?:[A-Z]\w*[a-z]\w*|\w*(?:prisma|knex|[Dd]b|[Mm]odel|[Rr]epo(?:sitory)?|[Cc]ollection|[Tt]able)(?:\.\w+)?)$/;
 
 /**
- * Names of objects between handlers and the database. Their methods may store only some members of a body.
+ * Names of objects that usually stand between handlers and the database, such as a service. Their methods may
+ * store only some members of a body.
  */
 const OWN_LAYER = /(?:store|service|manager|controller|api|client|provider|handler|logic|helper)s?$/i;
 

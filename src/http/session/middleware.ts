@@ -53,8 +53,8 @@ export interface SessionOptions {
   readonly cookie?: SessionCookieOptions | undefined;
   /**
    * Store for the sessions; the cookie then contains only a random id. Default: the cookie contains the
-   * session. Such a session ends only when it expires: after `destroy()`, a copy of the cookie is still
-   * valid.
+   * session. A session in a cookie ends only when it expires: after `destroy()`, a copy of the cookie is
+   * still valid.
    */
   readonly store?: RecordStore | undefined;
   /**
