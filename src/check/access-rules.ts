@@ -131,7 +131,7 @@ export function findStrangers(view: ApplicationView, report: ReportFinding): voi
     if (!(layer instanceof CORSMiddleware) || !layer.allowsCredentials) continue;
     const { allowed } = layer;
     const stranger = allowed.strangerAmong(sourceAt(place));
-    // compile() of CORSMiddleware has already reported synchronous functions that allow every origin
+    // CORSMiddleware itself reports a synchronous function that accepts every origin
     if (stranger === undefined || (stranger === UNKNOWN_ORIGIN && !allowed.isAsynchronous)) continue;
     report(
       'middleware cors',
@@ -168,8 +168,8 @@ export function findForgeable(view: ApplicationView, report: ReportFinding): voi
 const STRENGTH = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'];
 
 /**
- * SVC203: methods with a weaker guard than a method that changes less. Example: `DELETE` accepts every client
- * that has logged in, but `POST` on the same path requires a role.
+ * SVC203: methods that change more than another method of the path, but require less. Example: `POST`
+ * requires a role, and `DELETE` accepts every client that has logged in.
  */
 export function findWeaker(view: ApplicationView, report: ReportFinding): void {
   for (const details of Map.groupBy(ownRoutes(view), shapeOf).values()) {
@@ -225,7 +225,7 @@ function weakDemandOf(detail: RouteDetail): string {
 
 /**
  * Whether the guard of `other` is stricter than the guard of `detail`. False if `detail` has no guard and is
- * not public, because SVC201 then reports it.
+ * not public: SVC201 reports such a route.
  */
 function asksForMore(other: RouteDetail, detail: RouteDetail): boolean {
   const [theirs, own] = [other.route.security, detail.route.security];
@@ -251,8 +251,8 @@ const RANKS: readonly RegExp[] = [
 ];
 
 /**
- * Whether `other` requires a higher role or scope than `detail`, judged by the lowest that each accepts.
- * False if a role or scope is not in RANKS.
+ * Whether the lowest role or scope that `other` accepts is higher than the lowest that `detail` accepts.
+ * False if RANKS lacks one of them.
  */
 function ranksAbove(other: RouteDetail, detail: RouteDetail): boolean {
   const [theirs, own] = [ranksOf(other), ranksOf(detail)];
@@ -295,7 +295,10 @@ function findForeignRoles(detail: RouteDetail, before: readonly RouteDetail[], r
 const OF_ONE_CLIENT = /\bme\b|profile|session|log-?out/;
 const CORNER = /^(?:admin|administration|internal|backoffice|manage|management|staff)$/i;
 
-/** Reports routes below a path such as `/admin` that require no role, although other routes below it do. */
+/**
+ * Reports routes below a path such as `/admin` that require no role or scope, although another route below
+ * that path requires one.
+ */
 function findUnguardedCorners(view: ApplicationView, report: ReportFinding): void {
   const corners = Map.groupBy(ownRoutes(view), ({ declared }) => {
     const segments = declared.template.template.split('/');

@@ -81,7 +81,7 @@ export interface Cause {
   readonly value: unknown;
 }
 
-/** The option or setting that caused a finding. Most findings have no entry. */
+/** Maps a finding to the option or setting that caused it. Most findings have no entry. */
 export const causes: WeakMap<Finding, Cause> = new WeakMap();
 
 /** Function with which a rule reports a finding in the compiled application. */
@@ -160,8 +160,7 @@ export async function examineLive(
 }
 
 /**
- * Returns the rule if it is valid. With `mayExtend`, a rule may have the id of a built-in rule and then adds
- * findings under that id.
+ * Returns the rule if it is valid. With `mayExtend`, a rule may add findings under the id of a built-in rule.
  * @throws SvcError `E_RULE` for an invalid rule or an id in use.
  */
 export function checkedRule(
@@ -191,7 +190,7 @@ function runRule(rule: CoreRule | Rule, view: ApplicationView, entries: Entry[])
   try {
     const pending: unknown = rule.run?.(view, reporterOf(rule, view, entries));
     if (!(pending instanceof Promise)) return;
-    // ignores a rejection, because the next line already reports the promise as an error of the rule
+    // prevents an unhandled rejection: the next line reports the promise as an error of the rule
     pending.catch(() => undefined);
     entries.push(broken(rule, 'the rule returned a promise, which only rules of the phase live may do'));
   } catch (error) {
@@ -248,7 +247,7 @@ function placeOfSubject(view: ApplicationView, subject: string): Place | undefin
   if (places === undefined)
     placesOf.set(
       view,
-      // the first route with a name counts. A Map keeps the last value of a key, so the order is reversed.
+      // if two routes have the same name, the first counts. A Map keeps the last, so the order is reversed.
       (places = new Map(
         view.routes.toReversed().map((route) => [`${route.method} ${route.template}`, route.place]),
       )),
@@ -300,8 +299,6 @@ function compareText(left: string, right: string): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
-// -- allowances of routes --
-
 /**
  * Applies the option `allow` of routes to a finding. Returns undefined if a route allows the finding. If the
  * allowance has ended or has no reason, returns the finding as an error.
@@ -345,8 +342,6 @@ export function issueOf({ reason, until }: Allowance, nowMs: number): string | u
   return nowMs < startMs + DAY_MS ? undefined : `the finding was allowed until ${until}: ${reason}`;
 }
 
-// -- selection of rules --
-
 /** Selection of rules by patterns such as `SVC1*`. An empty `only` selects every rule. */
 export interface Selection {
   readonly only: readonly string[];
@@ -383,7 +378,7 @@ export function findRule(
         near: nearest(
           id,
           rules.map((candidate) => candidate.id),
-          // largest edit distance. Ids of rules have few digits, so 2 would find unrelated rules.
+          // maximum edit distance: ids of rules have few digits, so 2 would find unrelated rules
           1,
         ),
       }
@@ -451,8 +446,8 @@ export function dependenciesOf(
 }
 
 /**
- * Returns the dependencies that a dependency needs. Returns an empty list if its spec cannot be read, because
- * SVC107 reports that.
+ * Returns the dependencies that a dependency needs. Empty if they cannot be read: SVC107 reports this
+ * mistake.
  */
 export function needsOf(dependency: Dependency<unknown>): readonly Dependency<unknown>[] {
   try {
@@ -476,7 +471,8 @@ const openGuards = new WeakSet<Guard>();
 
 /**
  * Calls the CORS origin functions and guards of an application with test input, and stores the results for
- * the rules. `textOf` returns text with host names that an origin function may accept. Never rejects.
+ * the rules. The test origins are made of host names in the source files and in the text that `textOf`
+ * returns. Never rejects.
  */
 export async function probe(view: ApplicationView, textOf: () => string = () => ''): Promise<void> {
   const origins = [
@@ -534,7 +530,7 @@ async function probeGuard(guard: Guard, accepts: (verdict: unknown) => boolean):
     const verdict = Promise.try(() => guard(context as never));
     if (accepts(await within(systemClock, LIMIT_MS, verdict, () => undefined))) openGuards.add(guard);
   } catch {
-    // the guard has thrown, for example because the test request lacks a member, so the result is unknown
+    // the guard threw an error, perhaps because the test request lacks a member, so the result is unknown
   }
 }
 

@@ -72,8 +72,8 @@ function isDefinedIn(code: string, name: string): boolean {
 }
 
 /**
- * Matches a clean-up call without await, such as `db.close()`. forgottenIn() has replaced its parentheses and
- * arguments by `\u0001`.
+ * Matches a clean-up call without await, such as `db.close()`. Before the match, forgottenIn() replaces the
+ * parentheses and arguments of each call by `\u0001`.
  */
 const FORGOTTEN = /^(Promise\.\w+|(?:[\w$#?]+\.)+(?:close|end|disconnect|rollback|commit|quit|flush))\u0001$/;
 
@@ -152,8 +152,8 @@ export function findUnused(view: ApplicationView, report: ReportFinding): void {
 }
 
 /**
- * Whether a dependency can reject a request: it, or a dependency that it needs, requires a credential or
- * throws.
+ * Whether a dependency can reject a request. True if it requires a credential, contains `throw`, or needs
+ * such a dependency.
  */
 export function guards(dependency: Dependency<unknown>, seen: Set<unknown> = new Set()): boolean {
   if (seen.has(dependency.source)) return false;
@@ -174,7 +174,7 @@ export function findUnknownNames(view: ApplicationView, report: ReportFinding): 
   const names = new Set(view.routes.flatMap(({ name }) => name ?? []));
   for (const detail of ownRoutes(view)) {
     const { handler } = detail.declared;
-    // quick test that skips handlers without urlFor(). codeOf() has emptied all strings to `''`, or to `""`
+    // skips handlers that do not call urlFor(). codeOf() returns code whose strings are empty: `''`, or `""`
     // if tsx compiled the code.
     if (!/\burlFor\s*\(\s*(?:''|"")/.test(codeOf(handler))) continue;
     for (const [, , name] of Function.prototype.toString

@@ -70,9 +70,7 @@ export function findUndescribedReplies(view: ApplicationView, report: ReportFind
   }
 }
 
-/**
- * Returns the response types of a route with their statuses. The status is undefined for the default status.
- */
+/** Returns the response types of a route with their statuses. `undefined` stands for the default status. */
 function responsesOf({
   declared: {
     spec: { response },

@@ -172,7 +172,7 @@ export function findForgedClients(view: ApplicationView, report: ReportFinding):
   for (const [layer, place] of layersWithPlaces(view)) {
     if (!(layer instanceof RateLimitMiddleware)) continue;
     const header = layer.keys
-      // compile() of the middleware has already reported key functions that use a forwarded address
+      // the rate limit middleware itself reports key functions that use a forwarded address
       .filter((key) => !namesForwarded(key))
       .map(headerOfKey)
       .find((name) => name !== undefined);
@@ -187,14 +187,15 @@ export function findForgedClients(view: ApplicationView, report: ReportFinding):
 }
 
 /**
- * Header fields that carry a credential. A rate limit may count by them, because guards reject invalid
+ * Header fields that carry a credential. They may be the key of a rate limit, because guards reject invalid
  * credentials.
  */
 const CREDENTIALS: ReadonlySet<string> = new Set(['authorization', 'cookie', 'x-api-key']);
 
 /**
- * Returns the header field that changes the key of a rate limit, or undefined. Calls the key function with
- * two requests that differ only in their header fields.
+ * Returns a header field, other than a credential, that determines the key of a rate limit. Calls the key
+ * function twice, with different values in all header fields. If the two keys differ, returns a field that
+ * the function has read.
  */
 function headerOfKey(key: RateLimitKey): string | undefined {
   const names = new Set<string>();
@@ -439,10 +440,7 @@ function before(version: Version, limit: Version | undefined): boolean {
   return limit === undefined || order(version, limit) < 0;
 }
 
-/**
- * Returns the lowest version above all versions with the same first `parts` numbers: 1.3.0 for 1.2.3 and 2
- * parts.
- */
+/** Raises the last of the first `parts` numbers by one: 1.2.3 with 2 parts becomes 1.3.0. */
 function nextOf([major, minor, patch]: Version, parts: number): Version | undefined {
   return parts === 0
     ? undefined
@@ -458,8 +456,8 @@ function order(left: Version, right: Version): number {
 }
 
 /**
- * Parses a version such as `24`, `24.x`, `24.1.0` or `*`. Returns the lowest matching version, and how many
- * of its parts are fixed numbers.
+ * Parses a version such as `24.1.0`, `24.x` or `*`. Returns the lowest matching version, and the number of
+ * fixed parts: 24.0.0 and 1 for `24.x`.
  */
 function versionOf(text: string): { readonly from: Version; readonly parts: number } | undefined {
   if (text === '' || text === '*' || /^x$/i.test(text)) return { from: [0, 0, 0], parts: 0 };

@@ -99,7 +99,7 @@ function reportTools({ details, tools }: ApplicationView, report: ReportFinding)
     const isMeant = typeof mcp === 'object' && mcp.name !== undefined;
     if (earlier === undefined) first.set(wanted, detail);
     else if (isMeant || isMounted) {
-      // generated names are reported only if there is an MCP endpoint, because clients see them only there
+      // clients see generated names only at an MCP endpoint, so without an endpoint they are not reported
       report(
         subjectOf(detail),
         `the tool name "${wanted}" belongs to ${subjectOf(earlier)}, so clients see this tool as "${name}"`,

@@ -21,8 +21,8 @@ import type { MiddlewareKind, SecurityRequirement } from '../http/contracts.ts';
 import type { ParsedTemplate } from '../http/path.ts';
 
 /**
- * Runs the rules that report warnings. The option `allow` of a route may allow a warning until a date. After
- * that date the warning is an error, which may prevent a start.
+ * Runs the rules that report only warnings. If a route allows a warning until a date (option `allow`), the
+ * warning becomes an error after that date, and may prevent a start.
  */
 function findWhatIsAllowed(view: ApplicationView, report: ReportFinding): void {
   for (const find of [findTwins, findContradictions, findRebound]) find(view, report);
@@ -42,16 +42,13 @@ function hasReadableCode({ declared: { deps, routerDeps, handler } }: RouteDetai
   );
 }
 
-// -- SVC102: routes that no request can reach --
-
 /**
  * Returns the more specific templates that together match every path of a route. Returns an empty list if
  * some path still reaches the route.
  *
- * Only a template that ends with a `path` parameter can be covered, by templates with the same first
- * segments. Each of their other segments becomes a letter: E for an empty segment, O for a plain parameter
- * (any text), P for a `path` parameter (any rest that is not empty). After `/files`, the template
- * `/files/{a}/{rest:path}` has the word OP.
+ * Only a template that ends with a `path` parameter can be covered. The other templates must begin with the
+ * same segments. Each further segment becomes a letter: E for an empty segment, O for a plain parameter, P
+ * for a `path` parameter. Example: after `/files`, the rest `/{a}/{rest:path}` becomes OP.
  */
 export function coveredBy<T>(
   path: ParsedTemplate,
@@ -66,7 +63,7 @@ export function coveredBy<T>(
     if (segments.length < own.length || prefix.some((segment, index) => segments[index] !== segment))
       return [];
     const word = segments.slice(prefix.length).map(letterOf).join('');
-    // SVC101 reports a template with the word P, because it equals the template of this route
+    // the word P means that both templates are equal, which SVC101 reports
     return word === 'P' || word.includes('X') ? [] : [{ other, word }];
   });
   return leavesGap(
@@ -78,8 +75,8 @@ export function coveredBy<T>(
 }
 
 /**
- * Returns the letter of a segment; see coveredBy(). X stands for a segment that matches only some texts. A
- * template with an X cannot cover a route.
+ * Returns the letter of a path segment: E if it is empty, O for a plain parameter, P for a `path` parameter,
+ * else X. A template with an X cannot cover a route.
  */
 function letterOf(segment: string): 'E' | 'O' | 'P' | 'X' {
   return segment === '='
@@ -92,8 +89,8 @@ function letterOf(segment: string): 'E' | 'O' | 'P' | 'X' {
 }
 
 /**
- * Whether some path that begins like `word` matches none of the templates in `rests`. Templates are written
- * in the letters of coveredBy().
+ * Whether some path whose letters begin with `word` matches none of the templates in `rests`. coveredBy()
+ * explains the letters.
  */
 function leavesGap(rests: readonly string[], word: string): boolean {
   if (word !== '' && word !== 'E' && !rests.includes(word)) return true;
@@ -102,7 +99,8 @@ function leavesGap(rests: readonly string[], word: string): boolean {
     const longer = word + letter;
     const following = rests.filter((rest) => rest.startsWith(longer));
     if (!isOpen) return leavesGap(following, longer);
-    // with `isOpen`, a template matches every rest that is not empty, so only an empty rest can be missing
+    // with `isOpen`, one template matches every rest of a path except an empty one, so only an empty rest can
+    // be a gap
     return letter === 'E' && longer !== 'E' && !following.includes(longer);
   });
 }
@@ -125,8 +123,6 @@ export function findUnreachable(view: ApplicationView, report: ReportFinding): v
     );
   }
 }
-
-// -- SVC103: paths that differ only in case or a final slash --
 
 /** SVC103: routes whose paths differ only in case or in a final slash. */
 export function findTwins(view: ApplicationView, report: ReportFinding): void {
@@ -160,8 +156,6 @@ function at(place: Place): string {
   return place.line === 0 ? '' : ` at ${fileOfPlace(place)}:${place.line}`;
 }
 
-// -- SVC105: HEAD and OPTIONS that contradict GET or CORS --
-
 /** SVC105: HEAD and OPTIONS handlers that contradict GET or the CORS middleware. */
 export function findContradictions(view: ApplicationView, report: ReportFinding): void {
   if (!view.details.some(({ route }) => route.method === 'HEAD' || route.method === 'OPTIONS')) return;
@@ -189,8 +183,6 @@ export function findContradictions(view: ApplicationView, report: ReportFinding)
   }
 }
 
-// -- SVC113: dependencies that a route replaces --
-
 /** SVC113: dependencies of a router that a route replaces under the same name. */
 export function findRebound(view: ApplicationView, report: ReportFinding): void {
   for (const declared of new Set(view.details.map((detail) => detail.declared))) {
@@ -210,8 +202,6 @@ export function findRebound(view: ApplicationView, report: ReportFinding): void 
     }
   }
 }
-
-// -- SVC121: middleware that is missing --
 
 /** SVC121: routes that need a middleware that is not registered. */
 export function findMissingLayers(view: ApplicationView, report: ReportFinding): void {
@@ -279,7 +269,7 @@ function isOwnSession({ scheme, credential }: SecurityRequirement): boolean {
 
 /*
  * At start-up, only rules that may report an error run. The catalogue in rules.ts is loaded only after one of
- * them has reported something.
+ * these rules has reported a finding.
  */
 
 /**
@@ -315,7 +305,7 @@ function takesRest({ declared: { template } }: RouteDetail): boolean {
   return template.parameters.at(-1)?.converter === CONVERTERS.path;
 }
 
-/** Whether SVC121 can apply to a route, because it has a rate limit, a guard or its own middleware. */
+/** Whether SVC121 can apply to a route: only if the route has a rate limit, a guard or its own middleware. */
 function asksForLayers({ route, declared }: RouteDetail): boolean {
   return typeof route.rateLimit === 'object' || route.security.length > 0 || declared.use.length > 0;
 }

@@ -277,9 +277,9 @@ function inMarkdown(text: string): string {
 }
 
 /**
- * Returns a stable fingerprint for each finding: 16 hexadecimal digits of a hash of its rule and subject, a
- * colon, and a counter. The hash does not include the place or message, so a finding that is dismissed in
- * GitLab or GitHub stays dismissed when code moves.
+ * Returns a stable fingerprint for each finding. It consists of a hash of rule and subject, a colon, and a
+ * counter. The hash does not include the place, so a finding that was dismissed in GitLab or GitHub stays
+ * dismissed when code moves.
  */
 export function fingerprints(findings: readonly Finding[]): readonly string[] {
   const seen = new Map<string, number>();
@@ -292,8 +292,8 @@ export function fingerprints(findings: readonly Finding[]): readonly string[] {
 }
 
 /**
- * Returns a JUnit report with one test case for each rule. A finding fails its test case if `fails` returns
- * true. Otherwise it becomes output of the test case.
+ * Returns a JUnit report with one test case for each rule. If `fails` returns true for a finding, its test
+ * case fails. Other findings become output of the test case.
  */
 export function junitReport(
   report: Report,
@@ -379,7 +379,7 @@ function escapeXml(text: string): string {
 /*
  * SARIF 2.1.0 (OASIS), for code scanning services.
  *
- * The document leaves out findings that the application allows. Services without support for `suppressions`
+ * Findings that the application allows are left out, because services without support for `suppressions`
  * would open alerts for them.
  */
 

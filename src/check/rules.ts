@@ -418,14 +418,11 @@ export function coreRules(): readonly CoreRule[] {
   return CORE_RULES;
 }
 
-// -- SVC113: dependencies that nothing uses --
-
+/** SVC113: dependencies that no code uses. */
 function findIdle(view: ApplicationView, report: ReportFinding): void {
   findRebound(view, report);
   findUnused(view, report);
 }
-
-// -- SVC213: static folders that serve private files --
 
 /** A folder with one of these entries contains a program, whose sources must not be public. */
 const PRIVATE = ['package.json', 'node_modules'];
@@ -433,6 +430,7 @@ const PRIVATE = ['package.json', 'node_modules'];
 /** Matches the names of files with keys, databases or backups. */
 const KEEPS_SECRETS = /\.(?:key|pem|p12|pfx|sqlite3?|db|sql|bak)$/i;
 
+/** SVC213: static folders that serve private files. */
 function findExposed({ details, place }: ApplicationView, report: ReportFinding): void {
   for (const {
     route,
@@ -467,11 +465,9 @@ function findExposed({ details, place }: ApplicationView, report: ReportFinding)
   }
 }
 
-// -- SVC401: settings that are missing, misspelt or invalid --
-
 /**
- * Settings that the application reads only when a server starts, and therefore after the check. Each has a
- * function that converts its text.
+ * Settings that the application reads only when a server starts. The check runs earlier, so it converts their
+ * texts itself, with these functions.
  */
 const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | StringConstructor>> = {
   host: String,
@@ -485,6 +481,7 @@ const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | St
 const FOREIGN: ReadonlySet<string> = new Set(['SVC_DEBUG', 'SVC_NODE_INTERNALS', 'SVC_WORKERS']);
 const CASTS = { number: Number, boolean: Boolean, string: String } as const;
 
+/** SVC401: settings that are missing, misspelt or invalid. */
 function findSettings({ settings, secrets, place }: ApplicationView, report: ReportFinding): void {
   const reads = [...settings.reads().values()];
   const isRead = new Set(reads.map((read) => read.key));
@@ -532,8 +529,6 @@ function findSettings({ settings, secrets, place }: ApplicationView, report: Rep
   }
 }
 
-// -- SVC404: release of Node.js --
-
 /**
  * Release lines of Node.js. `floor` is the first release without known vulnerabilities; undefined accepts
  * every release. `endsOn` is the day on which support ends.
@@ -554,6 +549,7 @@ const LINES: Readonly<
 /** Supported versions of Node.js. Equal to `engines.node` in package.json. */
 export const SUPPORTED_NODE = '^24.18.1 || >=26.5.1';
 
+/** SVC404: a version of Node.js that is not supported, or that package.json does not allow. */
 function findMachine(view: ApplicationView, report: ReportFinding): void {
   findOldNode(view, report);
   const wanted = enginesOf(process.cwd());

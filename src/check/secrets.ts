@@ -29,7 +29,7 @@ export function findSecrets(view: ApplicationView, report: ReportFinding): void 
         place,
         { remedy: remedyFor(key), refuses: true },
       );
-    // other secrets have their own formats, which the code that uses them validates
+    // only authSecret is judged here: the code that uses another secret validates its format
     if (variable === variableOf('authSecret')) {
       for (const setting of ['authSecret', 'authSecretPrevious']) {
         const isArgument = view.settings.sourceOf(setting) === 'argument';
@@ -108,8 +108,8 @@ interface Placed {
 }
 
 /**
- * Returns the secret settings that plugins, middleware and dependencies need. Each names the first part of
- * the application that needs it.
+ * Returns the secret settings that plugins, middleware and dependencies need. Each entry names the first part
+ * of the application that needs the secret.
  */
 export function neededSecrets(
   view: CompilationView,

@@ -1,5 +1,5 @@
 /**
- * Combines the findings about the compiled application with those about its sources.
+ * Combines the findings about the compiled application with the findings about its source files.
  *
  * - Searches the sources and their JSON files for secrets that code passed to this package (SVC205).
  * - Finds the line of the option or setting that causes a finding, such as `debug: true`.
@@ -33,7 +33,7 @@ interface DataFile {
  */
 const LEAST_CHARACTERS = 8;
 
-/** Returns the findings of the compiled application and of the sources, each mistake once. */
+/** Merges the findings of the compiled application and of the source files. Each mistake occurs only once. */
 export function joinFindings(
   declared: readonly Finding[],
   { findings: written, project }: SourceReport,
@@ -48,7 +48,8 @@ export function joinFindings(
     return place === undefined ? finding : { ...finding, place };
   });
   const found = findSecrets(secrets, project.modules, sources, secretRule);
-  // lines whose secrets `found` already reports, so that findings in `written` about these lines are left out
+  // lines of the calls whose secrets are in `found`: findings in `written` about these lines would be
+  // duplicates
   const elsewhere = new Set(found.map(({ call }) => lineOf(call)));
   const others = written.filter(
     ({ rule, message, place }) =>
@@ -119,7 +120,7 @@ function findSecrets(
   sources: () => Sources,
   { id, severity }: RuleText,
 ): FoundSecret[] {
-  // the first call with a secret counts. A Map keeps the last value of a key, so the order is reversed.
+  // if several calls use one secret, the first counts. A Map keeps the last, so the order is reversed.
   const byText = new Map(secrets.toReversed().map((secret) => [secret.text, secret]));
   return [...byText.values()].flatMap(({ text, owner, declared }) => {
     if (text.length < LEAST_CHARACTERS) return [];
@@ -165,8 +166,8 @@ function placeOfText(
 const TELLS_ENVIRONMENT = /\bproduction\b|\bdevelopment\b|isDev|isProd|NODE_ENV|SVC_ENV/i;
 
 /**
- * Whether a text is used only in development: the text, or a use of the constant that holds it, is inside a
- * condition or a function that mentions the environment.
+ * Whether a text is used only in development: a condition or function that mentions the environment contains
+ * the text, or a use of the constant that holds the text.
  */
 function isForDevelopment(node: Node, module: SourceModule, sources: Sources, depth = 0): boolean {
   const tells = ({ start, end }: Node, { source } = module): boolean =>

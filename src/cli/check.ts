@@ -273,7 +273,7 @@ function summarize(report: Report, context: ReportContext): void {
   }
 }
 
-/** Returns a function that tells, by the severity of a finding, whether the finding fails the check. */
+/** Returns a function that is true for findings whose severity makes the check fail. */
 function failsBy({ failLevel }: CheckOptions): (finding: Finding) => boolean {
   const failing = SEVERITIES.slice(0, SEVERITIES.indexOf(failLevel) + 1);
   return ({ severity }) => failing.includes(severity);

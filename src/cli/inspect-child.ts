@@ -102,7 +102,7 @@ async function work(job: Job): Promise<Answer> {
   ];
   if (job.wants === 'routes') return { token: job.token, kind: 'routes', routes: routesOf(app) };
   if (job.wants === 'report' || job.wants === 'live') judgeAsDeployed(app);
-  // called before probe(), because network access in probe() is not part of the import
+  // called before probe(), so that network access by probe() does not count as part of the import
   const found = trespassed();
   if (job.wants === 'report' || job.wants === 'live') await probe(app.inspect(), () => namesFor(job));
   const checked = app.check();
@@ -110,7 +110,7 @@ async function work(job: Job): Promise<Answer> {
     job.wants === 'openapi' &&
     !checked.findings.some(({ rule, severity }) => severity === 'error' && rule.startsWith('SVC1'))
   )
-    // with errors, the OpenAPI document would lack routes, so the answer is a report instead
+    // for an application with errors, the answer is a report, because its OpenAPI document would lack routes
     return openapiOf(job, app);
   if (job.wants === 'live') network.allow();
   const live = job.wants === 'live' ? await app.checkLive() : undefined;
@@ -327,7 +327,7 @@ function known(place: Place): Place | undefined {
   return place.line === 0 ? undefined : place;
 }
 
-/** Returns the texts of rules, one for each id. */
+/** Returns each rule once, with the properties that reports show. */
 function texts(rules: readonly RuleText[]): RuleText[] {
   return [...Map.groupBy(rules, ({ id }) => id).values()]
     .map(([first]) => first!)

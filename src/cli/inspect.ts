@@ -73,15 +73,15 @@ export type Answer = { readonly token: string } & (
 );
 
 /**
- * Milliseconds that are added to the time limit of the import, because a blocked child sends no answer:
- * START_MS before the child has started, GRACE_MS after that.
+ * The parent waits this many milliseconds longer than the time limit of the import: START_MS until the child
+ * has started, then GRACE_MS. A blocked child cannot report a timeout itself.
  */
 const START_MS = 3_000;
 const GRACE_MS = 1_000;
 
 /**
- * Kind of the answer to each kind of job. If an application has errors, a report replaces its OpenAPI
- * document.
+ * Kind of the answer to each kind of job. For an application with errors, the answer to `openapi` is a
+ * report.
  */
 interface Kinds {
   readonly report: 'checked';

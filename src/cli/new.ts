@@ -79,7 +79,7 @@ async function run({ positionals, values }: Invocation): Promise<number> {
   // the option has type string, so parseArgs returns a string
   const name = nameFor(target, values['name'] as string | undefined);
   if (values['if-absent'] === true && existsSync(join(target, 'package.json'))) {
-    // package.json is moved into the folder last, so all other files already exist
+    // package.json is moved into the folder last, so its existence shows that the project is complete
     process.stdout.write(`${given} already exists: nothing changed\n`);
     return 0;
   }
@@ -203,8 +203,8 @@ function assertFree(given: string, target: string): boolean {
 const MOST_NAMED = 5;
 
 /**
- * Writes the files of a project into `folder`. Relative paths in them are valid for `place`, where the
- * project is moved later.
+ * Writes the files of a project into `folder`, which is moved to `place` later. Relative paths in the files
+ * are valid in `place`.
  */
 function write(folder: string, place: string, name: string, source: PackageSource): number {
   const own = dirname(ownPackage());
@@ -281,11 +281,12 @@ function linkPackage(own: string, place: string, modules: string): void {
  * Moves every entry of the staging folder to the target, package.json last. Appends the moved paths to
  * `moved`. After a failure, the caller removes these paths.
  *
- * Fails if an entry exists already, instead of replacing it. If two processes fill one folder, the process
- * that creates the first entry continues; the other one fails, and has changed nothing.
+ * Never replaces an existing entry, but throws. If two processes fill one folder, the first one continues.
+ * The second one throws before it has changed anything.
  */
 export function moveEntries(staging: string, target: string, moved: string[]): void {
-  // sorted, so that two processes begin with the same entry, and one of them fails before it changes anything
+  // sorted, so that two processes begin with the same entry. One of them then fails before it changes
+  // anything
   const names = readdirSync(staging).sort();
   for (const name of [
     ...names.filter((entry) => entry !== 'package.json'),

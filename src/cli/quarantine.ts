@@ -40,7 +40,7 @@ export function isDenied(error: unknown): boolean {
   return false;
 }
 
-/** Attempts to use the network that were denied, and a function that allows later ones. */
+/** Denied attempts to use the network, and a function that allows later attempts. */
 interface DeniedNetwork {
   readonly tried: readonly Trespass[];
   allow(): void;

@@ -24,12 +24,11 @@ export function reportAsync(sources: Sources, report: ReportNode): void {
   findBlockingHelpers(sources, report);
 }
 
-// -- SVC613: pipe() without an error handler --
-
 /** Functions of Node.js that create streams. Streams of other packages may handle their errors themselves. */
 const STREAMS =
   /^(?:(?:\w*[fF]s|fs-extra|graceful-fs|zlib)\.)?create(?:ReadStream|WriteStream|Gzip|Gunzip|Deflate|Inflate|Brotli\w+)$/;
 
+/** SVC613: calls of pipe() without an error handler. */
 function findPipes(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     if (call.callee.type !== 'member' || call.callee.property !== 'pipe' || call.args.length === 0) continue;
@@ -41,7 +40,7 @@ function findPipes(sources: Sources, report: ReportNode): void {
     if (![object, call.args[0]!].some((node) => isOfNode(node, module))) continue;
     const name = pathOf(object);
     const around = functionAround(call);
-    // code outside of functions belongs to a script, which an error may end
+    // an error may end a script, so code outside of functions is not reported
     if (around === undefined) continue;
     const outer = outerOf(around, sources);
     const code = module.source.slice(outer.start, outer.end);
@@ -62,7 +61,7 @@ function findPipes(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Returns the function around nested callbacks, because it may add the listeners for errors. */
+/** Returns the function around nested callbacks, because its code may add the listeners for errors. */
 function outerOf(fn: Fn, sources: Sources): Fn {
   const around = functionAround(fn);
   const isCallback = fn.parent?.type === 'call' && !sources.handlers.isHandler(fn);
@@ -81,7 +80,7 @@ function endsInOutput(call: Call): boolean {
   return next?.type === 'call' && next.args.length > 0 && endsInOutput(next);
 }
 
-/** Whether an expression creates a stream of Node.js. For the name of a constant, tests its value. */
+/** Whether an expression, or the constant that it names, creates a stream of Node.js. */
 function isOfNode(node: Node, module: SourceModule): boolean {
   let found = false;
   walk(literal(node, module) ?? node, (part) => {
@@ -91,8 +90,7 @@ function isOfNode(node: Node, module: SourceModule): boolean {
   return found;
 }
 
-// -- SVC614: statements outside of their transaction --
-
+/** SVC614: statements in the callback of transaction() that are not part of the transaction. */
 function findOutsideTransaction(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     if (call.callee.type !== 'member' || call.callee.property !== 'transaction') continue;
@@ -124,8 +122,7 @@ function findOutsideTransaction(sources: Sources, report: ReportNode): void {
   }
 }
 
-// -- SVC634: request bodies collected without a limit --
-
+/** SVC634: code that collects a request body without a size limit. */
 function findCollected(sources: Sources, report: ReportNode): void {
   const isBounded = sources.project.modules.some(({ source }) => /\bmaxBodyBytes\s*:/.test(source));
   for (const { module, node: loop } of sources.all('loop')) {
@@ -148,8 +145,8 @@ function findCollected(sources: Sources, report: ReportNode): void {
 }
 
 /**
- * Whether an object is probably the response of another server and not a client's request: `https.get(url,
- * (request) => { request.on('data', …); })`.
+ * Whether an object is probably the response of another server, as in `https.get(url, (response) => {
+ * response.on('data', …); })`.
  */
 function isOfAnswer(call: Call, module: SourceModule): boolean {
   const around = functionAround(call)?.parent;
@@ -189,11 +186,10 @@ function reportCollecting(body: Node, module: SourceModule, at: Node, report: Re
     );
 }
 
-// -- SVC635: outbound calls without a time limit --
-
 const ASKS =
   /^(?:fetch|undici\.fetch|https?\.(?:get|request)|axios(?:\.(?:get|post|put|patch|delete|request))?)$/;
 
+/** SVC635: requests to other servers without a time limit. */
 function findEndless(sources: Sources, report: ReportNode): void {
   const isLimited = limitedClients(sources);
   for (const { module, node: call } of sources.all('call')) {
@@ -272,8 +268,6 @@ function parentText(call: Call, module: SourceModule): string {
   return module.source.slice(start, end);
 }
 
-// -- SVC501: blocking calls in functions that handlers call --
-
 /** Synchronous functions that finish within microseconds and so may run in a handler. */
 const QUICK: ReadonlySet<string> = new Set(['randomFillSync', 'hkdfSync', 'generateKeySync']);
 const NAMES: ReadonlySet<string> = new Set([
@@ -290,6 +284,7 @@ export function isBlockingName(name: string): boolean {
   return NAMES.has(name);
 }
 
+/** SVC501: blocking calls in functions that handlers call. */
 function findBlockingHelpers(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     const name = calledName(call);
@@ -387,7 +382,7 @@ function mentionsPath(node: Node, path: string): boolean {
   return found;
 }
 
-/** Whether every call of a function runs only once, as isOnce() defines it. */
+/** Whether every call of a function runs only once; see isOnce(). */
 function isCalledOnce(fn: Fn, sources: Sources): boolean {
   const name = fn.name ?? nameOf(fn);
   if (name === undefined) return false;

@@ -208,7 +208,7 @@ function isWrite(call: Call, module: SourceModule): boolean {
   if (!WRITES_TO_STORE.test(name) || call.callee.type !== 'member') return false;
   const names = namesIn(call.callee.object);
   const [root] = names;
-  // `names` has a first element, so it also has a last one
+  // `at(-1)` is defined: `names` is not empty, because `root` is defined
   if (root === undefined || TRANSIENT.test(names.at(-1)!)) return false;
   const binding = module.lookup(root, call);
   const value =
@@ -379,8 +379,8 @@ function changeIn(
 }
 
 /**
- * Whether a call may change data. Its name contains a word such as `delete`, or it is a method of `this` or
- * of a new object.
+ * Whether a call may change data. True if its name contains a word such as `delete`, or if it calls a method
+ * of `this` or of a new object.
  */
 function mayChange(call: Call): boolean {
   const { callee } = call;

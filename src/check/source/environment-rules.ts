@@ -211,8 +211,8 @@ function isValidated(node: Node, { source }: SourceModule): boolean {
 }
 
 /**
- * Whether code takes for granted that an environment variable is set. `!` or `as string` follows the
- * variable, or it becomes part of a text, which would then contain "undefined".
+ * Whether code takes for granted that an environment variable is set: `!` or `as string` follows the
+ * variable, or the variable is part of a longer text.
  */
 function isTakenForGranted(node: Node, { text }: SourceModule): boolean {
   return (

@@ -1,5 +1,5 @@
 /**
- * Follows values of a request through functions, up to the calls that receive them. A value counts as checked
+ * Follows request values through functions, up to the calls that receive them. A value counts as validated
  * once code compares or tests it. Results of unknown functions count as safe, to avoid false findings.
  */
 import { boundIn } from './modules.ts';
@@ -84,7 +84,7 @@ export class Flow {
     }
   }
 
-  /** Analyses a function. `given` contains the values of parameters that are already known. */
+  /** Analyses a function. `given` contains the known values of its parameters. */
   #enter(
     fn: Fn,
     around: Names,
@@ -104,7 +104,7 @@ export class Flow {
         names,
       );
     });
-    // `find(id, (error, row) => …)`: a test of `row` counts as a check of `id`
+    // in `find(id, (error, row) => …)`, a test such as `if (!row)` also validates `id`
     for (const { local } of keys.length > 0 ? fn.params.flatMap((param) => boundIn(param)) : [])
       names.setKeys(local, keys);
     this.#body(fn, names);
@@ -221,7 +221,7 @@ export class Flow {
     this.#statement(body, names);
   }
 
-  /** Marks arguments as checked if the call throws for bad values: `assertKnown(a)`, `await getNote(id)`. */
+  /** Marks arguments as validated if the call throws for bad values, as `assertKnown(a)` does. */
   #asserted(node: Node, names: Names): void {
     const call = node.type === 'await' ? node.value : node;
     const name = call.type === 'call' ? (calledName(call) ?? '') : '';
@@ -229,7 +229,7 @@ export class Flow {
     for (const arg of call.args) for (const path of this.#pathsOf(arg, names)) names.check(path);
   }
 
-  /** `const user = await find(params.id);`: a later test of `user` also counts as a check of `params.id`. */
+  /** Remembers that a test of `user` also validates `params.id`, after `user = await find(params.id)`. */
   #lookedUp(target: Node, value: Node, names: Names): void {
     const call = value.type === 'await' ? value.value : value;
     if (call.type !== 'call') return;
@@ -239,7 +239,7 @@ export class Flow {
     if (FAILS_WITHOUT.test(calledName(call) ?? '')) for (const key of keys) names.check(key);
   }
 
-  /** `query.equalTo('id', params.id);`: a later test of `query` also counts as a check of `params.id`. */
+  /** Remembers that a test of `query` also validates `params.id`, after `query.equalTo('id', params.id);`. */
   #narrowed(node: Node, names: Names): void {
     if (node.type !== 'call' || node.callee.type !== 'member' || node.callee.object.type !== 'name') return;
     const { name } = node.callee.object;
@@ -250,8 +250,8 @@ export class Flow {
   }
 
   /**
-   * Returns the paths of the request values in a node, such as `params.id`. For a variable, also returns the
-   * request values with which code looked it up.
+   * Returns the paths of the request values in a node, such as `params.id`. For `user` after `user = await
+   * find(params.id)`, also returns `params.id`.
    */
   #keysWithin(node: Node, names: Names, isOfCalls = false): string[] {
     const found = new Set<string>();
@@ -269,12 +269,10 @@ export class Flow {
     return [...found];
   }
 
-  // -- conditions: which values they check --
-
   /**
-   * Returns the paths that count as checked where a condition is true (`yes`), and where it is false (`no`).
-   * After `===`, the compared values are checked only where they are equal. A test for presence, such as
-   * `user === undefined`, checks the request values with which code looked up `user`.
+   * Returns the paths of values that are valid where a condition is true (`yes`), and where it is false
+   * (`no`). After `id === '1'`, `id` is valid only where the condition is true. After `user =
+   * find(params.id)`, the condition `user === undefined` validates `params.id` where it is false.
    */
   #judgedIn(test: Node, names: Names, isNegated = false): { yes: string[]; no: string[] } {
     const yes: string[] = [];
@@ -295,7 +293,8 @@ export class Flow {
       if (node.type === 'call') {
         if (isWeakTest(node)) return;
         if (/^(?:isArray|isNaN|Boolean|isInteger|get|getAll)$/.test(calledName(node) ?? '')) return;
-        // `!isKnown(value)` is true for unknown values, so only its false branch has a checked value
+        // `!isKnown(value)` is true for unknown values, so the value is valid only where the condition is
+        // false
         const isIn = negated && !isDenial(node) ? 'no' : 'both';
         for (const arg of node.args) add(this.#pathsWithin(arg, names), isIn);
         if (node.callee.type === 'member') add(this.#pathsWithin(node.callee.object, names), isIn);
@@ -331,7 +330,7 @@ export class Flow {
     return found;
   }
 
-  /** Returns the paths that a test of an expression checks: a test of `url.host` also checks `url`. */
+  /** Returns the paths that a test of this expression validates: `url.host` and `url` for `url.host`. */
   #pathsOf(node: Node, names: Names): string[] {
     if (node.type !== 'name' && node.type !== 'member' && node.type !== 'call') return [];
     const path = pathOf(node);
@@ -349,8 +348,6 @@ export class Flow {
     );
   }
 
-  // -- analysis of expressions --
-
   /** Visits every call in an expression, in the order in which the calls run. */
   #scan(node: Node, names: Names): void {
     switch (node.type) {
@@ -366,7 +363,7 @@ export class Flow {
         if (path === undefined) this.#bind(node.target, value, names);
         else if (node.operator === '=' || value !== undefined)
           names.set(path, node.operator === '+=' ? appended(names.get(path), value!) : value);
-        // `body.name` counts as checked after `body.name = clean(body.name)`
+        // `body.name` counts as validated after `body.name = clean(body.name)`
         if (path?.includes('.') === true && value === undefined && node.operator === '=') names.check(path);
         return;
       }
@@ -429,7 +426,8 @@ export class Flow {
       module: this.#module,
       given: (node) => (node === undefined ? undefined : this.#outside(node, names)),
     });
-    // #value() also analyses the called function. If the result is used, other code calls #value().
+    // #value() analyses the called function, too. If code uses the result of the call, #value() is called
+    // elsewhere.
     if (!isUsed(call)) this.#value(call, names);
   }
 
@@ -438,7 +436,7 @@ export class Flow {
     return value?.kind === 'outside' ? value : undefined;
   }
 
-  /** Returns the unchecked request value that an expression contains. */
+  /** Returns the request value that an expression contains, unless code has validated the value. */
   #value(node: Node, names: Names): Given | undefined {
     const path = node.type === 'await' ? undefined : pathOf(node);
     if (path !== undefined && names.isChecked(path)) return undefined;

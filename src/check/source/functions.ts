@@ -2,7 +2,7 @@
  * Parses the text of `String(fn)`: parameters, body and returned values. Nested callbacks are shortened to
  * `=>`.
  *
- * The text may be misread, so a finding that is based on it is a warning at most.
+ * The parser may misread code, so findings that depend on its results are warnings at most.
  */
 import { tokensOf } from './tokens.ts';
 
@@ -311,7 +311,7 @@ function endOfExpression(code: string, from: number): number {
   return code.length;
 }
 
-/** Returns the position after the bracket that closes the one at `from`. */
+/** Returns the position after the bracket that closes the bracket at `from`. */
 function afterPair(code: string, from: number): number {
   let depth = 0;
   for (let index = from; index < code.length; index++) {

@@ -150,10 +150,7 @@ function findPatterns({ call, module, given }: Visit, meaning: string, report: R
     );
 }
 
-/**
- * Parts of a request through which a link on another site cannot pass an address: headers, cookies, and path
- * parameters that are read as a whole.
- */
+/** Parts of a request in which a link on another site cannot pass an address, such as headers and cookies. */
 const CANNOT_CHOOSE = /(?:^|\W)referr?er$|^headers?\b|^(?:signedC|c)ookies?\b|^params$/i;
 
 /** SVC605: client input in the target of a redirect. */
@@ -308,7 +305,10 @@ function hasHost({ lead }: Given): boolean {
   return lead.startsWith('/') || lead.startsWith(OWN) || /^[a-z][a-z\d+.-]*:\/\/[^/]+[/?#]/i.test(lead);
 }
 
-/** Matches the headers as a whole, and single headers that proxies set. */
+/**
+ * Matches names of request values: `headers` for all headers, or a header that proxies set, such as
+ * `headers.x-real-ip`.
+ */
 const OF_PROXIES = /^headers?(?:$|\.(?:x-real-ip|x-forwarded|forwarded|cf-))/;
 
 /** SVC608: client input in HTML. */

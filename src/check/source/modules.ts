@@ -35,7 +35,7 @@ interface Imported {
   readonly imported: string;
 }
 
-/** A parsed module, as the rules read it. */
+/** A parsed module of a project. */
 export class SourceModule {
   readonly file: string;
   readonly source: string;

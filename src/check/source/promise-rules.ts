@@ -14,8 +14,6 @@ export function reportPromises(sources: Sources, report: ReportNode): void {
   findAsyncCallbacks(sources, report);
 }
 
-// -- SVC611: promises that are not awaited --
-
 const OURS = /^svc\.(?:checkPassword|hashPassword)$|^fetch$|^fs(?:\/promises|\.promises)\.\w+$/;
 /** Names of variables that hold databases or transactions. */
 export const DATABASE: RegExp = /(?:^|\.)#?_?(?:db|tx|trx|database)$/i;
@@ -24,7 +22,10 @@ export const OF_DATABASE: RegExp =
   /^(?:execute|executeMany|fetchOne|fetchAll|fetchArrays|scalar|script|transaction)$/;
 const LIMITER = /(?:^|\.)#?\w*limit(?:er)?s?$/i;
 const REQUEST = /(?:^|\.)(?:req|request)$/;
-/** Methods that return promises, by the class or function that created their object. */
+/**
+ * Names of methods that return promises, by the class or function that created their object: `take` for an
+ * object of `RateLimiter`.
+ */
 const OF_CLASSES: Readonly<Record<string, RegExp>> = {
   'svc/oauth.OAuthPlugin':
     /^(?:revokeAll|listSessions|revokeSession|issue|providerToken|forgetProviderToken|logout|cleanUp)$/,
@@ -55,7 +56,7 @@ function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0
   if (callee.type === 'member' && isOfPackage(call, callee, module))
     return { name: pathOf(callee) ?? 'the function', isOurs: true };
   const fn = sources.handlers.resolve(callee, module);
-  // in `const load = wrap(async () => …)`, `load` need not return a promise, although `fn` is asynchronous
+  // after `const load = wrap(async () => …)`, `load` may return no promise, although the inner function does
   const isCertain =
     fn?.parent?.type !== 'call' && (callee.type !== 'member' || isMethodOf(callee, fn, module));
   return fn !== undefined && isCertain && !takesCallback(call) && givesPromise(fn, sources, depth)
@@ -79,8 +80,8 @@ function isOfPackage(call: Call, { object, property }: Member, module: SourceMod
 }
 
 /**
- * Whether an expression is named like a request. RateLimiter.take() receives a request, but `limiter.take(5)`
- * is a method of another class.
+ * Whether an expression is named like a request, as in `limiter.take(req)`. A call such as `limiter.take(5)`
+ * does not belong to RateLimiter.
  */
 function isOfRequest(node: Node | undefined): boolean {
   return node !== undefined && REQUEST.test(pathOf(node) ?? '');
@@ -225,12 +226,13 @@ function allIn(list: Node): readonly Node[] {
   if (list.type === 'list') return list.items;
   const [callback] = list.type === 'call' && calledName(list) === 'map' ? list.args : [];
   if (callback?.type !== 'function') return [list];
-  // isUncaught() examines the function that a call runs, so this call node runs the callback
+  // a made-up call of the callback, because isUncaught() examines only calls
   return [
     { type: 'call', callee: callback, args: [], isNew: false, start: callback.start, end: callback.end },
   ];
 }
 
+/** SVC611: promises that are not awaited. */
 function findForgotten(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     const use = useOf(call);
@@ -273,8 +275,8 @@ function findForgotten(sources: Sources, report: ReportNode): void {
 }
 
 /**
- * Whether the error of a promise is lost. A promise of a project function counts only if requests reach its
- * call and the project has no listener for rejections.
+ * Whether the error of a promise is lost. A call of a project function counts only if requests reach the
+ * call, and if the project has no listener for rejections.
  */
 function isLost({ isOurs, fn }: Promised, call: Call, sources: Sources): boolean {
   if (isOurs || fn === undefined) return true;
@@ -383,10 +385,9 @@ function keptPromise(call: Call): string | undefined {
   return isMisused && !isAwaited ? `"${name}"` : undefined;
 }
 
-// -- SVC612: asynchronous callbacks of array methods --
-
 const TESTS = /^(?:filter|some|every|find|findIndex|findLast|sort|toSorted)$/;
 
+/** SVC612: asynchronous callbacks of array methods. */
 function findAsyncCallbacks(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     const name = call.callee.type === 'member' ? calledName(call) : undefined;

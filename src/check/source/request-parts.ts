@@ -17,13 +17,13 @@ const HARMLESS_MEMBERS = /^(?:length|size|byteLength|constructor)$/;
 export const HARMLESS_HEADERS: RegExp = /^(?:host|accept|accept-encoding|content-type|content-length)$/;
 const HARMLESS_OF_ADDRESS = /^(?:pathname|protocol)$/;
 /**
- * Members that say little about a value. A test of such a member does not check the value: `url.protocol ===
- * 'https:'`, `name.length < 100`.
+ * Members that say little about a value. A test of such a member does not validate the value: `url.protocol
+ * === 'https:'`, `name.length < 100`.
  */
 export const WEAK_MEMBERS: RegExp = /^(?:length|size|byteLength|protocol|port)$/;
 /**
- * Fixed beginnings of texts and patterns. A test for such a beginning does not check the rest of the value:
- * `next.startsWith('/')`, `/^https?:/.test(url)`.
+ * Fixed beginnings of texts and patterns. A test for such a beginning does not validate the rest of the
+ * value: `next.startsWith('/')`, `/^https?:/.test(url)`.
  */
 const WEAK_BEGINNING = /^(?:\/|https?:?(?:\/\/)?|\^https\??:?(?:\\?\/){0,2}|\^\\\/)$/;
 /** Names of methods whose result contains the value that they are called on, such as `trim`. */
@@ -46,8 +46,8 @@ export const VALIDATES: RegExp = /^(?:validate\w*|safeParse\w*)$/;
 /** Names of functions that throw if they find nothing: `findOneOrFail`. */
 export const FAILS_WITHOUT: RegExp = /Or(?:Fail|Throw|404)\w*$/;
 /**
- * Names of functions whose promise rejects for an unknown key. In a callback of `then()`, their arguments
- * count as checked.
+ * Names of functions whose promise rejects for an unknown key, such as `getUser`. In a callback of `then()`,
+ * the arguments of these functions count as validated.
  */
 export const LOOKS_UP: RegExp =
   /^(?:get|find|load|lookup|decode|verify|check|ensure|validate|assert)|by_?id$/i;

@@ -18,8 +18,6 @@ export function findRevealing(sources: Sources, report: ReportNode): void {
   findUnverifiedMail(sources, report);
 }
 
-// -- SVC625: secrets in logs --
-
 const LOGGED =
   /^(?:password|passwd|pwd|passphrase|secret|clientsecret|apikey|accesstoken|refreshtoken|idtoken|authtoken|bearertoken|resettoken|privatekey|token|sessiontoken|otp|authorization|cookie|creditcard|cardnumber|cvv|cvc)$/;
 
@@ -32,6 +30,7 @@ function isLogger(path: string): boolean {
   return /(?:^|\.)#?(?:log|logger)\.(?:info|warn|error|debug|trace|fatal|log)$/.test(path);
 }
 
+/** SVC625: secrets in logs. */
 function findLogged(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     if (!isLog(call) || isUnderCondition(call, module)) continue;
@@ -52,8 +51,8 @@ function findLogged(sources: Sources, report: ReportNode): void {
 }
 
 /**
- * Whether a log message with a secret does no harm. It shows a password that the program has just generated,
- * or a token that it has rejected. For tokens, only calls of log() and info() count as harmful.
+ * Whether a log message with a secret does no harm, because it shows a generated password or a rejected
+ * token. Tokens do harm only in calls of log() and info().
  */
 function isHarmlessMessage(word: string, call: Call, { source }: SourceModule): boolean {
   const text = source.slice(call.start, call.end);
@@ -164,12 +163,11 @@ function takesPassword(route: Parameters<typeof specOf>[0] | undefined): boolean
   return /password|secret|token/i.test(text) || /login|password|token|signup|register/i.test(path);
 }
 
-// -- SVC626: secrets and error details in replies --
-
 const REVEALED =
   /^(?:password|passwd|pwd|passwordhash|hashedpassword|passwordsalt|clientsecret|privatekey|apisecret|totpsecret|mfasecret)$/;
 const SENDS = /^(?:json|send|end|write|html|text)$/;
 
+/** SVC626: secrets, stack traces and environment variables in replies. */
 function findRevealed(sources: Sources, report: ReportNode): void {
   for (const { module, node } of sources.all('member')) {
     if (
@@ -266,8 +264,7 @@ function isReturned(node: Node, sources: Sources): boolean {
   return fn.isExpression && fn.body[0] === at;
 }
 
-// -- SVC627: unverified e-mail addresses --
-
+/** SVC627: accounts that code finds by an unverified e-mail address. */
 function findUnverifiedMail(sources: Sources, report: ReportNode): void {
   const named = new Set<Fn>();
   for (const { module, node } of sources.all('entry'))
@@ -304,15 +301,11 @@ function isLookup(call: Call, module: SourceModule): boolean {
     : false;
 }
 
-// -- rules about database rows: SVC626 and SVC615 --
-
 /** Runs the rules about database rows that may contain secrets, and about rows that may be missing. */
 export function reportRows(sources: Sources, report: ReportNode): void {
   findRevealedRows(sources, report);
   findAbsentRows(sources, report);
 }
-
-// -- SVC626: secret columns in replies --
 
 const SECRET_COLUMN =
   /(?:^|[\s,."`])(\w*(?:password|passwd)(?:_?hash)?|\w*(?:secret|api_?key|private_?key|_hash|passwordhash))(?=[\s,"`]|$)/i;
@@ -365,8 +358,8 @@ function tablesWithSecrets(sources: Sources): Map<string, string> {
 }
 
 /**
- * Returns the node with which a handler returns rows: the call of the database, or the variable that holds
- * its result.
+ * Returns the node of the rows that a handler returns: the database call, or the variable that holds the
+ * result of this call.
  */
 function sentRows(call: Call, sources: Sources): Node | undefined {
   if (isReturned(call.parent?.type === 'await' ? call.parent : call, sources)) return call;
@@ -383,8 +376,6 @@ function sentRows(call: Call, sources: Sources): Node | undefined {
   });
   return found;
 }
-
-// -- SVC615: rows that may be missing --
 
 const DATABASE = /(?:^|\.)#?_?(?:db|tx|database)$/i;
 /** SQL statements that always return a row. */

@@ -36,7 +36,7 @@ export class Handlers {
   readonly #roles = new Map<Fn, readonly (Role | undefined)[]>();
   readonly #methods = new Map<string, Fn[]>();
   readonly #homes = new Map<Fn, SourceModule>();
-  /** Names of path parameters that a middleware of their route checks: `check('id', isNumber)`. */
+  /** Names of path parameters that a middleware of their route validates: `check('id', isNumber)`. */
   readonly checked: Set<string> = new Set();
 
   constructor(
@@ -218,8 +218,6 @@ function rolesFor(
       ? undefined
       : [request];
 }
-
-// -- declarations of routes --
 
 /**
  * Returns the object with the options of a route. The route call contains the object or names a constant that

@@ -15,8 +15,6 @@ export function reportSecrets(sources: Sources, report: ReportNode): void {
   findBareHashes(sources, report);
 }
 
-// -- SVC621: comparison of secrets --
-
 const SECRET_WORD =
   /(?:secret|apikey|accesskey|adminkey|masterkey|sharedkey|webhookkey|password|passwd|passphrase|passwordhash|(?:csrf|access|auth|bearer|admin|reset|internal|service|api|webhook|hook|session|login|invite|verification|confirmation|unsubscribe)token)$/;
 /** Words that name a secret in some programs only: a key may be a secret, or the key of a list. */
@@ -30,6 +28,7 @@ const DIGESTS = /hash|digest|encr|sha\d|md5|hmac|sign|derive|kdf|scrypt|crypt$/i
 const MAKES_DIGEST =
   /^(?:calc|calculate|compute|create|generate|make|gen|get|to|salt)\w*(?:password|pass|pwd)\w*$/i;
 
+/** SVC621: comparisons of secrets that stop at the first difference. */
 function findComparisons(sources: Sources, report: ReportNode): void {
   for (const { module, node } of sources.all('binary')) {
     if (!/^[!=]==?$/.test(node.operator)) continue;
@@ -76,8 +75,8 @@ function plain(node: Node): Node {
 }
 
 /**
- * Whether `held` is certainly a secret of the server and `sent` comes from a client. If `held` has a name
- * that only secrets have, `sent` may also be a parameter with the name of a secret.
+ * Whether `held` is certainly a secret of the server and `sent` comes from a client. If the name of `held`
+ * can only mean a secret, `sent` may also be a parameter such as `apiKey`.
  */
 function isSecretOfServer(held: Node, sent: Node, module: SourceModule): boolean {
   // the `state` of an OAuth login is valid only once, and a challenge is public, so timing does not help an
@@ -191,7 +190,7 @@ function isHeldCall(call: Call, module: SourceModule, isSent: boolean): boolean 
 }
 
 /**
- * Whether code compares a stored value only to learn whether it must update it: `if (user.token !== token)
+ * Whether code compares a stored value only to decide whether to update the value: `if (user.token !== token)
  * user.token = token`, or an early return before the update.
  */
 function isChangeTest(node: Node, sides: readonly Node[]): boolean {
@@ -258,8 +257,6 @@ function isSecretSetting(node: Node, module: SourceModule): boolean {
   );
 }
 
-// -- SVC622: secrets from Math.random() --
-
 const SECRET_NAME =
   /^(?:csp|page|script)nonce$|^(?:access|refresh|auth|bearer|id|api|user|admin|session|login|remember|csrf|xsrf|security|secret|magic|email|reset|password|passwordreset|resetpassword|verify|verification|confirm|confirmation|activation|invite|invitation|registration|signup|unsubscribe|share)?tokens?$|(?:secret|password|passwd|otp|csrf|apikey|sessionid|sid|resetcode|invitecode|verificationcode|magiclink|onetimecode|passcode|recoverycode)s?$|^pins?$/;
 
@@ -268,6 +265,7 @@ const SECRET_NAME =
  */
 const OF_CLIENTS = /passw|log_?in|\bauth(?!or)|cookie|e-?mail|verif|reset|invit/i;
 
+/** SVC622: secrets from Math.random(). */
 function findRandom(sources: Sources, report: ReportNode): void {
   const reported = new Set<Node>();
   for (const { module, node: call } of sources.all('call')) {
@@ -379,12 +377,11 @@ function usesBetterChance(call: Call, module: SourceModule): boolean {
   return /randomBytes|randomInt|randomUUID|getRandomValues|nanoid/.test(code);
 }
 
-// -- SVC623: passwords with a fast hash --
-
 /** Words that suggest that a protocol prescribes the hash, or that the hash authenticates a message. */
 const OF_PROTOCOL = /nonce|challenge|realm|^(?:message|command|payload|timestamp|now|time)$/;
 const PASSWORD = /(?:^|[a-z])?(?:password|passwd|pwd|passphrase|passcode)$/;
 
+/** SVC623: passwords with a fast hash. */
 function findBareHashes(sources: Sources, report: ReportNode): void {
   const hashers = hashersOf(sources);
   for (const { module, node: call } of sources.all('call')) {
@@ -405,9 +402,8 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
         ? call.args.at(meaning === 'crypto.hash' ? 1 : 0)
         : undefined;
     if (text === undefined || isSlowLater(call, module) || isSecretSetting(text, module)) continue;
-    // Four kinds of hashes are not reported. If a hash replaces its input, a slow hash probably follows. If
-    // the input is a hash, the inner call is reported. A hash that is compared at once, or is in an object,
-    // may never be stored.
+    // Skips a hash that replaces its input, because a slow hash probably follows. Skips a hash of a hash,
+    // because the inner call is reported. Skips a hash that may never be stored.
     if (replaces(call, text) || isHashOfHash(text, module) || isCompared(call) || isOfObject(call)) continue;
     // do not report a hash that a protocol prescribes, such as HTTP digest authentication
     if (mentions(text, (word) => OF_PROTOCOL.test(word))) continue;
@@ -459,7 +455,7 @@ function isSlowLater(call: Call, module: SourceModule): boolean {
   const fn = functionAround(call);
   if (isHashedAgain(module)) return true;
   if (fn === undefined) return false;
-  if (/cache/i.test(nameOfCallback(fn) ?? '')) return true; // the key of a cache is only in memory
+  if (/cache/i.test(nameOfCallback(fn) ?? '')) return true; // a hash in the key of a cache is only in memory
   let repeats = false;
   walk(fn, (node) => {
     if (node.type === 'loop' && /\bcreateHash\(/.test(module.source.slice(node.start, node.end)))

@@ -9,7 +9,7 @@ import type { Project, SourceModule } from './modules.ts';
 import type { Call, Fn, Node } from './nodes.ts';
 import type { Severity } from '../../base/findings.ts';
 
-/** Reports a finding at a node. */
+/** Function with which a rule reports a finding at a node of the syntax tree. */
 export type ReportNode = (
   rule: `SVC${number}`,
   module: SourceModule,
@@ -25,7 +25,7 @@ interface Located<T extends Node['type']> {
 
 const OF_BROWSERS = /^(?:window|document|localStorage|sessionStorage)$/;
 
-/** A parsed project with lookups for rules. */
+/** A parsed project in which rules look up nodes and names. */
 export class Sources {
   readonly project: Project;
   readonly handlers: Handlers;

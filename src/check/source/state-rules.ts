@@ -19,8 +19,6 @@ export function reportState(sources: Sources, report: ReportNode): void {
   findSlowPatterns(sources, report);
 }
 
-// -- SVC631: request values in module variables --
-
 /**
  * Names of objects with settings. Only administrators change settings, and they may usually change all
  * members.
@@ -31,10 +29,7 @@ const SETTINGS = /(?:settings?|config\w*|conf|preferences|prefs)(?:\.|$)/i;
 const PERSONAL =
   /^(?:me|user|currentUser|account|session|claims|principal|tenant|customer|profile|req|request|query|params|headers|cookies|token|userId|tenantId)$/;
 
-/**
- * Variables that are already reported for each function. A function that sets several members of a variable
- * is reported once.
- */
+/** Variables that are already reported for a function, so that each is reported only once. */
 const reported = new WeakMap<Fn, Set<Node>>();
 
 /** Whether a variable is not yet reported for this function. Marks it as reported. */
@@ -44,6 +39,7 @@ function isFirst(fn: Fn, variable: Node): boolean {
   return known.size < known.add(variable).size;
 }
 
+/** SVC631: code that assigns data of one client to a module variable. */
 function findKept(sources: Sources, report: ReportNode): void {
   for (const { module, node } of sources.all('assign')) {
     if (node.operator !== '=') continue;
@@ -99,7 +95,7 @@ export function findKeptRequests(
   const binding = module.lookup(name, assign.target);
   if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return;
   if (functionAround(binding.node) !== undefined) return;
-  // a request body may change shared state on purpose, which other functions then read
+  // a request body may change shared state on purpose
   const isWritten = /^(?:body|form|json|text)\b/.test(value.what);
   if (isWritten && isReadElsewhere(binding.node, name, assign, sources)) return;
   if (isUsedAtOnce(binding.node, name, sources) || !isFirst(fn, binding.node)) return;
@@ -193,11 +189,10 @@ function isOfClient(name: string, at: Node, module: SourceModule, sources: Sourc
   return /\b(?:req|request|ctx|context|session)\b/.test(text);
 }
 
-// -- SVC632: caches whose keys do not identify the client --
-
 /** Names of parameters that do not affect the result of a function, such as `db` and `logger`. */
 const NO_PART = /^(?:_|signal|db|tx|database|log|logger|clock|cache|app|fetch)/i;
 
+/** SVC632: data of one client in a cache whose key does not identify the client. */
 function findSharedCaches(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     if (meaningOfCall(call, module) === 'svc.cached') judgeCached(call, module, sources, report);
@@ -292,8 +287,6 @@ function uses(fn: Fn, name: string): boolean {
   return isUsed;
 }
 
-// -- SVC633: whole request bodies that are stored --
-
 const STORES =
   /^(?:create|insert|insertOne|insertMany|update|updateOne|updateMany|findByIdAndUpdate|findOneAndUpdate|upsert|save|build|bulkCreate|set|merge|patch|values|assign)$/;
 
@@ -302,7 +295,8 @@ const MODEL =
   /^(?:[A-Z]\w*[a-z]\w*|\w*(?:prisma|knex|[Dd]b|[Mm]odel|[Rr]epo(?:sitory)?|[Cc]ollection|[Tt]able)(?:\.\w+)?)$/;
 
 /**
- * Names of objects between handlers and the database. Their methods may store only some members of a body.
+ * Names of objects that usually stand between handlers and the database, such as a service. Their methods may
+ * store only some members of a body.
  */
 const OWN_LAYER = /(?:store|service|manager|controller|api|client|provider|handler|logic|helper)s?$/i;
 
@@ -311,7 +305,7 @@ const VALIDATES = /validat|sanitiz|whitelist|\b(?:Joi|z|yup)\.|\bpick\(|\.(?:saf
 
 /** SVC633: whole request bodies that are stored or merged into an object. */
 export function findMerged({ call, module, given: valueOf }: Visit, report: ReportNode): void {
-  // leaves out values of unknown routes, because a middleware of the route may have validated the body
+  // ignores values of unknown routes, because a middleware of the route may have validated the body
   const given: Visit['given'] = (node) => {
     const value = isPicked(node) ? undefined : valueOf(node);
     return value?.route === undefined ? undefined : value;
@@ -367,7 +361,7 @@ function storedBody(
   const owner = names.join('.');
   // `set(key, value)` stores one value and merges nothing
   if (!isStore || owner === 'Object' || (name === 'set' && call.args.length > 1)) return undefined;
-  // a method of the project, and an unknown function, may store only some members of the body
+  // a method of the project, or an unknown function, may store only some members of the body
   if (isOfProject(callee, module) || OWN_LAYER.test(owner) || SETTINGS.test(owner)) return undefined;
   return call.args.find(
     (arg) =>
@@ -442,8 +436,7 @@ function wholeBody(arg: Node, given: Visit['given']): string | undefined {
   return undefined;
 }
 
-// -- SVC636: patterns that backtrack exponentially --
-
+/** SVC636: regular expressions that backtrack exponentially. */
 function findSlowPatterns(sources: Sources, report: ReportNode): void {
   for (const { module, node } of sources.all('pattern')) {
     // exponential backtracking requires at least two repetitions

@@ -1,6 +1,6 @@
 /**
  * Request values inside a function: where they come from, which variables hold them, and whether code has
- * checked them.
+ * validated them.
  */
 import { calledName, pathOf, walk } from './nodes.ts';
 import type { SourceModule } from './modules.ts';
@@ -19,7 +19,7 @@ export interface Given {
    */
   readonly part?: string | undefined;
   readonly route?: RouteCall | undefined;
-  /** Names of path parameters that a middleware checks; see Handlers.checked. */
+  /** Names of path parameters that a middleware validates. */
   readonly checked?: ReadonlySet<string> | undefined;
   /**
    * Literal text before the value in its expression: `/notes/` in `'/notes/' + id`. Begins with {@link OWN}
@@ -37,7 +37,7 @@ export interface Given {
   readonly members?: ReadonlyMap<string, Given> | undefined;
 }
 
-/** Stands for a value that no client sets, in the literal text of an expression. */
+/** Placeholder, in the literal text of an expression, for a value that no client sets. */
 export const OWN = '\0';
 
 /** Request values in the variables of a function and of its enclosing functions. */
@@ -45,8 +45,8 @@ export class Names {
   readonly #values = new Map<string, Given | undefined>();
   readonly #checked = new Set<string>();
   /**
-   * Request values with which code looked up a variable, by the name of the variable. After `const user =
-   * await find(params.id)`, `user` has the key `params.id`, and a test of `user` also checks `params.id`.
+   * Request values with which code looked up a variable. After `const user = await find(params.id)`, the
+   * entry of `user` is `params.id`, and a test of `user` also validates `params.id`.
    */
   readonly #keys = new Map<string, readonly string[]>();
   readonly #around: Names | undefined;
@@ -65,14 +65,14 @@ export class Names {
     this.#keys.delete(path);
   }
 
-  /** Sets the request values with which code looked up a variable. */
+  /** Sets the request values with which code looked up a variable, such as `params.id` for `user`. */
   setKeys(name: string, keys: readonly string[]): void {
     this.#keys.set(name, keys);
   }
 
   /**
-   * Returns the request values with which code looked up a variable. A member such as `user.name` has the
-   * keys of `user`.
+   * Returns the request values with which code looked up a variable, such as `params.id` for `user` and
+   * `user.name`.
    */
   keysOf(node: Node): readonly string[] {
     if (node.type === 'member') return this.keysOf(node.object);
@@ -90,7 +90,7 @@ export class Names {
     return this.#checked.has(path) || (!this.#values.has(path) && this.#around?.isChecked(path) === true);
   }
 
-  /** Runs `work`. Until it returns, `paths` count as checked. */
+  /** While `work` runs, the values at `paths` count as validated. */
   during(paths: readonly string[], work: () => void): void {
     const added = paths.filter((path) => !this.#checked.has(path));
     for (const path of added) this.#checked.add(path);
@@ -197,7 +197,7 @@ export function isOneCharacter({ callee, args }: Call): boolean {
 
 /**
  * Whether a call tests for forbidden text: `next.startsWith('//')`, `name.includes('..')`. A value counts as
- * checked where this test fails.
+ * validated where this test fails.
  */
 export function isDenial({ callee, args }: Call): boolean {
   return (

@@ -16,7 +16,7 @@ export type PackageSource = 'registry' | 'vendor' | 'link';
 interface StarterDeps {
   /** Folder of this package, which contains the template. */
   readonly root: string;
-  /** Name in package.json. It satisfies `isPackageName()`, so that no file needs to escape it. */
+  /** Name in package.json. It needs no escaping in files, because isPackageName() accepts it. */
   readonly name: string;
   readonly source: PackageSource;
   /** Version or address of `svc` under `dependencies`. */

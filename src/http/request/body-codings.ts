@@ -62,10 +62,12 @@ const FREE_BYTES = 1_048_576;
 /** Maximum decoded size in bytes if the caller sets no limit. */
 const MAX_WHOLE_BYTES = 10_000_000;
 /**
- * Returns options that refuse bytes after the coded body. They do not apply to gzip, because several gzip
- * members may follow each other (RFC 1952 §2.2). After the last member, Node ignores bytes that begin with a
- * zero; the callers detect this by the number of consumed bytes. Several zstd frames (RFC 8878 §3.1) are
- * refused, because Node 24 decodes only the first.
+ * Returns options that refuse bytes after the coded body. So several zstd frames (RFC 8878 §3.1) are refused,
+ * because Node 24 decodes only the first.
+ *
+ * For gzip, such bytes are accepted, because several gzip members may follow each other (RFC 1952 §2.2).
+ * After the last member, Node ignores bytes that begin with a zero. The callers detect this by the number of
+ * consumed bytes.
  */
 function strictness(coding: BodyCoding): DecoderOptions {
   return { rejectGarbageAfterEnd: coding !== 'gzip' };
@@ -154,7 +156,7 @@ export async function* decodedChunks(
 
 /**
  * Writes all chunks to the decoder, and waits whenever its buffer is full. Never rejects: an error destroys
- * the decoder, so reading from the decoder fails with it.
+ * the decoder, so reading from the decoder fails with this error.
  */
 async function feed(coded: AsyncIterable<Uint8Array>, decoder: Transform, received: Received): Promise<void> {
   try {
@@ -165,7 +167,8 @@ async function feed(coded: AsyncIterable<Uint8Array>, decoder: Transform, receiv
     }
     decoder.end();
   } catch (error) {
-    if (!decoder.destroyed) received.error = error; // otherwise the decoder itself has failed
+    // if the decoder is already destroyed, the decoder itself has failed, and not the source
+    if (!decoder.destroyed) received.error = error;
     // the cast is safe: this module and Node's streams only throw instances of Error
     decoder.destroy(error as Error);
   }

@@ -9,7 +9,10 @@ const FEW_PARTS = 8;
 const SMALL_BYTES = 4_096;
 const GATHER_BYTES = 16_384;
 
-/** Property of a body stream that contains its Collector. The shared listeners find it there. */
+/**
+ * Property of a body stream. All bodies share their listeners, which find the Collector of a body in this
+ * property.
+ */
 const COLLECTOR: unique symbol = Symbol('collector');
 
 /** Returns a 413 error that names the limit. */
@@ -34,13 +37,14 @@ export interface BodyReader {
 }
 
 /**
- * Reads a complete body. `declared` is its Content-Length, or -1. The result goes to `reader` and not to a
- * promise: for the parsed value, the caller would need a second promise.
+ * Reads a complete body, and passes it to `reader`. `declared` is the Content-Length of the body, or -1.
+ * Returns no promise, because the caller creates one for the parsed value.
  *
  * A body over `maxBytes` leads to PayloadTooLarge: at once if `declared` exceeds the limit, else at the first
- * byte beyond the limit. If the client disconnects before the end of the body, the error is
- * ClientDisconnected. If the response was sent before the body was read, the error is E_BODY_DISCARDED.
- * Memory is reserved only for received bytes, even if `declared` is large.
+ * byte beyond the limit. Memory is reserved only for received bytes, even if `declared` is large.
+ *
+ * If the client disconnects before the end of the body, the error is ClientDisconnected. If the response was
+ * sent before the body was read, the error is E_BODY_DISCARDED.
  */
 export function collect(source: BodySource, declared: number, maxBytes: number, reader: BodyReader): void {
   if (declared > maxBytes) return reader.onBody(undefined, tooLarge(maxBytes));
@@ -240,7 +244,7 @@ function chunksIn(queue: ByteQueue): readonly Uint8Array[] {
 export async function joined(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   const all = new ByteQueue();
   for await (const chunk of chunks) all.push(chunk);
-  return all.take(all.length)!; // defined: take() returns undefined only if the queue contains fewer bytes
+  return all.take(all.length)!; // defined: the queue contains this number of bytes
 }
 
 /** Stream of a request body: an IncomingMessage of node:http, or its substitute in http/server/memory.ts. */

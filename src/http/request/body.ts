@@ -31,7 +31,7 @@ export interface BodyDefaults {
   readonly uploadDirectory?: string | undefined;
 }
 
-/** Members of the request that its body uses. */
+/** Members of a request that the class RequestBody uses. */
 interface BodyOwner {
   /**
    * Maximum size of a body in bytes that the route sets; undefined if the limit of the application applies.
@@ -248,9 +248,9 @@ export class RequestBody implements BodyReader {
   }
 
   /**
-   * Returns the limit in bytes for a reading method: its option `maxBytes`, else the limit of the route, else
-   * `fallback`. The result never exceeds the limit of the route. Without such a limit, it never exceeds the
-   * limit of the application.
+   * Returns the size limit in bytes for a method such as json(): its option `maxBytes`, else the limit of the
+   * route, else `fallback`. The result is at most the limit of the route, or of the application if the route
+   * sets none.
    */
   #limit(options: BodyOptions, fallback: number): number {
     const { maxBodyBytes: ofRoute } = this.#owner;

@@ -15,8 +15,8 @@
  * Middleware, dependencies and the handler of the request see this value.
  *
  * A request with the message `start` also has `end`, `asyncStart` and `asyncEnd`, in this order, and `error`
- * only after an error. These messages carry the same event object. A request that is refused before its route
- * is searched, for example without a Host field, has no messages.
+ * only after an error. All messages of a request carry the same event object. A request that is refused
+ * before its route is searched, for example without a Host field, has no messages.
  */
 import { tracingChannel, type TracingChannel } from 'node:diagnostics_channel';
 import { ClientDisconnected } from '../../base/errors.ts';
@@ -158,7 +158,10 @@ export function answerRequest(event: RequestEvent, response: HttpResponse, durat
   if (event.hasBegun) requests.asyncStart.publish(event);
 }
 
-/** Adds up the bytes of the body while it is sent. Returns the initial number of bytes, 0. */
+/**
+ * Adds the size of each chunk to `event.bytes` while the body is sent. Returns 0, the initial value of
+ * `event.bytes`.
+ */
 function countBytes(event: RequestEvent, response: HttpResponse): number {
   const { body } = response;
   if (isChunks(body))

@@ -24,7 +24,7 @@ export type FileKeeper = (field: string) => number | undefined;
 
 const MOST = Number.MAX_SAFE_INTEGER;
 const OPTIONS = {
-  maxBytes: given<number>(), // not checked here: RequestBody checks it for all kinds of bodies
+  maxBytes: given<number>(), // RequestBody checks this option, for all kinds of bodies
   maxFields: int(1_000, 0, 1_000_000),
   maxFiles: int(100, 0, 1_000_000),
   maxFieldBytes: int(1_000_000, 0, MOST),
@@ -140,7 +140,7 @@ export function parseUrlencoded(body: string, { maxFields, maxFieldBytes }: Reso
       code: 'max_fields',
     });
   if (3 * body.length > maxFieldBytes) {
-    // each character of the body becomes at most three bytes, so in a shorter body no value exceeds the limit
+    // a character becomes at most three bytes, so in a body below a third of the limit no value is too large
     for (const [, value] of pairs) {
       if (Buffer.byteLength(value) <= maxFieldBytes) continue;
       throw new PayloadTooLarge(`The form is too large: a field is larger than ${maxFieldBytes} bytes`, {

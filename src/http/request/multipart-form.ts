@@ -300,7 +300,7 @@ class TextPart {
 
   /** Returns the collected text, and clears it. Returns undefined if it is not valid UTF-8. */
   take(): string | undefined {
-    // defined: take() returns undefined only if the queue contains fewer bytes
+    // `take()` returns bytes here, because the queue contains this number of bytes
     const bytes = asBuffer(this.#queue.take(this.#queue.length)!);
     const decoded = bytes.toString('utf8');
     return decoded.includes('\ufffd') && !isUtf8(bytes) ? undefined : decoded;

@@ -7,17 +7,19 @@
  *   part  = head CRLF [CRLF content]            delimiter = CRLF "--" boundary            padding = *(SP / HTAB)
  *
  * The parser searches each chunk for the delimiter, and passes content on as slices of the chunk. If a chunk
- * ends with the first bytes of the delimiter, the parser remembers only their number. If the next chunk does
- * not continue the delimiter, these bytes are content. They need not be searched again, because CR occurs
- * only at the start of the delimiter.
+ * ends with the first bytes of the delimiter, the parser remembers only the number of these bytes. If the
+ * next chunk does not continue the delimiter, these bytes are content. They need not be searched again,
+ * because CR occurs only at the start of the delimiter.
  *
  * Preamble, epilogue and padding are accepted, because RFC 2046 allows them. Any other deviation from this
  * grammar is refused.
  *
  * The class DelimiterSearch implements Horspool's algorithm. If a byte does not occur in the delimiter, the
  * search moves on by the length of the delimiter. In pictures and archives, this is faster than
- * Buffer.indexOf(): 6 ms instead of 19 for 50 MiB (test/bench/parts.mjs --only=multipart). In text, most
- * bytes occur in the delimiter, so the search can skip little, and falls back to indexOf().
+ * Buffer.indexOf(): 6 ms instead of 19 for 50 MiB (test/bench/parts.mjs --only=multipart).
+ *
+ * In text, most bytes occur in the delimiter, so DelimiterSearch can skip little, and falls back to
+ * indexOf().
  */
 import { isUtf8 } from 'node:buffer';
 import { asBuffer } from '../../base/bytes.ts';
@@ -78,9 +80,9 @@ export class MultipartParser {
   #chunk: Buffer = EMPTY_LINE;
   #at = 0;
   /**
-   * Number of bytes of the delimiter that have matched so far. If the next byte does not match, they are
-   * content. The first `#implied` bytes never are: they are a CRLF that is missing at the start of the body,
-   * or ends the head of a part.
+   * Number of bytes of the delimiter that have matched so far. After a mismatch, these bytes are content,
+   * except the first `#implied` bytes: a CRLF that ends the head of a part, or that is missing at the start
+   * of the body.
    */
   #matched = 2;
   #implied = 2;
@@ -242,9 +244,7 @@ export class MultipartParser {
     return this.#onHead(chunk, start, end);
   }
 
-  /**
-   * State in which the head of a part is read that spans several chunks. Collects the head, up to its limit.
-   */
+  /** State for the head of a part that spans several chunks. Collects the head, up to its maximum size. */
   #longHead(): boolean {
     const head = this.#head!,
       before = this.#headLength;
@@ -330,7 +330,7 @@ const PATIENCE = 64;
 /** Searches bytes for one delimiter of 2 ... 255 bytes. */
 export class DelimiterSearch {
   readonly #delimiter: Buffer;
-  /** Result of skipsOf(); created at its first use, because most bodies are too short for it. */
+  /** Table of skipsOf(), created when it is first needed: most bodies are too short to need it. */
   #skips: Uint8Array | undefined;
 
   constructor(delimiter: Buffer) {

@@ -8,8 +8,10 @@
  *
  * Names are UTF-8 (RFC 7578 §5.1). In quotes, `\"` and `\\` are escapes; any other backslash is literal.
  * Browsers and curl instead write `%22`, `%0D` and `%0A` (HTML, "multipart form data"), so only these three
- * percent-escapes are decoded. Clients must not send `filename*` (RFC 8187; RFC 7578 §4.2). It is accepted
- * nevertheless, if it is UTF-8. If a part has both, `filename` is used, as in other parsers.
+ * percent-escapes are decoded.
+ *
+ * Clients must not send the parameter `filename*` (RFC 8187; RFC 7578 §4.2). It is accepted nevertheless, if
+ * it is UTF-8. If a part has both parameters, `filename` is used, as in other parsers.
  */
 import { isToken } from '../headers.ts';
 
@@ -47,8 +49,8 @@ export function parsePartHead(text: string): PartHead | string {
 }
 
 /**
- * Parses the two forms of a head that browsers write; returns undefined for any other head. It only searches
- * for the quotes, which takes 0.3 µs instead of 0.9 (test/bench/parts.mjs --only=multipart).
+ * Parses the two forms of a head that browsers write; returns undefined for any other head. Only searches for
+ * quotation marks, which takes 0.3 µs instead of 0.9 (test/bench/parts.mjs --only=multipart).
  */
 function usualHead(text: string): PartHead | undefined {
   if (!text.startsWith(NAME)) return undefined;

@@ -8,9 +8,11 @@
  * 198.51.100.7. The address 203.0.113.9 is ignored, because the client may have sent it.
  *
  * Each proxy appends the address of its peer. So an entry is reliable only if a trusted proxy wrote it. The
- * address of this proxy is the entry to the right, or the peer of the connection. `Forwarded` (RFC 7239) is
- * read in the same way if the setting `forwardedHeader` names it. Only one of the two fields is read, because
- * a proxy usually writes one, and forwards the other unchanged from the client.
+ * address of that proxy is the entry to the right, or the peer of the connection.
+ *
+ * The field `Forwarded` (RFC 7239) is read in the same way if the setting `forwardedHeader` names it. Only
+ * one of the two fields is read, because a proxy usually writes one, and forwards the other unchanged from
+ * the client.
  *
  * Addresses are stored as eight groups of 16 bits, IPv4 as IPv4-mapped IPv6 (RFC 4291 §2.5.5.2). So all
  * notations of one address are equal: 1.2.3.4, ::ffff:1.2.3.4, ::ffff:102:304. IPv6 addresses are written as
@@ -247,7 +249,7 @@ function readNetworks(text: unknown): Network[] {
 
 /** The trusted proxies: their number, or the networks of their addresses. */
 export class ProxyTrust {
-  /** Number of trusted proxies; 0 if `#networks` determines them. */
+  /** Number of trusted proxies; 0 if `#networks` lists their addresses. */
   readonly #hops: number;
   readonly #networks: readonly Network[];
   readonly #fields: ForwardedFields;
@@ -411,8 +413,10 @@ const PROXY_FIELDS = ['x-forwarded-for', 'x-forwarded-proto', 'forwarded'] as co
 
 /**
  * Logs a warning once if requests come through a proxy that `trustProxy` does not name. All clients behind
- * that proxy share one rate limit. Only peers in private networks count, because any other client may send
- * these fields itself. Only the first thousand requests are checked, so that later ones cost nothing.
+ * that proxy then share one rate limit.
+ *
+ * Only peers in private networks count, because any other client may send the header fields of a proxy
+ * itself. Only the first thousand requests are checked, so that later ones cost nothing.
  */
 export class ProxyWatch {
   readonly #log: Logger;

@@ -198,9 +198,9 @@ async function saveTo(path: string, chunks: AsyncIterable<Uint8Array>, overwrite
 }
 
 /**
- * Renames a complete file to its final path, unless that path exists. It uses link(), because rename() would
- * replace an existing file. On file systems without links, it first creates an empty file at that path, and
- * then replaces this file.
+ * Renames a complete file to its final path, unless that path exists. Uses link(), because rename() would
+ * replace an existing file. On file systems without links, first creates an empty file at that path, and then
+ * replaces the empty file.
  */
 async function publish(beside: string, path: string): Promise<void> {
   try {

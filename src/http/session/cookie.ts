@@ -6,17 +6,20 @@
  *   over TLS, and in production   __Host-svc_session; Path=/; HttpOnly; SameSite=Lax; Secure
  *   elsewhere                     svc_session; Path=/; HttpOnly; SameSite=Lax
  *
- * Forms of a cookie value (`kid` is the id of the secret key, `length` is the length of `name`):
+ * Forms of a cookie value. `kid` is the id of the secret key, `name` is the name of the cookie or record, and
+ * `length` is the length of this name:
  *   signed   s1.kid.issued.expires.payload.mac
  *            mac = HMAC-SHA-256 (RFC 2104) over length:name.s1.kid.issued.expires.payload
  *   sealed   e1.kid.issued.expires.box
  *            box = IV (12 bytes), ciphertext, tag (16 bytes) of AES-256-GCM
  *            with the additional data length:name.e1.kid.issued.expires
  *
- * Binary parts are base64url without padding (RFC 4648 §5), and times are whole seconds since the epoch, so
- * every character is allowed in a cookie. Each purpose (label) has its own key. The MAC or tag also covers
- * the name of the cookie, or the key of the record in the store. So a value is invalid for another purpose,
- * in another cookie, and in another record.
+ * Binary parts are base64url without padding (RFC 4648 §5). Times are whole seconds since the epoch. So every
+ * character is allowed in a cookie.
+ *
+ * Each purpose of values, such as sessions, has its own key. The MAC or tag also covers the name of the
+ * cookie, or the key of the record in the store. So a value is invalid for another purpose, in another
+ * cookie, and in another record.
  */
 import { createCipheriv, createDecipheriv, randomBytes, timingSafeEqual } from 'node:crypto';
 import { bool, oneOf, readOptions, text } from '../../base/options.ts';
@@ -42,7 +45,8 @@ export interface SessionCookieOptions {
   readonly name?: string | undefined;
   /**
    * Whether browsers send the cookie only over TLS. Default in production: true. Elsewhere, the default is
-   * true only if the request came over TLS. In production, `svc check` reports an error if it is `false`.
+   * true only if the request came over TLS. In production, `svc check` reports an error if the option is
+   * `false`.
    */
   readonly secure?: boolean | undefined;
   /**
@@ -116,9 +120,8 @@ export class KeptCookie {
   }
 
   /**
-   * Returns the cookie name that the MAC or tag of a value covers, so that the value is valid only in this
-   * cookie. The result also contains path and domain, because two cookies with equal names may differ in
-   * them.
+   * Returns the text that identifies this cookie in the MAC or tag of a value, so that the value is valid
+   * only in this cookie. The text contains name, path and domain, because two cookies may have equal names.
    */
   boundName({ name }: HostCookie): string {
     const { path, domain } = this.#attributes;

@@ -8,12 +8,14 @@
  *   - `Origin` is one of `trustedOrigins`
  * All other requests get 403, and the logger svc_security writes one line.
  *
- * Syntax of a token, 87 characters:
+ * Syntax of a token, 87 characters. `kind` is `session` or `visitor`, and `id` is the id of the session or
+ * visitor:
  *   base64url(32 random bytes) "." base64url(HMAC-SHA-256(key, kind ":" length(id) ":" id "." random part))
  *
- * The kind is `session` or `visitor`, and the id is that of the session or the visitor. A visitor without a
- * session gets a random id in a cookie when a token is first requested, so login forms are protected, too.
- * Each token has a new random part, so an attacker cannot derive the token from the size of compressed pages.
+ * A visitor without a session gets a random visitor id in a cookie when a token is first requested. So login
+ * forms are protected, too.
+ *
+ * Each token has a new random part, so an attacker cannot derive a token from the size of compressed pages.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { Forbidden, SvcError } from '../../base/errors.ts';
@@ -50,9 +52,12 @@ import type { SessionCookieOptions } from './cookie.ts';
 export interface CSRFOptions {
   /**
    * Path templates of requests that need no token, because the handler verifies the sender in another way. A
-   * template exempts the route with the same template, and a request with exactly this path. A template with
-   * `{p:path}` at its end exempts every route below that path. `/{tenant}/hook` does not exempt the route
-   * `/account/hook`. `meta: { csrf: false }` of a route also exempts it.
+   * template exempts the route with the same template. A template that ends with `{p:path}` exempts every
+   * route below that path.
+   *
+   * A template such as `/hooks/github` exempts this path, even if it belongs to the route `/hooks/{name}`.
+   * `/{tenant}/hook` does not exempt the more specific route `/account/hook`. A route with `meta: { csrf:
+   * false }` is exempt, too.
    */
   readonly exempt?: readonly string[] | undefined;
   /**
@@ -142,8 +147,8 @@ export class CSRFMiddleware implements Middleware {
   }
 
   /**
-   * Names of the settings that must contain a secret for this middleware: `authSecret` if a middleware other
-   * than SessionMiddleware provides the sessions. Undefined in all other cases.
+   * Settings that must contain a secret for this middleware. The list contains `authSecret` if another
+   * middleware than SessionMiddleware provides the sessions. Undefined in all other cases.
    */
   get secrets(): readonly string[] | undefined {
     return this.#secrets;
@@ -257,11 +262,14 @@ export class CSRFMiddleware implements Middleware {
 }
 
 /**
- * Returns a CSRF token for the client of this request. Pages send it back in the header field `X-CSRF-Token`,
- * or in the form field `_csrf_token`; in a multipart form, that field must come before the first file. Each
- * call returns a new token; all stay valid until the session id changes. So call this function after
- * `session.regenerate()`, and after the first `session.set()`. The response is not stored in shared caches;
- * its `Cache-Control` is `no-store` by default.
+ * Returns a CSRF token for the client of this request. Pages send the token back in the header field
+ * `X-CSRF-Token`, or in the form field `_csrf_token`. In a multipart form, this field must come before the
+ * first file.
+ *
+ * Each call returns a new token. All tokens stay valid until the session id changes. So call this function
+ * after `session.regenerate()`, and after the first `session.set()`.
+ *
+ * Shared caches do not store the response. Its `Cache-Control` is `no-store` by default.
  *
  * @throws SvcError `E_CSRF_ABSENT` without CSRF middleware, `E_SESSION_SENT` after the handler has returned
  *   its response
@@ -360,8 +368,8 @@ class RequestProtection {
 }
 
 /**
- * Returns the text that identifies the session in a token. The prefixes of sessions and visitors differ: a
- * visitor may choose any visitor id, and its token must not be valid for a session with that id.
+ * Returns the text that identifies a session in a token. Visitor ids get another prefix: a visitor may choose
+ * any id, and a token for this id must not be valid for a session.
  */
 function ofSession(id: string): string {
   return `session:${id.length}:${id}`;

@@ -8,7 +8,7 @@
  *   the cookie contains the signed id
  *   the store contains { b, v, f } under the key session:SHA-256(id), encrypted with the option `encrypt`
  *
- * Both kinds of cookies contain the times of issue and expiry. The store contains only hashes of session ids,
+ * Each session cookie contains its times of issue and expiry. The store contains only hashes of session ids,
  * so a person who can read the store cannot create a session cookie.
  */
 import { createHash } from 'node:crypto';
@@ -49,7 +49,8 @@ export interface SessionDeps {
 const MAX_COOKIE_BYTES = 4_096;
 const MAX_RECORD_BYTES = 1_000_000;
 /**
- * Maximum length of an encrypted record in characters: MAX_RECORD_BYTES in base64url, and the other parts.
+ * Maximum length of an encrypted record in characters. It is enough for MAX_RECORD_BYTES in base64url, and
+ * for the other parts of the record.
  */
 const MAX_RECORD_CHARACTERS = 1_500_000;
 /**
@@ -149,7 +150,7 @@ class SessionCookie {
     if (this.textOf(req) !== undefined) cookie.set(response, cookie.on(req, services.env), '', 0);
   }
 
-  /** Logs that the session cookie of a request was refused, without its value. */
+  /** Logs that the session cookie of a request was refused. Does not log the value of the cookie. */
   reject(req: HttpRequest, reason: ValueIssue | 'unknown_session'): void {
     this.#audit.refused('session_rejected', req, { reason });
   }
@@ -163,7 +164,7 @@ class SessionCookie {
   }
 
   /**
-   * Returns the text of a session. Omits the oldest flash messages if they make it too large.
+   * Returns the text of a session. If the session is too large, omits the oldest flash messages.
    * @throws PayloadTooLarge with the cause `E_SESSION_SIZE` if the session is too large even without flash
    *   messages
    */
@@ -214,8 +215,8 @@ export class CookieKeeper implements SessionKeeper {
   }
 
   /**
-   * Sets the cookie if the session was changed, or must be renewed. Only requests for pages renew it: the
-   * response to another request may arrive after a logout, and would restore the session.
+   * Sets the cookie if the session was changed, or must be renewed. Only requests for pages renew a session:
+   * the response to another request may arrive after a logout, and would restore the session.
    */
   keep(session: RequestSession, req: HttpRequest, response: HttpResponse): void {
     const { opened } = session;
@@ -273,7 +274,7 @@ export class StoreKeeper implements SessionKeeper {
     const wasAlive = endedId === undefined || (await this.#store.delete(keyOf(endedId)));
     if (!session.isKept) return session.isDestroyed ? this.#cookie.clear(req, response) : undefined;
     if (opened === undefined || endedId !== undefined) {
-      // if another request has ended the session, its old values are not stored again
+      // if another request has ended the session, the old values are not stored again
       const data = session.over(wasAlive ? session.base : NO_DATA);
       if (!wasAlive && data.values.size === 0 && data.flashes.length === 0) return;
       const times = this.#cookie.timesOf(this.#cookie.nowSeconds);

@@ -35,8 +35,8 @@ export type { SessionCookieOptions } from './cookie.ts';
 /** Options of {@link SessionMiddleware}. An option that is `undefined` has its default. */
 export interface SessionOptions {
   /**
-   * Secret of at least 32 bytes that protects the sessions, or a list of secrets. The first protects new
-   * sessions. Sessions that another one protects stay valid. Default: the application's `authSecret`.
+   * Secret of at least 32 bytes that protects the sessions, or a list of secrets. The first secret protects
+   * new sessions. Sessions that another secret protects stay valid. Default: the application's `authSecret`.
    */
   readonly secrets?: Secrets | undefined;
   /**
@@ -53,8 +53,8 @@ export interface SessionOptions {
   readonly cookie?: SessionCookieOptions | undefined;
   /**
    * Store for the sessions; the cookie then contains only a random id. Default: the cookie contains the
-   * session. Such a session ends only when it expires: after `destroy()`, a copy of the cookie is still
-   * valid.
+   * session. A session in a cookie ends only when it expires: after `destroy()`, a copy of the cookie is
+   * still valid.
    */
   readonly store?: RecordStore | undefined;
   /**
