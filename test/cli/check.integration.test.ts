@@ -353,10 +353,11 @@ test('if the given module does not exist, svc check shows how to name a module a
 });
 
 test('svc check ends with status 3 for an application that calls app.startup() during its import, and recommends import.meta.main', async (t) => {
-  const { status, document } = await check(t, {
+  const { status, document, stderr } = await check(t, {
     'app.ts': `${APP}try { await app.startup(); } catch (error) { console.error(error.code); throw error; }`,
   });
   assert.equal(status, 3);
+  assert.match(stderr, /^E_START_DENIED$/m);
   assert.match(document.findings[0]!.remedy, /import\.meta\.main/);
 });
 
