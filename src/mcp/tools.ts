@@ -306,8 +306,8 @@ class ArgumentPlan {
   }
 
   /**
-   * Converts the arguments to the parts of a request. Returns issues if that is not possible. The route
-   * validates the values.
+   * Converts the arguments to the parts of a request. Returns issues if this fails. The route validates the
+   * values.
    */
   read(given: JsonObject): RequestInput | { readonly issues: readonly Issue[] } {
     const issues: Issue[] = [];
