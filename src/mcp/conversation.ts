@@ -176,7 +176,7 @@ export class McpConversation {
     return signal.aborted ? undefined : answer;
   }
 
-  /** Cancels a request if the notification asks for it. All other notifications are ignored. */
+  /** Handles a notification: `notifications/cancelled` cancels a request, and all others are ignored. */
   #onNotification(method: string, { requestId, reason }: JsonObject): void {
     if (
       method !== 'notifications/cancelled' ||

@@ -1,11 +1,11 @@
 /**
  * MCP over HTTP: one endpoint for modern clients (protocol 2026-07-28) and legacy clients (earlier versions).
- * mcp/mount.ts declares its routes.
+ * mcp/mount.ts declares the routes of the endpoint.
  *
  * Methods:
  *   - POST sends one message. A modern client's header fields must match the body. A legacy client sends
  *     `initialize`, or a message of a session.
- *   - GET opens the event stream of a legacy session. The server never sends an event on it. Without a
+ *   - GET opens the event stream of a legacy session. The server never sends an event. Without a
  *     session, the response is 405.
  *   - DELETE ends a legacy session.
  *

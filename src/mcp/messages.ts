@@ -1,5 +1,5 @@
 /**
- * JSON-RPC 2.0 as MCP uses it: parses and builds messages.
+ * Parses and builds JSON-RPC 2.0 messages in the form that MCP uses.
  *
  * Kinds of messages:
  *   - A request is { jsonrpc, id, method, params? }. Its id is text or an integer, never null.

@@ -95,7 +95,8 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
   readonly principal?: ((context: Context) => string) | undefined;
   /**
    * Issuers of access tokens for the endpoint. The metadata document of RFC 9728 is served. Responses with
-   * 401, and with 403 for a missing scope, link to it. Requires a guard in `deps` that checks tokens.
+   * 401, and with 403 for a missing scope, link to this document. Requires a guard in `deps` that checks
+   * tokens.
    */
   readonly authorization?:
     { readonly servers: readonly string[]; readonly scopes?: readonly string[] | undefined } | undefined;
@@ -186,7 +187,7 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
     (endpoint ??= import('./http.ts').then(
       ({ McpEndpoint }) => new McpEndpoint(app, endpointDeps),
       (error: unknown) => {
-        endpoint = undefined; // the import has failed, so the next message tries it again
+        endpoint = undefined; // the import has failed, so the next message imports the module again
         throw error;
       },
     ));

@@ -1,6 +1,6 @@
 /**
- * Requests that a handler sends to the MCP client while it runs: a form for the user (elicitation), a message
- * from the client's model (sampling), or the list of the client's folders (roots).
+ * Requests that a running handler sends to the MCP client: a form for the user (elicitation), a message from
+ * the client's model (sampling), or the list of the client's folders (roots).
  *
  * A request to the client is sent in one of two ways:
  *   - Before protocol version 2026-07-28, the server sends a JSON-RPC request before it responds to the call.
@@ -80,8 +80,8 @@ export interface Asker {
   /** Keys of the requests that the handler has sent so far. Each key is unique within a call. */
   readonly keys: Set<string>;
   /**
-   * Sends a request to the client, and returns its response without validation. Throws if the client does not
-   * respond.
+   * Sends a request to the client, and returns the client's response without validation. Throws if the client
+   * does not respond.
    */
   ask(request: ClientRequest): unknown;
   /** Called if the handler makes a request that the client does not support. */

@@ -114,8 +114,8 @@ export function nullableCheck(inner: Check): Check {
 }
 
 /**
- * Returns the check of a list. It checks the number of items first, so it never reads the items of a list
- * that is too long.
+ * Returns the check of a list. The number of items is checked first, so that a list that is too long is never
+ * read.
  */
 export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.nothing): Check {
   const count = countCheck(node.constraints, 'item');
@@ -349,7 +349,7 @@ export class Members {
   }
 }
 
-/** A compiled field. Its properties are public and always the same, so that V8 reads them fast. */
+/** A compiled field. Every instance has the same public properties, so that V8 reads them fast. */
 export class Member {
   /** Name of the member in the object. */
   readonly key: string;
@@ -386,8 +386,8 @@ export type Input = Readonly<Record<string, unknown>>;
 type UnknownMembers = (input: Input, run: Run) => Input | typeof FAIL | undefined;
 
 /**
- * Compiles the function for undeclared members. With `extra: 'forbid'`, it refuses them. Otherwise it keeps
- * them, but refuses a value that is not JSON, and a name that would hide a member of the class.
+ * Compiles the function for undeclared members. `extra: 'forbid'` refuses them, and `extra: 'allow'` keeps
+ * them. The value of a kept member must be JSON, and its name must not hide a member of the class.
  */
 export function unknownMembers(plan: ObjectPlan): UnknownMembers {
   const known = new Set(plan.fields.map((field) => field.wireName));
@@ -428,8 +428,8 @@ const NO_PATTERN = /(?!)/;
 const MAX_CHOICES = 8;
 
 /**
- * Accepts the usual values of one type without a call of the type's check. Its properties are public and
- * always the same, so that V8 reads them fast.
+ * Accepts the usual values of one type without a call of the type's check. Every instance has the same public
+ * properties, so that V8 reads them fast.
  */
 export class Plain {
   /** Instance that accepts no value, so that the check of the type always decides. */

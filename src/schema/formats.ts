@@ -29,7 +29,7 @@ const ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
 // the character classes do not overlap, so a text matches in at most one way, in linear time
 const LABEL = '[A-Za-z0-9]+(?:-+[A-Za-z0-9]+)*';
 const EMAIL = emailPattern('(?![^@]{65})', `(?![A-Za-z0-9-]{64})${LABEL}`);
-/** Faster pattern for an e-mail address that is too short for any part to exceed its limit. */
+/** Faster pattern for e-mail addresses that are so short that no part can exceed its maximum length. */
 const SHORT_EMAIL = emailPattern('', LABEL);
 const SHORT_LENGTH = 64;
 const UUID = /^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$/;

@@ -31,8 +31,8 @@ interface Component {
   readonly base: string;
   readonly direction: Direction;
   /**
-   * All `{ $ref }` objects that refer to the definition. They get their text when the definition has its
-   * final name.
+   * All `{ $ref }` objects that refer to the definition. They are filled in when the definition has its final
+   * name.
    */
   readonly refs: JsonSchema[];
   schema: JsonSchema;
@@ -293,9 +293,8 @@ export class JsonSchemas {
 
 /**
  * Returns the keywords that restrict the names of members. With `extra: 'forbid'`, all allowed names are
- * listed if the class has read-only members: an input may contain them, but its schema does not describe
- * them. With `extra: 'allow'`, an unknown member must not have the name of a method or another member of the
- * class.
+ * listed if an input may contain read-only members, which its schema omits. With `extra: 'allow'`, an unknown
+ * member must not have the name of a method or another member of the class.
  */
 function namesSchema({ fields, extra, reserved }: ObjectPlan, direction: Direction): JsonSchema {
   const wires = new Set(fields.map((field) => field.wireName));
@@ -330,7 +329,8 @@ function contains(node: TypeNode, wanted: TypeNode, seen: Set<TypeNode> = new Se
 }
 
 /**
- * Whether a type accepts every JSON value. A union with such a member needs no schema for its other members.
+ * Whether a type accepts every JSON value. A union with such a type accepts everything, so the other types
+ * need no schema.
  */
 function takesAnything(node: TypeNode, seen: Set<TypeNode> = new Set<TypeNode>()): boolean {
   if (node.kind === 'any') return true;

@@ -42,10 +42,7 @@ function setOf(text: string): CharSet {
   return set;
 }
 
-/**
- * Returns every character that is not in `set`. OTHER is always included, because it stands for many
- * characters.
- */
+/** Returns every character that is not in `set`. OTHER (all characters outside ASCII) is always included. */
 function negated(set: CharSet): CharSet {
   return (ALL & ~set) | OTHER;
 }
@@ -231,7 +228,7 @@ class Parser {
   }
 
   /**
-   * Returns the characters that an escape such as `\d` stands for. The parser has already read its letter.
+   * Returns the characters that an escape such as `\d` stands for. The parser has already read the letter.
    */
   #escaped(char: string): CharSet {
     switch (char) {
