@@ -86,7 +86,7 @@ export class Run {
     }
     const draft: Draft = { code, message, path: undefined };
     if (this.#issues === undefined)
-      // an array literal: push() on an empty array reserves memory for seventeen issues, but most inputs have one
+      // not push(), which reserves memory for seventeen issues: most invalid inputs have one
       this.#issues = [draft];
     else this.#issues.push(draft);
     this.count++;
