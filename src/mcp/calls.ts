@@ -20,7 +20,7 @@ import type { Asker, ToolClient } from './questions.ts';
 import type { CompiledRoute, Context, HttpRequest, Middleware, StateKey } from '../http/contracts.ts';
 import type { TransportRequest } from '../http/request/request.ts';
 
-/** The part of an application that MCP tools use. @internal */
+/** The members of an application that the MCP server uses. @internal */
 export interface McpApplication {
   readonly title: string;
   readonly version: string;
@@ -36,7 +36,10 @@ export interface McpApplication {
 interface McpTarget {
   readonly view: Pick<CompilationView, 'details' | 'middleware' | 'tools'>;
   routeAt(method: string, path: string): CompiledRoute | undefined;
-  /** Handles a request inside this process. `isFunction` is true if the tool is a function, not a route. */
+  /**
+   * Handles a request inside this process, without the network. `isFunction` is false for a tool that is a
+   * route.
+   */
   answerCall(
     request: Request,
     remoteAddress: string,
@@ -48,8 +51,8 @@ interface McpTarget {
 /** The client that calls a tool: over HTTP, over stdio, or by `app.mcpCall()` in this process. */
 export interface Caller {
   /**
-   * Returns the header fields that a tool call adds to its request, by lower-case name. `fields` are the
-   * names of the header fields that the route reads.
+   * Returns the caller's header fields for the request of a tool call, by lower-case name. `fields` names the
+   * header fields that the route reads.
    */
   fieldsFor(detail: RouteDetail, fields: readonly string[]): Readonly<Record<string, string>>;
   readonly remoteAddress: string;
@@ -63,8 +66,8 @@ export interface Caller {
 }
 
 /**
- * Returns the request's API key, cookie or session id for each security scheme; undefined where the request
- * has none.
+ * Returns one credential for each security scheme: an API key, a cookie or a session id; undefined if the
+ * request has none.
  */
 export function credentialsOf(
   req: HttpRequest,
@@ -88,8 +91,8 @@ export interface CallDeps {
   /** Trace context fields that the client sent, such as `traceparent`. */
   readonly trace?: Readonly<Record<string, string>> | undefined;
   /**
-   * Called when a route refuses the client's access token. The status is 401 for an invalid token, and 403
-   * for a missing scope. `challenge` is the response's WWW-Authenticate field.
+   * Called when a route refuses the client's access token: with 401 if the token is invalid, with 403 if it
+   * lacks a scope. `challenge` is the WWW-Authenticate field of the response.
    */
   readonly challenged?: ((status: number, challenge: string) => void) | undefined;
 }
@@ -123,7 +126,7 @@ export class Toolset {
     this.tools = planNames(details, tools).map(
       ({ name, detail }) => new PlannedTool(name, detail, tools.includes(detail)),
     );
-    // `name` is defined, because app.prompt() sets it
+    // each prompt has a `name`, because app.prompt() requires one
     this.prompts = tools
       .filter(isPrompt)
       .map((detail) => new PlannedPrompt(detail.declared.spec.name!, detail));
@@ -150,13 +153,14 @@ export class Toolset {
       return misunderstood(
         [
           {
+            // at(-1) is defined, because the path of this tool has parameters
             loc: ['path', tool.detail.declared.template.parameters.at(-1)!.name],
             code: 'path',
             message: 'would make the path match another route: choose another value',
           },
         ],
         tool,
-      ); // `at(-1)` is defined: #leadsElsewhere() is false for a path without parameters
+      );
     const response = await this.request(tool.detail, tool.arguments.fields, parts, deps, tool.isFunction);
     const challenge = response.headers.get('www-authenticate');
     if (challenge !== null && (WANTED[response.status]?.test(challenge) ?? false))
@@ -185,7 +189,7 @@ export class Toolset {
     return found !== undefined && found.template !== route.template;
   }
 
-  /** Sends a request to the application inside this process. */
+  /** Sends a request to a route of the application, without the network. */
   async request(
     detail: RouteDetail,
     fields: readonly string[],
@@ -234,8 +238,8 @@ const WANTED: Readonly<Record<number, RegExp>> = {
 };
 
 /**
- * Converts a tool's arguments to the parts of a request. A RangeError means that the arguments are too large
- * or nested too deeply.
+ * Converts a tool's arguments to the parts of a request. Returns an issue instead of a RangeError if the
+ * arguments are too large or nested too deeply.
  */
 function partsOf(tool: PlannedTool, given: JsonObject): ReturnType<PlannedTool['arguments']['read']> {
   try {
@@ -250,7 +254,7 @@ function partsOf(tool: PlannedTool, given: JsonObject): ReturnType<PlannedTool['
   }
 }
 
-/** Header fields that are never copied from an MCP request to the request for its tool. */
+/** Header fields that a tool call never copies from the MCP request. */
 const OURS: ReadonlySet<string> = new Set([
   'host',
   'content-length',
@@ -266,7 +270,8 @@ const OURS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns a caller whose tool calls all have these header fields. It is used for stdio and `app.mcpCall()`.
+ * Returns a caller that sends the same header fields with every tool call. It is used for stdio and
+ * `app.mcpCall()`.
  * @throws TypeError for an invalid field name or value
  */
 export function fixedCaller(fields: Readonly<Record<string, string>>, remoteAddress = '127.0.0.1'): Caller {
@@ -310,7 +315,7 @@ const TOOL_LISTENER: StateKey<ToolListener> = stateKey('toolListener');
 
 /**
  * Dependency `{ progress: Depends(toolProgress) }`: a function that reports progress to the MCP client, if
- * the client has requested it. A value that is not greater than the last one is not sent.
+ * the client has requested it. A report is sent only if its `progress` is greater than the last one.
  */
 export function toolProgress({ state }: Context): ToolProgress {
   if (!state.has(TOOL_LISTENER)) return nothing;
@@ -350,7 +355,7 @@ const MAX_MESSAGES = 10_000;
 interface ReportDeps {
   readonly dialect: Dialect;
   readonly progressToken: string | number | undefined;
-  /** Log messages below this level are not sent. If undefined, none are sent. */
+  /** Least severe level of the log messages to send; undefined if none are sent. */
   readonly logLevel: ToolLogLevel | undefined;
   readonly signal: AbortSignal;
   notify(method: string, params: JsonObject): void;

@@ -1,6 +1,6 @@
 /**
  * An MCP conversation with one client. It parses the client's messages, and sends responses, notifications
- * and requests. The transport, such as stdio.ts, reads and writes the texts.
+ * and requests. The transport, such as stdio.ts, reads and writes the text of each message.
  *
  * Requests of the client run concurrently. A cancelled request gets no response.
  */
@@ -76,8 +76,8 @@ export class McpConversation {
   }
 
   /**
-   * Called after the last message of the client. Ends subscriptions, and cancels the server's requests that
-   * have no response yet. Resolves when all running requests of the client have a response.
+   * Called after the last message of the client. Ends subscriptions, and cancels the unanswered requests of
+   * the server. Resolves when all requests of the client have a response.
    */
   async finish(): Promise<void> {
     this.#closing.abort(stopping());
@@ -176,7 +176,7 @@ export class McpConversation {
     return signal.aborted ? undefined : answer;
   }
 
-  /** Cancels a request if the notification asks for it. All other notifications are ignored. */
+  /** Handles a notification: `notifications/cancelled` cancels a request, and all others are ignored. */
   #onNotification(method: string, { requestId, reason }: JsonObject): void {
     if (
       method !== 'notifications/cancelled' ||

@@ -1,6 +1,6 @@
 /**
  * Checks the header fields that MCP requests over HTTP have since protocol version 2026-07-28. Proxies read
- * them instead of the body, so they must match the body (MCP 2026-07-28, Streamable HTTP).
+ * these fields instead of the body, so the fields must match the body (MCP 2026-07-28, Streamable HTTP).
  *
  * Each field repeats a value of the body:
  *   - MCP-Protocol-Version repeats the version in `_meta`.
@@ -15,14 +15,14 @@ import { bytesOf } from './tools.ts';
 import type { RpcRequest } from './messages.ts';
 import type { HeaderView } from '../http/headers.ts';
 
-/** The member of `params` that the field Mcp-Name repeats, by method. */
+/** The member of `params` whose value the header field Mcp-Name repeats, by method. */
 const NAMED: Readonly<Record<string, string>> = {
   'tools/call': 'name',
   'prompts/get': 'name',
   'resources/read': 'uri',
 };
 
-/** Returns an error if the header fields do not match the body. readModern() checks the body itself. */
+/** Returns an error if the header fields do not match the body. */
 export function issueOfFields(headers: HeaderView, { method, params }: RpcRequest): RpcError | undefined {
   const said = headers['mcp-protocol-version'];
   const version = McpDispatcher.versionOf(params);
@@ -54,8 +54,8 @@ export function issueOfFields(headers: HeaderView, { method, params }: RpcReques
 const PLAIN = /^[\t\x20-\x7e]*$/;
 
 /**
- * Decodes a value of Mcp-Name: printable ASCII, or base64 text in `=?base64?...?=`. Returns undefined for
- * other values.
+ * Decodes the header field Mcp-Name: either printable ASCII, or base64 in the form `=?base64?...?=`. Returns
+ * undefined for other values.
  */
 function decode(value: string): string | undefined {
   if (!PLAIN.test(value)) return undefined;

@@ -1,11 +1,11 @@
 /**
  * MCP over HTTP: one endpoint for modern clients (protocol 2026-07-28) and legacy clients (earlier versions).
- * mcp/mount.ts declares its routes.
+ * mcp/mount.ts declares the routes of the endpoint.
  *
  * Methods:
  *   - POST sends one message. A modern client's header fields must match the body. A legacy client sends
  *     `initialize`, or a message of a session.
- *   - GET opens the event stream of a legacy session. The server never sends an event on it. Without a
+ *   - GET opens the event stream of a legacy session. The server never sends an event. Without a
  *     session, the response is 405.
  *   - DELETE ends a legacy session.
  *
@@ -45,7 +45,7 @@ import type { Exchange, McpSession, DispatcherOptions } from './server.ts';
 import type { HttpSession } from './sessions.ts';
 import type { Awaitable, Context, HttpRequest, Services } from '../http/contracts.ts';
 
-/** Header fields that are copied from an MCP request to the request for its tool. */
+/** Header fields that each tool call copies from the MCP request. */
 const PASSED: readonly string[] = [
   'authorization',
   'cookie',
@@ -74,9 +74,7 @@ export interface EndpointDeps {
   readonly sessionSeconds: number;
   readonly maxBodyBytes: number;
   principal(context: Context): string;
-  /**
-   * Returns a name for the client of a request. The number of unanswered requests is limited for each client.
-   */
+  /** Returns a name for the client of a request. The number of unanswered requests is limited by client. */
   client(context: Context): string;
 }
 
@@ -87,9 +85,7 @@ const PATIENCE_MS = 10_000;
  * ends, even if its client has disconnected.
  */
 const MAX_UNANSWERED = 1_000;
-/**
- * Maximum number of unanswered requests from one client. The limit for requests to one client is the same.
- */
+/** Maximum number of unanswered requests from one client, and of unanswered requests to one client. */
 const MAX_OF_CLIENT = 250;
 
 export class McpEndpoint {
@@ -145,7 +141,7 @@ export class McpEndpoint {
         invalidRequest('The Accept field must include application/json and text/event-stream'),
       );
     const text = await req.text({ maxBytes: this.#deps.maxBodyBytes }).catch((error: unknown) => {
-      // JSON must be UTF-8 (RFC 8259 §8.1): '' makes JSON.parse() fail
+      // a body that is not UTF-8 is invalid JSON (RFC 8259 §8.1), as is the text ''
       if (error instanceof HTTPException && error.code === 'utf8') return '';
       throw error;
     });
@@ -174,7 +170,7 @@ export class McpEndpoint {
     const problem = issueOfFields(context.req.headers, message);
     if (problem !== undefined) return refused(400, problem, message.id);
     try {
-      // throws for missing values that protocol 2026-07-28 requires
+      // throws if a value that protocol 2026-07-28 requires is missing
       readModern(message.params);
     } catch (error) {
       // the cast is safe: readModern() throws only RpcErrors
@@ -221,7 +217,7 @@ export class McpEndpoint {
     // `problem` is defined: without a session, batchIssue() always returns a problem
     if (session === undefined || problem !== undefined)
       return refused(400, problem!, undefined, session?.dialect ?? saidDialect(req));
-    // aborts when the client disconnects, because it cannot get the response later
+    // aborts when the client disconnects, because the client cannot get the response later
     const leaving = new AbortController();
     context.signal.addEventListener('abort', () => leaving.abort(new ClientDisconnected()), { once: true });
     const answers = await Promise.all(
@@ -373,8 +369,9 @@ export class McpEndpoint {
     const gone = Promise.withResolvers<undefined>();
     abort.signal.addEventListener('abort', () => gone.resolve(undefined), { once: true });
     const answering = answer().finally(() => {
+      // a request counts until its handler ends, even if its client has disconnected
       if (session !== undefined) this.#unanswered.give(client);
-    }); // a request counts until its handler ends, even if its client has disconnected
+    });
     try {
       return await Promise.race([answering, gone.promise]);
     } finally {
@@ -392,8 +389,8 @@ export class McpEndpoint {
   }
 
   /**
-   * Returns the caller for the tool calls of an MCP request. Each call gets the credentials of this request,
-   * and the header fields that its route reads or the option `headers` names.
+   * Returns the caller for the tool calls of an MCP request. Each call gets the request's credentials, the
+   * header fields that its route reads, and the header fields in the option `headers`.
    */
   #callerOf(req: HttpRequest): Caller {
     const { headers } = this.#deps;
@@ -443,7 +440,7 @@ export class McpEndpoint {
   }
 }
 
-/** A signal that never aborts. Batches use it as `closing`, which only subscriptions need. */
+/** A signal that never aborts. Only subscriptions need `closing`, and a batch cannot contain one. */
 const NEVER: AbortSignal = new AbortController().signal;
 
 const NO_STORE: Readonly<Record<string, string>> = { 'Cache-Control': 'no-store' };
@@ -485,8 +482,8 @@ function unspokenVersion({ headers }: HttpRequest): RpcError | undefined {
 }
 
 /**
- * Returns the protocol version for an error response. It is the legacy version that MCP-Protocol-Version
- * names, or 2025-03-26 without this field, or else the newest version.
+ * Returns the protocol version for an error response: the legacy version in MCP-Protocol-Version, 2025-03-26
+ * without this field, or else the newest version.
  */
 function saidDialect({ headers }: HttpRequest): Dialect {
   return (
@@ -516,6 +513,6 @@ function accepts({ headers }: HttpRequest, type: string): boolean {
   const found = [type, `${type.split('/', 1)[0]!}/*`, '*/*']
     .map((name) => ranges.filter((range) => range.split(';', 1)[0]!.trim() === name))
     .find((named) => named.length > 0);
-  // `found` may have several ranges with different parameters: one with a weight above 0 is enough
+  // Accept may name a range several times: one occurrence with a weight above 0 is enough
   return found?.some((range) => !/;[ \t]*q=0(?:\.0{0,3})?[ \t]*(?:;|$)/.test(range)) === true;
 }

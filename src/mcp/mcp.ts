@@ -63,10 +63,10 @@ export interface McpCallOptions {
   /** Header fields of the request: `{ authorization: 'Bearer ...' }`. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Called with each progress report. */
+  /** Called with each progress report of the tool. */
   readonly onProgress?:
     ((progress: number, total: number | undefined, message: string | undefined) => void) | undefined;
-  /** Called with each log message. */
+  /** Called with each log message of the tool. */
   readonly onLog?: ((level: ToolLogLevel, data: unknown, logger: string | undefined) => void) | undefined;
   /**
    * Called for each request that the handler sends to the client. Returns the client's result, such as
@@ -168,7 +168,7 @@ export function listTools(app: McpApplication): readonly Tool[] {
 
 /**
  * `app.mcpCall()`: calls a tool in this process.
- * @throws SvcError `E_MCP_TOOL` for an unknown name, with the nearest name
+ * @throws SvcError `E_MCP_TOOL` for an unknown tool
  * @internal
  */
 export async function callTool(
@@ -247,7 +247,7 @@ export interface ToolSpec extends Pick<
   | 'public'
   | 'deprecated'
 > {
-  /** Title for people. */
+  /** Title of the tool, for people. */
   readonly title?: string | undefined;
   /** Description for models: the purpose of the tool, and when to use it. */
   readonly description?: string | undefined;
@@ -279,7 +279,7 @@ export interface ResourceSpec extends Pick<
   RouteSpec,
   'headers' | 'cookies' | 'timeoutMs' | 'rateLimit' | 'security' | 'use' | 'meta' | 'public'
 > {
-  /** Title for people. Default: the URI. */
+  /** Name of the resource. Default: the URI. */
   readonly name?: string | undefined;
   readonly title?: string | undefined;
   readonly description?: string | undefined;
@@ -314,17 +314,18 @@ export type ResourceContext<S> = Context &
 export type PromptReply = string | readonly PromptMessage[];
 
 /**
- * Path prefixes of internal routes. Each tool, prompt or resource function is the handler of such a route.
+ * Path prefixes of internal routes. The function of a tool, prompt or resource is the handler of such a
+ * route.
  */
 const TOOLS = '/mcp/tools/';
 const PROMPTS = '/mcp/prompts/';
 const RESOURCES = '/mcp/resources/';
 const NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 
-/** Tool functions, by the route handler that calls them. */
+/** Tool functions, by the internal route handler that calls them. */
 const functions = new WeakMap<object, (context: never) => unknown>();
 
-/** Returns the tool function that a handler calls. The handler of a route is returned unchanged. @internal */
+/** Returns the tool function that a route handler calls, or the handler itself if it calls none. @internal */
 export function functionOfTool(handler: (...args: never[]) => unknown): (...args: never[]) => unknown {
   return functions.get(handler) ?? handler;
 }

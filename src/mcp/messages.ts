@@ -1,5 +1,5 @@
 /**
- * JSON-RPC 2.0 as MCP uses it: parses and builds messages.
+ * Parses and builds JSON-RPC 2.0 messages in the form that MCP uses.
  *
  * Kinds of messages:
  *   - A request is { jsonrpc, id, method, params? }. Its id is text or an integer, never null.
@@ -166,13 +166,12 @@ const LEGACY: readonly Dialect[] = ['2024-11-05', '2025-03-26', '2025-06-18', '2
 /** Protocol versions since 2026-07-28, newest first. */
 export const MODERN: readonly Dialect[] = ['2026-07-28'].map(dialect);
 
-/** The version that `initialize` offers if it does not support the requested one. */
+/** The version that `initialize` offers if the client requests an unsupported one. */
 export const NEWEST_LEGACY: Dialect = LEGACY.at(-1)!;
-/** The newest version, used if the client names none. */
+/** The newest protocol version. */
 export const NEWEST: Dialect = MODERN[0]!;
 /**
- * The version that is assumed for HTTP requests without the field MCP-Protocol-Version. Version 2025-03-26
- * does not have this field.
+ * The version of HTTP requests without the field MCP-Protocol-Version, which exists only in later versions.
  */
 export const UNSAID: Dialect = LEGACY.find(({ version }) => version === '2025-03-26')!;
 

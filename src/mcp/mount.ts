@@ -1,13 +1,13 @@
 /**
- * `app.mountMcp()`: the routes of an MCP endpoint over HTTP, and the guard in front of them. http.ts handles
- * the messages. It is imported when the first message arrives.
+ * `app.mountMcp()`: the routes of an MCP endpoint over HTTP, and the guard in front of them. http.ts,
+ * imported with the first message, handles the messages.
  *
  * The guard protects against cross-site requests and DNS rebinding. It responds with 403 unless the Host and
  * Origin fields of a request are allowed:
- *   - Host must be one of `hosts`. Without that option, it must be a host of TrustedHostMiddleware; without
- *     that middleware, localhost or a loopback address.
- *   - Origin must be absent, the endpoint's own, or one of `origins`. Outside production, a local page may
- *     also use a local host.
+ *   - Host must be one of `hosts` (McpMountOptions describes the default). Outside production, localhost is
+ *     allowed, too.
+ *   - Origin must be absent, the endpoint's own, or one of `origins`. Outside production, a page on localhost
+ *     may use an endpoint on localhost.
  *
  * Responses with 401, and with 403 for a missing scope, link to the protected resource metadata of the
  * endpoint (RFC 9728 §5.1; MCP 2025-11-25, authorization).
@@ -67,7 +67,7 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
   /** Origins of web pages that may use the endpoint, in addition to its own origin. Default: none. */
   readonly origins?: Origins | undefined;
   /**
-   * Further header fields to copy from an MCP request to the request for its tool, such as `['x-tenant']`.
+   * Further header fields that each tool call copies from the MCP request, such as `['x-tenant']`.
    * Credentials, language, trace context and the fields that the tool's route reads are always copied.
    */
   readonly headers?: readonly string[] | undefined;
@@ -88,14 +88,15 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
    * '', every client that has the session id can use it. Default: the subject of the claims that a guard in
    * `deps` returns, or else all credentials that the guards read.
    *
-   * At most 250 requests from one client, and 250 requests to it, may have no response yet. The client is
-   * identified by the returned owner, or without this option by the subject of the claims, or else by its
+   * At most 250 requests from one client, and 250 requests to one client, may be unanswered. A client is
+   * identified by the returned owner (without this option, by the subject of the claims), or else by its
    * address.
    */
   readonly principal?: ((context: Context) => string) | undefined;
   /**
    * Issuers of access tokens for the endpoint. The metadata document of RFC 9728 is served. Responses with
-   * 401, and with 403 for a missing scope, link to it. Requires a guard in `deps` that checks tokens.
+   * 401, and with 403 for a missing scope, link to this document. Requires a guard in `deps` that checks
+   * tokens.
    */
   readonly authorization?:
     { readonly servers: readonly string[]; readonly scopes?: readonly string[] | undefined } | undefined;
@@ -186,7 +187,7 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
     (endpoint ??= import('./http.ts').then(
       ({ McpEndpoint }) => new McpEndpoint(app, endpointDeps),
       (error: unknown) => {
-        endpoint = undefined; // the import has failed, so the next message tries it again
+        endpoint = undefined; // the import has failed, so the next message imports the module again
         throw error;
       },
     ));
@@ -236,8 +237,8 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
 }
 
 /**
- * Validates the option `authorization`. A guard is required, because clients log in only after a response
- * with 401.
+ * Validates the option `authorization`. Requires a guard, because clients log in only after a response with
+ * 401.
  * @throws SvcError `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an invalid member, or for a missing guard
  */
 function readAuthorization(
@@ -289,7 +290,7 @@ function usualPrincipal(context: Context, names: readonly string[]): string {
   return all.every((credential) => credential === undefined) ? '' : JSON.stringify(all);
 }
 
-/** Returns the claim `sub` that a guard has returned. */
+/** Returns the subject (`sub`) of the claims that a guard has returned. */
 function subjectOf(context: Context, names: readonly string[]): string | undefined {
   for (const name of names) {
     const value = (context as unknown as Readonly<Record<string, unknown>>)[name];
@@ -313,7 +314,7 @@ export class McpGuard implements Middleware {
   readonly #origins: AllowedOrigins;
   readonly #metadataPath: string | undefined;
   #hasTrustedHosts = false;
-  /** Whether the setting `trustProxy` is set, so that the scheme of a request is known. */
+  /** Whether the scheme of a request is known, because the setting `trustProxy` is set. */
   #knowsScheme = false;
   #isProduction = true;
   #log: SecurityLog | undefined;
@@ -383,7 +384,7 @@ const BEARER =
 
 /**
  * Adds the URL of the protected resource metadata to the bearer challenge. A 401 without a bearer challenge
- * gets one, because custom guards may send none.
+ * gets one.
  */
 function describe(response: HttpResponse, url: string): void {
   const header = response.headers.get('www-authenticate') ?? '';

@@ -1,6 +1,6 @@
 /**
- * Prompts: message templates that a person chooses. Each prompt is a function of the application that runs as
- * a request.
+ * Prompts: message templates that a person chooses. A prompt is a function of the application, which is
+ * called as a route handler.
  */
 import { defined, isRecord } from '../base/options.ts';
 import { INTERNAL_ERROR, INVALID_PARAMS, RpcError } from './messages.ts';
@@ -70,8 +70,8 @@ export class PlannedPrompt {
   }
 
   /**
-   * Returns the allowed values of an argument that begin with the text `begun`. Returns none if the argument
-   * has no list of allowed values.
+   * Returns the allowed values of an argument that begin with the text `begun`. An argument without a list of
+   * allowed values has none.
    */
   complete(argument: string, begun: string): readonly string[] {
     const field = this.#fields.find(({ wireName }) => wireName === argument);

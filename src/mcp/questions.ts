@@ -1,6 +1,6 @@
 /**
- * Requests that a handler sends to the MCP client while it runs: a form for the user (elicitation), a message
- * from the client's model (sampling), or the list of the client's folders (roots).
+ * Requests that a running handler sends to the MCP client: a form for the user (elicitation), a message from
+ * the client's model (sampling), or the list of the client's folders (roots).
  *
  * A request to the client is sent in one of two ways:
  *   - Before protocol version 2026-07-28, the server sends a JSON-RPC request before it responds to the call.
@@ -11,7 +11,7 @@
  *
  * A client may repeat a call several times. Its earlier responses are in `requestState`, which the client
  * sends back. `requestState` is encrypted, expires, and is valid only for the same caller and the same call.
- * Responses of the client are validated like arguments.
+ * The client's responses are validated like arguments.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { BadRequest, HTTPException, SvcError, withoutStack } from '../base/errors.ts';
@@ -80,8 +80,8 @@ export interface Asker {
   /** Keys of the requests that the handler has sent so far. Each key is unique within a call. */
   readonly keys: Set<string>;
   /**
-   * Sends a request to the client, and returns its response without validation. Throws if the client does not
-   * respond.
+   * Sends a request to the client, and returns the client's response without validation. Throws if the client
+   * does not respond.
    */
   ask(request: ClientRequest): unknown;
   /** Called if the handler makes a request that the client does not support. */
@@ -99,14 +99,14 @@ export interface QuestionOptions {
   readonly timeoutMs?: number | undefined;
 }
 /**
- * Shows a form to the user. Its fields are text, numbers, booleans, choices (`literal`) or lists of choices.
+ * Shows a form to the user. The fields are text, numbers, booleans, choices (`literal`) or lists of choices.
  */
 export interface FormQuestion<S extends InputShape = InputShape> extends QuestionOptions {
   /** Text that explains to the user why the form is shown. */
   readonly message: string;
   /**
-   * The fields of the form, as an object of `Field()` members or a schema class. The response is validated
-   * with it.
+   * The fields of the form, as an object of `Field()` members or a schema class. They also validate the
+   * response.
    */
   readonly schema: S;
 }
@@ -124,8 +124,7 @@ export interface RawFormQuestion extends QuestionOptions {
   };
 }
 /**
- * Asks the user to open a URL. Use it for secrets and payments, because they must not pass through the
- * client.
+ * Asks the user to open a URL. Use a URL for secrets and payments, which must not pass through the client.
  */
 export interface UrlQuestion extends QuestionOptions {
   readonly message: string;
@@ -230,8 +229,8 @@ export class ToolClient {
    * agreed to open the page, but may not have finished there.
    *
    * @throws HTTPException 400 `client_capability` when the client does not support this elicitation, 400
-   * `client_answer` when its response is invalid, 408 `client_timeout` when it does not respond in time, 424
-   * `client_refused` when it responds with an error
+   * `client_answer` when the response is invalid, 408 `client_timeout` when no response arrives in time, 424
+   * `client_refused` when the response is an error
    * @throws ClientDisconnected when the client has disconnected
    * @throws SvcError `E_MCP_QUESTION` or `E_OPTION_RANGE` when the arguments are invalid
    */
@@ -378,8 +377,8 @@ const FORMATS: ReadonlySet<unknown> = new Set(['email', 'uri', 'date', 'date-tim
 const TYPES: ReadonlySet<unknown> = new Set(['string', 'number', 'integer', 'boolean']);
 
 /**
- * Converts the fields of a form to the subset of JSON Schema that the protocol allows. Other rules are
- * checked only when the client responds.
+ * Converts the fields of a form to the subset of JSON Schema that the protocol allows. Rules that this subset
+ * lacks are checked only in the client's response.
  */
 function formOf(key: string, { fields }: ReturnType<typeof planOfShape>): JsonObject {
   const schemas = new JsonSchemas();
@@ -416,8 +415,8 @@ function propertyOf({ const: only, ...schema }: JsonSchema): JsonObject | undefi
 }
 
 /**
- * Sends requests to the client while the handler waits. It is used for protocol versions before 2026-07-28. A
- * URL elicitation gets an `elicitationId`, because version 2025-11-25 requires one.
+ * Sends requests to the client while the handler waits, for protocol versions before 2026-07-28. A URL
+ * elicitation gets an `elicitationId`, because version 2025-11-25 requires one.
  */
 export class WaitingCall implements Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
@@ -456,7 +455,7 @@ const MAX_STATE_CHARACTERS = 4_000_000;
 
 /**
  * Returns the object that encrypts and decrypts `requestState`. With `authSecret`, every process of the
- * application can decrypt it.
+ * application can decrypt `requestState`.
  */
 export function stateSeal(services: Services | undefined): ProtectedValues {
   return new ProtectedValues(ringOf(services?.config), 'mcp questions', 'sealed', MAX_STATE_CHARACTERS);
@@ -475,8 +474,8 @@ interface RepeatedDeps {
 }
 
 /**
- * Reads the client's responses from the parameters of a repeated call, and collects the requests that have no
- * response yet. It is used for protocol version 2026-07-28.
+ * Handles the requests to the client in one call of protocol 2026-07-28. Reads the client's responses from a
+ * repeated call, and collects the requests without a response.
  */
 export class RepeatedCall implements Asker {
   readonly abilities: ReadonlySet<ClientAbility>;

@@ -1,12 +1,11 @@
 /**
- * Reserves standard output for MCP messages. Other writes to the stream or its file descriptor go to another
- * stream.
+ * Reserves standard output for MCP messages. All other output goes to another stream, such as standard error.
  *
  * Node.js cannot redirect a file descriptor, so this module replaces functions that use one:
  *   - fs.write(1, ...), writeSync, writev, writevSync, writeFileSync and appendFileSync write to descriptor 2
  *     instead.
- *   - spawn(..., { stdio: 'inherit' }) and similar functions give a child process ['ignore', 2, 'inherit'].
- *     It gets no standard input, because it would consume messages.
+ *   - spawn(..., { stdio: 'inherit' }) and similar functions give a child process ['ignore', 2, 'inherit'],
+ *     so that it cannot consume messages from standard input.
  *   - new Worker(file) makes the worker thread import a module that replaces the functions of node:fs there.
  *
  * Not covered: native code, worker threads created from text (`eval`) or by other worker threads, and
@@ -29,8 +28,8 @@ const STDIN = 0;
 const SYNCHRONOUS = ['spawnSync', 'execSync', 'execFileSync'] as const;
 
 /**
- * Property of a reserved stream that holds its original write(). All copies of this package in a process
- * share it.
+ * Property of a reserved stream that holds the stream's original write(). All copies of this package in a
+ * process share this symbol.
  */
 const RESERVED: unique symbol = Symbol.for('svc.mcp.reserved');
 
@@ -77,7 +76,7 @@ function leadDescriptor(from: number, to: number): Disposable {
     name: string,
     change: (args: readonly unknown[]) => readonly unknown[],
   ): void => {
-    // defined, because every supported version of Node.js has these properties
+    // defined, because these properties exist in every supported version of Node.js
     const before = Object.getOwnPropertyDescriptor(owner, name)!;
     const own = before.value as (...args: readonly unknown[]) => unknown;
     const value = function led(this: unknown, ...args: readonly unknown[]): unknown {
@@ -117,8 +116,8 @@ function leadDescriptor(from: number, to: number): Disposable {
 }
 
 /**
- * Returns a Worker class whose threads start with the additional `flags`. If Node.js rejects them, a thread
- * starts without them, and its output is not redirected.
+ * Returns a Worker class whose threads start with the additional `flags`. If Node.js rejects these flags, a
+ * thread starts without them, and its output is not redirected.
  */
 function ledWorker(own: typeof Worker, flags: readonly string[]): typeof Worker {
   return new Proxy(own, {
@@ -138,8 +137,8 @@ function ledWorker(own: typeof Worker, flags: readonly string[]): typeof Worker 
 }
 
 /**
- * Returns the `data:` URL of a module that replaces the functions of node:fs in a worker thread. A bundled
- * program has no separate file for this module.
+ * Returns the URL of a module that replaces the functions of node:fs in a worker thread. It is a `data:` URL,
+ * because a bundled program has no separate file for the module.
  */
 function leadModule(from: number, to: number): string {
   const text = `import fs from 'node:fs';

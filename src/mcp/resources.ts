@@ -1,7 +1,7 @@
 /**
- * MCP resources: contents that clients read by a URI. A resource of the application is a function that runs
- * as a request, and its URI may have parameters. This package adds two resources: the routes of the tools,
- * and the OpenAPI document.
+ * MCP resources: contents that clients read by a URI, which may have parameters. A resource of the
+ * application is a function, which is called as a route handler. This package adds two resources: the list of
+ * routes, and the OpenAPI document.
  */
 import { SvcError } from '../base/errors.ts';
 import { defined } from '../base/options.ts';
@@ -70,7 +70,10 @@ export class PlannedResource extends PlannedPrompt {
     return this.#parameters.length > 0;
   }
 
-  /** Returns the values of a URI's parameters, or undefined if the URI belongs to another resource. */
+  /**
+   * Matches a URI with the resource. Returns the values of the URI's parameters, or undefined if the URI does
+   * not match.
+   */
   match(uri: string): JsonObject | undefined {
     const found = this.#pattern.exec(uri);
     if (found === null) return undefined;
@@ -104,7 +107,7 @@ export async function contentOf(response: Response, maxBytes: number): Promise<R
     : { text: new TextDecoder().decode(bytes) };
 }
 
-/** A resource that this package adds: the routes of the tools, or the OpenAPI document. */
+/** A resource that this package adds: the list of routes, or the OpenAPI document. */
 export interface Resource {
   readonly uri: string;
   readonly mimeType: string;

@@ -61,7 +61,7 @@ export class SentRequests {
       send({ jsonrpc: '2.0', id, method, params });
       return await promise;
     } finally {
-      // not `using`: Node.js 22 must be able to parse this module, see base/need-node.ts
+      // not `using`, because Node.js 22 must be able to parse this module: see base/need-node.ts
       timer[Symbol.dispose]();
       this.#waiting.delete(id);
       this.#shares.give(client);
@@ -113,9 +113,7 @@ export class Shares {
     this.#mostOfOne = mostOfOne;
   }
 
-  /**
-   * Counts one more request of a client. If a limit is reached, counts nothing and returns an error message.
-   */
+  /** Counts one more request of a client. At a limit, counts nothing and returns an error message. */
   take(client: string): string | undefined {
     const open = this.#open.get(client) ?? 0;
     if (open >= this.#mostOfOne)

@@ -50,7 +50,7 @@ export interface McpSession {
   readonly abilities: ReadonlySet<ClientAbility>;
 }
 
-/** The session of a request, its caller, and the functions that send messages to its client. */
+/** The session of a request, the caller, and the functions that send messages to the client. */
 export interface Exchange {
   /** Undefined before `initialize`, and for requests of protocol 2026-07-28. */
   readonly session: McpSession | undefined;
@@ -66,7 +66,8 @@ export interface Exchange {
   /** Sends a request to the client. Undefined if the client cannot receive requests. */
   readonly ask?: ((request: Omit<ClientRequest, 'key'>) => Promise<unknown>) | undefined;
   /**
-   * Identity of the caller. It must be the same in a repeated call, which contains the client's responses.
+   * Identity of the caller. A repeated call, which contains the client's responses, must come from the same
+   * caller.
    */
   readonly principal?: string | undefined;
   /** Called when a route asks for another access token: see {@link CallDeps}. */
@@ -107,8 +108,8 @@ export function serverOptions(): {
 export interface DispatcherOptions extends McpServerOptions {
   readonly cacheScope: 'public' | 'private';
   /**
-   * Services of the application. Their setting `authSecret` encrypts the `requestState` of repeated calls.
-   * Without `authSecret`, only this process can decrypt it.
+   * Services of the application. Without the setting `authSecret`, only this process can decrypt the
+   * `requestState` of repeated calls.
    */
   readonly services?: Services | undefined;
 }
@@ -130,7 +131,7 @@ type Method = (asked: Asked) => JsonObject | Promise<JsonObject>;
 const META = 'io.modelcontextprotocol/';
 const VERSION_KEY = `${META}protocolVersion`;
 const MODERN_ONLY: ReadonlySet<string> = new Set(['server/discover', 'subscriptions/listen']);
-/** Cache lifetime of lists in milliseconds. They change only when the application restarts. */
+/** Cache lifetime of lists in milliseconds. Lists change only when the application restarts. */
 const LIST_TTL_MS = 300_000;
 
 export class McpDispatcher {
@@ -300,7 +301,7 @@ export class McpDispatcher {
   }
 
   /**
-   * Returns one page of a list. A cursor is valid for one list, as long as its length stays the same.
+   * Returns one page of a list. A cursor is valid for one list, until the length of the list changes.
    * @throws RpcError for an invalid cursor
    */
   #list(
@@ -347,7 +348,7 @@ export class McpDispatcher {
       return ask === undefined || session === undefined
         ? new WaitingCall(new Set(), () => Promise.resolve())
         : new WaitingCall(session.abilities, ask);
-    // `subject` contains the credentials, because callers with the same principal may have different ones
+    // `subject` contains the credentials, because callers with one principal may have different credentials
     const shown = caller.carrier === undefined ? [] : credentialsOf(caller.carrier, detail.route.security);
     return new RepeatedCall({
       // the cast is safe: readModern() has checked the type
@@ -368,7 +369,7 @@ export class McpDispatcher {
     return asker.outcome(!response.ok) ?? messagesOf(response);
   }
 
-  /** Runs the function of a prompt or resource as a request of the caller. */
+  /** Calls the function of a prompt or resource, as the handler of a request from the caller. */
   #run(
     { detail, fields }: PlannedPrompt,
     target: string,

@@ -1,13 +1,12 @@
 /**
- * Sessions of HTTP clients with a protocol version before 2026-07-28. The id is the encrypted state of the
- * session, so a flood of sessions uses no memory. With `authSecret`, every process of the application can
- * decrypt it. A session grants no rights: each request has its own credentials.
+ * Sessions of HTTP clients with a protocol version before 2026-07-28. The session id contains the encrypted
+ * state of the session. With `authSecret`, every process of the application can decrypt the id. A session
+ * grants no rights: each request has its own credentials.
  *
  * Form of the id: `Mcp-Session-Id: e1.key.issued.expires.box`. The encrypted `box` holds the protocol
  * version, the owner, 16 random bytes, and the kinds of requests that the server may send.
  *
- * Memory holds only the state of this process: running requests, the log level, and the ids of ended
- * sessions.
+ * Memory holds only running requests, log levels and the ids of ended sessions, for at most 10,000 sessions.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { ringOf } from '../crypto/keys.ts';
@@ -28,8 +27,8 @@ export interface HttpSession extends McpSession {
 
 const NAME = 'mcp';
 /**
- * Maximum number of session states in memory. The least recently used are dropped. A session without its
- * state has the default log level, and is valid again even if it had ended.
+ * Maximum number of session states in memory. The least recently used are dropped. Without its state, a
+ * session has the default log level, and is valid again even if it had ended.
  */
 const MAX_KEPT = 10_000;
 const ANONYMOUS = digest('');
@@ -72,18 +71,19 @@ export class McpSessions {
   find(id: string, principal: string): HttpSession | undefined {
     const read = this.#values.read(NAME, id, this.#nowSeconds());
     if (read.kind !== 'valid') return undefined;
+    // the cast is safe: begin() has written the payload
     const [version, owner, , abilities = []] = JSON.parse(read.payload) as readonly [
       string,
       string,
       string,
       (readonly ClientAbility[])?,
-    ]; // the cast is safe: begin() has written the payload
+    ];
     const dialect = legacyDialect(version);
     if (dialect === undefined || (owner !== digest(principal) && owner !== ANONYMOUS)) return undefined;
     const kept = this.#kept.get(id);
     if (kept === undefined)
       return this.#keep(id, { dialect, logLevel: 'info', abilities: new Set(abilities) });
-    this.#kept.delete(id); // deleted, so that set() adds it at the end, as the most recently used
+    this.#kept.delete(id); // set() then adds the session at the end of the map, as the most recently used
     this.#kept.set(id, kept);
     return kept.isEnded ? undefined : kept;
   }

@@ -108,7 +108,7 @@ export class LineReader {
   readonly #handler: LineHandler;
   #chunks: Uint8Array[] = [];
   #length = 0;
-  /** Whether the current line is too long, so that the rest of it is dropped. */
+  /** Whether the current line is too long, and the rest of the line is dropped. */
   #isDropping = false;
 
   constructor(maxBytes: number, handler: LineHandler) {

@@ -159,7 +159,7 @@ function hintsOf(method: string): ToolHints {
 /*
  * The output of a tool: the `response` of its route, as JSON Schema and as a value. In the protocol versions
  * 2025-06-18 and 2025-11-25, the output must be an object, so a list becomes { result: [...] }. Since version
- * 2026-07-28, it stays a list.
+ * 2026-07-28, a list stays a list.
  */
 
 class OutputPlan {
@@ -277,7 +277,7 @@ interface RequestInput {
 }
 
 class ArgumentPlan {
-  /** JSON Schema of the arguments. Its references point to its own `$defs`. */
+  /** JSON Schema of the arguments. Shared definitions are in `$defs`. */
   readonly schema: JsonSchema;
   /** Header fields that the route reads, in lower case. The caller sends them. */
   readonly fields: readonly string[];
@@ -306,8 +306,8 @@ class ArgumentPlan {
   }
 
   /**
-   * Converts the arguments to the parts of a request. Returns issues if that is not possible. The route
-   * validates the values.
+   * Converts the arguments to the parts of a request. Returns issues if this fails. The route validates the
+   * values.
    */
   read(given: JsonObject): RequestInput | { readonly issues: readonly Issue[] } {
     const issues: Issue[] = [];

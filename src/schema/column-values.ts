@@ -1,21 +1,21 @@
 /**
- * Compiles types to functions that validate values of database columns. Engines return a value in different
- * forms, such as true as 1. Each form is converted to the type of the field, and then validated as in
+ * Compiles types to functions that validate values of database columns. Database engines return a value in
+ * different forms: true may be 1. Each form is converted to the type of the field, and then validated as in
  * compile.ts.
  *
  * Accepted forms of each type:
- *   - bool: true, false, 0 or 1
+ *   - bool: true, false, 0, 1, '0' or '1'
  *   - int: a number, a bigint, or decimal text without a fraction
- *   - float: a number, or decimal text
+ *   - float: a number, a bigint, or decimal text
  *   - str: text, or an integer, which becomes text
  *   - datetime: a Date, or ISO 8601 text, which is UTC if it names no zone
  *   - date: YYYY-MM-DD, or a date and time at midnight UTC
  *   - uuid: text in any case, or 16 bytes
- *   - list, record, class, union: an array, or JSON, parsed or as text
+ *   - list, record, class, union: an array, an object, or JSON text
  *
- * A conversion that would lose a digit is refused. Members of JSON objects in a column have their aliases
- * (the names that clients use). Their values may have the forms above, too, because SQL functions write true
- * as 1 in JSON.
+ * A conversion that would lose a digit is refused. Members of JSON objects in a column have the names that
+ * clients use (their aliases). The accepted forms also apply inside JSON, because SQL functions write true as
+ * 1 in JSON.
  */
 import {
   absence,
@@ -39,8 +39,8 @@ import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
 import type { Check, Run } from './validation-run.ts';
 
 /**
- * Returns the function that validates the value of a column. `parsesText` is true when an `any` column
- * contains JSON as text.
+ * Returns the function that validates the value of a column. `parsesText` is true if a column of the type
+ * `any` contains JSON as text.
  */
 export function columnCheck(node: TypeNode, parsesText: boolean): Check {
   switch (node.kind) {
@@ -114,7 +114,9 @@ function converted(node: TypeNode, convert: (value: unknown) => unknown): Check 
   return (value, run) => check(convert(value), run);
 }
 
-/** Parses text as JSON before `check` runs, for engines and columns without a JSON type. */
+/**
+ * Returns a check that parses text as JSON before `check` runs, for engines and columns without a JSON type.
+ */
 function parsed(check: Check): Check {
   return (value, run) => {
     if (typeof value !== 'string') return check(value, run);
@@ -139,11 +141,11 @@ function isInteger(value: unknown): boolean {
 
 const WHOLE = /^-?\d+(?:\.0*)?$/;
 const DECIMAL = /^-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
-/** Decimals with at most this number of digits keep all digits as a JavaScript number. */
+/** A JavaScript number keeps every digit of a decimal with at most this number of digits. */
 const EXACT_DIGITS = 15;
 
 function integerOf(value: unknown): unknown {
-  // Number() rounds integers beyond ±2^53, but the validation refuses all of them
+  // Number() rounds integers beyond ±2^53, but the validation refuses such integers
   return typeof value === 'bigint' || (typeof value === 'string' && WHOLE.test(value))
     ? Number(value)
     : value;
@@ -248,9 +250,7 @@ function dayOf(value: unknown): unknown {
   return value instanceof Date && value.getTime() % DAY_MS === 0 ? value.toISOString().slice(0, 10) : value;
 }
 
-/**
- * Converts a UUID, given as text or as 16 bytes, to lower-case text, as engines with a UUID type return it.
- */
+/** Converts a UUID (text or 16 bytes) to lower-case text, the form that engines with a UUID type return. */
 function uuidOf(value: unknown): unknown {
   if (typeof value === 'string') return value.toLowerCase();
   if (!(value instanceof Uint8Array) || value.length !== 16) return value;
@@ -259,8 +259,8 @@ function uuidOf(value: unknown): unknown {
 }
 
 /**
- * Returns the function that validates a `literal()` field. Database drivers return some numbers as bigint or
- * text, and some booleans as 0 and 1: these forms are accepted, too.
+ * Returns the function that validates a `literal()` field. Accepts numbers as bigint or text, and booleans as
+ * 0 and 1, because database drivers return such values.
  */
 function choiceCheck(values: readonly Literal[]): Check {
   const check = literalCheck(values);
@@ -275,8 +275,8 @@ function choiceCheck(values: readonly Literal[]): Check {
 }
 
 /**
- * Returns the function that validates a JSON object in a column. Its members have their aliases (the names
- * that clients use). Read-only members are read, too, because the database sets them.
+ * Returns the function that validates a JSON object in a column. Members have the names that clients use
+ * (their aliases). Read-only members are accepted, because the database sets them.
  */
 const objectCheck = oncePerPlan(compileObject);
 
@@ -316,7 +316,7 @@ function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
   };
 }
 
-/** Extends `check`: NULL becomes undefined for an optional member whose type does not allow null. */
+/** Extends `check` for an optional member: NULL becomes undefined if the type does not allow null. */
 export function orAbsent(field: FieldPlan, check: Check): Check {
   if (!field.isOptional || takesNull(field.node)) return check;
   return (value, run) => (value === null ? undefined : check(value, run));

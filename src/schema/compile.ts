@@ -3,9 +3,8 @@
  * closures do not convert types: "3" is not an int. They refuse `null` unless the type allows it. text.ts
  * handles text sources.
  *
- * The call of a field's closure is megamorphic and takes about 12 ns (test/bench/parts.mjs
- * --only=validation). So each field has a single closure, which makes no options object, has no try/catch,
- * and builds no path.
+ * Calling a field's closure takes about 12 ns (test/bench/parts.mjs --only=validation), because one call site
+ * calls many closures. So each field has only one closure, without an options object, try/catch or path.
  */
 import { FAIL } from './types.ts';
 import {
@@ -47,7 +46,7 @@ export function runCheck<T>(
   return value === FAIL ? { ok: false, issues: run.issues(at) } : { ok: true, value: value as T };
 }
 
-/** Wraps a compile function: the check of each object type is compiled once, and cached. */
+/** Returns `compile` with a cache, so that the check of each object type is compiled once. */
 export function oncePerPlan(compile: (plan: ObjectPlan) => Check): (plan: ObjectPlan) => Check {
   const checks = new WeakMap<ObjectPlan, Check>();
   return (plan) => {
@@ -115,8 +114,8 @@ export function nullableCheck(inner: Check): Check {
 }
 
 /**
- * Returns the check of a list. It checks the number of items first, so it never reads the items of a list
- * that is too long.
+ * Returns the check of a list. The number of items is checked first, so that a list that is too long is never
+ * read.
  */
 export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.nothing): Check {
   const count = countCheck(node.constraints, 'item');
@@ -265,7 +264,7 @@ export function noteRules(plan: ObjectPlan, value: unknown, run: Run): unknown {
   return issues.length === 0 ? value : FAIL;
 }
 
-/** Shared list for dry runs, which check values but do not keep them. */
+/** Shared list for dry runs, which only test whether the values are valid. */
 const NO_VALUES: unknown[] = [];
 
 /** Reads all members of an object with their compiled checks. */
@@ -285,11 +284,10 @@ export class Members {
   }
 
   /**
-   * Returns the values in the order in which the fields are declared, and records issues in `run`. If the
-   * input has the same order, `for ... in` reads each member once. That is three times as fast as a
-   * megamorphic look-up by name (test/bench/parts.mjs --only=validation). Fields that the loop skips are
-   * looked up by name, so the input may have any order. The loop also finds unknown members: a separate
-   * search in an object of five members would take 58 ns.
+   * Returns the values in the order of the fields, and records issues in `run`. If the input has this order,
+   * `for ... in` reads each member once, three times as fast as a look-up by name (test/bench/parts.mjs
+   * --only=validation). Fields that the loop skips are looked up by name. The loop also finds unknown
+   * members.
    */
   read(object: Input, run: Run): unknown[] {
     const members = this.#members;
@@ -300,7 +298,7 @@ export class Members {
     let isMore = false;
     for (const key in object) {
       if (at === count) {
-        isMore = true; // all fields are read, so `key` is an unknown member, or a field that was read before
+        isMore = true; // all fields are read, so `key` is unknown, or a field that was read before
         break;
       }
       if (key !== members[at]!.key) {
@@ -319,14 +317,14 @@ export class Members {
       at++;
     }
     for (; at < count && !run.isFull; at++) this.#lookUp(at, object, run, values);
-    run.isMore = isMore; // set last, because the checks of nested objects set it, too
+    run.isMore = isMore; // set last, because the checks of nested objects also set `run.isMore`
     return values;
   }
 
   /**
-   * Reads the fields from the index `at` to the one before `key`, and returns the index of the field `key`.
-   * Returns `at`, and reads nothing, if the field `key` is unknown or comes before `at`. A separate method
-   * keeps {@link read} small enough for V8 to inline (test/bench/parts.mjs --only=validation).
+   * Reads the fields before `key`, beginning at the index `at`, and returns the index of the field `key`.
+   * Returns `at`, and reads nothing, if no such field follows. A separate method keeps {@link read} small
+   * enough for V8 to inline (test/bench/parts.mjs --only=validation).
    */
   #reach(key: string, at: number, object: Input, run: Run, values: unknown[]): number {
     const index = this.#indexes.get(key);
@@ -336,9 +334,7 @@ export class Members {
     return index;
   }
 
-  /**
-   * Reads every field by name. It is used for objects whose inherited members `for ... in` would also visit.
-   */
+  /** Reads every field by name, for objects whose inherited members `for ... in` would also visit. */
   readOwn(object: Input, run: Run): unknown[] {
     const values: unknown[] = new Array(this.#members.length);
     for (let at = 0; at < values.length; at++) this.#lookUp(at, object, run, values);
@@ -353,9 +349,9 @@ export class Members {
   }
 }
 
-/** A compiled field. Its properties are public and always the same, so that V8 reads them fast. */
+/** A compiled field. Every instance has the same public properties, so that V8 reads them fast. */
 export class Member {
-  /** Name by which the member is read from the object. */
+  /** Name of the member in the object. */
   readonly key: string;
   readonly plain: Plain;
   readonly check: Check;
@@ -376,7 +372,7 @@ export class Member {
   }
 }
 
-/** Compiles a field of an input. The input's value of a read-only field is ignored, as OpenAPI allows. */
+/** Compiles a field of an input. A read-only field ignores the value in the input, as OpenAPI allows. */
 function memberOf(field: FieldPlan): Member {
   const absent = absence(field);
   return field.isReadOnly
@@ -390,8 +386,8 @@ export type Input = Readonly<Record<string, unknown>>;
 type UnknownMembers = (input: Input, run: Run) => Input | typeof FAIL | undefined;
 
 /**
- * Compiles the function for undeclared members. With `extra: 'forbid'`, it refuses them. Otherwise it keeps
- * them, but refuses a value that is not JSON, and a name that would hide a member of the class.
+ * Compiles the function for undeclared members. `extra: 'forbid'` refuses them, and `extra: 'allow'` keeps
+ * them. The value of a kept member must be JSON, and its name must not hide a member of the class.
  */
 export function unknownMembers(plan: ObjectPlan): UnknownMembers {
   const known = new Set(plan.fields.map((field) => field.wireName));
@@ -418,9 +414,9 @@ export function unknownMembers(plan: ObjectPlan): UnknownMembers {
 }
 
 /*
- * The call of a check takes about 10 ns, because one call site calls about twenty different checks. Comparing
- * a short text or a number without a call takes 2 ns (test/bench/parts.mjs --only=validation). So
- * {@link Plain} accepts the usual values without a call. Any other value goes to the check of its type.
+ * Calling a check takes about 10 ns, because one call site calls about twenty different checks. Comparing a
+ * short text or a number takes 2 ns (test/bench/parts.mjs --only=validation). So {@link Plain} accepts the
+ * usual values without a call. Any other value goes to the check of its type.
  */
 
 /**
@@ -432,13 +428,11 @@ const NO_PATTERN = /(?!)/;
 const MAX_CHOICES = 8;
 
 /**
- * Accepts the usual values of one type without a call of the type's check. Its properties are public and
- * always the same, so that V8 reads them fast.
+ * Accepts the usual values of one type without a call of the type's check. Every instance has the same public
+ * properties, so that V8 reads them fast.
  */
 export class Plain {
-  /**
-   * Instance whose accepts() always returns false, so that the check of the type decides about every value.
-   */
+  /** Instance that accepts no value, so that the check of the type always decides. */
   static readonly nothing: Plain = new Plain({ kind: 'any', constraints: {} });
 
   readonly kind: number;
@@ -457,7 +451,7 @@ export class Plain {
     const { constraints } = node;
     const format = constraints.format === undefined ? undefined : FORMATS[constraints.format];
     this.kind = kindOf(node);
-    // the constraints count code points: a text of n UTF-16 units has at least n / 2 and at most n of them
+    // `minLength` counts code points: a text of n UTF-16 units has n / 2 to n code points
     this.shortest = Math.min(2 * (constraints.minLength ?? 0) - 1, LONGEST);
     this.longest = Math.min(
       constraints.maxLength ?? LONGEST,
@@ -465,15 +459,15 @@ export class Plain {
     );
     this.low = constraints.ge ?? -Number.MAX_VALUE;
     this.high = constraints.le ?? Number.MAX_VALUE;
-    // a text longer than `longest` is not tested here: it goes to the check of its type
+    // the faster pattern for short texts is enough, because longer texts go to the check of their type
     this.pattern = format?.short?.pattern ?? format?.pattern ?? NO_PATTERN;
     // `choices` is a copy, because V8 reads a frozen array more slowly
     this.choices = node.kind === 'literal' ? [...node.values] : [];
   }
 
   /**
-   * Returns whether the value is surely valid, and needs no conversion. Pass {@link Run.isPlainJson} as
-   * `isPlainJson`.
+   * Returns true if the value is valid without conversion; false means that the check of the type must
+   * decide. Pass {@link Run.isPlainJson} as `isPlainJson`.
    */
   accepts(value: unknown, isPlainJson: boolean): boolean {
     switch (this.kind) {

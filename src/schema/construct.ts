@@ -1,18 +1,20 @@
 /**
- * Finds out which member of a class each call of `Field()` initializes. It needs no decorators: it watches
- * the object under construction.
+ * Finds out which member of a class each call of `Field()` initializes. It needs no decorators, because it
+ * watches the object under construction.
  *
  * A call of `Field()` runs in one of three situations:
- *   - Probe: a class is constructed once to learn its fields. Its `this` is a Proxy, which sees the member to
- *     which each call is assigned.
- *   - Frame: an instance is constructed from validated values. The n-th call returns the n-th value.
- *   - Neither: the call stands in a plain object of fields, `query: { page: Field(1) }`. It returns a marker,
+ *   - A class is constructed once to learn its fields (see Probe). A Proxy sees the member to which each call
+ *     is assigned.
+ *   - An instance is constructed from validated values (see Frame). The n-th call returns the n-th value.
+ *   - The call stands in a plain object of fields, such as `query: { page: Field(1) }`. It returns a marker,
  *     which fieldsOf() reads.
  *
  * A frame is the state of one construction. Frames nest, because an initializer may construct other
- * instances. parse() closes its frame in `finally`. `new User(data)` cannot do so, because the constructor of
- * `Schema` returns before the initializers run: there, the last call of `Field()` closes the frame. After an
- * initializer has thrown, the next call of any `Field()` closes it, or else a microtask.
+ * instances.
+ *
+ * parse() closes its frame in `finally`. `new User(data)` cannot do so, because the constructor of `Schema`
+ * returns before the initializers run. So the last call of `Field()` closes the frame. If an initializer
+ * throws, the next call of any `Field()` or a microtask closes the frame.
  */
 import { SvcError } from '../base/errors.ts';
 import { FieldMarker, fieldFault } from './nodes.ts';
@@ -211,8 +213,8 @@ export function apart<T>(run: () => T): T {
 }
 
 /**
- * Learns the fields of a class by constructing it. Initializers that compute with other fields get stand-ins
- * for their values. The first attempt uses a stand-in that supports every operation. If an initializer
+ * Learns the fields of a class by constructing it. Initializers that use other fields get stand-ins for the
+ * values of these fields. The first attempt uses a stand-in that supports every operation. If an initializer
  * throws, a second attempt uses samples of the right types.
  *
  * @throws SvcError `E_SCHEMA_PROBE` when both attempts fail, or a call of `Field()` is not assigned to a
@@ -225,7 +227,7 @@ export function learn(schema: SchemaClass, sample: (declaration: Declaration) =>
       const probe = new Probe(schema, standIn);
       probing = probe;
       try {
-        new schema(ABSORBING as never); // ABSORBING supports every operation of a constructor
+        new schema(ABSORBING as never); // the constructor can use ABSORBING like any input
         return probe.result();
       } catch (error) {
         if (error instanceof SvcError) throw error;
@@ -288,8 +290,8 @@ class Probe {
   }
 
   /**
-   * Records a member that the constructor defines. If its value is the marker of a `Field()` call, the member
-   * is the field of this call.
+   * Records a member that the constructor defines. A member whose value is the marker of a `Field()` call
+   * becomes a field.
    */
   #defined(target: object, key: string | symbol, descriptor: PropertyDescriptor): PropertyDescriptor {
     if (typeof key === 'string') this.#ownNames.add((this.#lastName = key));

@@ -10,20 +10,17 @@
 import type { FormatName } from './types.ts';
 
 /**
- * Test of one format. `words` completes the sentence "must be ..."; `maxLength` is in UTF-16 units, and is
- * checked first.
+ * Test of one format. `words` completes the sentence "must be ...". `maxLength` is in UTF-16 units, and is
+ * checked before the format.
  */
 interface Format {
   readonly words: string;
   readonly maxLength: number;
-  /**
-   * Pattern that API documents show next to the format name, because validators interpret format names
-   * differently or not at all.
-   */
+  /** Pattern that API documents show next to the format name, because many validators ignore format names. */
   readonly pattern: RegExp;
   /** True when the pattern alone decides whether a text has the format. */
   readonly isWhole?: true;
-  /** Equivalent pattern that is faster, for texts of at most `maxLength` UTF-16 units. */
+  /** Faster pattern with the same result, for texts of at most `maxLength` UTF-16 units. */
   readonly short?: { readonly pattern: RegExp; readonly maxLength: number };
   test(text: string): boolean;
 }
@@ -32,7 +29,7 @@ const ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
 // the character classes do not overlap, so a text matches in at most one way, in linear time
 const LABEL = '[A-Za-z0-9]+(?:-+[A-Za-z0-9]+)*';
 const EMAIL = emailPattern('(?![^@]{65})', `(?![A-Za-z0-9-]{64})${LABEL}`);
-/** Faster pattern for an e-mail address that is too short for any part to exceed its limit. */
+/** Faster pattern for e-mail addresses that are so short that no part can exceed its maximum length. */
 const SHORT_EMAIL = emailPattern('', LABEL);
 const SHORT_LENGTH = 64;
 const UUID = /^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$/;
@@ -223,15 +220,15 @@ function isIpv6(text: string): boolean {
 }
 
 /**
- * Pattern of base64 text for API documents. {@link fromBase64} does not use it, because the pattern would
- * need too much stack for long texts.
+ * Pattern of base64 text for API documents. {@link fromBase64} does not use it, because the pattern needs too
+ * much stack for long texts.
  */
 export const BASE64_PATTERN = '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$';
 const OUTSIDE_BASE64 = /[^A-Za-z0-9+/]/;
 
 /**
  * Returns the bytes of base64 text (RFC 4648 §4), or undefined. Checks the characters first, because Node's
- * decoder accepts others.
+ * decoder ignores invalid ones.
  */
 export function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   if (text.length % 4 !== 0) return undefined;

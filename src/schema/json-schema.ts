@@ -1,9 +1,8 @@
 /**
  * Converts schemas to JSON Schema 2020-12, for OpenAPI 3.1 and MCP.
  *
- * A published schema accepts everything that the validators accept. Where JSON Schema can express a rule, it
- * accepts nothing else. It accepts more than the validators in four cases: patterns with the flags `i m s v`,
- * lone surrogates, deep nesting, and rules across fields.
+ * A published schema accepts every value that the validators accept. It accepts more values in four cases:
+ * patterns with the flags `i m s v`, lone surrogates, deep nesting, and rules across fields.
  *
  * Members differ between input and output:
  *   - Input: a member with a default is optional. A secret member has `writeOnly`. A read-only member is
@@ -32,7 +31,7 @@ interface Component {
   readonly base: string;
   readonly direction: Direction;
   /**
-   * All `{ $ref }` objects that refer to the definition. Their text is set when the definition has its final
+   * All `{ $ref }` objects that refer to the definition. They are filled in when the definition has its final
    * name.
    */
   readonly refs: JsonSchema[];
@@ -54,8 +53,8 @@ export class JsonSchemas {
   readonly #found = new Map<ObjectPlan | TypeNode, Map<Direction, Component>>();
   readonly #mappings: (() => void)[] = [];
   /**
-   * Copies of the classes in tagged unions. In a copy, the tag is required, even if the class has a default
-   * for it. The key is the field of the tag.
+   * Copies of the classes in tagged unions, by the field of the tag. In a copy, the tag is required, even if
+   * the class has a default for the tag.
    */
   readonly #variants = new Map<FieldPlan, ObjectPlan>();
   /** Definitions that components() has renamed, because another definition has the wanted name. */
@@ -107,7 +106,9 @@ export class JsonSchemas {
     );
   }
 
-  /** Returns all definitions by name. It avoids the names in `taken`. Afterwards, no schema can be added. */
+  /**
+   * Returns all definitions by name, without using the names in `taken`. Afterwards, no schema can be added.
+   */
   components(taken: ReadonlySet<string> = new Set()): Readonly<Record<string, JsonSchema>> {
     return (this.#components ??= this.#named(taken));
   }
@@ -246,7 +247,7 @@ export class JsonSchemas {
     );
   }
 
-  /** Returns a copy of a union member that requires the tag, because the tag selects the member. */
+  /** Returns a copy of a union's class in which the tag is required, because the tag selects the class. */
   #tagged({ plan, tagWire }: Variant): ObjectPlan {
     const tag = plan.fields.find((field) => field.wireName === tagWire)!;
     if (tag.isRequired) return plan;
@@ -291,9 +292,9 @@ export class JsonSchemas {
 }
 
 /**
- * Returns the keywords that restrict the names of members. With `extra: 'forbid'`, an input may contain
- * read-only members that its schema does not describe, so all allowed names are listed. With
- * `extra: 'allow'`, an unknown member must not have the name of a method or another member of the class.
+ * Returns the keywords that restrict the names of members. With `extra: 'forbid'`, all allowed names are
+ * listed if an input may contain read-only members, which its schema omits. With `extra: 'allow'`, an unknown
+ * member must not have the name of a method or another member of the class.
  */
 function namesSchema({ fields, extra, reserved }: ObjectPlan, direction: Direction): JsonSchema {
   const wires = new Set(fields.map((field) => field.wireName));
@@ -328,7 +329,8 @@ function contains(node: TypeNode, wanted: TypeNode, seen: Set<TypeNode> = new Se
 }
 
 /**
- * Whether a type accepts every JSON value. A union with such a member needs no schema for its other members.
+ * Whether a type accepts every JSON value. A union with such a type accepts everything, so the other types
+ * need no schema.
  */
 function takesAnything(node: TypeNode, seen: Set<TypeNode> = new Set<TypeNode>()): boolean {
   if (node.kind === 'any') return true;
@@ -370,7 +372,7 @@ function withoutExamples({ example: _, examples: __, ...about }: About): About {
 }
 
 /*
- * Converts the constraints of a value to keywords of JSON Schema 2020-12, exactly where possible.
+ * The functions below convert the constraints of a value to keywords of JSON Schema 2020-12.
  *
  * Formats and bytes are special cases:
  *   - A format becomes `format` and a pattern, because validators interpret formats differently, or not at
@@ -409,8 +411,8 @@ function formattedSchema(kind: 'date' | 'uuid' | 'datetime'): JsonSchema {
 }
 
 /**
- * Returns the keywords of a number. If it has both an inclusive and an exclusive minimum or maximum, only the
- * narrower one is written, because linters report a pair.
+ * Returns the keywords of a number. If it has both an inclusive and an exclusive bound on one side, only the
+ * narrower one is written, because linters report two bounds.
  */
 function numberSchema(
   type: 'integer' | 'number',
@@ -488,7 +490,7 @@ function literalSchema(values: readonly Literal[]): JsonSchema {
 const BEYOND_TYPE = ['const', 'enum', 'oneOf', 'anyOf', 'allOf'];
 
 /**
- * Returns a schema that also accepts null. A schema that only names a type gets a list of types. Other
+ * Returns a schema that also accepts null. If the schema has only a type, null is added to the type. Other
  * keywords need `anyOf`, because null would not satisfy them.
  */
 function orNull(schema: JsonSchema): JsonSchema {

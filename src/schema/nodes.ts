@@ -37,7 +37,7 @@ export interface Constraints {
   readonly lt?: number;
   readonly multipleOf?: number;
   readonly pattern?: RegExp;
-  /** Present when the pattern can backtrack exponentially or polynomially. */
+  /** Present if the pattern may backtrack exponentially or polynomially. */
   readonly hazard?: PatternFinding;
   readonly format?: FormatName;
   /** Accepted media types of files, in lower case: `type/subtype` or `type/*`. */
@@ -59,7 +59,7 @@ export interface About {
 
 interface Node {
   readonly constraints: Constraints;
-  /** Description of each item of a `list`, or of each value of a `record`, if there is one. */
+  /** Description of each list item or record value, if there is one. */
   readonly about?: About;
 }
 /** A parsed type with its constraints. `kind` says which type it is. */
@@ -104,7 +104,7 @@ export interface FieldPlan {
   readonly about: About;
 }
 
-/** An issue that `static check()` reports. `path` starts at the object, and uses aliases. */
+/** An issue that `static check()` reports. `path` leads from the object to the member, with aliases. */
 export interface RuleIssue {
   readonly path: readonly (string | number)[];
   readonly code: string;
@@ -120,7 +120,7 @@ export interface ObjectPlan {
   readonly extra: Extra;
   /** Names of methods and other members of the class. An undeclared member must not have such a name. */
   readonly reserved: ReadonlySet<string>;
-  /** Returns the members of an instance under their aliases, to validate the instance as an input. */
+  /** Returns the members of an instance by alias, so that the instance can be validated as an input. */
   inputOf?(instance: object): Readonly<Record<string, unknown>>;
   /**
    * Runs `static check()` on a value whose fields are valid, and returns its issues. Undefined for a class
@@ -141,8 +141,8 @@ export interface Declaration {
 }
 
 /**
- * Marker that `Field()` returns when no instance is being constructed. In TypeScript it has the type of the
- * field's value.
+ * Marker that `Field()` returns while no instance is constructed. In TypeScript, the marker has the type of
+ * the field's value.
  */
 export class FieldMarker implements Declaration {
   readonly source: FieldSource;
@@ -284,7 +284,7 @@ export function readField(
   });
 }
 
-/** Reads a type that has no options. */
+/** Returns the node of a type without options. */
 export function readType(source: TypeSource, owner: string, resolve: Resolve): TypeNode {
   return nodeOf(shapeOf(source, owner), owner, {}, resolve);
 }
@@ -453,8 +453,8 @@ function membersOf(
 const LAZY_NODES = new WeakMap<object, TypeNode>();
 
 /**
- * Returns the same node for the same `lazy()` type. So a type that contains itself gives a cycle of nodes,
- * not an endless chain.
+ * Returns one node for each `lazy()` type. So a type that contains itself gives a cycle of nodes, not an
+ * endless chain.
  */
 function lazyNode(
   shape: Extract<SourceShape, { kind: 'lazy' }>,

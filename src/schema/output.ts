@@ -6,8 +6,8 @@
  *   - Only declared members are written, under their aliases. Methods, getters and other members are left
  *     out.
  *   - A `secret` member that is present is an issue: the response is a 500, and the secret is not sent.
- *   - A Date becomes RFC 3339 text, and bytes become base64. A bigint becomes decimal text; in an integer
- *     field, it becomes a number if it is a safe integer.
+ *   - A Date becomes RFC 3339 text, and bytes become base64. A safe integer as bigint becomes a number in an
+ *     integer field. In an `any` field, every bigint becomes decimal text.
  *   - An absent member gets its default.
  */
 import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
@@ -110,8 +110,8 @@ export function outputCheck(node: TypeNode): Check {
 }
 
 /**
- * Returns the function for a union without a tag. It uses the first type that accepts the value. For an
- * instance of a class, it uses this class, even if the members match another type.
+ * Returns the function for a union without a tag. It uses the first type that accepts the value. An instance
+ * of one of the union's classes is always written as this class.
  */
 function choiceOutput(members: readonly TypeNode[]): Check {
   const checks = members.map(outputCheck);
@@ -151,8 +151,8 @@ function integerOutput(check: Check): Check {
 }
 
 /**
- * Converts any value by the rules of JSON.stringify(). But a value that JSON cannot express is an issue, and
- * does not become null.
+ * Converts any value like JSON.stringify(). A bigint becomes text, bytes become base64, and a value that JSON
+ * cannot express is an issue.
  */
 const anyOutput: Check = (value, run) => {
   if (typeof value === 'bigint') return String(value);
@@ -243,7 +243,7 @@ function compileOutput(plan: ObjectPlan): Check {
 const secretOutput: Check = (_, run) => run.fail('secret', 'is secret: it cannot be part of a reply');
 
 /**
- * Returns the function that is called for a member missing in the result: it returns the default, converted
+ * Returns the function that is called if a member is missing in the result. It returns the default, converted
  * to JSON. A secret member may always be missing.
  */
 function outputAbsence(field: FieldPlan): (run: Run) => unknown {
@@ -257,7 +257,7 @@ function outputAbsence(field: FieldPlan): (run: Run) => unknown {
 }
 
 /**
- * Adds the undeclared members that `extra: 'allow'` keeps to `out`. Returns false if one of them is not
+ * Adds to `out` the undeclared members that `extra: 'allow'` keeps. Returns false if one of them is not
  * valid.
  */
 function extraOutput(

@@ -2,13 +2,12 @@
  * Parser of regular expressions: converts the source of a RegExp to a tree, whose nodes and character sets
  * are declared here.
  *
- * The source belongs to an existing RegExp, so the parser need not find every syntax error. If an exact set
- * of characters would be too expensive, a larger one is used: \p{...} and \q{...} are all characters, and \b
- * matches the empty text.
+ * The source belongs to an existing RegExp, so the parser need not find every syntax error. Some parts are
+ * simplified: \p{...} and \q{...} match every character, and \b matches the empty text.
  *
- * A character set is a bit set over ASCII, with one bit for all other characters. A bounded repetition counts
- * as unbounded if it has at least MANY rounds. It also counts as unbounded if a text can be divided among its
- * rounds in many ways, as for (a{1,9}){1,9}.
+ * A character set is a bit set over ASCII, with one bit for all other characters. A repetition counts as
+ * unbounded if it has at least MANY rounds, or if a text can be divided among its rounds in many ways, as for
+ * (a{1,9}){1,9}.
  */
 
 /** A repetition of at least this number of rounds counts as unbounded. */
@@ -43,10 +42,7 @@ function setOf(text: string): CharSet {
   return set;
 }
 
-/**
- * Returns every character that is not in `set`. OTHER is always included, because it stands for many
- * characters.
- */
+/** Returns every character that is not in `set`. OTHER (all characters outside ASCII) is always included. */
 function negated(set: CharSet): CharSet {
   return (ALL & ~set) | OTHER;
 }
@@ -106,7 +102,7 @@ export function hasManySplits(part: Tree, rounds: number): boolean {
 
 /**
  * Returns the minimum and maximum number of characters that a part consumes. A repetition without a maximum
- * counts as one round more than its minimum, because PatternAutomaton analyses it anyway.
+ * counts as one round more than its minimum, because PatternAutomaton analyses such repetitions anyway.
  */
 function extent(tree: Tree): readonly [least: number, most: number] {
   if (tree.kind === 'chars') return [1, 1];
@@ -137,8 +133,8 @@ export interface ParsedPattern {
   /** The pattern without its look-behinds. */
   readonly tree: Tree;
   /**
-   * Trees of the look-behinds. Each one ends with NEVER, which matches no text: a matcher tries a look-behind
-   * at every position, like a search that finds nothing.
+   * Trees of the look-behinds. Each one ends with NEVER, which matches no text, because a matcher tries a
+   * look-behind at every position.
    */
   readonly lookBehinds: readonly Tree[];
   readonly hasBackreference: boolean;
@@ -232,7 +228,7 @@ class Parser {
   }
 
   /**
-   * Returns the characters that an escape such as `\d` stands for. The parser has already read its letter.
+   * Returns the characters that an escape such as `\d` stands for. The parser has already read the letter.
    */
   #escaped(char: string): CharSet {
     switch (char) {
@@ -252,8 +248,7 @@ class Parser {
       case 'P':
       case 'q':
         this.#skip(/^\{[^}]*\}/);
-        // ALL may contain more characters than the class: a hazard may be reported that does not exist, but
-        // none is missed
+        // ALL has more characters than the class, so a safe pattern may be reported, but no hazard is missed
         return ALL;
       case 'c':
         this.#next();

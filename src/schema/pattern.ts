@@ -4,15 +4,14 @@
  * pattern-parser.ts parses a pattern to a tree. This file converts the tree to a Thompson automaton. Then it
  * searches for texts that match a loop of the automaton in two ways.
  *
- * A backtracking matcher tries every way in which a text can match. It is slow in two cases. Here p and q are
- * different states, w is a text, and p -w-> q is a path from p to q that consumes w:
- *   - Exponential time: two different paths p -w-> p exist, as in (a+)+ and (a|a)* and (\w|\d)*
- *   - Polynomial time: p -w-> p and p -w-> q and q -w-> q exist, and the match fails after q, as in \s*\s*x
- *     and .*a.*b and, without an anchor, \d+x
+ * A backtracking matcher tries every way in which a text can match. It is slow in two cases:
+ *   - Exponential time: a loop matches one text in two ways, as in (a+)+ and (a|a)* and (\w|\d)*
+ *   - Polynomial time: two loops in a row match one text, and the match fails after them, as in \s*\s*x and
+ *     .*a.*b and, without an anchor, \d+x
  *
- * A transition leads from one state that consumes a character to the next such state. The constructor
- * resolves the moves between them that consume nothing (free moves). A look-behind is analysed as a separate
- * pattern. A back-reference is not analysed, but reported as a hazard.
+ * A state of the automaton consumes one character, or none. Moves through states that consume none are called
+ * free. A look-behind is analysed as a separate pattern. A back-reference is reported as a hazard without
+ * analysis.
  */
 import { ALL, hasManySplits, MANY, parsePattern, repeatsNothing, startsAnchored } from './pattern-parser.ts';
 import type { CharSet, ParsedPattern, Tree } from './pattern-parser.ts';
@@ -21,14 +20,14 @@ import type { CharSet, ParsedPattern, Tree } from './pattern-parser.ts';
 const MAX_STATES = 260;
 
 interface State {
-  /** Targets of the moves that consume nothing. A target that two moves reach is listed twice. */
+  /** Next states, for a state that consumes no character. A state that two moves reach is listed twice. */
   readonly free: number[];
   /** Characters that the state consumes; 0 if it consumes none. */
   set: CharSet;
   next: number;
 }
 
-/** Automaton of one tree. If {@link isTooLarge} is true, its results must not be used. */
+/** Automaton of one tree. Its results must not be used if {@link isTooLarge} is true. */
 class PatternAutomaton {
   /** True when the tree needs more than MAX_STATES states. */
   isTooLarge = false;
@@ -36,9 +35,7 @@ class PatternAutomaton {
   readonly #final: number;
   /** For each state that consumes a character: the states that may consume the next one. */
   readonly #following = new Map<number, readonly number[]>();
-  /**
-   * Pairs of states, as `from * 4096 + to`, for which two sequences of free moves lead from one to the other.
-   */
+  /** Pairs of states, as `from * 4096 + to`, where `to` follows `from` in two ways. */
   readonly #doubled = new Set<number>();
   /** States after which the match may be complete. */
   readonly #complete = new Set<number>();
@@ -66,7 +63,7 @@ class PatternAutomaton {
       this.#follow(id, this.#states[id]!.set === 0n ? id : this.#states[id]!.next);
   }
 
-  /** Adds states that match `tree`, and continue at `next`. Returns their first state. */
+  /** Adds states that match `tree` and then lead to `next`. Returns the first of these states. */
   #build(tree: Tree, next: number): number {
     if (this.#states.length > MAX_STATES) {
       this.isTooLarge = true;
@@ -123,8 +120,8 @@ class PatternAutomaton {
   }
 
   /**
-   * Follows the free moves from `from`. Records which states may consume the next character, and which of
-   * them are reached in two ways.
+   * Follows the moves from `from` that consume no character. Records which states may consume the next
+   * character, and which of them are reached in two ways.
    */
   #follow(id: number, from: number): void {
     const ways = new Map<number, number>();
@@ -134,7 +131,7 @@ class PatternAutomaton {
       if (before.includes(at) || ++steps > 4_000) return;
       if (at === this.#final) this.#complete.add(id);
       if (this.#states[at]!.set !== 0n) ways.set(at, (ways.get(at) ?? 0) + 1);
-      const bodyEnd = this.#bodies.get(at) ?? at; // a new round of the loop may enter the states of its body again
+      const bodyEnd = this.#bodies.get(at) ?? at; // a new round may enter the loop body again
       const path = [...before.filter((state) => state < at || state >= bodyEnd), at];
       for (const target of this.#states[at]!.free) walk(target, path);
     };
@@ -147,7 +144,7 @@ class PatternAutomaton {
     return (this.#states[a]!.set & this.#states[b]!.set) !== 0n;
   }
 
-  /** Returns whether two different paths over one text lead from some state p back to p. */
+  /** Returns whether a state p has two different paths back to itself over one text. */
   isExponential(): boolean {
     for (const p of this.#consuming) {
       if (!this.#reaches(p, p)) continue;
@@ -181,8 +178,8 @@ class PatternAutomaton {
   }
 
   /**
-   * Returns whether one text leads from p to p, from p to q, and from q to q for two loops p != q, and the
-   * match can fail after q.
+   * Returns whether there are two loops p and q, and one text leads from p to p, from p to q, and from q to
+   * q. The match must be able to fail after q.
    */
   isPolynomial(): boolean {
     const loops = this.#consuming.filter((state) => this.#reaches(state, state));
@@ -202,8 +199,8 @@ class PatternAutomaton {
   }
 
   /**
-   * Returns k: the time grows at most as length^k. k is one more than the number of times that a path can
-   * move to another loop with common characters.
+   * Returns k, where the time grows at most as length^k. k - 1 is the maximum number of moves on a path to
+   * another loop with common characters.
    */
   exponent(): number {
     const loops = this.#consuming.filter((state) => this.#reaches(state, state));
@@ -224,7 +221,8 @@ class PatternAutomaton {
   }
 
   /**
-   * Returns whether a match that has reached q can still fail: more must follow, or the text must end there.
+   * Returns whether a match that has reached q can still fail, because more must follow or the text must end
+   * there.
    */
   #canFailAfter(q: number): boolean {
     return this.#hasEnd || !this.#complete.has(q);
@@ -270,7 +268,7 @@ class PatternAutomaton {
   }
 }
 
-/** Report that a pattern can take very long, because it backtracks. */
+/** Report that a pattern may take very long, because it backtracks. */
 export interface PatternFinding {
   /**
    * Growth of the time with the length of the text; `unknown` for a pattern that is too large, or has
@@ -288,7 +286,7 @@ export interface PatternFinding {
 /** Maximum length of a tested text for a pattern whose time is, or may be, exponential. */
 const LEAST_TESTED = 16;
 const MOST_TESTED = 500;
-/** Maximum number of ways in which one text may be matched; a matcher takes about 10 ns for each. */
+/** Maximum number of ways to match one text. A matcher takes about 10 ns for each way. */
 const MOST_WAYS = 1_000_000;
 
 /** Returns a sentence that says why a pattern may backtrack too long; undefined if the pattern is safe. */

@@ -1,9 +1,6 @@
 /**
- * Compiles a class, a plain object of `Field()` members or a type to a {@link SchemaPlan} or
- * {@link CompiledType}. These parse input to values, and convert values to JSON.
- *
- * This module is separate from schema.ts, which only declares schemas. So it is not loaded before the first
- * schema is used.
+ * Compiles a class, a plain object of `Field()` members or a type to a {@link SchemaPlan} or {@link
+ * CompiledType}, which validate input.
  */
 import { SvcError } from '../base/errors.ts';
 import { closest, shown } from '../base/options.ts';
@@ -26,8 +23,8 @@ const PLANS = new WeakMap<SchemaClass, Plan>();
 const EXTRAS: readonly string[] = ['ignore', 'forbid', 'allow'] satisfies Extra[];
 
 /**
- * Finding about a field: a pattern that can backtrack exponentially or polynomially, or an invalid example.
- * `svc check` reports it.
+ * Finding about a field, which `svc check` reports: a pattern that may backtrack exponentially or
+ * polynomially, or an invalid example.
  */
 export interface FieldFinding {
   readonly field: string;
@@ -37,18 +34,18 @@ export interface FieldFinding {
 /** A compiled schema for routes, OpenAPI, MCP and `svc check`. */
 export interface SchemaPlan<T = unknown> extends ObjectPlan {
   /**
-   * Patterns of the schema's own fields that can backtrack for too long. Nested schemas have their own list.
+   * Patterns of the schema's own fields that may backtrack for too long. Nested schemas have their own list.
    */
   readonly hazards: readonly FieldFinding[];
   /**
    * Validates parsed JSON, without conversion of types. `at`, such as `body`, becomes the first item of the
-   * path of every issue. `isPlainJson` means that the input comes from JSON.parse() on text without `\\u`.
-   * Such an input has no lone surrogates and no instances of classes.
+   * path of every issue. `isPlainJson` means that the input comes from JSON.parse() on text without `\u`
+   * escapes, so it contains no lone surrogates and no instances of classes.
    */
   parseJson(input: unknown, at?: string, isPlainJson?: boolean): Result<T>;
   /**
    * Validates and converts texts of a query, headers, cookies, a path or a form. `isForm` allows files, and
-   * `on` for true.
+   * the text `on` for `true`.
    */
   parseText(input: TextInput, at?: string, isForm?: boolean): Result<T>;
 }
@@ -71,8 +68,8 @@ export function planOf<T extends object>(schema: SchemaClass<T>): SchemaPlan<T> 
 }
 
 /**
- * Compiles a plain object of `Field()` members, such as `query: { page: Field(1, { ge: 1 }) }`. Its values
- * are plain objects. `owner` names the object in errors.
+ * Compiles a plain object of `Field()` members, such as `query: { page: Field(1, { ge: 1 }) }`. The parsed
+ * values are plain objects. `owner` names the object in errors.
  */
 export function fieldsOf<T extends object>(
   shape: T,
@@ -112,8 +109,8 @@ export function compileSerializer(source: TypeSource, owner = 'a reply'): Serial
 }
 
 /**
- * Reads a type, and every class that it contains, so that an invalid declaration is reported now, not with
- * the first value.
+ * Reads a type and every class in the type, so that an invalid declaration is reported now, not with the
+ * first value.
  */
 function readWhole(source: TypeSource, owner: string): TypeNode {
   const node = readType(source, owner, classPlan);
@@ -177,7 +174,7 @@ interface Members {
 }
 
 /**
- * Compiles a schema class like {@link planOf}. The result also has the methods that only this folder uses.
+ * Compiles a schema class like {@link planOf}. The result also has methods that only this folder uses.
  *
  * @throws SvcError `E_SCHEMA_...` or `E_OPTION_...` when a declaration of the class is not valid
  */
@@ -204,8 +201,8 @@ class Plan implements SchemaPlan<object>, Constructed {
   readonly extra: Extra;
   readonly hazards: readonly FieldFinding[];
   /**
-   * Index of the field for each call of `Field()`. Undefined if fields and calls have the same order, as they
-   * usually do. They differ only when a class declares an inherited field again.
+   * Index of the field for each call of `Field()`. Undefined if fields and calls have one order. The order
+   * differs only if a class declares an inherited field again.
    */
   readonly #slots: readonly number[] | undefined;
   #reserved: ReadonlySet<string> | undefined;
@@ -264,7 +261,7 @@ class Plan implements SchemaPlan<object>, Constructed {
     const result = runCheck<Members>(this.#members, data, undefined);
     if (!result.ok || this.rules === undefined) return result;
     const { values, extras } = result.value;
-    // the instance that construct() returns is only used to run the rules, because `new` makes another one
+    // this instance is only used to run the rules, because `new` makes another one
     const checked = runCheck<object>(
       (input, run) => noteRules(this, construct(this, values, input, extras), run),
       data,
@@ -288,7 +285,7 @@ class Plan implements SchemaPlan<object>, Constructed {
       .map((field) => [field, outputCheck(field.node)] as const));
   }
 
-  /** Returns the undeclared members of an instance, which it has because of `extra: 'allow'`. */
+  /** Returns the undeclared members that an instance has kept with `extra: 'allow'`. */
   extras(members: Readonly<Record<string, unknown>>): readonly (readonly [string, unknown])[] {
     return this.extra === 'allow' ? Object.entries(members).filter(([name]) => !this.reserved.has(name)) : [];
   }
@@ -299,7 +296,7 @@ class Plan implements SchemaPlan<object>, Constructed {
 
   /** Returns the members of an instance as input, so that `new User(user)` makes a validated copy. */
   inputOf(instance: object): Readonly<Record<string, unknown>> {
-    // an instance's own members are its fields, and undeclared members that `extra` allows
+    // the own members of an instance are its fields, and the undeclared members that `extra` allows
     const members = instance as Readonly<Record<string, unknown>>;
     const named = this.fields.map((field) => [field.wireName, members[field.name]] as const);
     return Object.fromEntries([...this.extras(members), ...named]);
@@ -373,8 +370,8 @@ export function shapeFields(owner: string, shape: object): ReadonlyMap<string, D
 }
 
 /**
- * Returns a sample value for a field. Initializers that use other fields get samples while the class is
- * constructed to learn its fields.
+ * Returns a sample value for a field. While a class is constructed to learn its fields, initializers that use
+ * other fields get such samples.
  */
 function sampleOf({ source, options }: Declaration): unknown {
   const given = (options ?? {}) as Readonly<Record<string, unknown>>;

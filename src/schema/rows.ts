@@ -1,9 +1,9 @@
 /**
  * Maps the columns of a query result to members of a schema, and compiles the function that reads a row.
  *
- * This file maps names: with `snakeCase`, the column `created_at` is the member `createdAt`. The column
- * `author_username` is the member `username` of a member `author` whose type is a class. column-values.ts
- * converts the values of the columns.
+ * This file maps names: with `snakeCase`, the column `created_at` becomes the member `createdAt`. The column
+ * `author_username` becomes the member `username` of the object `author`. column-values.ts converts the
+ * values of the columns.
  */
 import { absence, Member, Plain } from './compile.ts';
 import { columnCheck, orAbsent, within } from './column-values.ts';
@@ -109,7 +109,7 @@ class ColumnReader {
     return { kind: 'absent', make: absence(field) };
   }
 
-  /** Maps a member whose type is a class to the columns that begin with the name of the member. */
+  /** Maps a member whose type is a class to the columns whose names begin with the name of the member. */
   #joined(field: FieldPlan, prefix: string): RowMember | undefined {
     const { node, isNullable } = within(field.node);
     const lower = prefix.toLowerCase();

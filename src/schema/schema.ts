@@ -1,5 +1,5 @@
 /**
- * Schema classes: declared once and compiled once; their instances are always valid.
+ * Schema classes, which are compiled on first use. Their instances are always valid.
  *
  * Example:
  *   class User extends Schema {
@@ -9,11 +9,10 @@
  *   }
  *   new User(data), User.parse(data) // an instance, or a ValidationError with every problem at once
  *   User.safeParse(data) // the instance or the issues, without an exception: faster
- *   User.accepts(data) // whether the data are valid: fastest, because no instance is made
+ *   User.accepts(data) // whether the data are valid: fastest
  *
- * A class is compiled on first use. construct.ts constructs it once to find its declarations, and nodes.ts
- * reads them. Then compile.ts, text.ts and output.ts compile them to closures. Later changes of the options
- * have no effect.
+ * On first use, construct.ts constructs a class once to find its declarations, and nodes.ts reads them. Then
+ * compile.ts, text.ts and output.ts compile them to closures. Later changes of the options have no effect.
  */
 import { inspect } from 'node:util';
 import { BadRequest } from '../base/errors.ts';
@@ -93,12 +92,12 @@ export class ValidationError extends BadRequest {
 
 /**
  * Declares one field. The first argument is a type or a default. With a type, the field is required, unless
- * `default` or `optional: true` is set. A default also gives the type: text, an integer (`int`), another
- * number (`float`), or a boolean.
+ * `default`, `optional` or `readOnly` is set. A default also gives the type: text, an integer (`int`),
+ * another number (`float`), or a boolean.
  *
  * In TypeScript, a call has the type of the field's value. While an instance is constructed, the call returns
- * that value; elsewhere it returns a marker for the declaration. The options are read when the schema is
- * compiled, which throws an SvcError for an invalid option.
+ * this value; elsewhere it returns a marker for the declaration. An invalid option throws an SvcError when
+ * the schema is compiled.
  */
 export function Field<S extends FieldSource, P extends boolean = false, R extends boolean = false>(
   source: CheckedSource<S>,
@@ -112,14 +111,14 @@ export function Field<S extends FieldSource, P extends boolean = false, R extend
     readonly readOnly?: R | undefined;
   },
 ): Infer<S> | (true extends P | R ? undefined : never) {
-  // the cast is safe: the value is validated, or it is a marker that stands for a validated value
+  // the cast is safe: the value is validated, or it is a marker for a validated value
   return called(source as FieldSource, options) as Infer<S>;
 }
 
 /**
  * The base class of all schemas. Subclasses declare members with {@link Field}. `static extra = 'forbid'`
  * refuses undeclared members, and `'allow'` keeps them. The default `'ignore'` drops them. Subclasses inherit
- * the value.
+ * this setting.
  *
  * `JSON.stringify()` of an instance writes aliases and leaves secrets out. `inspect()` shows `[secret]` for
  * secrets.
@@ -162,8 +161,8 @@ export class Schema {
   }
 
   /**
-   * Whether {@link parse} would accept the data. Faster, because no instance is made: defaults, initializers
-   * and the constructor do not run. Does not throw for invalid data.
+   * Whether {@link parse} would accept the data. Faster, because no instance is made, except for a class with
+   * `static check()`. Does not throw for invalid data.
    */
   static accepts(data: unknown): boolean {
     return classPlan(this as unknown as SchemaClass).accepts(data);
@@ -215,8 +214,8 @@ export class Schema {
   }
 
   /**
-   * Returns the members as plain JSON values under their aliases, without secrets. It does not validate them;
-   * a route that declares `response` does.
+   * Returns the members as plain JSON values under their aliases, without secrets. The members are not
+   * validated; a route that declares `response` validates them.
    */
   toJSON(): Record<string, unknown> {
     const plan = classPlan(classOf(this)!);
@@ -286,7 +285,7 @@ const SHOWN_SECRET = { [inspect.custom]: (): string => '[secret]' };
 /** Returns the text that `console.log()` and error messages show for an instance. */
 function inspected(this: Schema, depth: number, options: InspectOptions): unknown {
   const schema = classOf(this);
-  if (schema === undefined) return this; // Node.js then prints it like any other object
+  if (schema === undefined) return this; // Node.js then prints the value like any other object
   const secrets = classPlan(schema).fields.filter((field) => field.isSecret);
   if (secrets.length === 0) return this;
   if (depth < 0) return `[${schema.name}]`;

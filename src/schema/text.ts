@@ -1,7 +1,7 @@
 /**
  * Compiles types (nodes, see nodes.ts) to functions that validate text sources: query, headers, cookies and
- * forms. Text is converted to the type of its field; the values of a repeated name become a list. Then the
- * rules of compile.ts apply.
+ * forms. Text is converted to the type of its field. The values of a repeated name become a list. The result
+ * is validated as in compile.ts.
  *
  * Empty text counts as absent for an optional member that is not a string: `?page=` means no page.
  */
@@ -36,7 +36,8 @@ interface TextMap {
 }
 
 /**
- * Returns the function that validates a text source, such as a query. It is compiled once for each schema.
+ * Returns the function that validates a text source, such as a query. The function is compiled once for each
+ * schema.
  */
 export const textCheck: (plan: ObjectPlan) => Check = oncePerPlan(compileText);
 
@@ -223,9 +224,7 @@ function fileCheck(node: TypeNode): Check {
   };
 }
 
-/**
- * Whether the media type that the client declared is one of the accepted types. Its parameters are ignored.
- */
+/** Whether the media type that the client declared, without its parameters, is one of the accepted types. */
 function isOfType(declared: string, types: readonly string[]): boolean {
   const type = declared.split(';', 1)[0]!.trim().toLowerCase();
   return types.includes(type) || types.includes(`${type.split('/', 1)[0]!}/*`);

@@ -7,8 +7,8 @@
  *   - Infer<S> is the type of the values of a field with the declaration S.
  *   - Wire<T> is the type that a handler may return when its route declares a response with values of T.
  *
- * This module checks nothing, and a type is only two small objects, because every construction of an instance
- * creates the types of its fields again.
+ * Creating a type is cheap and checks nothing, because every construction of an instance creates the types of
+ * its fields again.
  */
 
 /** A value that {@link literal} accepts. */
@@ -52,7 +52,7 @@ export interface SaveOptions {
 }
 
 /**
- * A file from a form. It exists until its request ends, including background tasks; reading it later throws
+ * A file from a form. It is removed after the request and its background tasks; reading it later throws
  * `E_UPLOAD_GONE`.
  */
 export interface UploadFile extends FileLike {
@@ -69,7 +69,7 @@ export interface UploadFile extends FileLike {
   readonly size: number;
   /** Returns the content in chunks; can be called again. */
   stream(): AsyncIterable<Uint8Array>;
-  /** Returns the content in memory: not for large files. */
+  /** Returns the whole content. Not for large files, because the content is held in memory. */
   bytes(): Promise<Uint8Array>;
   /**
    * Copies the file to `path`, whose folder must exist. Writes a temporary file in that folder and renames
@@ -81,8 +81,8 @@ export interface UploadFile extends FileLike {
 }
 
 /**
- * Native constructors that name a type, such as `String`. Only their prototypes are declared. So the compiler
- * reports for any other class that it does not extend Schema.
+ * Native constructors that stand for a type, such as `String`. Only their prototypes are declared, so that
+ * the compiler reports any other class that does not extend Schema.
  */
 interface NativeType {
   readonly prototype: String | Number | Boolean | Date;
@@ -95,8 +95,8 @@ export type TypeSource = NativeType | FieldType<unknown, object> | SchemaClass;
 /** First argument of `Field()`: a type, or a default, which also gives the type. */
 export type FieldSource = TypeSource | string | number | boolean;
 /**
- * Refuses the name of a type as text, such as `'string'`, by an error text. As an argument of `Field()`, such
- * a name would be a default.
+ * Makes `Field('string')` a compile error with an explanation, because `'string'` would be a default, not a
+ * type.
  */
 export type CheckedSource<S> = S extends 'string' | 'number' | 'boolean' | 'integer' | 'object' | 'array'
   ? `'${S}' would be the default of a text: write Field(str), Field(float), Field(bool), …, or Field(str, { default: '${S}' })`
@@ -191,8 +191,8 @@ export interface TextOptions {
   readonly minLength?: number | undefined;
   readonly maxLength?: number | undefined;
   /**
-   * Pattern that must match somewhere in the text, so anchor it: `^...$`. A pattern given as text, or as a
-   * RegExp without flags, gets the flag `u`.
+   * Pattern that must match somewhere in the text, so anchor the pattern: `^...$`. A pattern given as text,
+   * or as a RegExp without flags, gets the flag `u`.
    */
   readonly pattern?: string | RegExp | undefined;
   /** Short form of `format: 'email'`. */
@@ -218,9 +218,8 @@ export interface ListOptions extends CountOptions {
   /** Whether all items must differ from each other when written as JSON. Default false. */
   readonly unique?: boolean | undefined;
   /**
-   * Whether one text may contain several items, separated by commas: `?ids=1,2,3` in addition to
-   * `?ids=1&ids=2&ids=3`, in a query, a cookie and a form. Then an item cannot contain a comma, and empty
-   * text has no items. Headers always accept commas (RFC 9110 §5.6.1).
+   * With `','`, one text in a query, cookie or form may contain several items: `?ids=1,2,3`. Then an item
+   * cannot contain a comma, and empty text has no items. Headers always accept commas (RFC 9110 §5.6.1).
    */
   readonly separator?: ',' | undefined;
 }
@@ -246,9 +245,7 @@ type ConstraintsOf<S> = S extends { readonly '~options': infer O }
 /** Options of `Field(source, ...)`. If `source` is a default, there is no option `default`. */
 export type OptionsOf<S> = ConstraintsOf<S> &
   (S extends string | number | boolean ? DescriptiveOptions<Infer<S>> : FieldOptions<Infer<S>>);
-/**
- * Options of a list item or a record value: constraints and description, but no options about its presence.
- */
+/** Options of a list item or a record value: its constraints and its description. */
 type ItemOptions<S> = ConstraintsOf<S> &
   Pick<DescriptiveOptions<Infer<S>>, 'title' | 'description' | 'example' | 'examples' | 'deprecated'>;
 
@@ -269,8 +266,8 @@ export const bool: FieldType<boolean, PlainOptions> = new FieldType({ kind: 'boo
  */
 export const any: FieldType<unknown, PlainOptions> = new FieldType({ kind: 'any' });
 /**
- * A point in time as a Date. Its text is in the form of RFC 3339 §5.6 with an offset, years 0000 ... 9999 in
- * UTC. Digits beyond milliseconds are cut off.
+ * A point in time as a Date. In JSON, it is text in the form of RFC 3339 §5.6 with an offset, years 0000 ...
+ * 9999 in UTC. Digits beyond milliseconds are cut off.
  */
 export const datetime: FieldType<Date, PlainOptions> = new FieldType({ kind: 'datetime' });
 /** A day of the calendar as `YYYY-MM-DD`: a string, because a Date also has a time of day. */
@@ -278,7 +275,7 @@ export const date: FieldType<string, PlainOptions> = new FieldType({ kind: 'date
 /** A UUID of any version in its text form (RFC 9562 §4), kept as it was written. */
 export const uuid: FieldType<string, PlainOptions> = new FieldType({ kind: 'uuid' });
 /**
- * Bytes. Clients send and get them as base64 with `+ / =` (RFC 4648 §4). Padding is required; white space and
+ * Bytes. In JSON, they are base64 text with `+ / =` (RFC 4648 §4). Padding is required; white space and
  * base64url are refused.
  */
 export const bytes: FieldType<Uint8Array, CountOptions> = new FieldType({ kind: 'bytes' });
@@ -309,7 +306,10 @@ export function record<S extends TypeSource>(
 export function nullable<S extends TypeSource>(inner: S): FieldType<Infer<S> | null, ConstraintsOf<S>> {
   return new FieldType({ kind: 'nullable', inner });
 }
-/** One of the given values. In a query or form, their texts are compared: `literal(1)` accepts `?page=1`. */
+/**
+ * One of the given values. In a query or form, the text of the value is compared: `literal(1)` accepts
+ * `?page=1`.
+ */
 export function literal<const V extends readonly [Literal, ...Literal[]]>(
   ...values: V
 ): FieldType<V[number], PlainOptions> {
@@ -359,11 +359,11 @@ interface AnyFunction {
 }
 type Fields<T> = { [K in keyof T]-?: T[K] extends AnyFunction ? never : K }[keyof T];
 /**
- * Whether no member of a type is read-only, as getters are. The type is tested as a whole: a test of each
- * member would make {@link Wire} slow to compile.
+ * Whether a type has no read-only members, such as getters. One test of the whole type compiles faster than a
+ * test of each member.
  */
 export type IsWritable<T> = Eq<{ [K in keyof T]: 1 }, { -readonly [K in keyof T]: 1 }>;
-/** Whether no member is read-only, and none may be undefined: then {@link Wire} need not test each member. */
+/** Whether a type has no read-only and no undefined members. Then {@link Wire} need not test each member. */
 type IsPlain<T> = T extends { [K in keyof T]: {} | null } ? IsWritable<T> : false;
 /** Names of optional members and getters. */
 type Loose<T> = {

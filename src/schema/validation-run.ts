@@ -5,7 +5,7 @@
  * issue to `run` and returns FAIL.
  *
  * A check reports an issue without a path. Each enclosing check adds its key to the paths of the new issues.
- * So no path is made while the input is valid.
+ * So valid input needs no paths.
  */
 import { FAIL } from './types.ts';
 import {
@@ -28,10 +28,7 @@ export const MAX_DEPTH = 64;
 const MAX_ISSUES = 100;
 const MAX_KEY_LENGTH = 128;
 
-/**
- * A compiled check. Synchronous, never throws. When it returns {@link FAIL}, `run` has at least one new
- * issue.
- */
+/** A compiled check. Returns the converted value, or {@link FAIL} after it has reported an issue to `run`. */
 export type Check = (value: unknown, run: Run) => unknown;
 /** A valid value, or all issues of an invalid one. */
 export type Result<T> =
@@ -55,8 +52,8 @@ export class Run {
   /** Number of issues reported so far. */
   count = 0;
   /**
-   * True after more than {@link MAX_ISSUES} issues, or after the first issue of a dry run, so that loops
-   * stop.
+   * True when loops must stop: after more than {@link MAX_ISSUES} issues, or after the first issue of a dry
+   * run.
    */
   isFull = false;
   /** Whether the object that was read last may have unknown members. */
@@ -70,8 +67,8 @@ export class Run {
    */
   readonly isPlainJson: boolean;
   /**
-   * Whether the caller only needs to know if the input is valid. Then no default function runs, and no object
-   * is made.
+   * Whether the caller only needs to know if the input is valid (a dry run). Then no default function runs,
+   * and no object is made.
    */
   readonly isDry: boolean;
   #issues: Draft[] | undefined;
@@ -89,8 +86,7 @@ export class Run {
     }
     const draft: Draft = { code, message, path: undefined };
     if (this.#issues === undefined)
-      // an array literal, because most invalid inputs have one issue, and push() on an empty array reserves
-      // memory for seventeen
+      // not push(), which reserves memory for seventeen issues: most invalid inputs have one
       this.#issues = [draft];
     else this.#issues.push(draft);
     this.count++;
@@ -98,8 +94,8 @@ export class Run {
   }
 
   /**
-   * Keeps the first `mark` issues and removes all others, because an alternative of a union has failed.
-   * Returns the number of removed issues.
+   * Removes all issues after the first `mark`, because an alternative of a union has failed. Returns the
+   * number of removed issues.
    */
   rewind(mark: number, wasFull: boolean): number {
     const noted = this.count - mark;
@@ -110,8 +106,8 @@ export class Run {
   }
 
   /**
-   * Whether exactly one issue follows the first `mark` issues. This issue must have the code `code`, and be
-   * about the value itself instead of one of its members.
+   * Whether exactly one issue follows the first `mark` issues, has the code `code`, and is about the value
+   * itself instead of one of its members.
    */
   isOnly(mark: number, code: string): boolean {
     const first = this.#issues?.[mark];
@@ -163,7 +159,7 @@ function locationOf(path: Path | undefined, at: string | undefined): (string | n
   return items;
 }
 
-/** Returns a member name of the input as an issue shows it: cut to 128 UTF-16 units, and well-formed. */
+/** Returns a member name as issues show it: cut to 128 UTF-16 units, and without lone surrogates. */
 function clipped(key: string): string {
   return key.length <= MAX_KEY_LENGTH && key.isWellFormed()
     ? key
@@ -175,8 +171,8 @@ function counted(count: number, one: string): string {
 }
 
 /**
- * Checks all rules except lengths and bounds, such as `pattern` and `multipleOf`. Undefined if there are
- * none.
+ * Check of the rules other than lengths and bounds, such as `pattern` and `multipleOf`. Undefined if there
+ * are none.
  */
 type Rest<T> = ((value: T, run: Run) => typeof FAIL | undefined) | undefined;
 
@@ -223,7 +219,7 @@ function stringRest({ format, pattern, hazard }: Constraints): Rest<string> {
   };
 }
 
-/** Returns the check of a finite number, or of an integer of ±(2^53 - 1), within its bounds. */
+/** Returns the check of a finite number, or of a safe integer if `isInt` is true. */
 export function numberCheck(constraints: Constraints, isInt: boolean): Check {
   const { ge = -Infinity, le = Infinity } = constraints;
   const rest = numberRest(constraints);
@@ -269,8 +265,8 @@ export function formatCheck(name: 'date' | 'uuid'): Check {
 }
 
 /**
- * Returns a check that converts RFC 3339 text to a Date. It also accepts a Date: JSON cannot contain one, so
- * it comes from the application itself.
+ * Returns a check that converts RFC 3339 text to a Date. Also accepts a Date, which comes from the
+ * application, because JSON has no dates.
  */
 export function datetimeCheck(): Check {
   const message = `must be ${FORMATS['date-time'].words}`;
@@ -283,8 +279,8 @@ export function datetimeCheck(): Check {
 }
 
 /**
- * Returns a check that converts base64 text to bytes. It also accepts a Uint8Array: JSON cannot contain one,
- * so it comes from the application itself.
+ * Returns a check that converts base64 text to bytes. Also accepts a Uint8Array, which comes from the
+ * application, because JSON has no bytes.
  */
 export function bytesCheck(constraints: Constraints): Check {
   const count = countCheck(constraints, 'byte');
@@ -345,14 +341,13 @@ function isPlainObject(value: unknown): value is Record<string, unknown> {
   return isPlainPrototype(getPrototypeOf(value));
 }
 
-/** Whether an object with this prototype is not an instance of a class. */
 function isPlainPrototype(prototype: unknown): boolean {
   return prototype === OBJECT_PROTOTYPE || prototype === null || isForeignPrototype(prototype);
 }
 
 /**
- * Whether a value inside an input is an object, but not an instance of a class. Reading its prototype takes 6
- * ns (test/bench/parts.mjs --only=validation). So it is not read for input from JSON, which has no instances.
+ * Whether a value inside an input is a plain object. Input from JSON has no instances of classes, so the
+ * prototype is not read, which would take 6 ns (test/bench/parts.mjs --only=validation).
  */
 export function isInputObject(value: unknown, run: Run): value is Record<string, unknown> {
   return run.isPlainJson
@@ -371,8 +366,8 @@ export function tooDeep(run: Run): typeof FAIL {
 }
 
 /**
- * Check of any JSON value. It looks only for excessive depth and lone surrogates. It makes no copy, so
- * `__proto__` stays an own member.
+ * Check of any JSON value. Refuses deep nesting, lone surrogates, and values that are not JSON. Makes no
+ * copy, so `__proto__` stays an own member.
  */
 export const anyCheck: Check = (value, run) => {
   switch (typeof value) {
@@ -410,14 +405,13 @@ function anyParts(value: object, run: Run): unknown {
   return mark === before && !run.isFull ? value : FAIL;
 }
 
-/** Refuses lone surrogates in the name of a member that is kept, because databases cannot store them. */
+/** Refuses a member name with lone surrogates, because databases cannot store them. */
 export function nameProblem(key: string, run: Run): typeof FAIL | undefined {
   return key.isWellFormed() ? undefined : run.fail('unicode', 'must not have lone surrogates in its name');
 }
 
 /**
- * Checks a member name that handlers may look up. Refuses `__proto__`, which would set the prototype when a
- * handler copies the member.
+ * Checks a member name. Refuses `__proto__`, which would set the prototype when a handler copies the member.
  */
 export function keyIssue(key: string, run: Run): typeof FAIL | undefined {
   return key === '__proto__' ? run.fail('key', 'is not an allowed name') : nameProblem(key, run);
@@ -427,12 +421,13 @@ export function keyIssue(key: string, run: Run): typeof FAIL | undefined {
  * Checks of types that consist of other types: unions without a tag, tuples, and lists of unique items.
  */
 
-/** Maximum number of alternatives that one validation tries, because nested unions multiply them. */
+/** Maximum number of union alternatives that one validation tries. Nested unions multiply them. */
 const MAX_TRIALS = 200_000;
 
 /**
- * Returns the check of a union without a tag. The first type that accepts the value is used. If exactly one
- * type fits the kind of the value, its issues are reported; otherwise one general issue is reported.
+ * Returns the check of a union without a tag. The first type that accepts the value is used. If the value has
+ * the right kind for exactly one type, the issues of this type are reported; otherwise one general issue is
+ * reported.
  */
 export function choiceCheck(members: readonly Check[]): Check {
   return (value, run) => {
@@ -482,7 +477,7 @@ export function tupleCheck(members: readonly Check[]): Check {
 
 /**
  * Returns whether all items differ as JSON. Reports an issue for the later one of two equal items. `items`
- * are the values after conversion, for example numbers instead of text.
+ * are the converted values, for example numbers instead of text.
  */
 export function areUnique(values: readonly unknown[], items: readonly unknown[], run: Run): boolean {
   const seen = new Set<string>();
