@@ -177,7 +177,7 @@ function listJson(list: readonly unknown[], length: number, depth: number, budge
   const parts: string[] = [];
   for (let index = 0; index < list.length && index < MAX_MEMBERS && budget.values > 0; index++) {
     const before: unknown = list[index - 1];
-    // in `rawHeaders` of node:http, each name of a field is followed by its value
+    // in `rawHeaders` of node:http, each field name is followed by its value
     const isSecret =
       typeof before === 'string' &&
       before.length < MAX_KEY_CHARACTERS &&
