@@ -45,7 +45,8 @@ export interface BearerAuthOptions<C = unknown> extends TokenRequirements {
   readonly schema?: SchemaClass<C & object> | undefined;
   /**
    * Called for a token that has passed all other checks, for example to look up whether the user may still
-   * log in. The token is accepted only if the function returns true. Its exceptions are not caught.
+   * log in. The token is accepted only if the function returns true. Exceptions of the function are not
+   * caught.
    */
   readonly verify?: ((claims: Claims & C, context: Context) => Awaitable<boolean>) | undefined;
   /**
@@ -171,8 +172,8 @@ class BearerKeys {
 }
 
 /**
- * Syntax of `Authorization` with a bearer token (RFC 6750 §2.1). Repeated fields are joined by a comma, which
- * no token contains, so they do not match.
+ * Syntax of `Authorization` with a bearer token (RFC 6750 §2.1). Repeated fields do not match, because they
+ * are joined by a comma, which no token contains.
  */
 const CREDENTIALS = /^bearer +([\w.~+/-]+=*)$/i;
 const SCHEME = /^bearer(?: |$)/i;
@@ -315,10 +316,7 @@ function isRealm(value: unknown): boolean {
   return typeof value === 'string' && /^[\x20\x21\x23-\x5b\x5d-\x7e]{1,200}$/.test(value);
 }
 
-/**
- * How a dependency authenticates a client: by the dependency `bare`, with the entry `requirement` in the
- * OpenAPI document.
- */
+/** How a dependency authenticates a client. */
 interface Way {
   readonly bare: DependencySource;
   readonly requirement: SecurityRequirement;
@@ -483,9 +481,9 @@ export interface LookedUpKeys<P> extends APIKeyPlace {
  * wrong, the response is 401 with `WWW-Authenticate: ApiKey`. For a wrong key, the logger `svc_security`
  * writes the event `key_rejected`.
  *
- * @throws SvcError `E_AUTH` unless exactly one of `keys` and `verify` is set; when both `header` and `cookie`
- * are set; and for keys that are too short, too many or repeated. `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an
- * invalid option.
+ * @throws SvcError `E_AUTH` unless exactly one of `keys` and `verify` is set, when both `header` and `cookie`
+ * are set, or when keys are too short, too many or repeated; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an
+ * invalid option
  */
 export function APIKeyAuth<const N extends string>(
   options: KnownKeys<N> & { readonly optional: true },

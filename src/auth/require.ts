@@ -82,7 +82,8 @@ export interface ConditionOptions {
 
 /**
  * Creates a dependency that accepts only clients with at least one of these roles. The value of the
- * dependency is the claims. Without a valid token, the response is 401; without such a role, it is 403.
+ * dependency is the claims. Without a valid token, the response is 401. Without such a role, the response is
+ * 403.
  *
  * The client's roles are in the claim `roles`, an array of strings. Upper and lower case differ.
  *
@@ -106,7 +107,7 @@ export function requireRoles(...of: readonly unknown[]): AuthSource<object> {
 
 /**
  * Creates a dependency that accepts only clients with all of these scopes. The value of the dependency is the
- * claims. Without a valid token, the response is 401. If a scope is missing, it is 403 with
+ * claims. Without a valid token, the response is 401. If a scope is missing, the response is 403 with
  * `WWW-Authenticate: Bearer error="insufficient_scope", scope="..."`, which lists the required scopes (RFC
  * 6750 §3).
  *

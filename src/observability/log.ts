@@ -221,10 +221,7 @@ interface LogDevice {
     offset: number,
     done: (error: NodeJS.ErrnoException | null, written: number) => void,
   ): void;
-  /**
-   * Blocks this thread for `ms` milliseconds. Only used at the exit of the process, when timers no longer
-   * run.
-   */
+  /** Blocks this thread for `ms` milliseconds. Only used when the process is about to exit. */
   pause(ms: number): void;
 }
 
@@ -349,8 +346,8 @@ export class LineQueue {
   }
 
   /**
-   * Encodes the next batch, unless the last one is not written completely. Returns whether a batch can be
-   * written.
+   * Encodes the next batch, unless a part of the last batch is still unwritten. Returns whether a batch can
+   * be written.
    */
   #nextBatch(): boolean {
     if (this.#batch !== undefined) return true;

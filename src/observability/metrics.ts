@@ -395,7 +395,7 @@ export interface MetricSnapshot {
 
 /**
  * Adds up the metrics of several processes. For gauges with `merge: 'max'`, the greatest value is used. If
- * two lists declare a metric differently, its values in the later list are left out.
+ * two lists declare a metric differently, the values in the later list are left out.
  */
 export function mergeMetrics(lists: Iterable<readonly MetricSnapshot[]>): MetricSnapshot[] {
   const merged = new Map<

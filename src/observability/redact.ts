@@ -3,12 +3,10 @@
  * cannot look like a separate log line. Never throws, and takes limited time.
  *
  * Secrets are recognized in three ways:
- *   - by the name of a member, such as `password`, `cookie` or `client_secret`: the value becomes
- *     "[redacted]"
- *   - by the type of a value: bytes become "[16 bytes]", crypto keys "[key]", functions "[function f]"; a URL
- *     loses its password
- *   - by the form of a text, even inside a longer text: `Bearer ...`, `Basic ...`, compact JWTs, refresh
- *     tokens (`svcrt_...`), signed session values, `Cookie: ...`, query parameters such as `access_token`
+ *   - by the name of a member, such as `password`, `cookie` or `client_secret`
+ *   - by the type of a value, such as bytes and crypto keys
+ *   - by the form of a text, even inside a longer text: `Bearer ...`, JWTs, signed session values,
+ *     `Cookie: ...`, passwords in URLs, query parameters such as `access_token`
  *
  * Limits: 6 levels of nesting, 100 members of an object, 1,000 values and 32 KiB of text in a line, 4 KiB for
  * a string, 8 KiB for a stack.

@@ -64,10 +64,7 @@ export function openapiDocument(view: CompilationView, options: OpenApiOptions =
   return new DocumentWriter(view, options).document();
 }
 
-/**
- * Returns the routes and schemas that the document leaves out or renames, because OpenAPI cannot express
- * them.
- */
+/** Returns the parts of the application that the document leaves out or renames. */
 export function openapiFindings(view: CompilationView): readonly OpenApiFinding[] {
   const writer = new DocumentWriter(view, {});
   writer.document();
@@ -351,7 +348,7 @@ function mergedParameters(derived: readonly Parameter[], own: readonly Parameter
 
 /**
  * Returns the path of a route, with encoded literals and the given parameter names. Without names, it returns
- * a key such as `/users/{}`, which is equal for paths that OpenAPI treats as equal (OpenAPI 3.1 §4.8.8).
+ * a key such as `/users/{}`. OpenAPI treats paths with the same key as equal (OpenAPI 3.1 §4.8.8).
  */
 function documentedPath({ literals, parameters }: ParsedTemplate, names: readonly string[] = []): string {
   return (

@@ -204,7 +204,7 @@ export class ResponseWriter {
     );
   }
 
-  /** Returns the response with further alternatives for its content. */
+  /** Returns the response `own` with further contents, as alternatives to its own content. */
   #joined(own: DocumentedResponse, contents: readonly (TypeSource | 'problem')[]): DocumentedResponse {
     const known = own.content?.[JSON_];
     const schemas = known === undefined ? [] : [known.schema];

@@ -2,19 +2,6 @@
  * Messages between a supervising parent process, which owns the port, and its child processes, which run the
  * application.
  *
- * A child sends these messages:
- * - at the start: `file` for each imported file, `wants` with the wanted address, and `ready`; if the start
- *   fails, `failed` with the error
- * - while it serves: `took` to confirm a connection, `room` with a message to a WebSocket room, `snapshot`
- *   with its metrics, and `metrics` to request the metrics of all workers
- * - at the end: `leaving` if it wants to stop, and `final` with its last metrics
- *
- * The parent sends these messages:
- * - at the start: `address` in reply to `wants`
- * - while the child serves: `socket` with each connection, `room` with a message of another child, `snapshot`
- *   to request the metrics of the child, and `metrics` with the metrics of all workers
- * - at the end: `drain` to stop the child
- *
  * Messages are objects with the key `svc`. Other messages between the processes belong to the program.
  */
 import { isMainThread } from 'node:worker_threads';
@@ -42,15 +29,21 @@ export type Leave = 'stop' | 'retire';
 export type ToChild =
   | { readonly svc: 'address'; readonly address: Address }
   | { readonly svc: 'socket'; readonly id: number }
+  // stops the child
   | { readonly svc: 'drain'; readonly how: Leave }
+  // requests the metrics of the child
   | { readonly svc: 'snapshot'; readonly id: number }
+  // contains the metrics of all workers
   | { readonly svc: 'metrics'; readonly id: number; readonly metrics: readonly MetricSnapshot[] }
   | RoomMessage;
 
 /** Message from a child to the parent. */
 export type ToParent =
+  // reports an imported file
   | { readonly svc: 'file'; readonly path: string }
+  // reports that the application does not start
   | { readonly svc: 'failed'; readonly text: string }
+  // asks the parent to listen on `place`
   | {
       readonly svc: 'wants';
       readonly place: ListenOptions;
@@ -59,10 +52,14 @@ export type ToParent =
       readonly drainMs: number;
     }
   | { readonly svc: 'ready' }
+  // confirms that the child serves a connection
   | { readonly svc: 'took'; readonly id: number }
+  // reports that the child wants to stop
   | { readonly svc: 'leaving' }
   | { readonly svc: 'snapshot'; readonly id: number; readonly metrics: readonly MetricSnapshot[] }
+  // requests the metrics of all workers
   | { readonly svc: 'metrics'; readonly id: number }
+  // contains the last metrics of the child
   | { readonly svc: 'final'; readonly metrics: readonly MetricSnapshot[] }
   | RoomMessage;
 

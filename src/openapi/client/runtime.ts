@@ -8,8 +8,8 @@
  */
 
 /**
- * A credential, or a function that returns it for each call. If it returns undefined, the request is sent
- * without the credential.
+ * A credential, or a function that returns the credential for each call. If the function returns undefined,
+ * the request is sent without a credential.
  */
 export type Credential = string | (() => string | undefined | Promise<string | undefined>);
 

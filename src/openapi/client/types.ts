@@ -179,9 +179,7 @@ export function union(types: readonly string[]): string {
     : distinct.map((type) => (distinct.length === 1 ? type : part(type))).join(' | ');
 }
 
-/**
- * Returns an identifier for each schema: its name, followed by `Schema` and a number if the name is taken.
- */
+/** Returns an identifier for each schema: `Note`, or `NoteSchema` or `NoteSchema2` if the name is taken. */
 function namesOf(names: readonly string[], reserved: ReadonlySet<string>): ReadonlyMap<string, string> {
   const taken = new Set(reserved);
   const found = new Map<string, string>();

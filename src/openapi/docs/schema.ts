@@ -1,6 +1,6 @@
 /**
- * Writes schemas (JSON Schema 2020-12, as in OpenAPI 3.1) as HTML. It shows the type in words, the
- * constraints in one line, and the members as a list.
+ * Writes schemas (JSON Schema 2020-12, as in OpenAPI 3.1) as HTML: the type in words, the constraints in one
+ * line, and the members as a list.
  *
  * Example of a member:
  *   string | null      1-500 characters · pattern \S · example "Buy milk"
@@ -255,8 +255,8 @@ const NAMED_FORMATS: ReadonlySet<unknown> = new Set(
 );
 
 /**
- * Returns one line with the constraints, default and example of a schema, and one line for its items; empty
- * if there are none.
+ * Returns one line with the constraints, default and example of a schema. A list gets a second line for its
+ * items.
  */
 export function factsOf(schema: unknown, examples: readonly unknown[] = [], mediaType?: string): Markup {
   const { type, items } = record(schema);
