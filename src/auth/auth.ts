@@ -2,8 +2,8 @@
  * Dependencies that authenticate the client of a request: by bearer token (RFC 6750), by session, or by API
  * key. For example, `me: Depends(BearerAuth())` gives a handler the claims of the token in `me`.
  *
- * BearerAuth() ignores tokens in the query string, which appears in logs, and in forms, which a page of any
- * site can submit. require.ts checks roles and scopes.
+ * BearerAuth() ignores tokens in the query string, because URLs appear in logs. It ignores tokens in forms,
+ * because a page of any site can submit a form. Roles and scopes are checked in require.ts.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { Depends, provide, viewOfDependency } from '../routing/di.ts';
@@ -45,7 +45,8 @@ export interface BearerAuthOptions<C = unknown> extends TokenRequirements {
   readonly schema?: SchemaClass<C & object> | undefined;
   /**
    * Called for a token that has passed all other checks, for example to look up whether the user may still
-   * log in. The token is accepted only if the function returns true. Its exceptions are not caught.
+   * log in. The token is accepted only if the function returns true. Exceptions of the function are not
+   * caught.
    */
   readonly verify?: ((claims: Claims & C, context: Context) => Awaitable<boolean>) | undefined;
   /**
@@ -60,9 +61,9 @@ export interface BearerAuthOptions<C = unknown> extends TokenRequirements {
  * `{ me: Depends(BearerAuth()) }`. Without `secret`, tokens are verified with the setting `authSecret`. If
  * that setting is missing too, the application does not start.
  *
- * Without a token, the response is 401 with `WWW-Authenticate: Bearer`. For a refused token, it is 401 with
- * `Bearer error="invalid_token"`, whatever the reason (RFC 6750 §3.1). The reason is in the event
- * `token_rejected` of the logger `svc_security`.
+ * Without a token, the response is 401 with `WWW-Authenticate: Bearer`. For every refused token, the
+ * challenge is `Bearer error="invalid_token"` (RFC 6750 §3.1). Only the event `token_rejected` of the logger
+ * `svc_security` has the reason.
  *
  * `C` is the type of additional claims. `BearerAuth<{ tenant: string }>()` does not check them at run time.
  * `BearerAuth(undefined, { schema: Tenant })` checks them by the schema.
@@ -121,8 +122,8 @@ export interface TokenIssuer {
   /** Id of the key that signs the access tokens. */
   readonly keyId: string;
   /**
-   * Returns the token in a cookie, or in another authentication scheme. Called if the request has no
-   * `Authorization: Bearer`.
+   * Returns the token from another place, such as a cookie. Called if the request has no `Authorization:
+   * Bearer`.
    */
   tokenOf(req: HttpRequest): string | undefined;
   /**
@@ -145,7 +146,7 @@ export interface TokenIssuer {
  */
 export const tokenIssuer: StateKey<TokenIssuer> = stateKey('tokenIssuer');
 
-/** Objects of one application that a BearerReader needs. They are created when the application starts. */
+/** Keys, token issuer and security log for the bearer tokens of one application. */
 class BearerKeys {
   readonly keyring: Keyring;
   readonly issuer: TokenIssuer | undefined;
@@ -171,8 +172,8 @@ class BearerKeys {
 }
 
 /**
- * Syntax of `Authorization` with a bearer token (RFC 6750 §2.1). Repeated fields are joined by a comma, which
- * no token contains, so they do not match.
+ * Syntax of `Authorization` with a bearer token (RFC 6750 §2.1). Repeated fields do not match, because they
+ * are joined by a comma, which no token contains.
  */
 const CREDENTIALS = /^bearer +([\w.~+/-]+=*)$/i;
 const SCHEME = /^bearer(?: |$)/i;
@@ -226,7 +227,7 @@ class BearerReader {
     const token = isBearer ? CREDENTIALS.exec(field)?.[1] : keys.issuer?.tokenOf(req);
     if (token === undefined && !isBearer) {
       if (this.#isOptional) return undefined;
-      // outside of withoutStack(), so that an exception of the issuer keeps its stack trace
+      // called before withoutStack(), so that an exception of the issuer has a stack trace
       const headers = this.#challenges(undefined, req, keys); // no error code (RFC 6750 §3.1)
       throw withoutStack(() => new Unauthorized('An access token is needed', { headers }));
     }
@@ -315,10 +316,7 @@ function isRealm(value: unknown): boolean {
   return typeof value === 'string' && /^[\x20\x21\x23-\x5b\x5d-\x7e]{1,200}$/.test(value);
 }
 
-/**
- * How a dependency authenticates a client. `bare` is a dependency that returns the client. `requirement` is
- * the entry in the OpenAPI document.
- */
+/** How a dependency authenticates a client. */
 interface Way {
   readonly bare: DependencySource;
   readonly requirement: SecurityRequirement;
@@ -338,7 +336,7 @@ function wayIn<P>(name: string, way: Way & { readonly bare: AuthSource<P> }): Au
 }
 
 /**
- * Returns how a dependency authenticates a client. If it declares no `security`, a bearer token is assumed.
+ * Returns how a dependency authenticates a client. Without a declared `security`, a bearer token is assumed.
  */
 export function wayOf(source: DependencySource): Way {
   const own = WAYS.get(source);
@@ -402,12 +400,14 @@ export type PrincipalOf<A> = A extends DependencySource ? NonNullable<Provided<A
  *   req.session.regenerate(); req.session.set(USER, { id })
  *
  * To redirect a browser to the login page instead of the response 401:
+ *   app.exceptionHandler(LoginRequired, () => new RedirectResponse('/login', { status: 303 }))
  */
 
 /**
- * Creates a dependency whose value is the session's value for `key`. Without a value, it throws
- * LoginRequired: 401 with `WWW-Authenticate: Session`. It needs SessionMiddleware. If the value is an object,
- * guards such as requireRoles() accept the dependency as option `auth`.
+ * Creates a dependency whose value is the session's value for `key`. If the session has no such value, the
+ * dependency throws LoginRequired (401). SessionMiddleware must be installed.
+ *
+ * If the value is an object, requireRoles() and other guards accept this dependency as option `auth`.
  *
  * @throws SvcError `E_AUTH` if sessionKey() did not create the key
  */
@@ -429,8 +429,8 @@ export function requireSession<T>(key: SessionKey<T>): AuthSource<NonNullable<T>
  * APIKeyAuth(): a dependency that authenticates programs by an API key.
  *
  * Examples:
- *   client: Depends(APIKeyAuth({ keys: { billing: process.env.BILLING_KEY! } }))          gives 'billing'
- *   client: Depends(APIKeyAuth({ header: 'X-Key', verify: (key) => find(sha256(key)) }))  gives its result
+ *   client: Depends(APIKeyAuth({ keys: { billing: process.env.BILLING_KEY! } }))          // 'billing'
+ *   client: Depends(APIKeyAuth({ header: 'X-Key', verify: (key) => find(sha256(key)) }))  // result of find()
  *
  * A key is read from a header field or a cookie, never from the URL. Keys are compared in constant time, so
  * that response times do not reveal a key.
@@ -481,9 +481,9 @@ export interface LookedUpKeys<P> extends APIKeyPlace {
  * wrong, the response is 401 with `WWW-Authenticate: ApiKey`. For a wrong key, the logger `svc_security`
  * writes the event `key_rejected`.
  *
- * @throws SvcError `E_AUTH` unless exactly one of `keys` and `verify` is set; when both `header` and `cookie`
- * are set; and for keys that are too short, too many or repeated. `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an
- * invalid option.
+ * @throws SvcError `E_AUTH` unless exactly one of `keys` and `verify` is set, when both `header` and `cookie`
+ * are set, or when keys are too short, too many or repeated; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an
+ * invalid option
  */
 export function APIKeyAuth<const N extends string>(
   options: KnownKeys<N> & { readonly optional: true },

@@ -8,7 +8,7 @@
  *   requireIf((claims, { req }) => claims.sub === req.pathParams['id'])
  *
  * The claims come from BearerAuth(), or from the dependency in the option `auth`. If the client is not
- * authenticated, the response is 401. If a role or scope is missing, it is 403.
+ * authenticated, the response is 401. If a role or scope is missing, the response is 403.
  *
  * Roles are in the claim `roles`, an array of strings. Scopes are in the claim `scopes`, an array of strings,
  * or else in the claim `scope`, one string with spaces. A claim of another type is ignored.
@@ -24,14 +24,16 @@ import type { Claims } from '../crypto/jwt.ts';
 import type { Awaitable, Context, HttpRequest } from '../http/contracts.ts';
 import type { SecurityLog } from '../http/security-log.ts';
 
-/** `A` if its value is an object, such as claims; otherwise an error text, which the compiler shows. */
+/**
+ * `A` if this dependency returns an object, such as claims; otherwise an error text for the compiler to show.
+ */
 type CheckedAuth<A> = A extends DependencySource
   ? PrincipalOf<A> extends object
     ? A
     : 'auth must give claims: an object such as BearerAuth() gives, or undefined without authentication'
   : 'auth must be the source of a dependency, such as BearerAuth(), without Depends( )';
 
-/** `S` if it is a valid scope; otherwise an error text, which the compiler shows. */
+/** `S` if this text is a valid scope; otherwise an error text for the compiler to show. */
 type CheckedScope<S> = S extends ''
   ? 'a scope is not empty'
   : S extends `${string} ${string}`
@@ -40,8 +42,8 @@ type CheckedScope<S> = S extends ''
 type CheckedScopes<S extends readonly string[]> = { readonly [K in keyof S]: CheckedScope<S[K]> };
 
 /**
- * Replaces the types of invalid arguments by error texts. Only the last overload uses them, because the
- * compiler reports only the errors of the last overload.
+ * Replaces the type of each invalid argument by an error text. Only the last overload uses this type, because
+ * the compiler reports only the errors of that overload.
  */
 type WrongRoles<G extends readonly unknown[]> = {
   readonly [K in keyof G]: G[K] extends ''
@@ -79,8 +81,9 @@ export interface ConditionOptions {
 }
 
 /**
- * Creates a dependency that accepts only clients with at least one of these roles. Its value is the claims.
- * Without a valid token, the response is 401; without such a role, it is 403.
+ * Creates a dependency that accepts only clients with at least one of these roles. The value of the
+ * dependency is the claims. Without a valid token, the response is 401. Without such a role, the response is
+ * 403.
  *
  * The client's roles are in the claim `roles`, an array of strings. Upper and lower case differ.
  *
@@ -103,9 +106,10 @@ export function requireRoles(...of: readonly unknown[]): AuthSource<object> {
 }
 
 /**
- * Creates a dependency that accepts only clients with all of these scopes. Its value is the claims. Without a
- * valid token, the response is 401. If a scope is missing, it is 403 with `WWW-Authenticate: Bearer
- * error="insufficient_scope", scope="..."`, which lists the required scopes (RFC 6750 §3).
+ * Creates a dependency that accepts only clients with all of these scopes. The value of the dependency is the
+ * claims. Without a valid token, the response is 401. If a scope is missing, the response is 403 with
+ * `WWW-Authenticate: Bearer error="insufficient_scope", scope="..."`, which lists the required scopes (RFC
+ * 6750 §3).
  *
  * The client's scopes are in the claim `scopes`, an array of strings, or else in the claim `scope`, one
  * string with spaces.
@@ -130,8 +134,8 @@ export function requireScopes(...of: readonly unknown[]): AuthSource<object> {
 }
 
 /**
- * Creates a dependency that accepts only clients for which `predicate` returns true. Its value is the claims.
- * The response to other clients is 403 with `detail`.
+ * Creates a dependency that accepts only clients for which `predicate` returns true. The value of the
+ * dependency is the claims. The response to other clients is 403 with `detail`.
  *
  * The predicate receives the claims and the context of the request, without the body. It may be asynchronous;
  * its exceptions are not caught.
@@ -236,8 +240,8 @@ function readNames(
 type Lack = 'role' | 'scope' | 'condition';
 
 /**
- * Creates a guard whose value is the value of `auth`. `judge` returns `role`, `scope` or `condition` if the
- * client lacks it, and undefined to accept the client.
+ * Creates a guard. `judge` returns undefined to accept a client, or else the kind of permission that the
+ * client lacks.
  */
 function demand(
   name: string,

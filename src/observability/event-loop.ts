@@ -45,7 +45,7 @@ export class EventLoopDelay {
     this.#make = make;
   }
 
-  /** Returns the measurement of the application with this registry of metrics. */
+  /** Returns the measurement of the application that owns `metrics`, and creates it on the first call. */
   static of(metrics: Metrics): EventLoopDelay {
     let delay = delays.get(metrics);
     if (delay === undefined) delays.set(metrics, (delay = new EventLoopDelay()));

@@ -1,10 +1,10 @@
 /**
- * Named loggers, which write each event as one line to standard error. Standard output stays free for MCP
- * messages.
+ * Named loggers, which write each event as one line to standard error. Standard output is not used, because
+ * an MCP server sends its messages there.
  *
- * The two formats:
+ * The formats `json` and `human`:
  *   {"time":"2026-01-31T09:30:00.000Z","level":"info","logger":"svc","event":"server_listening","port":8000}
- *   09:30:00.000 INFO  svc server_listening port=8000                                              on a terminal
+ *   09:30:00.000 INFO  svc server_listening port=8000
  *
  * Logging never throws and never waits. redact.ts decides which values may appear in a log.
  */
@@ -17,10 +17,7 @@ import { safeEntries, safeError, safeText, visible } from './redact.ts';
 import type { Clock } from '../base/clock.ts';
 import type { JsonEntry } from './redact.ts';
 
-/**
- * Writes the events of one part of a program. Event names are snake_case. Fields with secrets are redacted by
- * their name and type.
- */
+/** Writes the events of one part of a program. Event names are snake_case. Secrets in fields are redacted. */
 export interface Logger {
   /** Returns a logger with the name `name`, which adds `fields` to every event. */
   child(name: string, fields?: Record<string, unknown>): Logger;
@@ -174,8 +171,8 @@ function jsonLine({ timeMs, level, logger, event, fields }: LogEvent): string {
 }
 
 /**
- * Returns the start of a JSON member: `,"name":`. Names that the logger itself uses, such as `time`, get an
- * underscore.
+ * Returns the start of a JSON member: `,"name":`. Names that the logger itself uses get an underscore: `time`
+ * becomes `time_`.
  */
 function memberStart(key: string): string {
   return `,${RESERVED.has(key) ? `"${key}_"` : safeText(key)}:`;
@@ -200,9 +197,10 @@ function isoTime(ms: number): string {
  * are dropped and counted. After EAGAIN, the next attempt follows after 10 ms. When the pipe is closed, all
  * further lines are dropped.
  *
- * Pipes and sockets are non-blocking, so they are written synchronously. A batch takes about 3 µs. Other
- * descriptors (files, terminals, pipes on Windows) can block, so the thread pool writes them, one batch at a
- * time. Lines of processes that share a full pipe can mix, because write(2) may accept only a part of a
+ * Pipes and sockets are non-blocking, so they are written synchronously: a batch takes about 3 µs. Other
+ * descriptors (files, terminals, pipes on Windows) can block, so the thread pool writes to them.
+ *
+ * If several processes share a full pipe, their lines can mix, because write(2) may accept only a part of a
  * batch.
  */
 
@@ -223,10 +221,7 @@ interface LogDevice {
     offset: number,
     done: (error: NodeJS.ErrnoException | null, written: number) => void,
   ): void;
-  /**
-   * Blocks this thread for `ms` milliseconds. Only used at the exit of the process, when timers no longer
-   * run.
-   */
+  /** Blocks this thread for `ms` milliseconds. Only used when the process is about to exit. */
   pause(ms: number): void;
 }
 
@@ -278,8 +273,7 @@ export class LineQueue {
    */
   flush(): void {
     if (this.#state === 'closed') return;
-    // waits briefly for the batch that the thread pool is writing; the thread pool writes it even if the
-    // process exits
+    // waits briefly for the thread pool, so that its batch is written before the queued lines
     if (this.#state === 'writing') this.#device!.pause(EXIT_PAUSE_MS);
     this.#writeOut();
   }
@@ -352,8 +346,8 @@ export class LineQueue {
   }
 
   /**
-   * Encodes the next batch, unless the last one is not written completely. Returns whether a batch can be
-   * written.
+   * Encodes the next batch, unless a part of the last batch is still unwritten. Returns whether a batch can
+   * be written.
    */
   #nextBatch(): boolean {
     if (this.#batch !== undefined) return true;
@@ -413,8 +407,8 @@ export class LineQueue {
 let queue: LineQueue | undefined;
 
 /**
- * Returns the default destination of log lines: standard error, through one queue for the process. The queue
- * is written out at the exit.
+ * Returns the default sink, which appends lines to the queue for standard error. At the exit of the process,
+ * all queued lines are written.
  */
 function stderrSink(): LogSink {
   const lines = (queue ??= openQueue());
@@ -449,7 +443,7 @@ function isNonBlocking(): boolean {
   try {
     const kind = fstatSync(2);
     if (!kind.isFIFO() && !kind.isSocket()) return false;
-    // reading process.stderr opens it, so that Node sets O_NONBLOCK on descriptor 2 until the process exits
+    // reading `process.stderr` makes Node set O_NONBLOCK on descriptor 2 until the process exits
     return process.stderr.writable;
   } catch {
     return false;

@@ -2,9 +2,11 @@
  * Counters, gauges and histograms of a process. renderMetrics() writes them as text, and mergeMetrics() adds
  * up the metrics of several processes.
  *
- * Each metric stores its numbers in one Float64Array, and finds the offset of a series by its label values in
- * nested Maps. A series of a counter has one number. A series of a histogram has one number for each bucket,
- * one for the values above the last bucket, and the sum. A metric has at most 1,000 series.
+ * Each metric stores its numbers in one Float64Array. Nested Maps give the offset of a series by its label
+ * values.
+ *
+ * A series of a counter has one number. A series of a histogram has a count for each bucket, a count for
+ * larger values, and the sum. A metric has at most 1,000 series, and one more for all further label values.
  */
 import { SvcError } from '../base/errors.ts';
 import type { Logger } from './log.ts';
@@ -209,8 +211,7 @@ class SeriesTable {
     if (known !== undefined) return known;
     if (this.#sets.length >= MAX_LABEL_SETS) return this.#offsetOfOther();
     const offset = this.#append(labels);
-    // the cast is safe: `#root` is a Branch if there are labels; without labels, #find() has returned the
-    // only series
+    // the cast is safe: without labels, #find() has already returned the only series
     let branch = this.#root as Branch;
     for (const label of labels.slice(0, -1)) {
       const next = (branch.get(label) as Branch | undefined) ?? (new Map() as Branch);
@@ -394,7 +395,7 @@ export interface MetricSnapshot {
 
 /**
  * Adds up the metrics of several processes. For gauges with `merge: 'max'`, the greatest value is used. If
- * two lists declare a metric differently, its values in the later list are left out.
+ * two lists declare a metric differently, the values in the later list are left out.
  */
 export function mergeMetrics(lists: Iterable<readonly MetricSnapshot[]>): MetricSnapshot[] {
   const merged = new Map<

@@ -3,15 +3,13 @@
  * cannot look like a separate log line. Never throws, and takes limited time.
  *
  * Secrets are recognized in three ways:
- *   - by the name of a member, such as `password`, `cookie` or `client_secret`: the value becomes
- *     "[redacted]"
- *   - by the type of a value: bytes become "[16 bytes]", crypto keys "[key]", functions "[function f]"; a URL
- *     loses its password
- *   - by the form of a text, even inside a longer text: `Bearer ...`, `Basic ...`, compact JWTs, refresh
- *     tokens (`svcrt_...`), signed session values, `Cookie: ...`, query parameters such as `access_token`
+ *   - by the name of a member, such as `password`, `cookie` or `client_secret`
+ *   - by the type of a value, such as bytes and crypto keys
+ *   - by the form of a text, even inside a longer text: `Bearer ...`, JWTs, signed session values,
+ *     `Cookie: ...`, passwords in URLs, query parameters such as `access_token`
  *
- * Limits: 6 levels of nesting, 100 members at each, 1,000 values and 32 KiB of text for a line, 4 KiB for a
- * string, 8 KiB for a stack.
+ * Limits: 6 levels of nesting, 100 members of an object, 1,000 values and 32 KiB of text in a line, 4 KiB for
+ * a string, 8 KiB for a stack.
  */
 import { inspect, types } from 'node:util';
 import type { InspectOptions } from 'node:util';
@@ -25,7 +23,7 @@ export function safeEntries(fields: object): JsonEntry[] {
   try {
     return members(fields, 0, budget);
   } catch {
-    return [['fields', '"[unreadable]"']]; // a proxy has thrown in its ownKeys trap
+    return [['fields', '"[unreadable]"']]; // the `ownKeys` trap of a Proxy object has thrown
   }
 }
 
@@ -90,7 +88,7 @@ function objectJson(value: object, depth: number, budget: Budget): string {
       return quote(`[function ${(value as AnyFunction).name.slice(0, MAX_KEY_CHARACTERS)}]`);
     return shownJson(value, depth, budget);
   } catch {
-    return '"[unreadable]"'; // a getter, a proxy or toJSON() has thrown
+    return '"[unreadable]"'; // a getter, a Proxy object or toJSON() has thrown
   }
 }
 
@@ -177,7 +175,7 @@ function listJson(list: readonly unknown[], length: number, depth: number, budge
   const parts: string[] = [];
   for (let index = 0; index < list.length && index < MAX_MEMBERS && budget.values > 0; index++) {
     const before: unknown = list[index - 1];
-    // rawHeaders of node:http alternates names and values, so the value of a field follows its name
+    // in `rawHeaders` of node:http, each field name is followed by its value
     const isSecret =
       typeof before === 'string' &&
       before.length < MAX_KEY_CHARACTERS &&
@@ -319,8 +317,8 @@ const WORD = /^(?:[A-Z]+(?:_[A-Z0-9]+)*|[A-Z]{1,4}\d{1,4}|[0-9A-Z]{5}|\d{1,4}|[a
 const MAX_WORD_CHARACTERS = 40;
 const MOST_REMEMBERED = 1_000;
 /**
- * Cached results of secrecyOf(). `url` and `env` are preset, so that the start of a program compiles no
- * regular expression.
+ * Cached results of secrecyOf(). The first entries are names in the first log lines, so that the start of a
+ * program compiles no regular expression.
  */
 const SECRECY = new Map<string, Secrecy>([
   ['url', 'open'],

@@ -65,7 +65,7 @@ export function readOpenApiOptions(options: OpenApiOptions): OpenApiOptions {
   };
 }
 
-/** Validates webhooks. Their schemas are compiled at startup, so that an invalid one prevents the start. */
+/** Validates webhooks and compiles their schemas, so that an invalid schema prevents the start. */
 function readWebhooks(
   webhooks: Readonly<Record<string, Readonly<Record<string, unknown>>>>,
 ): NonNullable<OpenApiOptions['webhooks']> {
@@ -85,7 +85,7 @@ export class OpenApiAnswer {
   #document: OpenApiDocument | undefined;
   #response: HttpResponse | undefined;
 
-  /** Calls `view` once, when the document is first requested. */
+  /** `view` is called once, when the document is first requested. */
   constructor(view: () => CompilationView, options: OpenApiOptions) {
     this.#view = view;
     this.#options = options;

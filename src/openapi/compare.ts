@@ -9,7 +9,7 @@
  *   - Credentials that were sufficient are not sufficient any more.
  *   - A webhook or callback is gone, or can have a body that its receivers could not get before.
  *
- * Unknown parts of a document, which other tools may have written, are ignored.
+ * Members of a document that this module does not know are ignored.
  */
 import { findNarrowing } from './narrowing.ts';
 import { openapiDocument } from './openapi.ts';
@@ -95,7 +95,7 @@ interface Found extends Pick<ReadOperation, 'operation' | 'responses'> {
   /** Parameters, by a key such as `query page` or `path parameter 1`. */
   readonly parameters: ReadonlyMap<string, JsonObject>;
   /**
-   * Sets of required credentials; any one set is sufficient. An item describes a security scheme, such as
+   * Sets of required credentials; any one set is sufficient. Each item of a set is a security scheme, such as
    * `http bearer`, or a scope.
    */
   readonly alternatives: readonly ReadonlySet<string>[];
@@ -193,10 +193,7 @@ class Comparison {
     this.#compareSecurity();
   }
 
-  /**
-   * Compares a webhook or callback. The application sends it, so its receivers read the parameters and the
-   * body, and send the response.
-   */
+  /** Compares a webhook or callback: a request that the application sends to another server. */
   #compareSent(): void {
     const { parameters, body } = this.#before;
     const next = this.#after.body;
@@ -257,9 +254,7 @@ class Comparison {
     }
   }
 
-  /**
-   * Reports values of a body that were not possible before, because a client that reads the body may fail.
-   */
+  /** Reports values that are new in a body, because clients that read the body may fail for these values. */
   #compareRead(subject: string, before: JsonObject, after: JsonObject): void {
     const [types, kept] = [record(before['content']), record(after['content'])];
     for (const [type, media] of Object.entries(types)) {
@@ -269,8 +264,8 @@ class Comparison {
   }
 
   /**
-   * Reports values that clients could not receive before: values of the later schema that the earlier schema
-   * refuses.
+   * Reports values that the later schema accepts and the earlier one refuses: clients could not receive them
+   * before.
    */
   #compareValues(subject: string, before: JsonSchema, after: JsonSchema): void {
     const { earlier, later } = this.#documents;

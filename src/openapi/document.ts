@@ -89,10 +89,7 @@ export type DocumentedMethod = 'get' | 'put' | 'post' | 'delete' | 'patch' | 'tr
 /** The operations of a path (OpenAPI 3.1 §4.8.9). */
 export type PathItem = { readonly [M in DocumentedMethod]?: Operation };
 
-/**
- * A webhook or callback. The application sends it to another server, so it has no credentials of this
- * application.
- */
+/** An operation of a webhook or callback, which the application sends to another server. */
 export type SentOperation = Omit<Operation, 'tags' | 'callbacks' | 'x-svc-requires'>;
 /** Requests that the application sends to one address (OpenAPI 3.1 §4.8.9). */
 export type SentItem = { readonly [M in DocumentedMethod]?: SentOperation };

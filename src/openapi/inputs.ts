@@ -1,10 +1,10 @@
 /**
  * Converts the inputs of a route to OpenAPI parameters and request bodies.
  *
- * An input that is sent as text is described by its value: as an integer, not as a string of digits. Values
- * that cannot be sent as text are left out: null, an empty list for a required input, and read-only members.
+ * Inputs that are sent as text are described by their value: `page` in `?page=2` is an integer. Their schemas
+ * exclude values that cannot be sent as text, such as null.
  *
- * The application itself sends webhooks and callbacks. So their bodies are described as output, and their
+ * The application itself sends webhooks and callbacks, so their bodies are described as output, and their
  * responses as input.
  */
 import { hasNoContent } from '../http/response.ts';
@@ -222,7 +222,9 @@ function plain(node: TypeNode): TypeNode {
   return node.kind === 'lazy' ? plain(node.resolve()) : node;
 }
 
-/** Combines two parameters with the same name. The value must match both schemas. */
+/**
+ * Combines two parameters with the same name. If both schemas have the same type, the value must match both.
+ */
 function both(first: Parameter, second: Parameter): Parameter {
   const isSame = JSON.stringify(first.schema) === JSON.stringify(second.schema);
   const hasOneType = first.schema['type'] === second.schema['type'];
@@ -253,7 +255,7 @@ function textNode(given: TypeNode, place: TextPlace, isRequired: boolean): TypeN
         : node;
     case 'list': {
       const { minLength = 0, maxLength = 1 } = node.constraints;
-      // an empty list cannot be sent, because without items the request has no such parameter
+      // an empty list cannot be sent: without items, the request does not contain the parameter
       const least = isRequired && minLength === 0 ? { minLength: 1 } : {};
       // browsers send one value for a cookie, so a list in a cookie has at most one item
       const most = place === 'cookie' && !isSeparated(node) ? { maxLength: Math.min(1, maxLength) } : {};

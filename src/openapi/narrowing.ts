@@ -2,8 +2,8 @@
  * Compares the earlier and the later JSON Schema of an input or output. It reports values that the earlier
  * schema accepts and the later one refuses.
  *
- * For responses, the caller swaps the schemas, because clients may fail for values that are new in a
- * response. Members that the earlier schema does not declare are ignored.
+ * For responses, the caller swaps the two schemas, because clients may fail for values that are new in a
+ * response.
  */
 import { isRecord } from '../base/options.ts';
 import { FORMAT_PATTERNS } from '../schema/formats.ts';
@@ -175,7 +175,7 @@ class Comparison {
     else this.#report(path, 'accepts unknown members of one type only');
   }
 
-  /** Compares the names that the schemas forbid for members. */
+  /** Reports names of members that only the later schema forbids. */
   #compareNames(earlier: JsonSchema, later: JsonSchema, wasClosed: boolean, path: string): void {
     const before = membersOf(earlier);
     const refused = [...refusedNames(later).difference(refusedNames(earlier))];
@@ -195,7 +195,7 @@ class Comparison {
     for (const choice of choicesOf(earlier) ?? [withoutNotes(earlier)]) {
       const isTaken = after.some((candidate) => {
         let narrower = 0;
-        // `seen` is a copy: this trial comparison reports nothing, so its pairs must be compared again later
+        // `seen` is a copy: this trial reports nothing, so a later comparison must not skip its pairs
         const seen = new Map([...this.#seen].map(([schema, others]) => [schema, new Set(others)]));
         new Comparison(this.#documents, () => narrower++, seen).compare(choice, candidate, path);
         return narrower === 0;
@@ -211,7 +211,7 @@ class Comparison {
 
 type Bound = { readonly keyword: string; readonly value: number; readonly isExclusive: boolean } | undefined;
 
-/** Returns the stricter bound of a schema that has an inclusive and an exclusive one. */
+/** Returns the bound of a schema; the stricter one if there is an inclusive and an exclusive bound. */
 function boundOf(
   schema: JsonSchema,
   inclusive: string,
@@ -248,7 +248,7 @@ function typesOf(schema: JsonSchema): readonly string[] | undefined {
 
 /**
  * Returns the alternatives (`oneOf`, `anyOf`) of a schema. Alternatives of a string are ignored, because they
- * only constrain its text, such as base64 and base64url.
+ * only describe forms of its text, such as base64 and base64url.
  */
 function choicesOf(schema: JsonSchema): readonly JsonSchema[] | undefined {
   if (schema['type'] === 'string') return undefined;
@@ -269,17 +269,13 @@ function itemsOf(schema: JsonSchema): readonly JsonSchema[] {
   return list(schema['prefixItems']) as JsonSchema[];
 }
 
-/**
- * Returns the schema for members that are not declared by name. Returns false if a list of allowed names
- * excludes them.
- */
+/** Returns the schema for members that are not declared by name; false if only listed names are allowed. */
 function restOf(schema: JsonSchema): unknown {
   return Array.isArray(record(schema['propertyNames'])['enum']) ? false : schema['additionalProperties'];
 }
 
 /**
- * Returns the names that a schema forbids for members. `__proto__` is left out, because it was never
- * accepted.
+ * Returns the names that a schema forbids for members. `__proto__` is left out, because it is always refused.
  */
 function refusedNames(schema: JsonSchema): ReadonlySet<string> {
   const names = valuesOf(record(record(schema['propertyNames'])['not'])) ?? [];

@@ -64,10 +64,7 @@ export function openapiDocument(view: CompilationView, options: OpenApiOptions =
   return new DocumentWriter(view, options).document();
 }
 
-/**
- * Returns the routes and schemas that the document leaves out or renames, because OpenAPI cannot express
- * them.
- */
+/** Returns the parts of the application that the document leaves out or renames. */
 export function openapiFindings(view: CompilationView): readonly OpenApiFinding[] {
   const writer = new DocumentWriter(view, {});
   writer.document();
@@ -92,7 +89,7 @@ class DocumentWriter {
   readonly #brought: Sections = {};
   readonly #ids = new Set<string>();
   /** For each item of `#schemas.named`, the first route that uses this schema. */
-  readonly #users: RouteDetail[] = [];
+  readonly #firstRoutes: RouteDetail[] = [];
 
   constructor(view: CompilationView, options: OpenApiOptions) {
     this.#view = view;
@@ -191,7 +188,7 @@ class DocumentWriter {
       ...this.#callbacks(spec, operationId),
       ...demandsOf(detail),
     };
-    while (this.#users.length < this.#schemas.named.size) this.#users.push(detail);
+    while (this.#firstRoutes.length < this.#schemas.named.size) this.#firstRoutes.push(detail);
     const own = route.meta['openapi'];
     return own === undefined ? operation : this.#laidOver(operation, own, detail);
   }
@@ -263,10 +260,10 @@ class DocumentWriter {
     const own = this.#schemas.components(new Set(Object.keys(brought)));
     [...this.#schemas.named.keys()].forEach((key, index) => {
       const renamed = this.#schemas.renamed.get(key);
-      const user = this.#users[index]; // `user` is undefined if only a webhook uses the schema
-      if (renamed !== undefined && user !== undefined)
+      const firstRoute = this.#firstRoutes[index]; // undefined if only a webhook uses the schema
+      if (renamed !== undefined && firstRoute !== undefined)
         this.#report(
-          user,
+          firstRoute,
           `its schema ${renamed.wanted} is called ${renamed.name} in the document, because another schema is called ${renamed.wanted}`,
         );
     });
@@ -351,7 +348,7 @@ function mergedParameters(derived: readonly Parameter[], own: readonly Parameter
 
 /**
  * Returns the path of a route, with encoded literals and the given parameter names. Without names, it returns
- * a key such as `/users/{}`, which is equal for paths that OpenAPI treats as equal (OpenAPI 3.1 §4.8.8).
+ * a key such as `/users/{}`. OpenAPI treats paths with the same key as equal (OpenAPI 3.1 §4.8.8).
  */
 function documentedPath({ literals, parameters }: ParsedTemplate, names: readonly string[] = []): string {
   return (
@@ -416,7 +413,7 @@ function tagsOf({ declared: { tags, template } }: RouteDetail): readonly string[
   return [words.find((word) => word !== 'api' && !/^v\d+$/.test(word)) ?? words[0] ?? 'root'];
 }
 
-/** Returns the path segments with which all templates begin, up to the first parameter. */
+/** Returns the longest path without parameters with which all templates begin. */
 function commonPath(templates: readonly string[]): string {
   const [first = [], ...others] = templates.map((template) => template.split('/'));
   const end = first.findIndex(

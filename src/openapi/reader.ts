@@ -1,6 +1,6 @@
 /**
- * Reads parts of an OpenAPI 3.1 document that any tool may have written. The docs page, the client generator
- * and the comparison of documents use it. Never throws: a member of an unexpected type counts as absent.
+ * Reads parts of an OpenAPI 3.1 document that any tool may have written. Never throws: a member of an
+ * unexpected type counts as absent.
  */
 
 export type JsonObject = { readonly [key: string]: unknown };

@@ -1,12 +1,11 @@
 /**
  * Converts the responses of a route to OpenAPI responses, by status.
  *
- * A route declares its own responses. Without `response`, their content is unknown. Inputs, credentials, path
- * and middleware add the errors that they can cause. 4XX and 5XX stand for all other errors.
+ * A route has the responses that it declares, and the errors that its inputs, credentials, path and
+ * middleware can cause. 4XX and 5XX stand for all other errors.
  *
- * An error has problem details (RFC 9457), described once under `components`. If an exception handler handles
- * the error, the responses that it declares apply instead. If the handler declares none, the content is
- * unknown.
+ * The content of an error is problem details (RFC 9457), described once under `components`. If an exception
+ * handler handles the error, the responses that this handler declares apply instead.
  */
 import { http } from '../base/node-http.ts';
 import {
@@ -177,9 +176,8 @@ export class ResponseWriter {
   }
 
   /**
-   * Returns the possible contents of error responses by status. An exception handler replaces the problem
-   * details by the content that it declares. A status is left out if a handler of its errors declares no
-   * content.
+   * Returns the contents of error responses by status: problem details, or the content that an exception
+   * handler declares. A status is left out if its handler declares no content.
    */
   #refusals(
     statuses: readonly string[],
@@ -206,7 +204,7 @@ export class ResponseWriter {
     );
   }
 
-  /** Returns the response with further alternatives for its content. */
+  /** Returns the response `own` with further contents, as alternatives to its own content. */
   #joined(own: DocumentedResponse, contents: readonly (TypeSource | 'problem')[]): DocumentedResponse {
     const known = own.content?.[JSON_];
     const schemas = known === undefined ? [] : [known.schema];
@@ -353,7 +351,7 @@ function isRedirect(status: number): boolean {
   return status >= 300 && status < 400;
 }
 
-/** Returns the reason phrase of a status. An unregistered status gets a word for its class. */
+/** Returns the reason phrase of a status. An unregistered status gets `Success`, `Redirection` or `Error`. */
 export function titleOf(status: number): string {
   return http.STATUS_CODES[status] ?? (status < 300 ? 'Success' : status < 400 ? 'Redirection' : 'Error');
 }

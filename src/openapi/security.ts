@@ -1,9 +1,10 @@
 /**
  * Converts the credentials that routes require to OpenAPI security schemes and requirements.
  *
- * A route requires the credentials of all its dependencies. Its scopes and roles are described in words and
- * in `x-svc-requires`. OpenAPI 3.1 §4.8.30 allows them in security requirements, but linters refuse scopes
- * there that no OAuth flow declares.
+ * A route requires the credentials of all its dependencies.
+ *
+ * Scopes and roles are described in words and in `x-svc-requires`. OpenAPI 3.1 §4.8.30 also allows them in
+ * security requirements, but linters refuse scopes that no OAuth flow declares.
  */
 import { CSRFMiddleware } from '../http/session/csrf.ts';
 import { SessionMiddleware } from '../http/session/middleware.ts';
@@ -98,8 +99,8 @@ export class SecurityWriter {
 }
 
 /**
- * Returns the CSRF middleware of the first route that declares its own, and the session middleware of that
- * route. Returns none if the application has CSRF middleware for all routes.
+ * Returns the CSRF and session middleware of the first route that declares CSRF middleware. Returns none if
+ * the application has CSRF middleware for all routes.
  */
 export function ownProtection({ middleware, details }: CompilationView): readonly Middleware[] {
   const isCsrf = (layer: Middleware): boolean => layer.kind === 'csrf';

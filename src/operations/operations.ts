@@ -5,8 +5,8 @@
  * Responses:
  *   /healthz   200 {"status":"ok"}
  *   /readyz    200 or 503 {"status":"ready" | "unready","checks":{name:{"status":"up" | "down","latency_ms":n}}}
- *   /metrics   200 with Prometheus text; in production, 403 for clients that have neither a loopback nor a
- *              private address, unless `ops.metrics.auth` or `ops.metrics.port` is set
+ *   /metrics   200 with Prometheus text; in production, 403 for clients with public addresses, unless
+ *              `ops.metrics.auth` or `ops.metrics.port` is set
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { Forbidden, Unauthorized } from '../base/errors.ts';
@@ -70,7 +70,7 @@ export class Operations {
   isStopping = false;
   readonly connections: ConnectionMeter;
   readonly access: { readonly port: number | undefined; readonly host: string };
-  /** Private, so that a printed object does not show the token. */
+  /** A `#` field, so that console.log() does not show the token. */
   readonly #auth: MetricsAccess['auth'];
   readonly #docsAuth: DocsAccess['auth'];
   readonly #env: () => Env;
@@ -307,7 +307,7 @@ class RouteSeries implements Tally {
   readonly #duration: HistogramSlot;
   readonly #slotOf: (status: number) => CounterSlot;
   readonly #byStatus = new Map<number, CounterSlot>();
-  /** Status of the last response. `#slot` is its counter. */
+  /** Status of the last response. `#slot` is the counter for this status. */
   #status = 0;
   #slot: CounterSlot | undefined;
 

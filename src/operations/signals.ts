@@ -1,7 +1,9 @@
 /**
- * Signals of the process. The first SIGTERM or SIGINT stops it gracefully, a second one at once. SIGHUP
- * reloads the TLS files, or replaces the workers. Without TLS files and workers, or when the terminal was
- * closed, SIGHUP also stops the process.
+ * Signals of the process. The first SIGTERM or SIGINT stops the process gracefully; a second signal stops it
+ * at once.
+ *
+ * SIGHUP reloads the TLS files, or replaces the workers. Without TLS files and workers, or after the terminal
+ * was closed, SIGHUP stops the process.
  */
 import { constants } from 'node:os';
 import { isatty } from 'node:tty';
@@ -66,8 +68,8 @@ interface Ending {
 }
 
 /**
- * Stops the process on the first SIGTERM or SIGINT, or on a SIGHUP without `renew`. It calls `close`, and
- * exits with status 0. A second signal exits at once.
+ * Calls `close` on the first SIGTERM or SIGINT, then exits with status 0. SIGHUP calls `renew`; without this
+ * function, it stops the process. A second signal exits at once.
  */
 export function endOnSignals({ clock, log, deadlineMs, close, renew }: Ending): SignalWatch {
   const end = (): void => {

@@ -2,14 +2,13 @@
  * Passes connections to child processes: the parent accepts each connection, and sends it unread to a child
  * that serves it.
  *
- * A connection first waits in the parent. Then it is sent to the child with the fewest unconfirmed
- * connections. The child confirms it by the message `took`, and the parent closes its own handle of the
- * socket. If the child exits before that, the connection waits again. It was not read yet, so it can go to
- * another child.
+ * A connection waits in the parent until a child can take it. The child confirms the connection with the
+ * message `took`. If the child exits before that, another child gets the connection, because nothing was read
+ * from it.
  *
- * Without a child, connections wait at most 30 seconds. Then the parent itself responds with 503. It closes
- * TLS connections without a response, because it has no certificate. If a child has failed to start, the
- * connections do not wait, and get this response at once.
+ * If no child takes a connection within 30 seconds, the parent responds with 503. The parent closes TLS
+ * connections without a response, because it has no certificate. If a child has failed to start, connections
+ * get the 503 at once.
  */
 import { createServer } from 'node:net';
 import { listenOn } from '../http/server/listen.ts';
@@ -53,17 +52,17 @@ export class SocketHandoff {
   #server: Server | undefined;
   #opened: { readonly key: string; readonly address: Promise<Address> } | undefined;
   /**
-   * Children that get connections, with the connections that they have not confirmed. The child that has
-   * waited longest for a connection is first.
+   * Children that get connections, each with its unconfirmed connections. The child that has waited longest
+   * for a connection is first.
    */
   readonly #children = new Map<Child, Map<number, Socket>>();
-  /** Children that get no further connections, with the connections that they have not confirmed. */
+  /** Children that get no further connections, each with its unconfirmed connections. */
   readonly #leaving = new Map<Child, Map<number, Socket>>();
   readonly #waiting = new Set<Waiting>();
   #lastId = 0;
   #isUnavailable = false;
   #isShut = false;
-  /** Whether the application serves TLS. The parent has no certificate, so it cannot send a response. */
+  /** Whether the application serves TLS. If so, the parent cannot send 503, because it has no certificate. */
   #isSecure = false;
 
   /** `unavailablePage` creates the 503 response for connections that no child serves. */

@@ -1,7 +1,9 @@
 /**
  * First module of a supervised process, loaded by Node's option `--import`. It determines the role of the
- * process. With the role `reload`, it also reports all imported files to the parent. It imports as little as
- * possible, because modules before enableCompileCache() are compiled at each start.
+ * process. With the role `reload`, it also reports all imported files to the parent.
+ *
+ * This module has few imports, because modules that load before enableCompileCache() are compiled at each
+ * start.
  */
 import { enableCompileCache, registerHooks } from 'node:module';
 import { fileURLToPath } from 'node:url';

@@ -3,12 +3,12 @@
  * serves the connections that the parent sends.
  *
  * Order of calls and messages:
- *   startup(), sends `wants`, receives `address`, serve(), sends `ready`
+ *   at the start: startup(), sends `wants`, receives `address`, serve(), sends `ready`
  *   for each connection: receives `socket`, sends `took`
  *   at the end: receives `drain`, close(), sends `final`, exits
  *
- * The parent decides when the child stops: it sends the message `drain`, and SIGTERM to a child that is still
- * starting. The child ignores SIGINT and SIGHUP, because a terminal sends them to parent and child. If the
+ * The parent stops the child with the message `drain`. If the child is still starting, the parent also sends
+ * SIGTERM. The child ignores SIGINT and SIGHUP, because a terminal sends them to parent and child. If the
  * parent exits, the child finishes its requests and exits.
  */
 import cluster from 'node:cluster';
@@ -225,7 +225,7 @@ class SupervisedChild {
   }
 
   #end(how: Leave): Promise<never> {
-    // after `retire`, `stop` also closes idle connections
+    // a child that ends with `retire` still has idle connections; `stop` closes them
     if (this.#ending !== undefined && how === 'stop') void this.#running?.close(how);
     return (this.#ending ??= this.#close(how)
       .then(

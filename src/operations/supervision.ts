@@ -2,17 +2,6 @@
  * Messages between a supervising parent process, which owns the port, and its child processes, which run the
  * application.
  *
- * A child sends these messages:
- * - at the start: `file` for each imported file, `wants` with the wanted address, and `ready`; if the start
- *   fails, `failed` with the error
- * - while it serves: `took` to confirm a connection, `room` with a message to a WebSocket room, `snapshot`
- *   with its metrics, and `metrics` to request the metrics of all workers
- * - at the end: `leaving` if it wants to stop, and `final` with its last metrics
- *
- * The parent sends `address` in reply to `wants`, `socket` with each connection, `room` with a message of
- * another child, `snapshot` to request the metrics of a child, `metrics` with the metrics of all workers, and
- * `drain` to stop the child.
- *
  * Messages are objects with the key `svc`. Other messages between the processes belong to the program.
  */
 import { isMainThread } from 'node:worker_threads';
@@ -36,21 +25,25 @@ export interface Address {
  */
 export type Leave = 'stop' | 'retire';
 
-/**
- * Message from the parent to a child. A message of the kind `socket` also transfers the handle of a socket.
- */
+/** Message from the parent to a child. The message `socket` also carries a connection. */
 export type ToChild =
   | { readonly svc: 'address'; readonly address: Address }
   | { readonly svc: 'socket'; readonly id: number }
+  // stops the child
   | { readonly svc: 'drain'; readonly how: Leave }
+  // requests the metrics of the child
   | { readonly svc: 'snapshot'; readonly id: number }
+  // contains the metrics of all workers
   | { readonly svc: 'metrics'; readonly id: number; readonly metrics: readonly MetricSnapshot[] }
   | RoomMessage;
 
 /** Message from a child to the parent. */
 export type ToParent =
+  // reports an imported file
   | { readonly svc: 'file'; readonly path: string }
+  // reports that the application does not start
   | { readonly svc: 'failed'; readonly text: string }
+  // asks the parent to listen on `place`
   | {
       readonly svc: 'wants';
       readonly place: ListenOptions;
@@ -59,10 +52,14 @@ export type ToParent =
       readonly drainMs: number;
     }
   | { readonly svc: 'ready' }
+  // confirms that the child serves a connection
   | { readonly svc: 'took'; readonly id: number }
+  // reports that the child wants to stop
   | { readonly svc: 'leaving' }
   | { readonly svc: 'snapshot'; readonly id: number; readonly metrics: readonly MetricSnapshot[] }
+  // requests the metrics of all workers
   | { readonly svc: 'metrics'; readonly id: number }
+  // contains the last metrics of the child
   | { readonly svc: 'final'; readonly metrics: readonly MetricSnapshot[] }
   | RoomMessage;
 
@@ -178,15 +175,15 @@ export function takeRole(): Role | undefined {
   if (!process.connected || (word !== 'worker' && word !== 'reload')) return undefined;
   own.role = word;
   process.once('disconnect', () => own.onOrphaned());
-  // An unreferenced channel does not keep the process alive if an `await` of the program never settles. See
-  // settling() in cli/command.ts.
+  // unref(), so that the channel does not keep the process alive if an `await` of the program never settles
+  // (see settling() in cli/command.ts)
   process.channel!.unref();
   return word;
 }
 
 /**
- * Sets the function that is called when the parent exits. Without it, this process exits together with the
- * parent. From now on, the channel to the parent keeps this process alive.
+ * Sets the function to call when the parent exits; by default, this process exits, too. After attend(), the
+ * channel to the parent keeps this process alive.
  */
 export function attend(onParentGone: () => void): void {
   own.onOrphaned = onParentGone;
@@ -197,7 +194,7 @@ export function attend(onParentGone: () => void): void {
 /** Returns the role of this process; undefined if no parent supervises it. */
 export function ownRole(): Role | undefined {
   if (own.role === undefined && takeRole() === 'reload')
-    // a bundled program runs without --import, so no earlier module has reported its file: see preload()
+    // a bundled program runs without supervised-preload.ts, which would have reported its file
     void sendToParent({ svc: 'file', path: process.argv[1]! });
   return own.role;
 }

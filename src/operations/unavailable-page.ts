@@ -1,8 +1,7 @@
 /**
  * 503 responses of the supervising parent while no child process serves.
  *
- * Formats:
- *   text/html for browsers, with the escaped reason        application/problem+json for clients that accept JSON
+ * Clients that accept JSON but not HTML get `application/problem+json`. All others get an HTML page.
  */
 import { escapeHtml } from '../base/html.ts';
 import { HTML_TYPE, HttpResponse, problem } from '../http/response.ts';

@@ -49,7 +49,8 @@ export class FileWatch {
   }
 
   /**
-   * Adds a file. If its directory is missing, the creation of a directory on the path counts as a change.
+   * Adds a file. If its directory does not exist, the creation of this directory or of a parent directory
+   * counts as a change.
    *
    * `sinceMs` is when the program read the file. A file that was modified later counts as changed, because
    * the program may have read the old content.

@@ -1,8 +1,8 @@
 /**
  * Adds up the metrics of all workers, including exited workers. Adds metrics about the workers themselves.
  *
- * If a counter decreases, Prometheus assumes a restart. So the last counters and histograms of an exited
- * worker still count. Its gauges do not count.
+ * The last counters and histograms of an exited worker still count, because a total that decreases looks like
+ * a restart to Prometheus. Gauges of an exited worker do not count.
  */
 import { createMetrics, mergeMetrics } from '../observability/metrics.ts';
 import type { Clock } from '../base/clock.ts';

@@ -1,8 +1,8 @@
 /**
  * WebSocket rooms over several workers: the parent passes each message of a worker on to all other workers.
  *
- * A message arrives at most once. If a process does not read its messages fast enough, messages to it are
- * dropped. So a slow worker does not fill the memory of the parent.
+ * A message arrives at most once. If a worker reads its messages too slowly, further messages to this worker
+ * are dropped, so that they do not fill the memory of the parent.
  */
 import { onParentMessage, sendToParent } from './supervision.ts';
 import { MemoryRoomBus } from '../cache/stores.ts';

@@ -4,8 +4,8 @@
  *
  * The first worker starts alone, so that an error which every worker would have is reported only once.
  *
- * If a worker exits by itself, another one replaces it after 0.1 s. With each further exit this delay
- * doubles, up to 30 s. After a worker has served for 10 s, the delay is 0.1 s again.
+ * If a worker exits by itself, another one replaces it after at most 0.1 s. The maximum doubles with each
+ * further exit, up to 30 s. After a worker has served for 10 s, the maximum is 0.1 s again.
  *
  * SIGHUP replaces the workers one after another. Each old worker stops when its replacement serves. If a
  * replacement does not serve within 60 s, the remaining old workers continue.
@@ -41,7 +41,7 @@ interface WorkersOptions {
 const FIRST_DELAY_MS = 100;
 const MOST_DELAY_MS = 30_000;
 /**
- * If a worker exits after it has served for this time in milliseconds, the count of consecutive failures
+ * If a worker has served for this time in milliseconds before it exits, the count of consecutive failures
  * starts again.
  */
 const STEADY_MS = 10_000;
@@ -99,7 +99,7 @@ export class Workers {
     this.#metrics = new WorkerMetrics({ clock, log, workers: () => this.#serving().length });
   }
 
-  /** Resolves with the exit status when all workers have exited and none is restarted. */
+  /** Resolves with the exit status when all workers have exited, and none will be restarted. */
   get over(): Promise<number> {
     return this.#over.promise;
   }
@@ -405,7 +405,7 @@ export async function superviseWorkers(
   let isServing = false;
   const end = (): void =>
     void workers.stop().then((status) => {
-      // once the workers have served, the listener of `over` below ends this process
+      // if the workers have served, the callback of `workers.over` below ends this process
       if (isServing) return;
       flush();
       process.exit(status);

@@ -1,6 +1,6 @@
 /**
- * Generates a TypeScript client from an OpenAPI document. The client is one file without imports: types, a
- * function for each operation, and runtime.ts.
+ * Generates a TypeScript client from an OpenAPI document. The client is one file without imports. It has
+ * types, a function for each operation, and a copy of runtime.ts.
  *
  * Use of a generated client:
  *   const api = createClient({ baseUrl: 'https://api.example.com', auth: { bearer: () => token } });
@@ -18,8 +18,8 @@ import type { JsonObject, ReadOperation } from '../reader.ts';
 
 const FORMS: ReadonlySet<string> = new Set(['multipart/form-data', 'application/x-www-form-urlencoded']);
 /**
- * A parameter's `in`, and the member of a call's input that contains such parameters: `path` parameters are
- * in `params`.
+ * Place of a parameter in a request, and the name for this place in a call. For example, path parameters are
+ * in `params`: `readItem({ params: { id: 5 } })`.
  */
 const PLACES = [
   ['path', 'params'],
@@ -28,8 +28,8 @@ const PLACES = [
   ['cookie', 'cookies'],
 ] as const;
 /**
- * Names that the type of a schema cannot have: words of TypeScript, and names in the generated client. Names
- * in runtime.ts are read from its source instead.
+ * Names that the type of a schema cannot have, because TypeScript or the generated client uses them. The
+ * names in runtime.ts are added from that file.
  */
 const RESERVED = [
   'any bigint boolean never null number object string symbol undefined unknown void',
@@ -225,8 +225,8 @@ class ClientWriter {
   }
 
   /**
-   * Returns the result type of an operation, a union. It has one type for each success status, and one for
-   * all failures with equal bodies.
+   * Returns the result type of an operation: a union with one type for each success status, and one for each
+   * group of failures with the same body.
    */
   #result({ responses }: Read): string {
     const successes: string[] = [];
@@ -361,8 +361,8 @@ interface Sent {
 }
 
 /**
- * Returns the operations of several path items. An operation is named after its path item, followed by its
- * method if the path item has several operations.
+ * Returns the operations of several path items. An operation has the name of its path item. If a path item
+ * has several operations, the method is added, as in `paid post`.
  */
 function readSent(root: JsonObject, items: JsonObject): Sent[] {
   return Object.entries(items).flatMap(([name, item]) => {
@@ -374,7 +374,10 @@ function readSent(root: JsonObject, items: JsonObject): Sent[] {
   });
 }
 
-/** Returns the callbacks of an operation. If a callback has several URLs, its name is followed by the URL. */
+/**
+ * Returns the callbacks of an operation. If a callback has several URLs, each URL gives an item whose name
+ * contains the URL.
+ */
 function readCallbacks(root: JsonObject, operation: JsonObject): Sent[] {
   const callbacks = callbacksOf(root, operation);
   return callbacks.flatMap(([name, url, item]) => {
@@ -413,7 +416,7 @@ function schemeText(scheme: JsonObject): string {
 }
 
 /**
- * Returns a name as a key of a generated table. `__proto__` must be a computed key: as a plain key it would
+ * Returns a name as a key of an object literal. `__proto__` must be a computed key, because a plain key would
  * set the prototype.
  */
 function keyOfTable(name: string): string {
@@ -427,8 +430,8 @@ function statusType(status: string, except: readonly string[]): string {
 }
 
 /**
- * Returns the TypeScript type for failure statuses with the same body. A range such as 4XX excludes statuses
- * with another body.
+ * Returns the type of `status` for failures with the same body. A range such as 4XX excludes single statuses
+ * with a different body.
  */
 function failureStatuses(statuses: readonly string[], known: readonly string[]): string {
   const ranges = statuses.filter((status) => /\D/.test(status));

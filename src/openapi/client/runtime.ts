@@ -8,8 +8,8 @@
  */
 
 /**
- * A credential, or a function that returns it for each call. If it returns undefined, the request is sent
- * without the credential.
+ * A credential, or a function that returns the credential for each call. If the function returns undefined,
+ * the request is sent without a credential.
  */
 export type Credential = string | (() => string | undefined | Promise<string | undefined>);
 
@@ -58,7 +58,10 @@ export interface ServerSentEvent {
   /** Name of the event; `message` if the server sends none. */
   readonly event: string;
   readonly data: string;
-  /** Id of the last event that had one. Send it as `Last-Event-ID` to continue the stream. */
+  /**
+   * Id of this event, or else of the last event before it that had an id. To continue the stream later, send
+   * this id as `Last-Event-ID`.
+   */
   readonly id: string;
 }
 
@@ -80,10 +83,7 @@ export class HttpError extends Error {
   }
 }
 
-/**
- * A response that the OpenAPI document does not describe, such as the error page of a proxy. Its body is not
- * read.
- */
+/** A response that the OpenAPI document does not describe, such as the error page of a proxy. */
 export class UnexpectedResponse extends Error {
   override readonly name: string = 'UnexpectedResponse';
   readonly response: Response;
@@ -270,8 +270,8 @@ function textOf(value: unknown): string {
 }
 
 /**
- * Returns the credentials for the first alternative of `security` that is complete. If none is complete,
- * returns the given credentials of the last alternative.
+ * Returns the credentials for the first alternative of `security` for which `auth` has all credentials. If
+ * there is none, returns the credentials that `auth` has for the last alternative.
  */
 async function credentialsOf(
   { security = [] }: Operation,

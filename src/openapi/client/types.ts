@@ -2,14 +2,15 @@
  * Writes JSON Schemas as TypeScript: one exported type for each named schema; other schemas are written
  * inline.
  *
- * The type of a request leaves out read-only members, and accepts undefined for optional ones. TypeScript
- * cannot express bounds, patterns and formats: the server validates them.
+ * Request types leave out read-only members, and accept undefined for optional members. TypeScript cannot
+ * express bounds, patterns and formats, so only the server checks them.
  */
 import { impliedType, list, record, schemaName, text } from '../reader.ts';
 import type { JsonObject } from '../reader.ts';
 
 /**
- * Direction of a value. A named schema that occurs in a response is written as a response type everywhere.
+ * Whether a type is for requests or for responses. A named schema that occurs in both has only the type for
+ * responses.
  */
 type Place = 'request' | 'response';
 
@@ -111,7 +112,7 @@ export class TypeWriter {
       this.member(name, member, required.has(name), place, indent),
     );
     const object = lines.length === 0 ? 'Record<string, never>' : `{\n${lines.join('')}${indent}}`;
-    // an index signature would have to fit every member, so the type is an intersection instead
+    // an intersection, because an index signature would have to fit the type of every member
     return others.length === 0 ? object : `${object} & Record<string, unknown>`;
   }
 
@@ -178,9 +179,7 @@ export function union(types: readonly string[]): string {
     : distinct.map((type) => (distinct.length === 1 ? type : part(type))).join(' | ');
 }
 
-/**
- * Returns an identifier for each schema: its name, followed by `Schema` and a number if the name is taken.
- */
+/** Returns an identifier for each schema: `Note`, or `NoteSchema` or `NoteSchema2` if the name is taken. */
 function namesOf(names: readonly string[], reserved: ReadonlySet<string>): ReadonlyMap<string, string> {
   const taken = new Set(reserved);
   const found = new Map<string, string>();

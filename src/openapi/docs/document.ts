@@ -44,7 +44,7 @@ export interface DocumentedResponse {
   readonly headers: readonly (readonly [name: string, description: string | undefined, schema: unknown])[];
 }
 
-/** A request that the application sends to a URL of the client because of an operation. */
+/** A callback: a request that the application sends to a URL from an earlier request of the client. */
 export interface Callback {
   readonly name: string;
   readonly method: string;
@@ -124,8 +124,8 @@ export function readDocument(document: object): ReadDocument {
 }
 
 /**
- * Makes unique ids for HTML elements. Ids have no spaces, which HTML forbids. Ids with a colon at the start
- * are left to the page's script.
+ * Makes unique ids for HTML elements. Ids have no spaces, which HTML forbids. Ids that start with a colon are
+ * reserved for the page's script.
  */
 class Ids {
   /** Ids that the page itself uses. */
@@ -205,7 +205,7 @@ function operationOf(root: JsonObject, path: string, read: ReadOperation, ids: I
   };
 }
 
-/** Returns a list of one parameter, or an empty list if its name or `in` is missing. */
+/** Returns the parameter in a list, which is empty if `name` or `in` is missing. */
 function parameterOf(parameter: JsonObject): Parameter[] {
   const [name, place] = [text(parameter['name']), text(parameter['in'])];
   if (name === undefined || place === undefined) return [];

@@ -126,7 +126,7 @@ function listAt(lines: readonly string[], at: number, depth: number): readonly [
   return [first === 1 ? html`<ol>${items}</ol>` : html`<ol start="${first}">${items}</ol>`, next];
 }
 
-/** Whether a line belongs to the list item before it, because it is indented or continues the paragraph. */
+/** Whether a line belongs to the list item above, for example because the line is indented. */
 function isWithin(lines: readonly string[], at: number, line: string, indent: number): boolean {
   if (BLANK.test(line)) {
     const after = lines.slice(at, at + 3).find((each) => !BLANK.test(each)) ?? '';
@@ -322,7 +322,7 @@ function anchor(url: string, label: Content): Markup {
 }
 
 /**
- * Returns the address if it may become a link. Returns undefined for other schemes, and for addresses with
+ * Returns the address of a link. Returns undefined for schemes such as `javascript:`, and for addresses with
  * characters that browsers remove from URLs.
  */
 function safeAddress(given: string): string | undefined {

@@ -1,6 +1,6 @@
 /**
- * HTML templates: every value in a template is escaped, unless it is the result of a template. Values are
- * text, numbers, lists and markup. The values undefined and false become empty text.
+ * HTML templates: every value in a template is escaped, except results of other templates. Values are text,
+ * numbers, lists and markup. The values undefined and false become empty text.
  *
  * Example:
  *   html`<p title="${title}">${text}</p>`

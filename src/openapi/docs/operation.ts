@@ -93,7 +93,7 @@ function bodyMarkup({ isRequired, description, contents }: RequestBody, schemas:
   return html`<h4>Request body${isRequired && html` <em>required</em>`}</h4>${prose(description)}${contentsMarkup(contents, schemas, true)}`;
 }
 
-/** Writes each success response separately, and groups errors with equal content. */
+/** Writes each success response separately, and errors with equal content together. */
 function responsesMarkup(responses: readonly DocumentedResponse[], schemas: SchemaWriter): Markup {
   const groups = Map.groupBy(responses, ({ status, contents }) =>
     /^[23]/.test(status) ? status : JSON.stringify(contents),
@@ -131,8 +131,8 @@ function headersMarkup(headers: DocumentedResponse['headers'], schemas: SchemaWr
 }
 
 /**
- * Writes a response. The element of a success is open and shows its members. Other responses are closed, and
- * show only their type.
+ * Writes a response. A success is shown open, with the members of its content. Other responses are closed,
+ * and show only the type of their content.
  */
 function responseMarkup(response: DocumentedResponse, schemas: SchemaWriter): Markup {
   const { status, contents, headers } = response;

@@ -50,8 +50,8 @@ const FIELDS: Readonly<Record<string, string>> = {
  * Compresses each response anew, because each has its own nonce. For 500 operations, br compresses 1.3 MB to
  * 37 kB in 5 ms. zstd is slower for this page, and gives more bytes.
  *
- * Hashes instead of a nonce would allow one compression for all responses. But then middleware could not add
- * scripts to the page.
+ * Hashes instead of a nonce would make one compression sufficient. But middleware that adds a script to the
+ * page needs a nonce for this script.
  */
 const COMPRESSION = new CompressionMiddleware({
   encodings: ['br', 'gzip'],
@@ -75,8 +75,8 @@ export class DocsPage {
 
   /**
    * `document` is called when the page is first requested. `documentUrl` is relative to the page; default
-   * `openapi.json`. `protection` returns the middleware that issues a CSRF token, unless it covers the whole
-   * application and has already run.
+   * `openapi.json`. `protection` returns the middleware that issues CSRF tokens; an empty list if this
+   * middleware runs for all routes anyway.
    */
   constructor(
     document: () => object,
@@ -89,8 +89,8 @@ export class DocsPage {
   }
 
   /**
-   * Responds to GET with the page. Responds to HEAD with the header fields, and a CSRF token if the
-   * application has one.
+   * Responds to GET with the page. Responds to HEAD with the header fields, and with a CSRF token if the
+   * application uses CSRF protection.
    */
   async respond(req: HttpRequest): Promise<HttpResponse> {
     const nonce = cspNonce(req);
@@ -112,7 +112,7 @@ export class DocsPage {
 function withToken(req: HttpRequest, response: HttpResponse): ReturnType<Next> {
   const token = csrfTokenIfAny(req);
   if (token !== undefined) response.headers.set(TOKEN_FIELD, token);
-  // the body is an empty stream, because a Content-Length would require rendering the page
+  // an empty stream has no Content-Length: the page is not rendered for HEAD, so its length is unknown
   response.body = [];
   return COMPRESSION.handle(req, () => response);
 }

@@ -1,9 +1,9 @@
 /**
- * Writes schemas (JSON Schema 2020-12, as in OpenAPI 3.1) as HTML. It shows the type in words, the
- * constraints in one line, and the members as a list.
+ * Writes schemas (JSON Schema 2020-12, as in OpenAPI 3.1) as HTML: the type in words, the constraints in one
+ * line, and the members as a list.
  *
  * Example of a member:
- *   Note | null      1-500 characters · pattern \S · example "Buy milk"
+ *   string | null      1-500 characters · pattern \S · example "Buy milk"
  *
  * A named schema is written once, in its own section; other places link to it. No reference is followed
  * twice, so schemas may be recursive.
@@ -31,7 +31,7 @@ const MOST_DEPTH = 6;
 const MOST_VALUES = 40;
 /** Maximum number of characters of an example or default in a line. */
 const MOST_CHARACTERS = 120;
-/** Keywords of schemas that can have members. */
+/** A schema without any of these keywords has no members to show. */
 const HOLDERS =
   'properties items additionalProperties oneOf anyOf allOf patternProperties discriminator'.split(' ');
 
@@ -45,8 +45,8 @@ export class SchemaWriter {
   }
 
   /**
-   * Returns the members of a schema as HTML; empty if it has none. References of the schema and its items are
-   * followed once. `fieldTypes` has the media types of form fields.
+   * Returns the members of a schema as HTML; empty if it has none. `fieldTypes` has the media types of form
+   * fields.
    */
   members(schema: unknown, fieldTypes: ReadonlyMap<string, string> = new Map()): Markup {
     const followed = this.#followed(schema);
@@ -249,14 +249,14 @@ function isPlainObject(schema: unknown): boolean {
   return type === 'object' && oneOf === undefined && anyOf === undefined;
 }
 
-/** Formats that imply a pattern and a length, which are therefore not shown. */
+/** Formats for which the page shows no pattern and length, because the format implies them. */
 const NAMED_FORMATS: ReadonlySet<unknown> = new Set(
   'date date-time email hostname ipv4 ipv6 time uri uuid'.split(' '),
 );
 
 /**
- * Returns one line with the constraints, default and example of a schema, and one line for its items; empty
- * if there are none.
+ * Returns one line with the constraints, default and example of a schema. A list gets a second line for its
+ * items.
  */
 export function factsOf(schema: unknown, examples: readonly unknown[] = [], mediaType?: string): Markup {
   const { type, items } = record(schema);
@@ -290,7 +290,7 @@ function factList(schema: unknown, examples: readonly unknown[], mediaType?: str
   return facts.filter((fact) => fact !== false);
 }
 
-/** Keywords of minimum and maximum sizes, with the word for their unit in singular and plural. */
+/** Each row has the keywords of a minimum and a maximum size, and their unit in singular and plural. */
 const RANGES: readonly (readonly [least: string, most: string, one: string, many: string])[] = [
   ['minLength', 'maxLength', 'character', 'characters'],
   ['minItems', 'maxItems', 'item', 'items'],
@@ -325,7 +325,7 @@ function rangesOf(given: JsonObject): Content[] {
   ];
 }
 
-/** Returns two limits as a range. One of them may be absent. */
+/** Returns two limits as text: `1–500`, `at least 1` or `up to 500`. */
 function span(from: unknown, to: unknown, write: (limit: unknown) => string): string {
   if (from === undefined) return `up to ${write(to)}`;
   if (to === undefined) return `at least ${write(from)}`;
