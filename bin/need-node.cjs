@@ -12,11 +12,11 @@ function isSupported(version) {
 
 function complaint(version, path) {
   return (
-    'svc needs Node.js 24.18.1 or a later 24, or 26.5.1 or later; found ' +
+    'svc needs Node.js 24.18.1 or a later version of 24, or 26.5.1 or later; found ' +
     version +
     ' at ' +
     path +
-    '. Get one with "npm install --save-dev node@24" for the scripts of a project, or from https://nodejs.org'
+    '. Install a supported version with "npm install --save-dev node@24" for the scripts of a project, or from https://nodejs.org'
   );
 }
 

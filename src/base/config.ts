@@ -239,11 +239,9 @@ export class Config {
   }
 
   #refusal(variable: string, source: ConfigSource, needs: string, value: unknown): SvcError {
-    return new SvcError('E_CONFIG_CAST', [
-      source === 'environment' ? variable : settingOf(variable),
-      needs,
-      typeof value === 'string' ? shown(value) : `a value of type ${typeof value}`,
-    ]);
+    const name = source === 'environment' ? variable : settingOf(variable);
+    const found = typeof value === 'string' ? shown(value) : `a value of type ${typeof value}`;
+    return new SvcError('E_CONFIG_CAST', [name, needs, found]);
   }
 }
 

@@ -18,7 +18,7 @@ interface Fault {
 export const FAULTS = {
   E_APP_FROZEN: {
     describe: (what: string): string =>
-      `Cannot add ${what}: the application is already compiled or checked, and accepts no further declarations of this kind`,
+      `Cannot add ${what}: too late, because the application is already compiled or checked`,
     remedy:
       'Add plugins before check() is called, and everything else before startup(), run(), fetch() or compileAll()',
   },
@@ -34,11 +34,12 @@ export const FAULTS = {
   },
   E_BACKGROUND_OVER: {
     describe: (): string =>
-      'Cannot add a background task: the tasks of this request have already run, or its handler has failed',
+      'Cannot add a background task: the background tasks of the request have already run, or the handler has failed',
     remedy: 'Await the code that adds tasks, so that they are added before the handler returns',
   },
   E_BODY_CONSUMED: {
-    describe: (how: string): string => `Cannot read the request body as ${how}: another call has read it`,
+    describe: (how: string): string =>
+      `Cannot read the request body as ${how}: another call has already read the body`,
     remedy: 'Read a request body either with stream() or with one of body(), json(), text() and form()',
   },
   E_BODY_DISCARDED: {
@@ -53,8 +54,9 @@ export const FAULTS = {
   },
   E_CACHE_VALUE: {
     describe: (): string =>
-      'Cannot cache the value: structuredClone() cannot copy it, so callers could not get copies of it',
-    remedy: 'Cache plain data without functions and streams; or set shareReferences: true to share the value',
+      'Cannot cache the value: each caller gets a copy, but structuredClone() cannot copy the value',
+    remedy:
+      'Cache plain data without functions and streams, or set shareReferences: true to give all callers the same object',
   },
   E_CLI_USAGE: {
     describe: (problem: string): string => `Cannot understand the command line: ${problem}`,
@@ -79,7 +81,7 @@ export const FAULTS = {
   E_COOKIE: {
     describe: (name: string, problem: string): string => `Cannot set the cookie "${name}": ${problem}`,
     remedy:
-      'Cookie names are RFC 9110 tokens, and cookie values are RFC 6265 cookie-octets: encode other values, for example with encodeURIComponent()',
+      'Use only letters, digits, "-" and "_" in the name of a cookie, and encode its value with encodeURIComponent()',
     rule: 'SVC207',
   },
   E_CORS: {
@@ -102,18 +104,18 @@ export const FAULTS = {
   E_DB_CLOSED: {
     describe: (reason = 'the database is closed'): string => `Cannot run a statement: ${reason}`,
     remedy:
-      'Use the database between startup and shutdown; a task that runs longer than the application needs its own database',
+      'Use the database only while the application runs, or open a separate database for work before or after that',
   },
   E_DB_CONNECT: {
     describe: (server: string, problem: string): string =>
       `Cannot connect to the database server ${server}: ${problem}`,
     remedy:
-      'Correct the address of the server, the user or the password; for a certificate error, set sslrootcert to the certificate of the signing authority, or choose another sslmode and accept its risk',
+      'Correct the address, user or password of the server; for a certificate error, set sslrootcert to the certificate of the authority, or choose a weaker sslmode and accept its risk',
   },
   E_DB_IDENTIFIER: {
-    describe: (found: string): string =>
-      `Cannot quote a name: found ${found}, but 1 to 63 bytes of text without NUL are needed`,
-    remedy: 'Pass a table or column name; "schema.table" is two names: sql.identifier("schema", "table")',
+    describe: (problem: string): string => `Cannot use a name in a statement: ${problem}`,
+    remedy:
+      'Pass the name of a table or column; pass the names of a schema and its table separately: sql.identifier("schema", "table")',
   },
   E_DB_JOIN: {
     describe: (): string => 'Cannot join SQL fragments: the list of fragments is empty',
@@ -122,7 +124,8 @@ export const FAULTS = {
   E_DB_NESTED: {
     describe: (problem: string): string =>
       `Cannot run a statement outside of the innermost open transaction: ${problem}`,
-    remedy: 'Use the innermost transaction: its callback parameter, or the value of Depends(transaction)',
+    remedy:
+      'Run the statement on the innermost transaction: the parameter of its callback, or the value of Depends(transaction)',
   },
   E_DB_OPEN: {
     describe: (path: string, problem: string): string => `Cannot open the database "${path}": ${problem}`,
@@ -135,8 +138,9 @@ export const FAULTS = {
   },
   E_DB_OVER: {
     describe: (): string =>
-      'Cannot use a transaction after its callback has ended: it is already committed or rolled back',
-    remedy: 'Await every call on the transaction inside its callback, and do not use it afterwards',
+      'Cannot use a transaction after its callback has ended: the transaction is already committed or rolled back',
+    remedy:
+      'Await every call on the transaction inside its callback, and do not use the transaction afterwards',
   },
   E_DB_PAGE: {
     describe: (problem: string): string => `Cannot read the list in pages: ${problem}`,
@@ -144,45 +148,45 @@ export const FAULTS = {
       "Order by columns whose combination is unique, for example orderBy: { created_at: 'desc', id: 'asc' }",
   },
   E_DB_PARAMETER: {
-    describe: (where: string, problem: string): string => `Cannot bind ${where}: found ${problem}`,
+    describe: (where: string, problem: string): string => `Cannot bind ${where}: ${problem}`,
     remedy:
       'Pass null, text, a finite number, bigint, boolean, Date or Uint8Array; wrap other values in json(value)',
   },
   E_DB_PARAMETER_COUNT: {
     describe: (needed: number, given: number, row: number | undefined): string =>
-      `Cannot bind ${given} value${given === 1 ? '' : 's'}${row === undefined ? '' : ` in row ${row}`}: the statement has ${needed} placeholder${needed === 1 ? '' : 's'}`,
-    remedy: 'Pass a list with one value for each ? of the statement, in order',
+      `Cannot bind the values of ${row === undefined ? 'the statement' : 'row ' + row}: the number of placeholders is ${needed}, but the number of values is ${given}`,
+    remedy: 'Pass a list with one value for each placeholder (?) of the statement, in order',
   },
   E_DB_ROW: {
     describe: (what: string, schema: string, problem: string): string =>
       `Cannot read ${what} as ${schema}: ${problem}`,
     remedy:
-      'Change the statement or the schema so that they agree: nullable(…) for a column that may be NULL, str for integers and decimals that a number cannot represent, snakeCase: true if the column created_at is the member createdAt',
+      'Make the statement and the schema agree: nullable(…) for columns that may be NULL, str for large integers and decimals, snakeCase: true to read created_at as createdAt',
   },
   E_DB_STATEMENT: {
     describe: (problem: string): string => `Cannot run the statement: ${problem}`,
     remedy:
-      'Run one statement at a time with ? for values; use transaction() for transactions, and script() for several statements',
+      'Run one statement at a time, with ? in place of each value; use transaction() for a transaction, and script() for several statements',
   },
   E_DB_URL: {
     describe: (shown: string, problem: string): string =>
       `Cannot read the database address "${shown}": ${problem}`,
     remedy:
-      'Write sqlite:./data.db for a file in the working directory, sqlite:///var/lib/app/data.db for an absolute path, sqlite::memory:, or postgres://user:password@host:5432/database',
+      'Write sqlite:./data.db for a file in the working directory, sqlite:///var/lib/app/data.db for an absolute path, sqlite::memory: for a database in memory, or postgres://user:password@host:5432/database',
   },
   E_DEPENDENCY_YIELD: {
     describe: (label: string, problem: string): string => `Cannot use the dependency ${label}: ${problem}`,
     remedy: 'Yield exactly once in the generator: put set-up code before the yield, clean-up code after it',
   },
   E_DEPENDS: {
-    describe: (found: string, problem = 'it is not a dependency'): string =>
+    describe: (found: string, problem = 'the value is not a dependency'): string =>
       `Cannot depend on ${found}: ${problem}`,
     remedy: 'Pass a function, a generator, a class, or the result of stateKey() or provide(…) to Depends()',
   },
   E_DEV_PROVIDER: {
     describe: (problem: string): string => `Cannot use DevProvider: ${problem}`,
     remedy:
-      'DevProvider accepts any user without a password: use it only in development and tests, selected by SVC_ENV or the option env, and use a real identity provider elsewhere',
+      'Use DevProvider only in development and tests (SVC_ENV or the option env), because everyone can log in without a password; use a real identity provider elsewhere',
   },
   E_EVENT: {
     describe: (problem: string): string => `Cannot send the event: ${problem}`,
@@ -192,13 +196,13 @@ export const FAULTS = {
   E_EXCEPTION_HANDLER: {
     describe: (problem: string): string => `Cannot register an exception handler: ${problem}`,
     remedy:
-      'Name an error class and a function: app.exceptionHandler(NotFound, (error, req) => [{ problem: error.message }, 404]); HTTPException is the class for all statuses',
+      'Pass an error class and a function: app.exceptionHandler(NotFound, (error, req) => [{ problem: error.message }, 404]); the class HTTPException stands for all statuses',
   },
   E_HEADER: {
     describe: (name: string, problem: string): string =>
       `Cannot set the header ${JSON.stringify(name)}: ${problem}`,
     remedy:
-      'Header names are RFC 9110 tokens; header values contain no CR, LF or NUL and no character above U+00FF: encode file names by RFC 8187',
+      'Use only letters, digits and "-" in a header name, and no line break, NUL or character above U+00FF in a header value; encode file names by RFC 8187',
   },
   E_LISTEN: {
     describe: (address: string, reason: string): string => `Cannot listen on ${address}: ${reason}`,
@@ -217,7 +221,7 @@ export const FAULTS = {
     describe: (key: string, issue: string): string =>
       `Cannot send a request to the MCP client: the request "${key}" ${issue}`,
     remedy:
-      'Elicitation needs a message and a flat schema: client.elicit({ message, schema: { name: Field(str) } })',
+      'Ask the user with a message and a schema without nested objects: client.elicit({ message, schema: { name: Field(str) } })',
   },
   E_MCP_TOOL: {
     describe: (name: string, near: string | undefined): string =>
@@ -237,7 +241,7 @@ export const FAULTS = {
   },
   E_MIDDLEWARE: {
     describe: (what: string): string =>
-      `Cannot use ${what} as middleware: it is neither a function (req, next) nor an object with handle(req, next)`,
+      `Cannot use ${what} as middleware: a middleware must be a function (req, next) or an object with handle(req, next)`,
     remedy: 'Write app.use(async (req, next) => { const response = await next(); return response; })',
   },
   E_MIDDLEWARE_RESULT: {
@@ -247,12 +251,13 @@ export const FAULTS = {
   E_MIGRATION_CHANGED: {
     describe: (origin: string, appliedAt: string): string =>
       `Cannot migrate: ${origin} has changed since it was applied at ${appliedAt}`,
-    remedy: 'Restore the applied text, and put new statements in a new migration: svc migrate new <name>',
+    remedy:
+      'Restore the text that was applied, and write new statements into a new migration: svc migrate new <name>',
   },
   E_MIGRATION_CONTRIBUTED: {
     describe: (id: string, problem: string): string => `Cannot read the migration "${id}": ${problem}`,
     remedy:
-      'Correct the plugin: host.migration("0001", { sqlite: ["create table …"], postgres: […], mysql: […], mariadb: […] })',
+      'Correct the call in the plugin: host.migration("0001", { sqlite: ["create table …"], postgres: […], mysql: […], mariadb: […] })',
   },
   E_MIGRATION_DOWN: {
     describe: (name: string, problem: string): string => `Cannot undo ${name}: ${problem}`,
@@ -276,7 +281,7 @@ export const FAULTS = {
   },
   E_MIGRATION_PENDING: {
     describe: (database: string, names: readonly string[]): string =>
-      `Cannot start: the database "${database}" lacks ${names.length} migration${names.length === 1 ? '' : 's'}: ${names.join(', ')}`,
+      `Cannot start: the database "${database}" lacks migrations: ${names.join(', ')}`,
     remedy:
       'Apply the migrations before the new version starts: svc migrate up <module>; or create the plugin with migrations: "apply"',
     rule: 'SVC402',
@@ -289,7 +294,7 @@ export const FAULTS = {
     describe: (name: string): string =>
       `Cannot migrate: ${name} runs without a transaction, and was started but not finished`,
     remedy:
-      'If no process still runs the unfinished migration, undo its changes by hand and run svc migrate repair <module> --as pending, or complete them and run it with --as applied',
+      'If no process still runs the migration, undo its changes and run "svc migrate repair <module> --as pending", or complete its changes and run the command with "--as applied"',
   },
   E_NEW_FOLDER: {
     describe: (dir: string, problem: string): string => `Cannot create a project in "${dir}": ${problem}`,
@@ -297,7 +302,7 @@ export const FAULTS = {
   },
   E_NEXT_TWICE: {
     describe: (what: string): string =>
-      `Cannot call next() a second time: the middleware ${what} has already passed this request on`,
+      `Cannot call next() a second time: the middleware ${what} has already called next() for the same request`,
     remedy: 'Call next() only once in each middleware, and keep the response that next() returns',
   },
   E_OAUTH_PROVIDER: {
@@ -324,7 +329,7 @@ export const FAULTS = {
   E_OAUTH_USER: {
     describe: (hook: string, problem: string): string => `Cannot use the result of ${hook}(): ${problem}`,
     remedy:
-      'Return the subject from onUser() as text, or { sub, scopes, claims }, or undefined to refuse the login; return false or { scopes, claims } from onRefresh()',
+      'From onUser(), return the subject as text, or { sub, scopes, claims }, or undefined to refuse the login; from onRefresh(), return { scopes, claims }, or false to end the login',
   },
   E_OPTION_RANGE: {
     describe: (owner: string, option: string, requirement: string, found: string): string =>
@@ -352,14 +357,14 @@ export const FAULTS = {
   },
   E_PERMISSION: {
     describe: (flag: string, resource: string): string =>
-      `Cannot continue, because Node runs with --permission: the permission ${flag}${resource === '' ? '' : ` for "${resource}"`} is missing`,
+      `Cannot continue: Node runs with --permission, but without the permission ${permissionFor(flag, resource)}`,
     remedy:
-      'Start Node with the missing permission; svc check, svc routes and svc openapi need --allow-child-process, because they import the application in another process',
+      'Start Node with the missing permission; svc check, svc routes and svc openapi also need --allow-child-process, because they start another process',
   },
   E_REDIS_ARGUMENT: {
-    describe: (where: string, problem: string): string => `Cannot send ${where} to Redis: found ${problem}`,
+    describe: (where: string, problem: string): string => `Cannot send ${where} to Redis: ${problem}`,
     remedy:
-      'Pass text, bytes (Uint8Array), a finite number or bigint; pass other values as JSON.stringify(value); a command needs at least its name',
+      'Pass text, bytes (Uint8Array), a finite number or a bigint, and other values as JSON.stringify(value); begin a command with its name',
   },
   E_REDIS_CLOSED: {
     describe: (): string => 'Cannot use Redis: the client is not open',
@@ -367,9 +372,9 @@ export const FAULTS = {
   },
   E_REDIS_COMMAND: {
     describe: (name: string): string =>
-      `Cannot run ${name}: it would block or change the connection, which other callers share`,
+      `Cannot run ${name}: the command would block or change the connection, which other callers use too`,
     remedy:
-      'Use redis.subscribe() or redis.transaction(); set user, password and database in the address; run blocking commands on a connection from redis.dedicated()',
+      'Use redis.subscribe() or redis.transaction() instead; set user, password and database in the address; run blocking commands on a connection from redis.dedicated()',
   },
   E_REDIS_OPEN: {
     describe: (shown: string, problem: string): string => `Cannot open Redis at "${shown}": ${problem}`,
@@ -391,14 +396,13 @@ export const FAULTS = {
   },
   E_RESPONSE_MISMATCH: {
     describe: (route: string, problems: string): string =>
-      `Cannot send the reply of ${route}: it does not match the response schema of the route: ${problems}`,
+      `Cannot send the reply of ${route}: the reply does not match the response schema of the route: ${problems}`,
     remedy: 'Return a value that matches the option "response" of the route, or correct that option',
   },
   E_ROOM: {
-    describe: (problem: string): string =>
-      `Cannot join a room or send to it: found ${problem}, but a name has 1 to 256 characters, and a socket is in at most maxRooms rooms`,
+    describe: (problem: string): string => `Cannot join a room or send to a room: found ${problem}`,
     remedy:
-      'Name rooms with text of 1 to 256 characters; leave rooms that are no longer used, or raise maxRooms of the WebSocket route',
+      'Use a text of 1 to 256 characters as the name of a room; leave rooms that are no longer used, or raise the option maxRooms of the WebSocket route',
   },
   E_ROUTE_HANDLER: {
     describe: (route: string): string => `Cannot register ${route}: there is no handler function`,
@@ -406,7 +410,7 @@ export const FAULTS = {
   },
   E_ROUTE_METHOD: {
     describe: (method: string): string =>
-      `Cannot register the method ${JSON.stringify(method)}: it is not an HTTP method token`,
+      `Cannot register the method ${JSON.stringify(method)}: not a valid name of an HTTP method`,
     remedy: 'Use method names such as GET, POST or PROPFIND, in capitals',
   },
   E_ROUTE_SPEC: {
@@ -421,7 +425,7 @@ export const FAULTS = {
   },
   E_SCHEMA_DEFAULT: {
     describe: (field: string, problem: string): string =>
-      `Cannot declare the field ${field}: its default is not valid: it ${problem}`,
+      `Cannot declare the field ${field}: the default of the field ${problem}`,
     remedy: 'Set a default that the field would accept as input',
     rule: 'SVC303',
   },
@@ -433,7 +437,7 @@ export const FAULTS = {
   E_SCHEMA_FIELD_CALLS: {
     describe: (schema: string, problem: string): string => `Cannot construct ${schema}: ${problem}`,
     remedy:
-      'Call Field() once per member, always for the same members in the same order: use optional: true or a union instead of conditions',
+      'Call Field() once for each member, and never inside a condition; declare a member that may be absent with optional: true, or use a union',
   },
   E_SCHEMA_PROBE: {
     describe: (name: string, problem: string): string => `Cannot determine the fields of ${name}: ${problem}`,
@@ -441,26 +445,26 @@ export const FAULTS = {
       'Assign each Field() directly to a member of a class that extends Schema; write computed members as getters',
   },
   E_SECRET_ABSENT: {
-    describe: (reason: string): string => `Cannot sign or verify: there is no secret, because ${reason}`,
+    describe: (reason: string): string => `Cannot sign or verify data: there is no secret, because ${reason}`,
     remedy: `Set SVC_AUTH_SECRET to the output of: node -p "crypto.randomBytes(32).toString('hex')"`,
     rule: 'SVC205',
   },
   E_SECRET_FORM: {
     describe: (problem: string): string => `Cannot use the secret: ${problem}`,
     remedy:
-      'Use a secret text of at least 32 random bytes, or a list of such texts; HS256 does not use public keys',
+      'Use a random text of at least 32 bytes as the secret, or a list of such texts; do not use a public key',
     rule: 'SVC205',
   },
   E_SECRET_WEAK: {
     describe: (bytes: number, needed: number): string =>
-      `Cannot use a secret of ${bytes} bytes: HMAC-SHA-256 needs ${needed} or more`,
+      `Cannot use a secret of ${bytes} bytes: HMAC-SHA-256 needs ${needed} bytes or more`,
     remedy: `Set SVC_AUTH_SECRET to the output of: node -p "crypto.randomBytes(32).toString('hex')"`,
     rule: 'SVC205',
   },
   E_SEED: {
     describe: (problem: string): string => `Cannot seed the database: ${problem}`,
     remedy:
-      'Correct the statement that failed; put SQL files such as seeds/10_users.sql beside the migrations; write them so that they can run repeatedly',
+      'Correct the statement that failed; put SQL files such as seeds/10_users.sql beside the migrations; write the files so that they can run more than once',
   },
   E_SEED_PRODUCTION: {
     describe: (): string =>
@@ -480,22 +484,24 @@ export const FAULTS = {
   },
   E_SESSION_SIZE: {
     describe: (bytes: number, most: number): string =>
-      `Cannot store the session: it takes ${bytes} bytes, and the limit is ${most}`,
+      `Cannot store the session: the session has ${bytes} bytes, and the limit is ${most} bytes`,
     remedy:
       'Store sessions on the server: new SessionMiddleware({ store: new MemoryRecordStore() }); put large data into a database, and only its key into the session',
   },
   E_SESSION_VALUE: {
-    describe: (key: string, problem: string): string => `Cannot store "${key}" in the session: it ${problem}`,
+    describe: (key: string, problem: string): string =>
+      `Cannot store "${key}" in the session: the value ${problem}`,
     remedy:
       'Store JSON values: text, finite numbers, booleans, null, and lists and plain objects of them; store dates as text; use delete() to remove a value',
   },
   E_START_DENIED: {
-    describe: (): string => 'Cannot start the application: a command such as svc check only inspects it',
+    describe: (): string =>
+      'Cannot start the application while a command such as svc check inspects the application',
     remedy: 'Start the application only in the main program: if (import.meta.main) await app.run()',
     rule: 'SVC001',
   },
   E_STATE_UNSET: {
-    describe: (name: string): string => `Cannot read the state "${name}": no code has set it`,
+    describe: (name: string): string => `Cannot read the state "${name}": no code has set the state`,
     remedy: 'Register the plugin that provides the state, or set the state in a middleware before it is read',
   },
   E_STATIC_DIRECTORY: {
@@ -539,9 +545,9 @@ export const FAULTS = {
     remedy: 'Choose another name, such as a random one, or replace the file: save(path, { overwrite: true })',
   },
   E_UPLOAD_GONE: {
-    describe: (what: string): string => `Cannot read ${what} of a form: it is no longer stored`,
+    describe: (what: string): string => `Cannot read ${what}: the uploaded data is no longer available`,
     remedy:
-      'Read or save a file before the request and its background tasks end; read each part of parts() before the next one',
+      'Read or save a file before the request and its background tasks end; read each part of parts() before you take the next part',
   },
   E_URL_NAME: {
     describe: (name: string, suggestion: string | undefined): string =>
@@ -556,16 +562,17 @@ export const FAULTS = {
   },
   E_WEBSOCKET_CLOSE: {
     describe: (code: unknown): string =>
-      `Cannot close the WebSocket with the code ${String(code)}: close frames cannot have this code`,
+      `Cannot close the WebSocket with the code ${String(code)}: an application must not send this code`,
     remedy: 'Use 1000, a code of your own from 4000 to 4999, or another code that RFC 6455 §7.4 allows',
   },
   E_WEBSOCKET_DATA: {
-    describe: (found: string): string => `Cannot send: a message is a string or a Uint8Array, found ${found}`,
+    describe: (found: string): string =>
+      `Cannot send the WebSocket message: a message must be a string or a Uint8Array, found ${found}`,
     remedy: 'Send other values as JSON: socket.sendJson(value)',
   },
   E_WEBSOCKET_FULL: {
     describe: (most: number): string =>
-      `Cannot send: the client reads too slowly, and ${most} bytes are already waiting for it`,
+      `Cannot send the WebSocket message: the client reads too slowly, and ${most} bytes already wait to be sent`,
     remedy: 'Await socket.drain() between messages, or set another policy with the route option slowConsumer',
   },
   E_WEBSOCKET_ITERATED: {
@@ -579,6 +586,11 @@ export const FAULTS = {
       'Read the output of the processes above this message, or start a single process, without workers, to see its error',
   },
 } as const;
+
+/** Describes a permission and its file or folder, if it has one, in the message of E_PERMISSION. */
+function permissionFor(flag: string, resource: string): string {
+  return resource === '' ? flag : `${flag} for "${resource}"`;
+}
 
 /** Returns the line that describes a finding in the message of E_COMPILE. */
 function line({ rule, subject, message, place }: Finding): string {

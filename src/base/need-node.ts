@@ -18,7 +18,7 @@ export function isSupportedNode(version: string): boolean {
 
 if (!isSupportedNode(process.versions.node)) {
   process.stderr.write(
-    `svc needs Node.js 24.18.1 or a later 24, or 26.5.1 or later; found ${process.versions.node} at ${process.execPath}. Get one with "npm install --save-dev node@24" for the scripts of a project, or from https://nodejs.org\n`,
+    `svc needs Node.js 24.18.1 or a later version of 24, or 26.5.1 or later; found ${process.versions.node} at ${process.execPath}. Install a supported version with "npm install --save-dev node@24" for the scripts of a project, or from https://nodejs.org\n`,
   );
   process.exit(2);
 }

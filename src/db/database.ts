@@ -137,7 +137,7 @@ export class Database extends Session {
     return this.#guarded(options, (limit) => {
       if (this.#driver.backup === undefined)
         throw new SvcError('E_DB_OPTION', [
-          `${this.dialect} has no backup() in this library: use the backup tools of the database server`,
+          `backup() works only with SQLite, not with ${this.dialect}: use the backup tools of the database server`,
         ]);
       return this.#driver.backup(path, limit);
     });
@@ -159,7 +159,9 @@ export class Database extends Session {
         onReconnect: given<() => unknown>('a function', (value) => typeof value === 'function'),
       });
       if (this.#driver.listen === undefined)
-        throw new SvcError('E_DB_OPTION', [`${this.dialect} has no LISTEN and NOTIFY`]);
+        throw new SvcError('E_DB_OPTION', [
+          `listen() works only with PostgreSQL, because ${this.dialect} has no LISTEN and NOTIFY`,
+        ]);
       return await this.#driver.listen(channel, notified, read);
     } catch (error) {
       throw atCaller(error);

@@ -23,7 +23,9 @@ export function quotedName(dialect: Dialect, name: string): string {
     !name.isWellFormed() ||
     Buffer.byteLength(name) > MAX_NAME_BYTES
   ) {
-    throw new SvcError('E_DB_IDENTIFIER', [shown(name)]);
+    throw new SvcError('E_DB_IDENTIFIER', [
+      `the name must be text of 1 to 63 bytes without NUL, found ${shown(name)}`,
+    ]);
   }
   return isMySql(dialect) ? `\`${name.replaceAll('`', '``')}\`` : `"${name.replaceAll('"', '""')}"`;
 }

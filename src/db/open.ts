@@ -213,7 +213,7 @@ function sqliteDriver(
     ]);
   if (read.types !== undefined && read.readers > 0)
     throw new SvcError('E_DB_OPTION', [
-      '"types" has functions, which cannot be sent to the processes of "readers": remove one of the two options',
+      '"types" contains functions, which cannot be sent to the reader processes of the option "readers": remove one of the two options',
     ]);
   const { acquireTimeoutMs, maxWaiting } = pool;
   const driver = new SqliteDriver({ ...read, path, isReadOnly, acquireTimeoutMs, maxWaiting, onStatement });
@@ -232,7 +232,7 @@ function serverDriver(
   const mustWrite = address.target === 'read-write';
   if (readers > 0)
     throw new SvcError('E_DB_OPTION', [
-      '"readers" are processes that read an SQLite file: remove the option for a database server',
+      '"readers" is only for a file of SQLite: remove the option for a database server',
     ]);
   if (busyTimeoutMs !== BUSY_MS)
     throw new SvcError('E_DB_OPTION', [
@@ -334,7 +334,8 @@ function readPoolOptions(options: PoolOptions): Omit<ResolvedPoolOptions, 'conne
       acquireTimeoutMs: int(5_000, 1, MAX_TIMEOUT_MS),
       maxWaiting: int(1_000, 0, 1_000_000),
     });
-  if (min > max) throw new SvcError('E_DB_OPTION', [`"pool.min" ${min} is more than "pool.max" ${max}`]);
+  if (min > max)
+    throw new SvcError('E_DB_OPTION', [`"pool.min" (${min}) must not exceed "pool.max" (${max})`]);
   return {
     max,
     min,

@@ -59,7 +59,7 @@ export function readOwnTypes(
     const name = given.toLowerCase();
     if (kept?.has(name) === true)
       throw new SvcError('E_DB_OPTION', [
-        `"types.${given}" cannot be set, because this library itself needs to read this type`,
+        `"types.${given}" must be removed, because svc itself reads values of the type "${given}"`,
       ]);
     read.set(name, readType(name, type));
   }
@@ -75,7 +75,9 @@ function readType(name: string, type: OwnType): CheckedType {
     encode: given<(value: unknown) => unknown>('a function', isFunction),
   });
   if (parse === undefined && encode === undefined)
-    throw new SvcError('E_DB_OPTION', [`the type "${name}" has neither "parse" nor "encode"`]);
+    throw new SvcError('E_DB_OPTION', [
+      `"types.${name}" must have the function "parse", the function "encode" or both`,
+    ]);
   return { parse: parse === undefined ? undefined : parsing(name, parse), encode };
 }
 
@@ -105,7 +107,7 @@ export function encodeTyped(params: Params, types: OwnTypes, row?: number): Para
     const hint = best === undefined ? '' : `: did you mean "${best}"?`;
     throw new SvcError('E_DB_PARAMETER', [
       place,
-      `a value of the type "${value.type}", which has no "encode"${hint}`,
+      `the option "types" has no function "encode" for the type "${value.type}"${hint}`,
     ]);
   });
 }
@@ -123,7 +125,7 @@ function encodedBy(encode: (value: unknown) => unknown, { type, value }: Typed, 
   } catch (cause) {
     throw new SvcError(
       'E_DB_PARAMETER',
-      [place, `a value of the type "${type}", for which the function "encode" threw an error`],
+      [place, `the function "encode" of the type "${type}" threw an error`],
       {
         cause,
       },
@@ -134,6 +136,6 @@ function encodedBy(encode: (value: unknown) => unknown, { type, value }: Typed, 
   if (bytes !== undefined) return bytes;
   throw new SvcError('E_DB_PARAMETER', [
     place,
-    `a value of the type "${type}", for which "encode" returns neither text nor bytes`,
+    `the function "encode" of the type "${type}" must return text or bytes`,
   ]);
 }

@@ -80,7 +80,7 @@ export function refuseParameter(
   { position, row, sql, errno }: ParameterPlace,
 ): never {
   const where = row === undefined ? `parameter ${position}` : `parameter ${position} of row ${row}`;
-  if (sqlstate === undefined) throw new SvcError('E_DB_PARAMETER', [where, problem]);
+  if (sqlstate === undefined) throw new SvcError('E_DB_PARAMETER', [where, `found ${problem}`]);
   throw new DataError(`Cannot bind ${where}: found ${problem}`, { sqlstate, errno, sql });
 }
 

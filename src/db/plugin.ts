@@ -149,7 +149,7 @@ export class DatabasePlugin implements Plugin {
   get database(): Database {
     if (this.#running === undefined)
       throw new SvcError('E_DB_CLOSED', [
-        'the application opens its database when it starts, and closes it when it stops',
+        'the database of the application is open only while the application runs',
       ]);
     return this.#running;
   }

@@ -86,7 +86,7 @@ export function scriptStatements(script: string, dialect: Dialect): readonly str
     return splitScript(script, dialect, dialect === 'sqlite').statements.map(({ text, words }) => {
       if (isTransactionControl(dialect, words))
         throw new SvcError('E_DB_STATEMENT', [
-          `${words[0]!.toUpperCase()} would begin or end a transaction, and a script must not do that: remove the statement from the script`,
+          `${words[0]!.toUpperCase()} would begin or end a transaction, which is not allowed in a script: remove the statement from the script`,
         ]);
       if (!isMySql(dialect) && text.includes('\0')) throw new SvcError('E_DB_STATEMENT', [NUL]);
       return text;

@@ -342,7 +342,7 @@ function quotedTable(table: string | Sql, dialect: Dialect): string {
       .map((name) => quotedName(dialect, name))
       .join('.');
   if (table.params.length > 0)
-    throw new SvcError('E_DB_IDENTIFIER', ['an sql template that contains values']);
+    throw new SvcError('E_DB_IDENTIFIER', ['the sql template of the table must not contain values']);
   return table.text(dialect);
 }
 
@@ -374,7 +374,7 @@ function paramsOf(query: string | Sql, second: Params | VerbOptions | undefined)
   if (typeof query !== 'string') return query.params;
   if (second === undefined) return NO_PARAMS;
   if (Array.isArray(second)) return second as Params;
-  throw new SvcError('E_DB_PARAMETER', ['the values', `${shown(second)}, but a list is needed`]);
+  throw new SvcError('E_DB_PARAMETER', ['the values', `a list of values is needed, found ${shown(second)}`]);
 }
 
 function optionsOf(

@@ -49,7 +49,7 @@ const scopes = new AsyncLocalStorage<Scope>();
 export function refuseInsideTransaction(root: object): void {
   if (innermost(root) !== undefined)
     throw new SvcError('E_DB_NESTED', [
-      'a statement on the database itself would not be part of the transaction',
+      'a statement on the database itself would not be part of the open transaction',
     ]);
 }
 
@@ -346,11 +346,14 @@ export async function committedBy(
     });
   } catch (cause) {
     if (!isLate) throw cause;
-    throw new CommitOutcomeUnknown('The server did not respond to COMMIT in time', {
-      sqlstate: '08007',
-      sql: 'commit',
-      cause,
-    });
+    throw new CommitOutcomeUnknown(
+      'The server did not respond to COMMIT in time, so it is unknown whether the transaction was committed',
+      {
+        sqlstate: '08007',
+        sql: 'commit',
+        cause,
+      },
+    );
   }
 }
 

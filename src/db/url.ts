@@ -88,14 +88,18 @@ export function shownUrl(url: string): string {
 
 function pathOf(url: string, place: string): string {
   if (place === MEMORY) return MEMORY;
-  if (place === '' || place === '/' || place.endsWith('/')) refuse(url, 'the address does not name a file');
+  if (place === '' || place === '/' || place.endsWith('/'))
+    refuse(url, 'the address does not name a file: write an address such as sqlite:./data.db');
   if (place.startsWith('//') && !place.startsWith('///'))
-    refuse(url, 'SQLite has no host, but "//" begins one: write sqlite:./path or sqlite:///path');
+    refuse(
+      url,
+      'an address of SQLite has no host, but "//" begins a host: write sqlite:./path or sqlite:///path',
+    );
   let path: string;
   try {
     path = decodeURIComponent(place.replace(/^\/\//, ''));
   } catch {
-    refuse(url, 'the percent-encoding of the address is invalid');
+    refuse(url, 'the percent-encoding of the address is invalid: write "%" as %25');
   }
   if (path.includes('\0')) refuse(url, 'the path contains a NUL character');
   return resolve(path);

@@ -39,7 +39,7 @@ export function json(value: unknown): Json {
     // ignore the TypeError, whose message may quote the value: E_DB_PARAMETER is thrown below
   }
   if (text === undefined)
-    throw new SvcError('E_DB_PARAMETER', ['json()', `a value without a JSON form: ${shown(value)}`]);
+    throw new SvcError('E_DB_PARAMETER', ['json()', `JSON cannot express the value, found ${shown(value)}`]);
   return new Json(text);
 }
 

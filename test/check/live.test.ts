@@ -66,7 +66,7 @@ test('if a database fails, app.checkLive() names the plugin of this database, an
   assert.match(absent!, /^SVC402 error database absent: the database cannot be opened: .*absent/);
   assert.match(
     misnamed!,
-    /^SVC402 error database misnamed: the migrations cannot be read: .*"1\.sql" is not a migration name/,
+    /^SVC402 error database misnamed: the migrations cannot be read: .*"1\.sql" is not a valid name of a migration file/,
   );
   assert.equal(
     begun,

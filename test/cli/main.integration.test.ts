@@ -386,7 +386,7 @@ test('if Node runs with --permission and lacks a required --allow flag, svc name
       env: { NODE_V8_COVERAGE: '' },
     });
   const reported = (flag: string): string =>
-    `svc: Cannot continue, because Node runs with --permission: the permission ${flag} is missing\n     Start Node with the missing permission;`;
+    `svc: Cannot continue: Node runs with --permission, but without the permission ${flag}\n     Start Node with the missing permission;`;
   const checked = await permitted([], ['check', 'app.ts']);
   assert.deepEqual(
     [checked.status, checked.stderr.slice(0, reported('--allow-child-process').length)],

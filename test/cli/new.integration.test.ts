@@ -219,7 +219,7 @@ test('in production, a new project starts only after its database is migrated, a
   assert.equal(tooEarly.status, 1);
   assert.match(
     tooEarly.stderr,
-    /Cannot start: the database "database" lacks \d migrations: oauth\/[^\n]*, 0001_notes\n[^\n]*svc migrate up/,
+    /Cannot start: the database "database" lacks migrations: oauth\/[^\n]*, 0001_notes\n[^\n]*svc migrate up/,
   );
   assert.match(
     (await run(...svc('migrate', 'up'))).stdout,

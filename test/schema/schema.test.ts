@@ -646,7 +646,7 @@ test('Schema refuses declarations that contradict each other', () => {
   throwsFault(
     declare(() => Field('', { minLength: 1 })),
     'E_SCHEMA_DEFAULT',
-    /its default is not valid: it must have at least 1 character$/,
+    /the default of the field must have at least 1 character$/,
   );
   throwsFault(
     declare(() => Field(NaN)),

@@ -75,7 +75,10 @@ export async function beginRunning(
     if (lock !== undefined) return { [Symbol.asyncDispose]: async () => lock[Symbol.dispose]() };
     await clock.sleep(1);
   }
-  throw new LockTimeout('Another process is migrating this database file', { sqlstate: '55P03' });
+  throw new LockTimeout(
+    'Another process is migrating the database file: try again when that process has finished',
+    { sqlstate: '55P03' },
+  );
 }
 
 /**
@@ -193,9 +196,10 @@ async function begin(connection: Connection, limit: Limit): Promise<void> {
 async function takeLock(connection: Connection, limit: Limit): Promise<void> {
   const seconds = Math.ceil(limit.timeoutMs / 1_000);
   if (Number(await connection.scalar(`select get_lock(${MYSQL_NAME}, ?)`, [seconds], limit)) !== 1)
-    throw new LockTimeout(`Another process has been migrating this database for ${seconds} s`, {
-      sqlstate: '55P03',
-    });
+    throw new LockTimeout(
+      `Another process has been migrating the database for ${seconds} s: try again when that process has finished`,
+      { sqlstate: '55P03' },
+    );
 }
 
 async function releaseLock(connection: Connection): Promise<void> {

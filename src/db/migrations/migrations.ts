@@ -144,7 +144,7 @@ export class Migrator {
     if (to !== undefined && !migrations.some(({ id }) => id === to))
       throw new SvcError('E_MIGRATION_ORDER', [
         to,
-        'neither a file nor a plugin has a migration with this id',
+        `neither a file nor a plugin has a migration with the id "${to}"`,
       ]);
     const wanted =
       to === undefined ? migrations : migrations.slice(0, migrations.findIndex(({ id }) => id === to) + 1);
@@ -489,7 +489,7 @@ async function checkForeignKeys(connection: Connection, { origin }: Script, outc
   const tables = [...new Set(broken.map(({ table }) => `"${String(table)}"`))].join(', ');
   throw new SvcError('E_MIGRATION_FAILED', [
     origin,
-    `after its last statement, ${broken.length} row${broken.length === 1 ? '' : 's'} of ${tables} would refer to rows that do not exist`,
+    `foreign keys would refer to rows that do not exist (tables: ${tables}; number of rows: ${broken.length})`,
     outcome,
   ]);
 }

@@ -93,7 +93,7 @@ function readSeeds(directory: string, dialect: Dialect): readonly { file: string
     );
     if (!script.hasTransaction || !script.hasForeignKeys)
       throw new SvcError('E_SEED', [
-        `${script.origin}: directives "-- svc: …" are only for migrations: remove them from the seed file`,
+        `${script.origin}: remove the directives "-- svc: …" from the seed file, because only migrations can have directives`,
       ]);
     return [{ file: seed.file, script }];
   });
@@ -110,7 +110,7 @@ function listSeeds(
     const [, name, dialect] = FILE.exec(file) ?? [];
     if (name === undefined)
       throw new SvcError('E_SEED', [
-        `"${file}" in "${directory}" is not a seed name: use lower-case letters, digits, "_" and "-", then ".sql"`,
+        `"${file}" in "${directory}" is not a valid name of a seed file: use lower-case letters, digits, "_" and "-", then ".sql"`,
       ]);
     return { file, name, dialect: dialect as Dialect | undefined };
   });

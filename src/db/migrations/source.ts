@@ -124,7 +124,7 @@ export function nextNumber(directory: string): string {
   if (next > 9_999)
     throw new SvcError('E_MIGRATION_FILES', [
       directory,
-      'a migration with the highest number, 9999, already exists',
+      'no number is left, because a migration with the highest number, 9999, already exists',
     ]);
   return String(next).padStart(4, '0');
 }
@@ -139,7 +139,7 @@ function readContributed(contributed: readonly ContributedMigration[], dialect: 
     };
     if (typeof id !== 'string' || !/^[\w.-]{1,100}$/.test(id))
       refuse('the id must have 1 to 100 characters: letters, digits, "_", "." and "-"');
-    if (seen.has(full)) refuse('two migrations have this id');
+    if (seen.has(full)) refuse('two migrations have the same id');
     if (!Array.isArray(statements) || statements.some((statement) => typeof statement !== 'string'))
       refuse(`the migration has no list of statements for ${dialect}`);
     seen.add(full);
@@ -259,7 +259,7 @@ function listFiles(directory: string, mayBeAbsent: boolean): FileName[] {
     if (match === null)
       throw new SvcError('E_MIGRATION_FILES', [
         directory,
-        `"${file}" is not a migration name: use four digits, "_", lower-case letters, digits and "_", an optional engine such as ".postgres", then ".up.sql" or ".down.sql"`,
+        `"${file}" is not a valid name of a migration file: write four digits, "_" and a lower-case name, as in 0002_add_email.up.sql or 0002_add_email.postgres.down.sql`,
       ]);
     const [, number, name, engine, direction] = match;
     return {
@@ -310,7 +310,7 @@ function readText(directory: string, file: string, refusal: Refusal = ofMigratio
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes); // the decoder removes a byte order mark
   } catch (error) {
-    throw refusal(path, 'the file is not UTF-8', error);
+    throw refusal(path, 'the file is not text in UTF-8: save the file in UTF-8', error);
   }
 }
 
@@ -377,7 +377,7 @@ function read(text: string, dialect: Dialect, refuse: (problem: string) => SvcEr
       const command = clientCommandOf(statement, dialect);
       if (command !== undefined)
         throw refuse(
-          `line ${statement.line}: "${command}" is a command for a client program, which the server does not know: remove the line`,
+          `line ${statement.line}: "${command}" is a command of a client program such as psql, and not SQL: remove the line`,
         );
     }
     const control = script.statements.find(({ words }) => CONTROL.has(words[0]));

@@ -124,7 +124,7 @@ export function nextOf(migrations: readonly Migration[], rows: readonly Applied[
   if (later !== undefined)
     throw new SvcError('E_MIGRATION_ORDER', [
       next.up.origin,
-      `${later.id}_${later.name}, a later migration, is already applied`,
+      `the later migration ${later.id}_${later.name} is already applied`,
     ]);
   return next;
 }

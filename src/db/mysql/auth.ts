@@ -95,7 +95,7 @@ export function encryptedPassword(password: string, nonce: Uint8Array, publicKey
   const most = Math.ceil(key.asymmetricKeyDetails!.modulusLength! / 8) - OAEP_BYTES;
   if (text.length > most)
     throw new RangeError(
-      `a password of ${text.length - 1} bytes is too long for the server's RSA key: the limit is ${most - 1} bytes`,
+      `the password has ${text.length - 1} bytes, but the RSA key of the server can encrypt only ${most - 1} bytes`,
     );
   return publicEncrypt({ key, padding: constants.RSA_PKCS1_OAEP_PADDING, oaepHash: 'sha1' }, text);
 }
@@ -110,7 +110,7 @@ export function readParsecSalt(data: Uint8Array): { readonly salt: Uint8Array; r
     throw new ProtocolViolation('the server sent an invalid salt for the authentication method parsec');
   if (factor > MAX_PARSEC_FACTOR)
     throw new ProtocolViolation(
-      `for the method parsec, the server sent a factor of ${factor} for the PBKDF2 rounds; the limit is ${MAX_PARSEC_FACTOR}`,
+      `the server requires too many PBKDF2 rounds for the authentication method parsec: the factor is ${factor}, and the limit is ${MAX_PARSEC_FACTOR}`,
     );
   return { salt: data.subarray(2), rounds: PARSEC_ROUNDS * 2 ** factor };
 }

@@ -100,7 +100,8 @@ async function logIn(
   if (options.tls.mode === 'prefer' && link.tls === undefined && endpoint.path === undefined)
     options.log?.warn('database_not_encrypted', {
       host: at.host,
-      remedy: 'Require TLS with sslmode=verify-full, or disable TLS with sslmode=disable',
+      remedy:
+        'Encrypt the connection with sslmode=verify-full in the address, or accept it without encryption by sslmode=disable',
     });
   const { clock } = options;
   let greeting: Greeting;
@@ -157,7 +158,7 @@ async function openLink(
     const { socket } = opening;
     const isOffered = (capabilities & CAPABILITY.ssl) !== 0;
     if (options !== undefined && !isOffered && tls.mode !== 'prefer')
-      throw opening.refusal('the server does not offer TLS, which the address requires (sslmode)');
+      throw opening.refusal('the server does not offer TLS, but the sslmode of the address requires TLS');
     if (options === undefined || !isOffered) return { link: opening.finished(), isUnproved: false };
     if (socket.readableLength > 0)
       throw opening.refusal(

@@ -129,7 +129,7 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
    */
   #onUnasked(bytes: Buffer, at: number, end: number): void {
     if (bytes[at] !== REPLY.error)
-      throw new ProtocolViolation('the server sent a packet that no request expects');
+      throw new ProtocolViolation('the server sent a packet although no request waits for a reply');
     this.refused(mysqlError(readError(bytes, at, end), undefined), '08006');
   }
 
@@ -150,7 +150,7 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     else if (exchange.error !== undefined)
       this.destroy(
         new ConnectionLost(
-          'The status of the transaction could not be read after an error or a cancellation',
+          'After an error or a cancellation, the server did not report the status of the transaction, so the connection was closed',
           {
             sqlstate: '08006',
             cause: exchange.error,

@@ -148,7 +148,7 @@ export class Exchange extends ServerExchange<RowPlan> {
 
   #onHead(bytes: Buffer, at: number, end: number): boolean {
     if (this.#answered === this.#written)
-      throw new ProtocolViolation('the server sent a packet that no request expects');
+      throw new ProtocolViolation('the server sent a packet although no request waits for a reply');
     const first = bytes[at]!;
     if (first === REPLY.error) return this.#onError(bytes, at, end);
     if (this.#kind === 'prepare') return this.#onPrepared(bytes, at, end);
@@ -166,7 +166,9 @@ export class Exchange extends ServerExchange<RowPlan> {
     const fields = new Fields(bytes, at, end);
     const count = fields.length();
     if (count === 0 || count > MAX_COLUMNS)
-      throw new ProtocolViolation(`the server announced ${count} columns; a result has 1 to ${MAX_COLUMNS}`);
+      throw new ProtocolViolation(
+        `the server announced a result of ${count} columns, but a result can have only 1 to ${MAX_COLUMNS}`,
+      );
     const isDescribed = (this.#dialogue.extended & MARIADB.cacheMetadata) === 0 || fields.byte() === 1;
     if (fields.left > 0)
       throw new ProtocolViolation('the server sent extra bytes after the number of columns');

@@ -135,7 +135,9 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       if (packet[0] === REPLY.error) throw this.#serverError(packet);
       const greeting = (this.#greeting = readGreeting(packet, 0, packet.length));
       if ((greeting.capabilities & NEEDED) !== NEEDED)
-        throw new ProtocolViolation('the server is older than MySQL 4.1');
+        throw new ProtocolViolation(
+          'the server is older than MySQL 4.1, the oldest version that can be used',
+        );
       return greeting;
     });
   }
@@ -339,7 +341,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
         return this.#onParsec(data, password);
       default:
         throw new ProtocolViolation(
-          `the server sent more data for the authentication method ${this.#plugin}, which expects none`,
+          `the server sent more data for the authentication method ${this.#plugin}, which expects no more data`,
         );
     }
   }

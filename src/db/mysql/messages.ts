@@ -130,7 +130,7 @@ export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   const fields = new Fields(bytes, at, end);
   const protocol = fields.byte();
   if (protocol !== PROTOCOL_10)
-    throw new ProtocolViolation(`the server uses protocol version ${protocol}, but 10 is required`);
+    throw new ProtocolViolation(`the server uses protocol version ${protocol}, but version 10 is required`);
   const announced = fields.textNul();
   const connectionId = fields.uint32();
   const firstPart = fields.bytes(8);

@@ -404,7 +404,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     if (id === undefined) {
       if (params.length > 0)
         throw new DataError(
-          'The server cannot prepare this kind of statement, so it cannot have placeholders: write the values as literals in the statement',
+          'The server does not allow placeholders in a statement of this kind: write the values as literals into the statement',
           {
             sqlstate: '0A000',
             errno: 1295,

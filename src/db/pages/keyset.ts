@@ -159,7 +159,7 @@ export class KeysetPages {
       cursor: Field(str, {
         optional: true,
         maxLength: MAX_CURSOR_CHARACTERS,
-        description: 'Cursor: the value of "next" or "previous" of another page',
+        description: 'Cursor of the page: the value of "next" or "previous" from another page',
       }),
     };
   }
@@ -205,10 +205,12 @@ export class KeysetPages {
     const positions = rows.map((row) => this.#positionOf(row));
     if (cursor !== undefined && rows.length > 0 && isEqual(positions[0]!, cursor.position))
       throw new SvcError('E_DB_PAGE', [
-        'the page repeats the row of its cursor: a FLOAT column of MySQL cannot be a sort column, because clients get rounded values',
+        'a row occurs on two pages: do not sort by a FLOAT column of MySQL, because clients get rounded values',
       ]);
     if (hasMore && isEqual(positions[size - 1]!, positions[size]!))
-      throw new SvcError('E_DB_PAGE', [`two rows have equal values in the sort columns ${this.#names()}`]);
+      throw new SvcError('E_DB_PAGE', [
+        `two rows have equal values in the sort columns ${this.#names()}: add a unique column to "orderBy"`,
+      ]);
     const shown = positions.slice(0, size);
     if (!isForward) shown.reverse();
     const write = (position: Position | undefined, forward: boolean): string | null =>
@@ -245,14 +247,17 @@ ${fromSource(query)} ${where} ${orderBy(this.#columns, isForward)} limit ${limit
     return this.#columns.map(({ name, mayBeNull }, index) => {
       // use the text of a timestamp, because a Date has no microseconds
       const value = row[name] instanceof Date ? row[`${EXACT}${index}`] : row[name];
-      if (value === undefined) throw new SvcError('E_DB_PAGE', [`the rows have no column "${name}"`]);
+      if (value === undefined)
+        throw new SvcError('E_DB_PAGE', [
+          `the rows have no column "${name}": select every column that "orderBy" names`,
+        ]);
       if (value === null && !mayBeNull)
         throw new SvcError('E_DB_PAGE', [
           `the column "${name}" is NULL in a row: write "asc nulls last" or "desc nulls last" for a column that may be NULL`,
         ]);
       if (!isKeyValue(value))
         throw new SvcError('E_DB_PAGE', [
-          `the column "${name}" has ${shown(value)}, which a cursor cannot hold`,
+          `the sort column "${name}" contains ${shown(value)}, which cannot be written into a cursor`,
         ]);
       return value;
     });
@@ -307,7 +312,7 @@ function cursorKeys(secret: Secrets | undefined, req: HttpRequest | undefined): 
   const secrets = secret ?? (config === undefined ? undefined : authSecrets(config));
   if (secrets === undefined)
     throw new SvcError('E_SECRET_ABSENT', [
-      'fetch() was called without "req", and KeysetPages without the option "secret"',
+      'fetch() was called without the option "req", and KeysetPages was created without the option "secret"',
     ]);
   return Keyring.of(secrets).derive(LABEL);
 }
@@ -328,7 +333,7 @@ function writeCursor(keys: Keyring, order: string, { isForward, position }: Curs
   const cursor = `${payload}.${hmacSha256(keys.current.key, `${order}\n${payload}`)}`;
   if (cursor.length > MAX_CURSOR_CHARACTERS)
     throw new SvcError('E_DB_PAGE', [
-      `the cursor of a row has ${cursor.length} characters, but at most ${MAX_CURSOR_CHARACTERS} are allowed`,
+      `the cursor of a row would have ${cursor.length} characters, but the limit is ${MAX_CURSOR_CHARACTERS}: sort by columns with shorter values`,
     ]);
   return cursor;
 }
@@ -347,7 +352,9 @@ function readCursor(keys: Keyring, order: string, text: string): Cursor {
   });
   if (!isOurs || text !== `${payload}.${mac}`)
     throw new BadRequest('The input has 1 problem', {
-      issues: [{ loc: ['query', 'cursor'], code: 'cursor', message: 'must be a cursor of this list' }],
+      issues: [
+        { loc: ['query', 'cursor'], code: 'cursor', message: 'must be a cursor from another page of the list' },
+      ],
     });
   const [way, ...values] = JSON.parse(Buffer.from(payload, 'base64url').toString()) as readonly [
     string,

@@ -34,7 +34,8 @@ export async function connectPostgres(
   if (options.tls.mode === 'prefer' && link.tls === undefined && !host.host.startsWith('/'))
     options.log?.warn('database_not_encrypted', {
       host: host.host,
-      remedy: 'Require TLS with sslmode=verify-full, or disable TLS with sslmode=disable',
+      remedy:
+        'Encrypt the connection with sslmode=verify-full in the address, or accept it without encryption by sslmode=disable',
     });
   const login = new PostgresLogin(link, host, options);
   const { clock, log } = options;

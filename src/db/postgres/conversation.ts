@@ -80,7 +80,8 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
 
   #onReply(type: number, bytes: Buffer, at: number, end: number): void {
     const { first } = this;
-    if (first === undefined) throw new ProtocolViolation('the server sent a message that no request expects');
+    if (first === undefined)
+      throw new ProtocolViolation('the server sent a message although no request waits for a reply');
     if (!first.onMessage(type, bytes, at, end)) {
       if (first.unasked !== undefined) this.#onUnasked(first);
       return;
@@ -96,7 +97,9 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
   #onUnasked(exchange: Exchange): void {
     if (exchange.unasked !== 'copy-in') return;
     if (exchange.next !== undefined || exchange !== this.first)
-      throw new ProtocolViolation('COPY FROM STDIN was run together with other statements: use insertMany()');
+      throw new ProtocolViolation(
+        'COPY FROM STDIN cannot be run together with other statements: use insertMany()',
+      );
     exchange.unasked = 'refused';
     this.writer.copyFail('COPY is not run as a statement');
     // send another Sync, because the server has read the Sync of this request as data of the COPY
@@ -113,7 +116,7 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
           })
         : postgresError(fields, this.first?.sql);
     if (this.first === undefined && !isFatal(fields))
-      throw new ProtocolViolation('the server sent an error that no request expects');
+      throw new ProtocolViolation('the server sent an error although no request waits for a reply');
     this.first?.fail(error);
     this.onRefusal?.(error);
     if (!isFatal(fields)) return;

@@ -58,6 +58,6 @@ async function checkedToListen(session: PostgresSession, limit: Limit): Promise<
   }
   void session.close();
   throw new SvcError('E_DB_OPTION', [
-    'the pooler gives a client a server session for one transaction only, but LISTEN needs a permanent session: call listen() on a second database, whose address is that of the server and not of the pooler',
+    'LISTEN needs a permanent session, but the connection pooler changes the session after each transaction: call listen() on a second database with the address of the server',
   ]);
 }

@@ -68,7 +68,7 @@ export async function openSocket(
     const secure = await opening.encrypt({ ...options, ...(isDirect && { ALPNProtocols: [ALPN] }) });
     if (isDirect && secure.alpnProtocol !== ALPN)
       throw opening.refusal(
-        'the server did not negotiate the protocol "postgresql" (ALPN), which sslnegotiation=direct needs: use PostgreSQL 17 or newer, or remove sslnegotiation',
+        'the server does not support sslnegotiation=direct (no ALPN protocol "postgresql"): use PostgreSQL 17 or newer, or remove sslnegotiation',
       );
     return opening.finished(secure);
   } catch (error) {
@@ -95,11 +95,11 @@ async function asksForTls(opening: Opening, at: PostgresHost, mayBePlain: boolea
   if (answer[0] === YES) return true;
   if (answer[0] === ERROR)
     throw opening.refusal(
-      'the server does not support TLS (its message is not shown, because the server is not authenticated)',
+      'the server refused TLS with an error (the text is not shown, because an attacker may have sent it)',
     );
   if (answer[0] !== NO) throw opening.refusal('the reply does not come from a PostgreSQL server');
   if (!mayBePlain)
-    throw opening.refusal('the server does not offer TLS, which the address requires (sslmode)');
+    throw opening.refusal('the server does not offer TLS, but the sslmode of the address requires TLS');
   opening.socket.resume();
   return false;
 }

@@ -82,7 +82,9 @@ function tlsOf({ tls, settings }: ServerUrl, refuse: Refuse): PostgresTls {
   if (negotiation === 'direct' && tls.mode === 'prefer')
     refuse('\"sslnegotiation=direct\" requires TLS: write sslmode=require, or better sslmode=verify-full');
   if (channelBinding === 'require' && tls.mode === 'disable')
-    refuse('\"channel_binding=require\" needs TLS, but \"sslmode=disable\" turns TLS off');
+    refuse(
+      '\"channel_binding=require\" needs TLS, but \"sslmode=disable\" turns TLS off: remove one of them',
+    );
   return { ...tls, negotiation, channelBinding };
 }
 

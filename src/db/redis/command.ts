@@ -42,7 +42,10 @@ export function commandName(parts: readonly unknown[]): string {
   checkArguments(parts);
   const [name] = parts;
   if (typeof name !== 'string')
-    throw new SvcError('E_REDIS_ARGUMENT', ['a command', `a command name that is not text: ${shown(name)}`]);
+    throw new SvcError('E_REDIS_ARGUMENT', [
+      'a command',
+      `the name of the command must be text, found ${shown(name)}`,
+    ]);
   return name.toUpperCase();
 }
 
@@ -53,7 +56,7 @@ export function commandName(parts: readonly unknown[]): string {
  */
 export function checkArguments(parts: readonly unknown[]): void {
   if (parts.length === 0 || parts.length > MAX_ARGUMENTS)
-    throw new SvcError('E_REDIS_ARGUMENT', ['a command', `${parts.length} arguments`]);
+    throw new SvcError('E_REDIS_ARGUMENT', ['a command', `found ${parts.length} arguments`]);
   for (let index = 0; index < parts.length; index++) {
     const part = parts[index];
     const isGood =
@@ -65,7 +68,9 @@ export function checkArguments(parts: readonly unknown[]): void {
     if (!isGood)
       throw new SvcError('E_REDIS_ARGUMENT', [
         `argument ${index}`,
-        typeof part === 'string' ? 'text with half a surrogate pair, which UTF-8 cannot encode' : shown(part),
+        typeof part === 'string'
+          ? 'found text with half a surrogate pair, which UTF-8 cannot encode'
+          : `found ${shown(part)}`,
       ]);
   }
 }

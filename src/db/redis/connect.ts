@@ -187,6 +187,9 @@ function onlyRefused(error: unknown): undefined {
 
 function passing(error: unknown, shown: string): unknown {
   return error instanceof RedisError
-    ? new ConnectionLost(`${shown} has reached its limit of clients`, { sqlstate: '53300', cause: error })
+    ? new ConnectionLost(`${shown} has reached its limit of connections (maxclients)`, {
+        sqlstate: '53300',
+        cause: error,
+      })
     : error;
 }

@@ -164,7 +164,7 @@ export class RedisConnection {
       return undefined;
     return Promise.reject(
       new PoolTimeout(
-        `Too many Redis commands are pending: ${this.#pending} wait for their replies (at most ${this.#maxPending}), or more than ${MAX_UNSENT_BYTES} bytes wait to be sent`,
+        `Too many Redis commands are pending: ${this.#pending} commands wait for replies (the limit is ${this.#maxPending}), or more than ${MAX_UNSENT_BYTES} bytes wait to be sent`,
         {
           sqlstate: '53300',
         },
@@ -287,7 +287,8 @@ export class RedisConnection {
     if (this.#ended !== undefined) return;
     if (this.onPush?.(value, isPush) === true || (isPush && this.onPush === undefined)) return;
     const waiter = this.#first;
-    if (waiter === undefined) throw new ProtocolViolation('the server sent a reply that no command expects');
+    if (waiter === undefined)
+      throw new ProtocolViolation('the server sent a reply although no command waits for a reply');
     this.#first = waiter.next;
     if (this.#first === undefined) this.#last = undefined;
     this.#pending--;

@@ -79,11 +79,15 @@ export class RedisPlugin implements Plugin {
       id: `${name}/tls`,
       severity: 'warning',
       phase: 'environment',
-      why: 'Attackers on the network can read the password and all data, and can change the data',
-      remedy: 'Use rediss://, with sslrootcert=… for a private certificate authority',
+      why: 'Without TLS, attackers on the network can read the password and all data, and can change the data',
+      remedy:
+        'Begin the address with rediss://, and add sslrootcert=… for a certificate of a private authority',
       run: (view, report) => {
         if (view.env === 'production' && client.isReadable)
-          report(`plugin ${name}`, 'the connection has no TLS (redis://)');
+          report(
+            `plugin ${name}`,
+            'the connection to Redis has no TLS, because the address begins with redis://',
+          );
       },
     });
   }
@@ -119,7 +123,7 @@ export class RedisPlugin implements Plugin {
         this.#host!.log.warn('redis_evicts', {
           policy,
           remedy:
-            'Set maxmemory-policy to noeviction on the server for sessions and idempotency records, and keep caches on another server',
+            'Set maxmemory-policy to noeviction, so that Redis does not delete sessions and idempotency records; keep caches on another server',
         });
     } catch (error) {
       if (!(error instanceof RedisError)) throw error;

@@ -307,7 +307,7 @@ function booleanOf(text: string): boolean {
 /** Removes the format prefix of a verbatim string, such as `txt:`. */
 function verbatimOf(body: Buffer): Buffer {
   if (body.length < 4 || body[3] !== 0x3a)
-    throw new ProtocolViolation('the server sent a verbatim string without its format');
+    throw new ProtocolViolation('the server sent a verbatim string without the name of its format');
   return body.subarray(4);
 }
 

@@ -82,11 +82,12 @@ function atHost(rest: string, refuse: Refuse): string {
   const [, authority = '', path = '', query = ''] =
     /^\/\/([^/?]*)(\/[^?]+)(?:\?(.*))?$/s.exec(rest) ??
     refuse('the address has no socket path: write redis+unix:///run/redis.sock');
-  return `//${authority === '' || authority.endsWith('@') ? authority : refuse('the address of a Unix socket has no host: write redis+unix://user:password@/run/redis.sock')}?host=${path}${query === '' ? '' : `&${query}`}`;
+  return `//${authority === '' || authority.endsWith('@') ? authority : refuse('the address of a Unix socket must not contain a host: write redis+unix://user:password@/run/redis.sock')}?host=${path}${query === '' ? '' : `&${query}`}`;
 }
 
 function databaseOf(path: string | undefined, db: string | undefined, refuse: Refuse): number {
-  if (path !== undefined && db !== undefined) refuse('the database number occurs twice');
+  if (path !== undefined && db !== undefined)
+    refuse('the number of the database occurs twice in the address: write it once');
   const text = path ?? db ?? '0';
   return /^\d{1,5}$/.test(text)
     ? Number(text)

@@ -43,9 +43,9 @@ export function prepareFile({ path, isReadOnly }: SqliteFileOptions): void {
   if (found?.isDirectory() === true) refuse(path, 'the path is a directory');
   const folder = dirname(path);
   if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true)
-    refuse(path, `there is no directory "${folder}"`);
+    refuse(path, `the directory "${folder}" does not exist`);
   if (found === undefined && isReadOnly)
-    refuse(path, 'the file does not exist, and with "readOnly" it is not created');
+    refuse(path, 'the file does not exist, and the option "readOnly" prevents its creation');
   try {
     // not the flag "wx", because another process may create the file at the same moment
     if (found === undefined) closeSync(openSync(path, 'a', OWNER_ONLY));
@@ -55,7 +55,7 @@ export function prepareFile({ path, isReadOnly }: SqliteFileOptions): void {
   } catch (error) {
     refuse(
       path,
-      `this user may not ${isReadOnly ? 'read' : 'write'} the file or its directory (${(error as NodeJS.ErrnoException).code})`,
+      `the user of the process may not ${isReadOnly ? 'read' : 'write'} the file or its directory (${(error as NodeJS.ErrnoException).code})`,
       error,
     );
   }

@@ -62,7 +62,9 @@ class SqliteReader implements Connection {
     );
     child.on('exit', () => {
       process.off('exit', this.#kill);
-      this.#break(new errors.ConnectionLost('The SQLite reader process ended', { sqlstate: '08006' }));
+      this.#break(
+        new errors.ConnectionLost('The SQLite reader process ended unexpectedly', { sqlstate: '08006' }),
+      );
     });
   }
 

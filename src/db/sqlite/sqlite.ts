@@ -42,15 +42,15 @@ export class SqliteDriver implements Driver {
     const { path, clock, acquireTimeoutMs, maxWaiting, readers } = options;
     if (path === MEMORY && readers > 0)
       throw new SvcError('E_DB_OPTION', [
-        '"readers" are separate processes, which cannot see a database in memory',
+        '"readers" are separate processes, which cannot read a database in memory: remove the option, or use a file',
       ]);
     if (readers > 0 && readerProcess() === undefined)
       throw new SvcError('E_DB_OPTION', [
-        '"readers" need a file of this package, which a program that is bundled into one file does not contain',
+        '"readers" cannot be used in a program that is bundled into one file: remove the option, or do not bundle svc',
       ]);
     if (path === MEMORY && options.isReadOnly)
       throw new SvcError('E_DB_OPTION', [
-        '"readOnly" is useless for a database in memory, which is empty when it is opened',
+        '"readOnly" is useless for a database in memory, which is always empty at first: remove the option',
       ]);
     this.#options = options;
     this.#lock = new FairLock({
@@ -312,7 +312,7 @@ async function configure(
     if (mode !== 'wal')
       throw new SvcError('E_DB_OPEN', [
         path,
-        `the file system does not support shared memory, which WAL needs (journal mode "${String(mode)}")`,
+        `the file system does not support shared memory, which WAL needs (journal mode "${String(mode)}"): move the file to a local disk`,
       ]);
   }
   await main.script(

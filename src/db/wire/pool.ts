@@ -351,7 +351,7 @@ export class Pool<C extends PooledConnection> {
       if (this.#deps.reset === 'full') await connection.reset();
       if (!connection.isIdle)
         throw new ConnectionLost(
-          'A connection was returned with an open transaction or statement, and could not be cleaned up',
+          'A connection came back to the pool with an open transaction or statement, which could not be ended',
         );
     });
   }
@@ -574,9 +574,9 @@ class PoolReports {
     const why =
       failure === undefined
         ? ''
-        : `; the last attempt to connect failed: ${failure instanceof Error ? failure.message : String(failure)}`;
+        : `; the last attempt to connect to the database failed: ${failure instanceof Error ? failure.message : String(failure)}`;
     const counts = `${inUse} in use, ${coming} being opened or checked, maximum ${this.#deps.max}; ${waiting} callers wait`;
-    return new PoolTimeout(`No connection to the database: ${problem} (${counts})${why}`, {
+    return new PoolTimeout(`No connection to the database: ${problem} (${counts}${why})`, {
       sqlstate: '53300',
       load: { inUse, idle, waiting },
       ...(failure === undefined ? {} : { cause: failure }),

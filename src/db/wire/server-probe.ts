@@ -50,7 +50,7 @@ export async function askServer(
 ): Promise<string | undefined> {
   const asked = QUESTIONS.map(async (question) => {
     const kind = await ask(endpoint, question, ours, clock);
-    if (kind === undefined) throw new Error('the server sent no reply that identifies it');
+    if (kind === undefined) throw new Error('the server sent no reply that shows which kind of server it is');
     return kind;
   });
   try {

@@ -98,11 +98,12 @@ export function parseServerUrl(rest: string, rules: UrlRules, refuse: Refuse): S
   const [, authority = '', path = '', query] =
     /^\/\/([^/?]*)(?:\/([^?]*))?(?:\?(.*))?$/s.exec(rest) ??
     refuse(`the host must follow two slashes, as in ${rules.example}`);
-  if (rest.includes('#')) refuse('write "#" as %23');
+  if (rest.includes('#')) refuse('the address contains "#": write "#" as %23');
   const decode = (part: string): string => decoded(part, refuse);
   const settings = queryOf(query ?? '', rules, decode, refuse);
   const at = authority.lastIndexOf('@');
-  if (authority.indexOf('@') !== at) refuse('write "@" in a name or a password as %40');
+  if (authority.indexOf('@') !== at)
+    refuse('"@" occurs twice before the host: write "@" in a name or a password as %40');
   // exec() does not return null, because the pattern matches every text
   const [, name = '', secret] = /^([^:]*)(?::(.*))?$/s.exec(at === -1 ? '' : authority.slice(0, at))!;
   const one = (key: string, inPlace: string | undefined): string | undefined => {
@@ -172,7 +173,7 @@ function checkSetting(key: string, value: string, { keys }: UrlRules, refuse: Re
   if (!Object.hasOwn(SHARED_KEYS, key) && !Object.hasOwn(keys, key)) {
     const best = closest(key, [...Object.keys(SHARED_KEYS), ...Object.keys(keys)]);
     refuse(
-      `unknown parameter "${key}"${best === undefined ? `; set a run-time parameter of the session by "set.${key}=…"` : `: did you mean "${best}"?`}`,
+      `unknown parameter "${key}"${best === undefined ? `; to set a run-time parameter of the session, write "set.${key}=…"` : `: did you mean "${best}"?`}`,
     );
   }
   if (key === 'sslmode' && value === 'allow')
@@ -187,7 +188,7 @@ function checkParameter(name: string, { parameter, ours }: UrlRules, refuse: Ref
   if (!/^[A-Za-z_][A-Za-z0-9_$]*(?:\.[A-Za-z_][A-Za-z0-9_$]*)?$/.test(name))
     refuse(`"set." needs the name of a run-time parameter, as in set.${parameter}`);
   if (ours.has(name.toLowerCase()))
-    refuse(`"${name}" must not be changed, because the decoding of values depends on it: remove it`);
+    refuse(`"${name}" must not be changed, because svc sets the parameter itself: remove "set.${name}"`);
 }
 
 function hostsOf(
@@ -247,7 +248,7 @@ function tlsOf(
   if (mode !== 'disable' && hosts.every(({ host }) => isUnixHost(host)))
     refuse('a connection over a Unix socket has no TLS: remove "sslmode" and the other TLS parameters');
   if (settings.has('sslcert') !== settings.has('sslkey'))
-    refuse('"sslcert" and "sslkey" must be used together');
+    refuse('one of "sslcert" and "sslkey" is missing: a client certificate needs both parameters');
   return {
     mode,
     rootCertificate: settings.get('sslrootcert'),
@@ -282,7 +283,7 @@ function decoded(part: string, refuse: Refuse): string {
   } catch {
     refuse('the percent-encoding of the address is invalid: write "%" as %25');
   }
-  return text.includes('\0') ? refuse('the address contains a NUL') : text;
+  return text.includes('\0') ? refuse('the address contains a NUL character') : text;
 }
 
 /**

@@ -123,7 +123,7 @@ test('Migrator.up({ to }) stops after the migration with the given id, and refus
   assert.deepEqual(ids(await migrator.pending()), ['0003']);
   await assert.rejects(migrator.up({ to: '0004' }), {
     code: 'E_MIGRATION_ORDER',
-    message: /0004: neither a file nor a plugin has a migration with this id/,
+    message: /0004: neither a file nor a plugin has a migration with the id "0004"/,
   });
 });
 
@@ -209,7 +209,7 @@ test('Migrator.up() refuses a pending migration whose number is lower than the n
   await db.execute("update svc_migrations set id = '0003', name = 'theirs' where id = '0002'");
   await assert.rejects(other.up(), {
     code: 'E_MIGRATION_ORDER',
-    message: new RegExp(`${second}/0002_b\\.up\\.sql: 0003_theirs, a later migration, is already applied`),
+    message: new RegExp(`${second}/0002_b\\.up\\.sql: the later migration 0003_theirs is already applied`),
   });
 });
 
@@ -360,7 +360,7 @@ test('with the directive "no-foreign-keys", a migration can rebuild a referenced
   await assert.rejects(migrator.up(), {
     code: 'E_MIGRATION_FAILED',
     message:
-      /0002_b\.up\.sql: after its last statement, 2 rows of "notes" would refer to rows that do not exist/,
+      /0002_b\.up\.sql: foreign keys would refer to rows that do not exist \(tables: "notes"; number of rows: 2\)/,
   });
   assert.deepEqual(await states(migrator), ['0001 applied', '0002 pending']);
   assert.equal(await db.scalar('pragma foreign_keys'), 1);
@@ -417,7 +417,7 @@ test('a migration with "no-foreign-keys" and "no-transaction" is reported as unf
   await assert.rejects(migrator.up(), {
     code: 'E_MIGRATION_FAILED',
     message:
-      /0002_b\.up\.sql: after its last statement, 1 row of "notes" would refer to rows that do not exist/,
+      /0002_b\.up\.sql: foreign keys would refer to rows that do not exist \(tables: "notes"; number of rows: 1\)/,
   });
   assert.deepEqual(await states(migrator), ['0001 applied', '0002 unfinished']);
   assert.equal(await db.scalar('pragma foreign_keys'), 1);
@@ -548,7 +548,7 @@ test('migrateAtStart() with the policy "check" refuses to start while migrations
   await migrator.up({ to: '0002' });
   await assert.rejects(begin('check'), {
     code: 'E_MIGRATION_PENDING',
-    message: /the database "database" lacks 1 migration: 0003_index$/,
+    message: /the database "database" lacks migrations: 0003_index$/,
     remedy: /svc migrate up/,
   });
   await begin('apply');

@@ -141,7 +141,7 @@ for (const [dialect, taken] of [
 }
 
 for (const [what, files, message] of [
-  ['an invalid file name', { '1_a.up.sql': UP }, /"1_a\.up\.sql" is not a migration name: use four digits/],
+  ['an invalid file name', { '1_a.up.sql': UP }, /"1_a\.up\.sql" is not a valid name .*: write four digits/],
   ['capital letters in a file name', { '0001_A.up.sql': UP }, /"0001_A\.up\.sql"/],
   ['a name without a direction', { '0001_a.sql': UP }, /"0001_a\.sql"/],
   ['a file of another kind', { '0001_a.up.sql': UP, 'notes.txt': '' }, /"notes\.txt"/],
@@ -166,7 +166,7 @@ for (const [what, files, message] of [
     { '0001_a.postgres.up.sql': UP, '0001_a.mysql.down.sql': UP },
     /0001_a\.mysql\.down\.sql needs 0001_a\.up\.sql, which the folder does not have/,
   ],
-  ['an unknown engine', { '0001_a.oracle.up.sql': UP }, /"0001_a\.oracle\.up\.sql" is not a migration name/],
+  ['an unknown engine', { '0001_a.oracle.up.sql': UP }, /"0001_a\.oracle\.up\.sql" is not a valid name/],
   [
     'files of engines with different names',
     { '0001_a.up.sql': UP, '0001_b.postgres.up.sql': UP },
@@ -237,13 +237,13 @@ for (const [dialect, text, message] of [
   [
     'postgres',
     '-- dump\n\\restrict abc\n\nselect 1;\n\\unrestrict abc\n',
-    /line 2: "\\restrict" is a command for a client program/,
+    /line 2: "\\restrict" is a command of a client program/,
   ],
   ['postgres', 'select 1;\n\\connect other\n', /line 2: "\\connect"/],
   [
     'mysql',
     'select 1;\nDELIMITER //\ncreate procedure p() begin select 1; end//\nDELIMITER ;\n',
-    /line 2: "DELIMITER" is a command for a client program/,
+    /line 2: "DELIMITER" is a command of a client program/,
   ],
 ] as const) {
   test(`readMigrations() for ${dialect} refuses a command that only the command-line client understands: ${JSON.stringify(text.slice(0, 20))}`, (t) => {
@@ -276,7 +276,7 @@ test('readMigrations() refuses a file that is not UTF-8', async (t) => {
   writeFileSync(join(directory, '0001_a.up.sql'), Buffer.from([0x73, 0xff]));
   assert.throws(() => readMigrations({ directory }, 'sqlite'), {
     code: 'E_MIGRATION_FILES',
-    message: /the file is not UTF-8/,
+    message: /the file is not text in UTF-8/,
   });
 });
 
@@ -306,7 +306,7 @@ for (const [what, contributed, message] of [
       { plugin: 'p', id: '1', sql: empty },
       { plugin: 'p', id: '1', sql: empty },
     ],
-    /"p\/1": two migrations have this id/,
+    /"p\/1": two migrations have the same id/,
   ],
   [
     'no statements for the engine',

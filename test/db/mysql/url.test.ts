@@ -127,7 +127,7 @@ test('parseMySqlUrl() refuses unknown and invalid parameters', () => {
     ['mysql://app@localhost/x?socket=s', /absolute path/],
     ['mysql://app@localhost/x?socket=/s&sslmode=require', /no TLS/],
     ['mysql://app@db/x?target_session_attrs=standby', /"any", "read-write"/],
-    ['mysql://app@db/x?sslcert=/c', /must be used together/],
+    ['mysql://app@db/x?sslcert=/c', /needs both parameters/],
   ] as const)
     assert.throws(
       () => parse(url),

@@ -161,7 +161,7 @@ test('parsePostgresUrl() refuses contradictory parameters, and suggests a name f
     ['postgres://u@db/d?set.client_encoding=x', /must not be changed/],
     ['postgres://u@db/d?sslmode=disable&sslrootcert=x', /contradict/],
     ['postgres://u@/d?host=/run&sslmode=require', /Unix socket/],
-    ['postgres://u@db/d?sslcert=x', /must be used together/],
+    ['postgres://u@db/d?sslcert=x', /needs both parameters/],
     ['postgres://u@db/d?sslmode=prefer&sslnegotiation=direct', /direct/],
     ['postgres://u@db/d?sslmode=disable&channel_binding=require', /channel_binding/],
   ] as const) {

@@ -214,7 +214,7 @@ test('in production, app.check() reports a RedisPlugin that connects to a remote
   };
   assert.deepEqual(
     rules('redis://:x@cache.example/0').filter((line) => line.startsWith('redis/')),
-    ['redis/tls the connection has no TLS (redis://)'],
+    ['redis/tls the connection to Redis has no TLS, because the address begins with redis://'],
   );
   for (const url of ['rediss://cache.example', 'redis://127.0.0.1', 'redis+unix:///run/redis.sock'])
     assert.deepEqual(

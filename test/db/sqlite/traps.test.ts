@@ -380,7 +380,7 @@ test('when a SQLite file cannot be opened, the error gives the reason', async (t
   });
   mkdirSync(join(at, 'folder'));
   const problems: readonly (readonly [string, DatabaseOptions, RegExp])[] = [
-    [join(at, 'missing/data.db'), {}, /there is no directory/],
+    [join(at, 'missing/data.db'), {}, /directory ".*" does not exist/],
     [join(at, 'folder'), {}, /the path is a directory/],
     [join(at, 'text.db'), {}, /the file is not a SQLite database/],
     [join(at, 'none.db'), { readOnly: true }, /the file does not exist/],
@@ -412,7 +412,7 @@ test(
   async () => {
     await assert.rejects(
       openDatabase('sqlite:/proc/data.db'),
-      (error) => fault('E_DB_OPEN')(error) && /this user may not write/.test((error as Error).message),
+      (error) => fault('E_DB_OPEN')(error) && /process may not write/.test((error as Error).message),
     );
   },
 );

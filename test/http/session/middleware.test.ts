@@ -783,7 +783,7 @@ test('session.set() copies JSON values and refuses others, with an error that na
     [() => 1, /is or contains a function$/],
     [new Date(0), /of the class Date$/],
     [Object.create(Object.create(null) as object), /of the class \(anonymous\)$/],
-    [loop, /it contains itself$/],
+    [loop, /the value contains itself$/],
   ] as const) {
     await site.visit((req) => assert.throws(() => req.session.set('thing', value), problem));
   }
