@@ -152,7 +152,7 @@ export class Toolset {
           {
             loc: ['path', tool.detail.declared.template.parameters.at(-1)!.name],
             code: 'path',
-            message: 'would make the path match another route: choose another value',
+            message: 'would make the request path match another route: choose another value',
           },
         ],
         tool,
