@@ -236,8 +236,7 @@ export const FAULTS = {
     remedy: 'Pass one value for each declared label, in order',
   },
   E_MIDDLEWARE: {
-    describe: (what: string): string =>
-      `Cannot use ${what} as middleware: it is neither a function (req, next) nor an object with handle(req, next)`,
+    describe: (problem: string): string => `Cannot register the middleware: ${problem}`,
     remedy: 'Write app.use(async (req, next) => { const response = await next(); return response; })',
   },
   E_MIDDLEWARE_RESULT: {
@@ -395,8 +394,7 @@ export const FAULTS = {
     remedy: 'Return a value that matches the option "response" of the route, or correct that option',
   },
   E_ROOM: {
-    describe: (problem: string): string =>
-      `Cannot join a room or send to it: found ${problem}, but a name has 1 to 256 characters, and a socket is in at most maxRooms rooms`,
+    describe: (problem: string): string => `Cannot join a room or send to it: ${problem}`,
     remedy:
       'Name rooms with text of 1 to 256 characters; leave rooms that are no longer used, or raise maxRooms of the WebSocket route',
   },
