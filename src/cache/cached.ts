@@ -425,11 +425,15 @@ function readCachedOptions<A extends readonly unknown[]>(options: CachedOptions<
   if (read.backend !== undefined && name === undefined)
     refuse(
       'name',
-      'must be set together with "backend", because other functions may share the backend',
+      'must be set if the option "backend" is set, because the name separates the entries of several functions in one backend',
       'undefined',
     );
   if (read.backend !== undefined && read.maxEntries !== undefined)
-    refuse('maxEntries', 'must be omitted, because "backend" is set', 'both');
+    refuse(
+      'maxEntries',
+      'must be omitted if the option "backend" is set, because maxEntries only limits the built-in cache in memory',
+      'both',
+    );
   return {
     ...read,
     prefix: name === undefined ? '' : `${name}:`,
@@ -511,7 +515,7 @@ function textOf(value: unknown, where: () => string, depth: number): string {
     case 'object':
       return value === null ? 'null' : textOfObject(value, where, depth);
     default:
-      throw new NoKey(`${where()} is a ${typeof value}, which cannot be part of a key`);
+      throw new NoKey(`${where()} is a ${typeof value}, which cannot be part of a cache key`);
   }
 }
 
@@ -524,9 +528,9 @@ function textOfObject(value: object, where: () => string, depth: number): string
   if (value instanceof Uint8Array && (prototype === Uint8Array.prototype || prototype === Buffer.prototype))
     return `b"${Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64')}"`;
   if (prototype !== null && prototype !== Object.prototype)
-    throw new NoKey(`${where()} is an instance of ${nameOf(prototype)}, which cannot be part of a key`);
+    throw new NoKey(`${where()} is an instance of ${nameOf(prototype)}, which cannot be part of a cache key`);
   if (Object.getOwnPropertySymbols(value).length > 0)
-    throw new NoKey(`${where()} has a member whose key is a symbol`);
+    throw new NoKey(`${where()} has a member whose key is a symbol, which cannot be part of a cache key`);
   const members = Object.keys(value)
     .sort()
     .map(

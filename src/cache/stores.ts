@@ -487,7 +487,7 @@ export class RecordRateLimitStore implements RateLimitStore {
       if (isWritten) return result;
     }
     throw new Error(
-      `Cannot count a request for a rate limit: other requests changed its bucket during ${ATTEMPTS} attempts to write it`,
+      `Cannot count a request for a rate limit: other requests changed the stored count during each of ${ATTEMPTS} attempts to write`,
     );
   }
 }

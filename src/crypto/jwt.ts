@@ -155,7 +155,10 @@ export function createToken(sub: string, secret: Secrets, options: CreateTokenOp
   } = readOptions('createToken()', options, MAKING);
   const keyring = Keyring.of(secret);
   if (typeof sub !== 'string' || sub === '' || !sub.isWellFormed())
-    throw new SvcError('E_TOKEN_CLAIM', ['sub', 'must be well-formed text that is not empty']);
+    throw new SvcError('E_TOKEN_CLAIM', [
+      'sub',
+      'must be text that is not empty and contains no lone surrogate',
+    ]);
   if (claims !== undefined) refuseTaken(claims);
   const iat = Math.floor(clock.nowMs() / 1_000);
   const jti = id === true ? randomBytes(ID_BYTES).toString('base64url') : id === false ? undefined : id;
@@ -169,7 +172,7 @@ function refuseTaken(claims: Readonly<Record<string, unknown>>): void {
     if (TAKEN.has(name))
       throw new SvcError('E_TOKEN_CLAIM', [
         name,
-        'is a reserved name: set registered claims by the other options of createToken()',
+        'is reserved: set registered claims by the options of createToken(), such as expiresInSeconds',
       ]);
   }
 }
@@ -179,7 +182,7 @@ function asJson(claims: object): string {
     return JSON.stringify(claims);
   } catch (error) {
     // JSON.stringify() throws for a cycle or a bigint, and toJSON() may throw
-    throw new SvcError('E_TOKEN_CLAIM', ['claims', 'has a value that cannot be written as JSON'], {
+    throw new SvcError('E_TOKEN_CLAIM', ['claims', 'contains a value that cannot be written as JSON'], {
       cause: error,
     });
   }

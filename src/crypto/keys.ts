@@ -156,13 +156,13 @@ export function weaknessOf(secret: string): string | undefined {
 function textsOf(secrets: unknown): readonly string[] {
   if (Array.isArray(secrets) && secrets.every((secret) => typeof secret === 'string'))
     return secrets as string[];
-  throw new SvcError('E_SECRET_FORM', ['the secret is neither text nor a list of texts']);
+  throw new SvcError('E_SECRET_FORM', ['the secret must be a text or a list of texts']);
 }
 
 function keysOf(list: readonly string[]): RingKey[] {
   if (list.length === 0 || list.length > MOST_SECRETS)
     throw new SvcError('E_SECRET_FORM', [
-      `the list has ${list.length} secrets, but 1 to ${MOST_SECRETS} are needed`,
+      `the list has ${list.length} secrets, but must have 1 to ${MOST_SECRETS}`,
     ]);
   return [...new Set(list)].map(keyOf);
 }

@@ -56,7 +56,7 @@ export function checkedChunk(value: unknown): Chunk {
   const bytes = bytesOf(value);
   if (bytes !== undefined) return bytes;
   throw new SvcError('E_STREAM', [
-    `the source yielded ${shown(value)}, but only strings and bytes can be sent`,
+    `the response body yielded ${shown(value)}, but can only contain strings and bytes`,
   ]);
 }
 
@@ -66,7 +66,7 @@ class WebChunks implements ChunkIterator {
   /** @throws SvcError `E_STREAM` when another reader has locked the stream */
   constructor(stream: ReadableStream<Chunk>) {
     if (stream.locked)
-      throw new SvcError('E_STREAM', ['the source is a stream that already has another reader']);
+      throw new SvcError('E_STREAM', ['another reader already reads the stream that is to be sent']);
     this.#reader = stream.getReader();
   }
 
@@ -314,7 +314,7 @@ export async function gather(chunks: Chunks, announced: number): Promise<Buffer>
 /** Returns the error for a source that yields more or fewer bytes than its Content-Length announced. */
 export function lengthError(announced: number, found: number): SvcError {
   return new SvcError('E_STREAM', [
-    `contentLength is ${announced} bytes, but the source yielded ${found > announced ? `at least ${found}` : found} bytes`,
+    `contentLength is ${announced} bytes, but the response body has ${found > announced ? `at least ${found}` : found} bytes`,
   ]);
 }
 

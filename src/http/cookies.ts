@@ -108,27 +108,33 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
   if (secure !== undefined && typeof secure !== 'boolean')
     throw new SvcError('E_OPTION_RANGE', [OWNER, 'secure', 'must be true or false', shown(secure)]);
   if (typeof name !== 'string' || !isToken(name))
-    return refuse(name, 'the name is not a token (RFC 9110 §5.6.2)');
+    return refuse(
+      name,
+      'the name must be a token: letters, digits and signs such as "-", without spaces (RFC 9110 §5.6.2)',
+    );
   const encoded = typeof value === 'string' ? encodeValue(value) : undefined;
-  if (encoded === undefined) return refuse(name, 'the value is not a string, or contains a lone surrogate');
+  if (encoded === undefined) return refuse(name, 'the value must be a string of valid Unicode');
   if (path !== '/' && !/^\/[\x20-\x3a\x3c-\x7e]*$/.test(path))
-    return refuse(name, 'the path does not begin with "/", or has ";" or a control character');
+    return refuse(
+      name,
+      'the path must begin with "/", and contain only printable ASCII characters other than ";"',
+    );
   if (domain !== undefined && !/^\.?[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/i.test(domain))
-    return refuse(name, 'the domain is not a host name');
+    return refuse(name, 'the domain must be a host name such as "example.com"');
   if (maxAgeSeconds !== undefined && !Number.isSafeInteger(maxAgeSeconds))
-    return refuse(name, 'maxAgeSeconds is not an integer');
+    return refuse(name, 'maxAgeSeconds must be an integer');
   if (sameSite === 'none' && secure === false) return refuse(name, 'sameSite "none" requires secure: true');
   if (name.startsWith('__')) {
     if (/^__(host|secure)-/i.test(name) && secure === false)
-      return refuse(name, 'a name with the prefix __Host- or __Secure- requires secure: true');
+      return refuse(name, 'a cookie name with the prefix __Host- or __Secure- requires secure: true');
     if (/^__host-/i.test(name) && (path !== '/' || domain !== undefined))
-      return refuse(name, 'a name with the prefix __Host- requires path "/" and no domain');
+      return refuse(name, 'a cookie name with the prefix __Host- requires path "/" and no domain');
   }
   let field = `${name}=${encoded}`;
   if (field.length > MAX_PAIR_BYTES)
     return refuse(
       name,
-      `name and value together have ${field.length - 1} bytes, but browsers accept 4,096: store the data on the server, and only its key in the cookie`,
+      `name and value together have ${field.length - 1} bytes, but browsers accept 4,096: store the data on the server, and only a key in the cookie`,
     );
   field += path === '/' ? '; Path=/' : `; Path=${path}`;
   if (domain !== undefined) field += `; Domain=${domain}`;
@@ -137,7 +143,7 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
   field +=
     sameSite === 'lax'
       ? LAX
-      : (SAME_SITE.get(sameSite) ?? refuse(name, 'sameSite is not "strict", "lax" or "none"'));
+      : (SAME_SITE.get(sameSite) ?? refuse(name, 'sameSite must be "strict", "lax" or "none"'));
   return secure === true ? `${field}; Secure` : field;
 }
 

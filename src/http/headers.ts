@@ -221,8 +221,11 @@ export class HeaderList {
 
   #check(name: string, value: string): void {
     if (typeof name !== 'string' || !isToken(name))
-      throw new SvcError('E_HEADER', [String(name), 'the name is not a token']);
-    if (typeof value !== 'string') throw new SvcError('E_HEADER', [name, 'the value is not a string']);
+      throw new SvcError('E_HEADER', [
+        String(name),
+        'the name must be a token: letters, digits and signs such as "-", without spaces (RFC 9110 §5.6.2)',
+      ]);
+    if (typeof value !== 'string') throw new SvcError('E_HEADER', [name, 'the value must be a string']);
     if (!isAsciiValue(value)) {
       if (!isFieldValue(value))
         throw new SvcError('E_HEADER', [
@@ -235,7 +238,7 @@ export class HeaderList {
     if (lower === 'content-length' || lower === 'transfer-encoding' || lower === 'connection') {
       throw new SvcError('E_HEADER', [
         name,
-        'the server itself sets this field, because its value depends on the body and the connection',
+        'only the server may set this header field, because the value depends on the body and the connection',
       ]);
     }
   }

@@ -140,7 +140,7 @@ function refuseForeign(template: string): never {
     .replace(/\/\*(\w*)$/, (_rest, name: string) => `/{${name === '' ? 'path' : name}:path}`)
     .replace(/\/\*(\w+)/g, '/{$1}');
   const proposal = FOREIGN.test(respelt) ? 'parameters stand in braces' : `write "${respelt}"`;
-  return refuse(template, `${proposal}; write a backslash before ":" or "*" if it is literal text`);
+  return refuse(template, `${proposal}; for a literal ":" or "*", write a backslash before the character`);
 }
 
 /** Characters and escapes that are not allowed in a literal segment. */
@@ -156,7 +156,8 @@ const PARAMETER = /^\{([^{}]*)\}$/;
 export function parseTemplate(template: string): ParsedTemplate {
   if (typeof template !== 'string' || template[0] !== '/')
     return refuse(template, 'the template does not begin with "/"');
-  if (!template.isWellFormed()) return refuse(template, 'the template has a lone surrogate');
+  if (!template.isWellFormed())
+    return refuse(template, 'the template is not valid Unicode, because it has a lone surrogate');
   if (FOREIGN.test(template)) return refuseForeign(template);
   const literals: string[] = [];
   const parameters: PathParameter[] = [];
@@ -185,11 +186,14 @@ function refuse(template: string, problem: string): never {
 
 function refuseUnreadable(template: string, segment: string): never {
   if (/[{}]/.test(segment))
-    refuse(template, `the segment "${segment}" mixes a parameter with text, or lacks a brace`);
+    refuse(
+      template,
+      `the segment "${segment}" must be either text without braces or one parameter in braces, such as {id}`,
+    );
   return refuse(
     template,
     `the segment "${segment}" contains "?", "#" or a percent-escape: ` +
-      'remove "?" and "#", and write other characters without percent-escapes',
+      'remove "?" and "#", and write each escaped character itself',
   );
 }
 

@@ -261,17 +261,20 @@ function isPlainPromise(value: unknown): value is Promise<unknown> {
 export function asMiddleware(given: Middleware | MiddlewareFunction): Middleware {
   if (typeof given === 'function') {
     if (/^class\b/.test(Function.prototype.toString.call(given)))
-      throw new SvcError('E_MIDDLEWARE', [`the class ${given.name} without "new"`]);
-    if (given.length > 2) throw new SvcError('E_MIDDLEWARE', [`a function with ${given.length} parameters`]);
+      throw new SvcError('E_MIDDLEWARE', [
+        `pass an instance of the class ${given.name}, not the class itself: new ${given.name}()`,
+      ]);
+    if (given.length > 2)
+      throw new SvcError('E_MIDDLEWARE', [
+        `the function has ${given.length} parameters, but must have at most two: req and next`,
+      ]);
     return new FunctionMiddleware(given);
   }
   if (typeof given === 'object' && given !== null && typeof given.handle === 'function') return given;
   throw new SvcError('E_MIDDLEWARE', [
-    given === null
-      ? 'null'
-      : typeof given === 'object'
-        ? 'an object without the method handle()'
-        : `a ${typeof given}`,
+    typeof given === 'object' && given !== null
+      ? 'the object has no method handle(req, next)'
+      : `${shown(given)} is neither a function (req, next) nor an object with a method handle(req, next)`,
   ]);
 }
 
@@ -315,7 +318,7 @@ function plainAnswer(error: unknown, req: TransportRequest, deps: FailureDeps): 
   if (error instanceof HTTPException && error.status < 500) return problemFor(error, req, deps);
   if (isDisconnect(error)) {
     deps.log.debug('client_disconnected', req.logFields());
-    return problem(400, req.id, { detail: 'The request ended before it was received completely' });
+    return problem(400, req.id, { detail: 'The connection ended before the whole request was received' });
   }
   const status = error instanceof HTTPException ? error.status : 500;
   reportFailure(error, req, deps, status);
@@ -395,7 +398,7 @@ export class OneApplication {
       severity: 'error',
       subject,
       message:
-        'the middleware already belongs to another application: it cannot use the keys and settings of both',
+        'this instance of the middleware already belongs to another application, and cannot use the keys and settings of both',
       remedy:
         'Create a new instance of the middleware for each application: app.use(new SessionMiddleware())',
     };

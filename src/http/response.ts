@@ -276,7 +276,7 @@ export function hasNoContent(status: number): boolean {
 /** Returns the status if it is an integer 200 ... 599. @throws RangeError */
 export function checkedStatus(status: number): number {
   if (!Number.isInteger(status) || status < 200 || status > 599)
-    throw new RangeError(`A response status must be an integer 200 … 599, found ${String(status)}`);
+    throw new RangeError(`A response status must be an integer from 200 to 599, found ${String(status)}`);
   return status;
 }
 
@@ -465,7 +465,7 @@ export function toJson(value: unknown): string {
     if (!(error instanceof TypeError || error instanceof RangeError)) throw error;
     text = slowJson(value);
   }
-  if (text === undefined) throw new SvcError('E_REPLY', [`${describe(value)} has no JSON form`]);
+  if (text === undefined) throw new SvcError('E_REPLY', [`${describe(value)} cannot be written as JSON`]);
   // JSON.stringify writes a promise as {}, so only texts with {} need the search
   const place = text.includes('{}') ? promiseIn(value) : undefined;
   if (place !== undefined) throw new SvcError('E_REPLY', [`${place} ${FORGOTTEN_AWAIT}`]);

@@ -156,7 +156,7 @@ export class Toolset {
             // at(-1) is defined, because the path of this tool has parameters
             loc: ['path', tool.detail.declared.template.parameters.at(-1)!.name],
             code: 'path',
-            message: 'would make the path match another route: choose another value',
+            message: 'would make the request path match another route: choose another value',
           },
         ],
         tool,

@@ -98,7 +98,7 @@ export class McpServer {
     const { token, headers, maxLineBytes, graceSeconds, ...terms } = readOptions('mcpServer()', options, {
       ...serverOptions(),
       token: given<string>(
-        'a token of printable ASCII characters without spaces',
+        'a token of 1 to 8192 printable ASCII characters without spaces',
         (value) => typeof value === 'string' && TOKEN.test(value),
       ),
       headers: FIELDS,
@@ -214,7 +214,7 @@ function checkedToken(token: string): string {
   if (!TOKEN.test(token))
     throw new SvcError('E_CONFIG_CAST', [
       settingOf('SVC_MCP_TOKEN'),
-      'a token of printable ASCII characters without spaces',
+      'a token of 1 to 8192 printable ASCII characters without spaces',
       'another text',
     ]);
   return token;
@@ -406,7 +406,10 @@ export class Toolbox extends Routes {
 
   #add(kind: 'tool' | 'prompt', name: string): void {
     if (typeof name !== 'string' || !NAME.test(name))
-      throw new SvcError('E_MCP_NAME', [String(name), 'must be 1-128 characters of A-Z a-z 0-9 _ - .']);
+      throw new SvcError('E_MCP_NAME', [
+        String(name),
+        'must consist of 1 to 128 letters A-Z and a-z, digits, "_", "-" and "."',
+      ]);
     this.#claim(kind, name);
   }
 

@@ -257,7 +257,7 @@ function readAuthorization(
     throw new SvcError('E_OPTION_RANGE', [
       owner,
       'servers',
-      'must name at least one issuer by its absolute URL',
+      'must name at least one issuer by an absolute URL',
       'none',
     ]);
   if (Object.keys(deps).length === 0)

@@ -551,7 +551,7 @@ export class RepeatedCall implements Asker {
     if (requestState.length > MAX_STATE_CHARACTERS)
       throw new RpcError(
         INVALID_PARAMS,
-        'The responses to the requests of the server are too large together: send shorter responses',
+        'The responses to the requests of the server are too large in total: send shorter responses',
       );
     return { resultType: 'input_required', inputRequests: Object.fromEntries(this.#open), requestState };
   }
@@ -563,7 +563,7 @@ export class RepeatedCall implements Asker {
     if (read?.kind === 'valid') return JSON.parse(read.payload) as (readonly [string, unknown])[];
     throw new RpcError(
       INVALID_PARAMS,
-      '"requestState" is invalid, expired, or belongs to another call: repeat the call without it',
+      '"requestState" is invalid, expired, or belongs to another call: repeat the call without "requestState"',
     );
   }
 
@@ -571,7 +571,7 @@ export class RepeatedCall implements Asker {
     try {
       return createHash('sha256').update(JSON.stringify(this.#deps.subject)).digest('base64url');
     } catch {
-      throw new RpcError(INVALID_PARAMS, 'The arguments are nested too deeply, or too large');
+      throw new RpcError(INVALID_PARAMS, 'The arguments are too large, or nested too deeply');
     }
   }
 }

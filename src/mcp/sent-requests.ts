@@ -89,7 +89,7 @@ function unanswered(limit: string): HTTPException {
 
 function refusal(error: unknown): HTTPException {
   const message =
-    isRecord(error) && typeof error['message'] === 'string' ? error['message'] : 'it gave no reason';
+    isRecord(error) && typeof error['message'] === 'string' ? error['message'] : 'the client gave no reason';
   return new HTTPException(424, `The client refused the request of the server: ${message.slice(0, 200)}`, {
     code: 'client_refused',
   });

@@ -240,7 +240,7 @@ export class McpDispatcher {
       if (method === 'ping') return {};
       throw new RpcError(
         INVALID_PARAMS,
-        `A request must name its protocol version in "_meta" ("${VERSION_KEY}"), or follow "initialize"`,
+        `A request must name the protocol version in "_meta" ("${VERSION_KEY}"), or be sent after the request "initialize"`,
         { supported: SUPPORTED },
       );
     }
@@ -462,7 +462,7 @@ export class McpDispatcher {
     if (known === undefined)
       throw new RpcError(
         INVALID_PARAMS,
-        `No ${isResource ? 'resource has this URI template' : 'prompt has this name'}`,
+        isResource ? 'No resource has this URI template' : 'No prompt has this name',
       );
     const values = known.complete(argument['name'], argument['value']);
     return {
@@ -530,7 +530,7 @@ export function readModern(
   const meta = metaOf(params);
   const requested = meta[VERSION_KEY];
   if (typeof requested !== 'string')
-    throw new RpcError(INVALID_PARAMS, `"_meta" of a request must have "${VERSION_KEY}"`);
+    throw new RpcError(INVALID_PARAMS, `"_meta" of a request must contain "${VERSION_KEY}"`);
   const dialect = modernDialect(requested);
   if (dialect === undefined)
     throw new RpcError(UNSUPPORTED_VERSION, 'Unsupported protocol version', {
@@ -539,7 +539,7 @@ export function readModern(
       requested,
     });
   if (!isRecord(meta[`${META}clientCapabilities`]))
-    throw new RpcError(INVALID_PARAMS, `"_meta" of a request must have "${META}clientCapabilities"`);
+    throw new RpcError(INVALID_PARAMS, `"_meta" of a request must contain "${META}clientCapabilities"`);
   const level = meta[`${META}logLevel`];
   if (level !== undefined && !isLevel(level))
     throw new RpcError(INVALID_PARAMS, `"${META}logLevel" must be one of ${TOOL_LOG_LEVELS.join(', ')}`);

@@ -90,10 +90,13 @@ function checked(provider: OAuthProvider, answer: LoginRequest | undefined): Log
   if (taken !== undefined)
     throw new SvcError('E_OAUTH_USER', [
       'onLogin',
-      `the parameter "${taken}" is not text, or is reserved for the protocol`,
+      `the parameter "${taken}" must be text, and must not be reserved by the protocol, as "state" is`,
     ]);
   if (scopes !== undefined && !isScopes(scopes))
-    throw new SvcError('E_OAUTH_USER', ['onLogin', 'the scopes are not a list of texts without spaces']);
+    throw new SvcError('E_OAUTH_USER', [
+      'onLogin',
+      'the scopes must be a list of texts, each without spaces',
+    ]);
   const lacksOpenId = provider.scopes.includes('openid') && scopes?.includes('openid') === false;
   return { params, scopes: lacksOpenId ? ['openid', ...scopes] : scopes };
 }

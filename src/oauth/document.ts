@@ -55,12 +55,12 @@ const ENDPOINTS: Readonly<
   login: ({ mode, errorPath, dpop, nativeRedirects }) => ({
     summary: 'Start a login',
     description:
-      'Sends the browser to the identity provider, with a PKCE challenge (RFC 7636) and a state that is valid once.',
+      'Sends the browser to the identity provider, with a PKCE challenge (RFC 7636) and a "state" parameter that is valid once.',
     parameters: queries({
       redirect_uri: {
         ...ADDRESS,
         description:
-          'Allowed redirect URI to which the provider sends the browser; it may be omitted if only one is allowed',
+          'Redirect URI to which the provider sends the browser; optional if only one redirect URI is allowed',
       },
       scope: described(
         'Scopes to request from the provider, separated by spaces: a subset of the configured ones',
@@ -85,7 +85,8 @@ const ENDPOINTS: Readonly<
       ...(dpop !== 'off' && {
         dpop_jkt: {
           ...THUMBPRINT,
-          description: 'SHA-256 thumbprint of the key to which the tokens are bound from the start',
+          description:
+            'SHA-256 thumbprint of the DPoP key to which all tokens of the login are bound (RFC 9449 §10)',
         },
       }),
       ...(mode === 'cookie' && {
@@ -103,7 +104,9 @@ const ENDPOINTS: Readonly<
   }),
   callback: ({ mode, nativeRedirects }, method) => ({
     summary:
-      method === 'GET' ? 'Complete a login' : 'Complete a login, for providers that respond with a form',
+      method === 'GET'
+        ? 'Complete a login'
+        : 'Complete a login, for identity providers that respond with a form',
     description: `The identity provider redirects the browser here; the code in the request is exchanged for ${mode === 'json' ? 'tokens' : 'cookies'}.`,
     ...(method === 'GET'
       ? { parameters: queries(CALLBACK) }
@@ -116,7 +119,7 @@ const ENDPOINTS: Readonly<
               description:
                 mode === 'json'
                   ? 'The login has succeeded'
-                  : 'A page that posts the form again, with the cookies of this site',
+                  : 'Page that sends the same form again from this site, so that the browser includes the cookies',
               content: {
                 ...(mode === 'json' && json(refTo('TokenAnswer'))),
                 ...(method === 'POST' && { 'text/html': { schema: TEXT } }),
@@ -137,7 +140,7 @@ const ENDPOINTS: Readonly<
           name: 'DPoP',
           in: 'header',
           required: dpop === 'required',
-          description: 'A DPoP proof for the key that the tokens are bound to (RFC 9449)',
+          description: 'DPoP proof for the key to which the tokens are bound (RFC 9449)',
           schema: TEXT,
         },
       ],
@@ -162,7 +165,7 @@ const ENDPOINTS: Readonly<
   link: ({ mode }) => ({
     summary: 'Link another account',
     description:
-      'Redirects the logged-in user to the identity provider, and adds the account there to the user. The request needs an access token, or cookies and a page of this origin.',
+      'Redirects the browser to the identity provider, and links the account there to the logged-in user. Requires an access token, or cookies sent from a page of this origin.',
     requestBody: body({
       redirect_uri: ADDRESS,
       scope: TEXT,
@@ -181,13 +184,13 @@ const ENDPOINTS: Readonly<
   unlink: () => ({
     summary: 'Unlink an account',
     description:
-      'Unlinks the accounts of this provider from the logged-in user, unless that is the only way to log in.',
+      'Unlinks the accounts of this provider from the logged-in user, unless the user has no other way to log in.',
     responses: { 204: { description: 'The account is unlinked' }, 200: null },
   }),
   logout: ({ mode }, method) => ({
-    summary: 'Log out, at the provider as well',
+    summary: 'Log out here and at the identity provider',
     description:
-      'Ends the login, and redirects to the page of the identity provider that ends its session (OpenID Connect RP-Initiated Logout 1.0).',
+      'Ends the login, and redirects to the logout page of the identity provider (OpenID Connect RP-Initiated Logout 1.0).',
     ...(method === 'GET'
       ? {
           parameters: queries({
@@ -214,15 +217,15 @@ const ENDPOINTS: Readonly<
         : { 200: null, 303: redirect('Redirect to the identity provider') },
   }),
   'backchannel-logout': () => ({
-    summary: 'Logout by the identity provider',
+    summary: 'Log out at the request of the identity provider',
     description:
-      'Called by the identity provider only: ends the logins that its logout token names (OpenID Connect Back-Channel Logout 1.0).',
+      'Ends the logins that a logout token names. Only the identity provider calls this endpoint (OpenID Connect Back-Channel Logout 1.0).',
     requestBody: body({ logout_token: TEXT }, ['logout_token']),
     responses: { 200: { description: 'The logins have ended' } },
   }),
   revoke: ({ mode }) => ({
     summary: 'Log out',
-    description: 'Ends the login that a refresh token belongs to (RFC 7009), if there is one.',
+    description: 'Ends the login to which the refresh token belongs (RFC 7009). An unknown token is ignored.',
     requestBody: body({
       token: TEXT,
       token_type_hint: TEXT,
@@ -327,7 +330,7 @@ function redirect(description: string): object {
     description,
     headers: {
       Location: {
-        description: 'Address of the redirect',
+        description: 'Address to which the browser is redirected',
         schema: { type: 'string', format: 'uri-reference' },
       },
     },

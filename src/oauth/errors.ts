@@ -40,15 +40,15 @@ export const OAUTH_ERRORS: Readonly<
 > = {
   access_denied: { status: 400, description: 'The login was cancelled, or this account may not log in' },
   account_selection_required: { status: 400, description: ASK },
-  account_taken: { status: 409, description: 'This account belongs to another user already' },
+  account_taken: { status: 409, description: 'This account already belongs to another user' },
   consent_required: { status: 400, description: ASK },
   interaction_required: { status: 400, description: ASK },
   invalid_dpop_proof: { status: 400, description: 'The DPoP proof is missing or not valid for this request' },
   invalid_grant: { status: 400, description: 'The refresh token is no longer valid: log in again' },
-  invalid_redirect_uri: { status: 400, description: 'The redirect_uri is not one of the allowed ones' },
+  invalid_redirect_uri: { status: 400, description: 'The redirect_uri is not one of the allowed addresses' },
   invalid_request: { status: 400, description: 'A parameter is missing, malformed, or repeated' },
   invalid_scope: { status: 400, description: 'The requested scope exceeds what was granted at login' },
-  invalid_state: { status: 400, description: 'The login has expired or was used already: start again' },
+  invalid_state: { status: 400, description: 'The login has expired or was already used: start again' },
   issuer_mismatch: {
     status: 400,
     description: 'The response does not come from the identity provider at which the login was started',
@@ -67,7 +67,7 @@ export const OAUTH_ERRORS: Readonly<
   server_error: { status: 500, description: 'The service failed: try again later' },
   state_browser_mismatch: {
     status: 400,
-    description: 'The login was begun in another browser: start again in this one',
+    description: 'The login was started in another browser: start again in this browser',
   },
   temporarily_unavailable: {
     status: 503,
@@ -76,7 +76,7 @@ export const OAUTH_ERRORS: Readonly<
   unsupported_grant_type: { status: 400, description: 'The grant_type must be refresh_token, or be omitted' },
   use_dpop_nonce: {
     status: 400,
-    description: 'The DPoP proof needs the nonce in the field DPoP-Nonce of this response',
+    description: 'The DPoP proof must contain the nonce from the header field DPoP-Nonce of this response',
   },
 };
 

@@ -107,7 +107,7 @@ export class LoginEndpoints {
     if (state === undefined) throw new OAuthError('invalid_state', { reason: 'missing' });
     if (answer.code === undefined && answer.error === undefined)
       throw new OAuthError('invalid_request', {
-        description: 'The parameters code and error are both missing',
+        description: 'The request must have the parameter code or the parameter error',
         reason: 'neither_code_nor_error',
       });
     const returned = await states.take(req, state, connected.provider.name);

@@ -100,7 +100,7 @@ export class LogoutEndpoints {
     if (given === undefined) return uris.length === 1 ? uris[0] : undefined;
     if (uris.includes(given)) return given;
     throw new OAuthError('invalid_redirect_uri', {
-      description: 'The post_logout_redirect_uri is not one of the allowed ones',
+      description: 'The post_logout_redirect_uri is not one of the allowed addresses',
     });
   }
 

@@ -33,7 +33,9 @@ export function parametersOf(from: MultiMap): Parameters {
       });
     const [value] = values;
     if (value !== undefined && value.length > maxLength)
-      throw new OAuthError('invalid_request', { description: `The parameter ${name} is too long` });
+      throw new OAuthError('invalid_request', {
+        description: `The parameter ${name} is longer than ${maxLength} characters`,
+      });
     return value === '' ? undefined : value;
   };
 }
@@ -54,7 +56,7 @@ export async function bodyParameters(req: HttpRequest): Promise<Parameters> {
   const body = parseObject(await req.text(options));
   if (body === undefined)
     throw new OAuthError('invalid_request', {
-      description: 'The body must be a JSON object without duplicate members',
+      description: 'The request body must be a JSON object without duplicate members',
     });
   return (name, maxLength = MAX_LENGTH) => {
     const value: unknown = Object.hasOwn(body, name) ? body[name] : undefined;
@@ -95,7 +97,9 @@ export function returnToOf(parameter: Parameters): string | null {
   if (given === undefined) return null;
   const path = localPath(given);
   if (path === undefined)
-    throw new OAuthError('invalid_request', { description: 'return_to must be a path of this application' });
+    throw new OAuthError('invalid_request', {
+      description: 'return_to must be a path of this application, such as /account',
+    });
   return path;
 }
 
@@ -110,7 +114,7 @@ export function extraOf(parameter: Parameters): Readonly<Record<string, string>>
   if (hint !== undefined) {
     if (!/^[^\p{Cc}]{1,200}$/u.test(hint))
       throw new OAuthError('invalid_request', {
-        description: 'login_hint must be a text of at most 200 characters',
+        description: 'login_hint must be a text of 1 to 200 characters without control characters',
       });
     extra['login_hint'] = hint;
   }
@@ -138,7 +142,7 @@ export function scopesOf(
   const scopes = asked.split(' ').filter((scope) => scope !== '');
   if (!scopes.every((scope) => configured.includes(scope)))
     throw new OAuthError('invalid_scope', {
-      description: 'The requested scope exceeds what is configured for this provider',
+      description: 'The request names a scope that is not configured for this provider',
     });
   return configured.includes('openid') && !scopes.includes('openid') ? ['openid', ...scopes] : scopes;
 }
@@ -158,7 +162,7 @@ export function clientOf(parameter: Parameters, redirects: readonly string[]): C
   if (redirectUri === undefined) {
     if (challenge === undefined && state === null) return null;
     throw new OAuthError('invalid_request', {
-      description: 'code_challenge and client_state need a client_redirect_uri',
+      description: 'code_challenge and client_state require the parameter client_redirect_uri',
     });
   }
   if (!allowsClientRedirect(redirects, redirectUri)) throw new OAuthError('invalid_redirect_uri');
@@ -169,9 +173,11 @@ export function clientOf(parameter: Parameters, redirects: readonly string[]): C
   )
     throw new OAuthError('invalid_request', {
       description:
-        'A client_redirect_uri needs a code_challenge of 43 characters, and code_challenge_method=S256',
+        'client_redirect_uri requires a code_challenge of 43 characters and code_challenge_method=S256',
     });
   if (state !== null && !/^[\x20-\x7e]+$/.test(state))
-    throw new OAuthError('invalid_request', { description: 'client_state must be printable ASCII' });
+    throw new OAuthError('invalid_request', {
+      description: 'client_state must consist of printable ASCII characters',
+    });
   return { redirectUri, challenge, state };
 }

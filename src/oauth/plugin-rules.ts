@@ -20,7 +20,7 @@ export function rulesOf(
       id: 'SVC209',
       severity: 'error',
       phase: 'graph',
-      why: 'An attacker who can choose the redirect URI of a login receives its code; a redirect URI without TLS sends the code in clear text',
+      why: 'An attacker who can choose the redirect URI of a login receives the authorization code; without TLS, anyone on the network can read the code',
       remedy:
         'Name each redirect URI exactly as it is registered at the provider: allowedRedirectUris: ["https://app.example/oauth/callback"]',
       run(_view, report) {
@@ -43,7 +43,7 @@ export function rulesOf(
       severity: 'error',
       phase: 'security',
       why: 'Without a limit an attacker can try passwords, codes and tokens until one fits',
-      remedy: 'Omit the option limits, or set each limit to a number: limits: { login: 20, token: 60 }',
+      remedy: 'Omit the option "limits", or set each limit to a number: limits: { login: 20, token: 60 }',
       run(_view, report) {
         const open = (['login', 'callback', 'token', 'forged'] as const).filter(
           (name) => options.limits[name] === false,
@@ -70,14 +70,14 @@ export function rulesOf(
       id: 'oauth/native-redirects',
       severity: 'warning',
       phase: 'security',
-      why: 'Any application on a device may claim a private-use scheme or a loopback port, and so receive a code; only PKCE makes that code useless to it',
+      why: 'Any application on a device may claim a private-use URI scheme or a loopback port, and so receive an authorization code; only PKCE makes a stolen code useless',
       remedy:
-        'Omit nativeRedirects if there is no native client or single-page application; prefer https addresses, which the platform verifies',
+        'Omit the option "nativeRedirects" without native clients or single-page applications; prefer https addresses, whose owner the operating system verifies',
       run(_view, report) {
         if (options.nativeRedirects.length > 0)
           report(
             subject,
-            `${options.nativeRedirects.length} addresses of clients may receive codes (option nativeRedirects)`,
+            `the option "nativeRedirects" lets ${options.nativeRedirects.length} client addresses receive authorization codes`,
           );
       },
     },
@@ -85,9 +85,9 @@ export function rulesOf(
       id: 'oauth/weak-provider',
       severity: 'warning',
       phase: 'security',
-      why: 'Only the nonce and PKCE prevent the use of a stolen code or id_token in another browser',
+      why: 'Only the nonce and PKCE prevent an attacker from using a stolen code or id_token in another browser',
       remedy:
-        'Remove usesNonce, usesPkce, clientIdName and HS256 if the provider supports the standard; otherwise accept the finding',
+        'Remove the options usesNonce, usesPkce and clientIdName and the algorithm HS256 if the provider supports the standard; otherwise accept the finding',
       run(_view, report) {
         for (const provider of providers)
           for (const weakness of weaknessesOf(provider))
@@ -98,9 +98,9 @@ export function rulesOf(
       id: 'oauth/store',
       severity: 'error',
       phase: 'graph',
-      why: 'Logins in memory are lost when the process ends, and other processes do not have them; if the database loses a token rotation, the login ends',
+      why: 'Logins in memory are lost when the process ends, and unknown to other processes; a login also ends if the database loses the newest refresh token',
       remedy:
-        'Register a database that keeps what is committed: app.register(new DatabasePlugin("sqlite:./data.db")), without synchronous: "normal"',
+        'Register a database that keeps every commit: app.register(new DatabasePlugin("sqlite:./data.db")), without the option synchronous: "normal"',
       run(_view, report) {
         if (env !== 'production') return;
         if (storage === undefined) report(subject, 'no database is registered, so logins are only in memory');
@@ -115,7 +115,7 @@ export function rulesOf(
       id: 'oauth/lifetimes',
       severity: 'error',
       phase: 'graph',
-      why: 'A login ends at its absolute limit, so a longer idle limit or token lifetime has no effect',
+      why: 'A login ends after refreshAbsoluteTtlSeconds, so a longer idle limit or token lifetime has no effect',
       remedy:
         'Make refreshIdleTtlSeconds smaller than refreshAbsoluteTtlSeconds, and accessTtlSeconds smaller than both',
       run(_view, report) {

@@ -310,12 +310,12 @@ function providersOf({ provider, providers, onUser, onLink }: ReadOptions): read
     throw new SvcError('E_OAUTH_PROVIDERS', [problem]);
   };
   if (provider !== undefined && providers !== undefined)
-    refuse('the options "provider" and "providers" are both set');
+    refuse('the options "provider" and "providers" are both set: set only one of the two');
   if (providers?.length === 0 || !all.every((one) => one instanceof OAuthProvider))
     refuse('each provider must be made by githubProvider(), googleProvider() or new OAuthProvider()');
   if (new Set(all.map((one) => one.name)).size < all.length) refuse('two providers have the same name');
   if (all.length === 0 && (onUser !== undefined || onLink !== undefined))
-    refuse('the options "onUser" and "onLink" need the option "provider" or "providers"');
+    refuse('the options "onUser" and "onLink" require the option "provider" or "providers"');
   if (all.length > 0 && onUser === undefined)
     throw outOfRange('onUser', 'must be a function (provider, info) that returns the subject', 'none');
   return all;

@@ -115,7 +115,7 @@ export class TokenEndpoints {
         description:
           cookies === undefined
             ? 'The refresh token is missing'
-            : 'The refresh token is missing: neither the body nor a cookie has one',
+            : 'The refresh token is missing: neither the request body nor a cookie contains a refresh token',
       });
     const isCookie = given === undefined;
     // In cookie mode, a page of another site must not refresh or revoke, because the browser adds the cookie.

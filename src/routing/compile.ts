@@ -363,7 +363,7 @@ function compiledSocket(
       subject: `${SOCKET} ${flat.template.template}`,
       place: flat.declared.place,
       message: 'the WebSocket route has no handler',
-      remedy: 'Add .onOpen(…) or .onMessage(…), or give websocket() a handler as its last argument',
+      remedy: 'Add .onOpen(…) or .onMessage(…), or give websocket() a handler as the last argument',
     });
   }
   return compiled(flat, SOCKET, deps, (errors) => {
@@ -412,7 +412,7 @@ function compiled(
       remedy:
         error instanceof SvcError
           ? error.remedy
-          : 'Correct the spec, schemas and dependencies of the route; their getters can only use values that exist when the application compiles',
+          : 'Correct the options, schemas and dependencies of the route; a getter in one of them must not use values that are set after the application compiles',
     });
     return undefined;
   }

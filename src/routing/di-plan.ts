@@ -190,7 +190,7 @@ export class DependencyGraph {
         if (CONTEXT_KEYS.has(key))
           throw new SvcError('E_DEPENDS', [
             `"${key}" of ${read.label}`,
-            'every context already has a member of that name',
+            'the names req, signal, state and params are reserved for members that every context has',
           ]);
         if (!Dependency.is(need))
           throw new SvcError('E_DEPENDS', [`"${key}" of ${read.label}: ${shown(need)}`]);
@@ -564,7 +564,10 @@ class Cleanup {
 
   async #close(): Promise<never> {
     await this.#generator.return(undefined);
-    throw new SvcError('E_DEPENDENCY_YIELD', [this.dependency.label, 'the generator yielded a second time']);
+    throw new SvcError('E_DEPENDENCY_YIELD', [
+      this.dependency.label,
+      'the generator yielded a second value, but must yield exactly one',
+    ]);
   }
 }
 

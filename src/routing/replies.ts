@@ -127,7 +127,7 @@ export function readExceptionHandler<E>(
     throw new SvcError('E_OPTION_RANGE', [
       subject,
       'response',
-      'must be a type, or an object of types by status',
+      'must be a type, or an object that gives each status code a type',
       'undefined',
     ]);
   const spec = { response, ...(status === undefined ? {} : { status }) };

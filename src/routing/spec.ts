@@ -386,7 +386,7 @@ export function readDependencies(
         key,
         near === undefined
           ? `is ${shown(value)}, but must be Depends(…)`
-          : `is not ${option}; did you mean "${near}"?`,
+          : `is neither ${option} nor a dependency: did you mean "${near}"?`,
       ]);
     }
     deps[key] = value;
@@ -461,7 +461,7 @@ export function typesByStatus(
       throw new SvcError('E_ROUTE_SPEC', [
         subject,
         'response',
-        `has the key "${key}", which is not a status code (200-599): use a type or a class that extends Schema, or an object keyed by status, { 200: User }`,
+        `has the key "${key}", which is not a status code from 200 to 599: use a type, or an object such as { 200: User }`,
       ]);
     return [Number(key), source];
   });

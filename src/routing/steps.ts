@@ -173,7 +173,7 @@ function assertJson(subject: string, body: TypeNode): ReadonlySet<ObjectPlan> {
     throw new SvcError('E_ROUTE_SPEC', [
       subject,
       'body',
-      'cannot contain a file, which only forms transfer: use "form" instead of "body"',
+      'cannot contain a file, because only forms can transfer files: use "form" instead of "body"',
     ]);
   return plans;
 }
@@ -204,9 +204,9 @@ function reportPatterns(
         severity: 'warning',
         subject,
         place: declared.place,
-        message: `the regular expression of the field "${field}" in ${name} can take very long: ${message}`,
+        message: `the regular expression of the field "${field}" in ${name} can take very long to match: ${message}`,
         remedy:
-          'Write the regular expression without nested repetitions; until then, it is only tested on short texts, and longer texts are refused',
+          'Write the regular expression without nested repetitions; until then, only short texts are tested, and longer texts are refused',
       });
     }
   }

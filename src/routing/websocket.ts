@@ -270,7 +270,7 @@ export class WebSocketRouter<C = Context, M = string | Uint8Array> {
       throw new SvcError('E_ROUTE_SPEC', [
         this.#subject,
         `on${key[0]!.toUpperCase()}${key.slice(1)}`,
-        'is an event that already has a handler',
+        'already has a handler: a WebSocket route has one handler for each event',
       ]);
     this.#callbacks[key] = fn as Callbacks<never, M>[K];
     return this;
@@ -476,7 +476,7 @@ class HandshakeGuard implements Middleware {
     const deflate =
       this.compression === undefined ? undefined : negotiateDeflate(handshake.extensions, this.compression);
     if (deflate === 'malformed')
-      throw new BadRequest('Sec-WebSocket-Extensions must be a list of extensions');
+      throw new BadRequest('The header field Sec-WebSocket-Extensions must be a list of extensions');
     const admission = this.origin.assertAdmitted(req);
     this.#agreements.set(req, {
       handshake,

@@ -402,7 +402,7 @@ export function unknownMembers(plan: ObjectPlan): UnknownMembers {
         plan.extra === 'forbid'
           ? run.fail('extra', 'is not a known member')
           : plan.reserved.has(key)
-            ? run.fail('key', 'is not an allowed name')
+            ? run.fail('key', 'is not allowed as the name of a member')
             : (keyIssue(key, run) ?? anyCheck(input[key], run));
       if (out === FAIL) {
         mark = run.place(mark, key);

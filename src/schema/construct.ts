@@ -89,8 +89,8 @@ function refuse({ of, values, cursor, instance, outer }: Frame, call: Call | und
   if (instance !== undefined) current = outer;
   const problem =
     call === undefined
-      ? `the number of calls of Field() in its initialisers exceeds ${values.length}`
-      : `call ${cursor} of Field() is not the one that declared "${call.name}"`;
+      ? `the number of calls of Field() exceeds ${values.length}, the number in the first construction`
+      : `call number ${cursor} of Field() declared the field "${call.name}" in the first construction, but not in this construction`;
   throw new SvcError('E_SCHEMA_FIELD_CALLS', [of.name, problem]);
 }
 
@@ -148,7 +148,7 @@ export function construct(
     if (frame.isTaken && frame.cursor !== values.length) {
       throw new SvcError('E_SCHEMA_FIELD_CALLS', [
         of.name,
-        `the number of calls of Field() in its initialisers is ${frame.cursor} instead of ${values.length}`,
+        `the number of calls of Field() is ${frame.cursor}, but was ${values.length} in the first construction`,
       ]);
     }
     return instance;
@@ -306,11 +306,11 @@ class Probe {
       return descriptor;
     }
     if (typeof key === 'symbol')
-      throw new SvcError('E_SCHEMA_PROBE', [this.#schema.name, 'a field has a symbol as its name']);
+      throw new SvcError('E_SCHEMA_PROBE', [this.#schema.name, 'the name of a field must not be a symbol']);
     if (call.name !== undefined) {
       throw new SvcError('E_SCHEMA_PROBE', [
         this.#schema.name,
-        `one call of Field() is assigned to both "${call.name}" and "${key}"`,
+        `the fields "${call.name}" and "${key}" share one call of Field(), but each field needs a separate call`,
       ]);
     }
     call.name = key;
@@ -323,7 +323,7 @@ class Probe {
       if (name === undefined)
         throw new SvcError('E_SCHEMA_PROBE', [
           this.#schema.name,
-          `call ${i + 1} of Field() is not assigned to a public member`,
+          `each call of Field() must be assigned to a public member, but call number ${i + 1} is not`,
         ]);
       return { name, isRedefined, after, source, options };
     });

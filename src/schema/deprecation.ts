@@ -30,7 +30,12 @@ export function readDeprecation(subject: string, options: Deprecation): Deprecat
   if (read.since === undefined)
     throw new SvcError('E_OPTION_RANGE', [owner, 'since', `needs ${needs}`, 'undefined']);
   if (read.sunset !== undefined && deprecationMs(read.sunset) < deprecationMs(read.since))
-    throw new SvcError('E_OPTION_RANGE', [owner, 'sunset', 'must not be before "since"', shown(read.sunset)]);
+    throw new SvcError('E_OPTION_RANGE', [
+      owner,
+      'sunset',
+      'must not be earlier than the option "since"',
+      shown(read.sunset),
+    ]);
   return { since: read.since, sunset: read.sunset, link: read.link };
 }
 

@@ -240,7 +240,8 @@ function compileOutput(plan: ObjectPlan): Check {
   };
 }
 
-const secretOutput: Check = (_, run) => run.fail('secret', 'is secret: it cannot be part of a reply');
+const secretOutput: Check = (_, run) =>
+  run.fail('secret', 'is declared as secret, and must not be part of a reply');
 
 /**
  * Returns the function that is called if a member is missing in the result. It returns the default, converted

@@ -143,7 +143,7 @@ export class Run {
       issues.push({
         loc: at === undefined ? [] : [at],
         code: 'more',
-        message: `has more than ${MAX_ISSUES} problems: the others are not listed`,
+        message: `has more than ${MAX_ISSUES} problems, of which only the first ${MAX_ISSUES} are listed`,
       });
     return issues;
   }
@@ -213,9 +213,9 @@ function stringRest({ format, pattern, hazard }: Constraints): Rest<string> {
     if (value.length > maxTested)
       return run.fail(
         'pattern',
-        `is too long for its pattern, which is tested on at most ${maxTested} characters`,
+        `must have at most ${maxTested} characters, because the pattern is not tested on longer texts`,
       );
-    return pattern.test(value) ? undefined : run.fail('pattern', 'must match its pattern');
+    return pattern.test(value) ? undefined : run.fail('pattern', 'must match the pattern of the schema');
   };
 }
 
@@ -407,14 +407,16 @@ function anyParts(value: object, run: Run): unknown {
 
 /** Refuses a member name with lone surrogates, because databases cannot store them. */
 export function nameProblem(key: string, run: Run): typeof FAIL | undefined {
-  return key.isWellFormed() ? undefined : run.fail('unicode', 'must not have lone surrogates in its name');
+  return key.isWellFormed() ? undefined : run.fail('unicode', 'must not have a name with lone surrogates');
 }
 
 /**
  * Checks a member name. Refuses `__proto__`, which would set the prototype when a handler copies the member.
  */
 export function keyIssue(key: string, run: Run): typeof FAIL | undefined {
-  return key === '__proto__' ? run.fail('key', 'is not an allowed name') : nameProblem(key, run);
+  return key === '__proto__'
+    ? run.fail('key', 'is not allowed as the name of a member')
+    : nameProblem(key, run);
 }
 
 /*
@@ -437,7 +439,10 @@ export function choiceCheck(members: readonly Check[]): Check {
     let isNearOnly = true;
     for (const check of members) {
       if (run.trials++ >= MAX_TRIALS)
-        return run.fail('union', 'cannot be checked: its union types have too many nested alternatives');
+        return run.fail(
+          'union',
+          'cannot be checked, because the union types have too many nested alternatives',
+        );
       const out = check(value, run);
       if (out !== FAIL) return out;
       const isOfType = !run.isOnly(mark, 'type');
@@ -448,7 +453,7 @@ export function choiceCheck(members: readonly Check[]): Check {
     }
     return near !== undefined && isNearOnly
       ? near(value, run)
-      : run.fail('union', 'matches none of its allowed types');
+      : run.fail('union', 'matches none of the allowed types');
   };
 }
 

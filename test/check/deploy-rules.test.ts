@@ -70,11 +70,11 @@ test('in production, svc check reports CORS origins without TLS, and origin func
       origins: ['http://app.example', 'https://app.example', 'http://localhost:3000', 'http://[::1]:3000'],
     }),
     [
-      'warning http://app.example may read responses of this application, but has no TLS, so an attacker on the network can act as that site',
+      'warning the allowed origin http://app.example has no TLS, so an attacker on the network can read responses of this application',
     ],
   );
   assert.deepEqual(cors({ origins: ['http://app.example'], credentials: true }), [
-    'error http://app.example may send requests with the cookies of its visitors, but has no TLS, so an attacker on the network can act as that site',
+    'error the allowed origin http://app.example has no TLS, so an attacker on the network can send requests with the cookies of visitors',
   ]);
   assert.deepEqual(cors({ origins: ['http://app.example'], credentials: true }, 'development'), []);
   assert.equal(cors({ origins: () => true, credentials: true }).length, 1);

@@ -263,7 +263,7 @@ const FORMS: Readonly<Record<string, Form>> = {
       'package.json': '{"type":"module","scripts":{"start":"svc run app.js --workers 4"}}',
     },
     found: [
-      'SVC403 app.js:3 each process counts separately, so with n workers, clients may send n times as many requests as the limit allows',
+      'SVC403 app.js:3 each process counts requests separately: with n processes, a client may send n times as many requests as the limit allows',
     ],
   },
   'TLS without verification': {

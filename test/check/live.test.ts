@@ -81,7 +81,7 @@ test('app.checkLive() reports a configured TLS certificate that is unreadable, l
   assert.deepEqual(await found(configured({ tlsCert: FIRST.cert, tlsKey: FIRST.key })), []);
   for (const [config, message] of [
     [{ tlsCert: FIRST.cert, tlsKey: SECOND.key }, /the key does not belong to the certificate/],
-    [{ tlsCert: FIRST.cert }, /there is no key/],
+    [{ tlsCert: FIRST.cert }, /no private key is configured/],
     [{ tlsCert: '/nowhere.pem', tlsKey: FIRST.key }, /cannot be read: ENOENT/],
   ] as const) {
     const [finding, ...more] = await found(configured(config));

@@ -402,11 +402,11 @@ test('asMiddleware() accepts functions with two parameters and objects with hand
           handle(): void {}
         } as never,
       ),
-    { code: 'E_MIDDLEWARE', message: /the class Layer without "new"/ },
+    { code: 'E_MIDDLEWARE', message: /an instance of the class Layer, not the class itself: new Layer\(\)/ },
   );
   assert.throws(() => asMiddleware(((_req: unknown, _res: unknown, next: () => void) => next()) as never), {
     code: 'E_MIDDLEWARE',
-    message: /a function with 3 parameters/,
+    message: /the function has 3 parameters/,
   });
 });
 

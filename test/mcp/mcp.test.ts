@@ -341,11 +341,11 @@ test('mcpCall(): whatever the value of a path argument is, the call never reache
     return [textOf(result), result.isError];
   };
   assert.deepEqual(await said('get_users_by_name', { name: 'me' }), [
-    '400 Bad Request: The arguments have 1 problem\n- name: would make the path match another route: choose another value',
+    '400 Bad Request: The arguments have 1 problem\n- name: would make the request path match another route: choose another value',
     true,
   ]);
   assert.deepEqual(await said('get_files_by_p', { p: 'a/b' }), [
-    '400 Bad Request: The arguments have 1 problem\n- p: would make the path match another route: choose another value',
+    '400 Bad Request: The arguments have 1 problem\n- p: would make the request path match another route: choose another value',
     true,
   ]);
   assert.deepEqual(await said('get_users_by_name', { name: 'me?' }), ['user me?', undefined]);

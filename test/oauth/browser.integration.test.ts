@@ -302,7 +302,7 @@ test('OAuth in a browser: a cancelled login shows an error page, and a callback 
   const clicked = page.click('button[value="ada"]', `${site.url}/`);
   const { requestId, request } = await held;
   await other.open(request.url);
-  assert.match(await other.text(), /The login was begun in another browser[\s\S]*state_browser_mismatch/);
+  assert.match(await other.text(), /The login was started in another browser[\s\S]*state_browser_mismatch/);
   await page.send('Fetch.continueRequest', { requestId });
   await clicked;
   assert.match(await page.text(), /user-ada is logged in/);

@@ -565,7 +565,10 @@ test('the route option "response" drops undeclared members, fills in defaults, o
 });
 
 const MISFITS: Readonly<Record<string, { value: unknown; path: RegExp }>> = {
-  'a secret member': { value: { id: 1, name: 'x', password: 'hunter2hunter2' }, path: /password is secret/ },
+  'a secret member': {
+    value: { id: 1, name: 'x', password: 'hunter2hunter2' },
+    path: /password is declared as secret/,
+  },
   'a member of another type': { value: { id: 'hunter2hunter2', name: 'x' }, path: /id must be/ },
   'a missing member': { value: { id: 1 }, path: /name is required/ },
   'no object': { value: 'hunter2hunter2', path: /the value must be an object/ },

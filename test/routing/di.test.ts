@@ -897,7 +897,7 @@ test('if the input is refused, ValidationError is thrown into the generator depe
 });
 
 const NEVER = 'ended without yielding';
-const TWICE = 'yielded a second time';
+const TWICE = 'yielded a second value';
 const MISBEHAVING: Readonly<Record<string, { source: DependencySource; problem: string; isEarly: boolean }>> =
   {
     'a generator that never yields': {

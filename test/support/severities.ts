@@ -89,17 +89,17 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
 const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: Severity | undefined])[] = [
   ['SVC104', /^the handler asks for the URL of the route /, 'warning'],
   ['SVC112', /is cleaned up before the first byte is sent/, 'warning'],
-  ['SVC121', /^the list of origins is empty/, 'warning'],
+  ['SVC121', /^the option "origins" is an empty list/, 'warning'],
   [
     'SVC121',
-    /even for requests that this one then refuses|processes requests whose host is not checked|stored response has the coding of the first request|matches no route/,
+    /even for requests that \w+ refuses$|processes requests whose host is not checked|runs after IdempotencyMiddleware, so stored|matches no route/,
     'warning',
   ],
   ['SVC121', /^the middleware /, undefined],
   ['SVC121', /^nothing identifies the client/, 'warning'],
   ['SVC205', /^the option "secrets" contains the authSecret/, 'warning'],
-  ['SVC206', /may read responses of this application, but has no TLS/, 'warning'],
-  ['SVC207', /is shared with every host below/, 'warning'],
+  ['SVC206', /has no TLS, so an attacker on the network can read responses of this application$/, 'warning'],
+  ['SVC207', /^every host below /, 'warning'],
   ['SVC208', /^\/docs and \/openapi\.json show every route|^\/metrics is open to every client/, 'warning'],
   [
     'SVC212',

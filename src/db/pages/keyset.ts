@@ -353,7 +353,11 @@ function readCursor(keys: Keyring, order: string, text: string): Cursor {
   if (!isOurs || text !== `${payload}.${mac}`)
     throw new BadRequest('The input has 1 problem', {
       issues: [
-        { loc: ['query', 'cursor'], code: 'cursor', message: 'must be a cursor from another page of the list' },
+        {
+          loc: ['query', 'cursor'],
+          code: 'cursor',
+          message: 'must be a cursor from another page of the list',
+        },
       ],
     });
   const [way, ...values] = JSON.parse(Buffer.from(payload, 'base64url').toString()) as readonly [

@@ -124,7 +124,7 @@ class Cursor {
     const count = await this.#file.read(block, Math.min(block.length, part.end - from), from);
     if (count === 0)
       throw new Error(
-        `The file became shorter while it was sent: it ended after ${from} of ${this.#file.size} bytes`,
+        `The file became shorter while it was sent: the file ended after ${from} of ${this.#file.size} bytes`,
       );
     this.#at = from + count;
     if (this.#at === part.end) {

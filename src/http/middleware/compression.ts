@@ -245,12 +245,12 @@ export class CompressionMiddleware implements Middleware {
 function misplaced({ kind, constructor }: Middleware, severity: Finding['severity']): Omit<Finding, 'place'> {
   const message =
     kind === 'compression'
-      ? 'another CompressionMiddleware runs before this one, and gets only responses that this one has already compressed'
+      ? 'CompressionMiddleware is registered twice, so the first instance receives only responses that are already compressed'
       : kind === 'idempotency'
-        ? 'the middleware "idempotency" runs before this one, so it stores compressed responses, and repeats them to clients that may not accept their coding'
+        ? 'the middleware "idempotency" runs before CompressionMiddleware, so stored responses are compressed, although clients that repeat a request may not accept the compression'
         : kind === 'etag'
-          ? 'the middleware "etag" runs before this one and sees compressed responses, so each coding gets its own entity tag, and responses that become 304 are compressed in vain'
-          : `the middleware "${kind}" runs before this one, so its cookies are set after the compression, which must not compress responses with cookies`;
+          ? 'the middleware "etag" runs before CompressionMiddleware, so entity tags are made from compressed responses, and differ for each compression method'
+          : `the middleware "${kind}" runs before CompressionMiddleware, which must not compress responses with cookies, but cannot see cookies that "${kind}" adds later`;
   const remedy =
     kind === 'compression'
       ? 'Register CompressionMiddleware only once'

@@ -138,7 +138,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
       rule: 'SVC121',
       severity: 'warning',
       subject,
-      message: `the middleware "${outer.kind}" runs before this one, so it does its work even for requests that this one then refuses`,
+      message: `the middleware "${outer.kind}" runs before ConcurrencyLimitMiddleware, and so works even for requests that ConcurrencyLimitMiddleware refuses`,
       remedy: `Register ConcurrencyLimitMiddleware before ${outer.constructor.name}`,
     };
   }
@@ -199,7 +199,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
     this.#load.shed.add(1, reason);
     this.#say(reason);
     const response = problem(503, req.id, {
-      detail: 'The server is overloaded at the moment',
+      detail: 'The server is overloaded at the moment; repeat the request later',
       code: 'overloaded',
     });
     response.headers.flat.push('Retry-After', this.#retryAfter);

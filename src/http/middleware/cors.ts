@@ -124,7 +124,7 @@ export class CORSMiddleware implements Middleware {
       ] as const) {
         if (value === '*')
           throw new SvcError('E_CORS', [
-            `${name} '*' cannot be combined with credentials: browsers refuse this combination, because any site could then send requests with the cookies of its visitors`,
+            `the option "${name}" must not be '*' if the option "credentials" is true, because browsers refuse this combination`,
           ]);
       }
     this.allowed = new AllowedOrigins(origins ?? []);
@@ -176,7 +176,7 @@ export class CORSMiddleware implements Middleware {
     if (misplaced !== undefined) {
       yield {
         ...mine,
-        message: `the middleware "${misplaced.kind}" runs before this one, so if it refuses a request, its response has no Access-Control-Allow-Origin, and scripts of other sites cannot read it`,
+        message: `the middleware "${misplaced.kind}" runs before CORSMiddleware, so responses from "${misplaced.kind}" lack Access-Control-Allow-Origin, and scripts of other sites cannot read those responses`,
         remedy: `Register CORSMiddleware before ${misplaced.constructor.name}`,
       };
     }
@@ -184,14 +184,14 @@ export class CORSMiddleware implements Middleware {
       yield {
         ...mine,
         message:
-          'another CORSMiddleware runs before this one, but a response can have the Access-Control-* fields of only one of them',
+          'CORSMiddleware is registered twice, but a response can have the Access-Control-* fields of only one instance',
         remedy: 'Register one CORSMiddleware that lists all allowed origins',
       };
     if (this.allowed.list?.size === 0) {
       yield {
         ...mine,
         severity: 'warning',
-        message: 'the list of origins is empty, so no other site may read a response',
+        message: 'the option "origins" is an empty list, so scripts of other sites cannot read any response',
         remedy: `Name the sites whose scripts may read responses: new CORSMiddleware({ origins: ['https://app.example'] })`,
       };
     }
@@ -206,17 +206,16 @@ export class CORSMiddleware implements Middleware {
       rule: 'SVC206',
       severity: 'error',
       subject: 'middleware cors',
-      remedy: "Name each site as browsers send it, with https: origins: ['https://app.example']",
+      remedy: "Name each allowed site by an origin with https: origins: ['https://app.example']",
     } as const;
     const { list } = this.allowed;
-    const may = this.#options.credentials
-      ? ' may send requests with the cookies of its visitors'
-      : ' may read responses of this application';
     for (const origin of env === 'production' ? (list ?? []) : []) {
       if (origin.startsWith('http:') && !LOOPBACK.test(origin))
         yield {
           ...mine,
-          message: `${origin}${may}, but has no TLS, so an attacker on the network can act as that site`,
+          message: this.#options.credentials
+            ? `the allowed origin ${origin} has no TLS, so an attacker on the network can send requests with the cookies of visitors`
+            : `the allowed origin ${origin} has no TLS, so an attacker on the network can read responses of this application`,
           severity: this.#options.credentials ? 'error' : 'warning',
         };
     }
@@ -224,7 +223,7 @@ export class CORSMiddleware implements Middleware {
       yield {
         ...mine,
         message:
-          'the function in the option "origins" allows an unknown origin, so every site may send requests with the cookies of its visitors',
+          'the function in the option "origins" allowed an invented origin, so every site can probably send requests with the cookies of visitors',
       };
   }
 

@@ -178,14 +178,14 @@ export class IdempotencyMiddleware implements Middleware {
     if (field === undefined) {
       if (!this.isRequired) return next();
       throw new BadRequest(
-        `This request needs the header field ${this.header}: a unique text for each request, which you send again when you repeat the request`,
+        `This request needs the header field ${this.header}: choose a unique text for each request, and send the same text when you repeat the request`,
         { code: 'idempotency_key_absent' },
       );
     }
     const key = readIdempotencyKey(field);
     if (key === undefined)
       throw new BadRequest(
-        `The header field ${this.header} must be one string of 1 … 255 characters in quotation marks`,
+        `The header field ${this.header} must be one string of 1 to 255 characters in quotation marks`,
         {
           code: 'idempotency_key_malformed',
         },
@@ -211,7 +211,7 @@ export class IdempotencyMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          'the records are in the memory of one process, so if a repeated request reaches another worker, it is executed again',
+          'the stored responses are in the memory of one process, so a repeated request that reaches another process is executed again',
         remedy:
           'Use a store that all processes share: new IdempotencyMiddleware({ store: new DatabaseRecordStore(db) })',
       };
@@ -223,7 +223,7 @@ export class IdempotencyMiddleware implements Middleware {
         rule: 'SVC121',
         severity: 'error',
         subject,
-        message: `the middleware "${bypassed.kind}" runs after this one, so it does not run when a stored response is sent, but it must identify the client before that`,
+        message: `the middleware "${bypassed.kind}" runs after IdempotencyMiddleware, so a repeated request gets the stored response before that middleware has checked the client`,
         remedy: `Register ${bypassed.constructor.name} before IdempotencyMiddleware`,
       };
     }
@@ -233,7 +233,7 @@ export class IdempotencyMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          'the middleware "compression" runs after this one, so the stored response has the coding of the first request, which a repeated request may not accept',
+          'the middleware "compression" runs after IdempotencyMiddleware, so stored responses are compressed, although clients that repeat a request may not accept the compression',
         remedy: 'Register CompressionMiddleware before IdempotencyMiddleware',
       };
     }
@@ -309,7 +309,7 @@ export class IdempotencyMiddleware implements Middleware {
     this.#count('answer_lost');
     throw new HTTPException(
       409,
-      `The request has already been executed${record === undefined ? '' : ` with status ${record.status}`}, but its response was not stored, so it cannot be sent again`,
+      `The request has already been executed${record === undefined ? '' : ` with status ${record.status}`}, but the response was not stored, and cannot be sent again`,
       { code: 'idempotency_answer_lost' },
     );
   }
@@ -317,7 +317,7 @@ export class IdempotencyMiddleware implements Middleware {
   #inProgress(): HTTPException {
     this.#count('in_progress');
     return new Conflict(
-      'Another request with the same key is still being executed; repeat the request later',
+      'Another request with the same idempotency key is still being executed; repeat the request later',
       {
         code: 'idempotency_in_progress',
         headers: { 'Retry-After': '1' },

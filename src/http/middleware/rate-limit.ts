@@ -173,7 +173,7 @@ export class RateLimitMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          'each process counts separately, so with n workers, clients may send n times as many requests as the limit allows',
+          'each process counts requests separately: with n processes, a client may send n times as many requests as the limit allows',
         remedy:
           'Use a store that all processes share: new RateLimitMiddleware({ store: new RedisRateLimitStore(redis) })',
       };
@@ -187,9 +187,8 @@ export class RateLimitMiddleware implements Middleware {
         rule: 'SVC121',
         severity: 'error',
         subject,
-        message: `another RateLimitMiddleware has the same name "${this.name}", so response fields, metrics and a shared store mix up the two limits`,
-        remedy:
-          "Give one of the two middlewares another name: new RateLimitMiddleware({ name: 'account', … })",
+        message: `two instances of RateLimitMiddleware have the name "${this.name}", so response fields, metrics and a shared store mix up the two limits`,
+        remedy: "Give one of the two instances another name: new RateLimitMiddleware({ name: 'account', … })",
       };
     }
     for (const {
@@ -209,7 +208,7 @@ export class RateLimitMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          `the rule "${limit.name}" matches no route` +
+          `the rate limit rule "${limit.name}" matches no route` +
           (near === undefined || near === template ? '' : `: did you mean "${near}"?`),
         remedy: 'Change the path and the methods of the rule so that they match a route, or remove the rule',
       };
@@ -229,7 +228,7 @@ export class RateLimitMiddleware implements Middleware {
         rule: 'SVC121',
         severity: 'warning',
         subject,
-        message: `the middleware "${outer.kind}" runs before this one, so it does its work even for requests that this one then refuses`,
+        message: `the middleware "${outer.kind}" runs before RateLimitMiddleware, and so works even for requests that RateLimitMiddleware refuses`,
         remedy: `Register RateLimitMiddleware before ${outer.constructor.name}`,
       };
     }
@@ -239,9 +238,9 @@ export class RateLimitMiddleware implements Middleware {
         severity: 'error',
         subject,
         message:
-          'the key of the limit is a header field that every client can set: a client that changes it evades the limit',
+          'the rate limit counts requests by a header field that every client can set: a client evades the limit by changing the field',
         remedy:
-          'Set trustProxy to your proxies, and remove the key: req.ip is then the address of the client',
+          'Set trustProxy to the addresses of your proxies, and remove the option "key", so that requests are counted by req.ip',
       };
     }
   }
@@ -314,10 +313,11 @@ export class RateLimitMiddleware implements Middleware {
     const names = new Set([this.name]);
     const add = (method: string, { template, limit }: Rule): void => {
       if (this.#table.add(method, template, limit) !== undefined)
-        refuse('path', 'must not be the path of another rule for the same method', limit);
+        refuse('path', 'must differ from the paths of all other rules for the same method', limit);
     };
     for (const rule of this.#rules) {
-      if (names.has(rule.limit.name)) refuse('name', 'must not be the name of another limit', rule.limit);
+      if (names.has(rule.limit.name))
+        refuse('name', 'must differ from the names of all other rate limits', rule.limit);
       names.add(rule.limit.name);
       for (const method of rule.methods ?? []) add(method, rule);
     }

@@ -67,12 +67,10 @@ const MINUTE_MS = 60_000;
  */
 const MAX_KEY_LENGTH = 128;
 
-const AT_ONCE = 'returns text or undefined, not a promise';
-
 export const PER_MINUTE: OptionKind<number> = int(120, 1, 1_000_000);
 export const BURST: OptionKind<number | undefined> = optionalInt(1, 1_000_000);
 export const KEY: OptionKind<RateLimitKey | undefined> = given<RateLimitKey>(
-  `a function of the request that ${AT_ONCE}`,
+  'a function of the request that returns text or undefined, not a promise',
   (value) => typeof value === 'function' && !types.isAsyncFunction(value),
 );
 export const STORE_OPTIONS: {
@@ -183,7 +181,7 @@ export class Limit {
       throw new SvcError('E_OPTION_RANGE', [
         `the limit "${this.name}"`,
         'key',
-        `must be a function of the request that ${AT_ONCE}`,
+        'must be a function that returns text or undefined at once, not a promise',
         'a promise',
       ]);
     }

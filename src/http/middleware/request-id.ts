@@ -55,7 +55,7 @@ export class RequestIDMiddleware implements Middleware {
       throw new SvcError('E_OPTION_RANGE', [
         'RequestIDMiddleware',
         'header',
-        'must be the name of a header field that has no other meaning in HTTP',
+        'must be a header field without another meaning in HTTP, such as "X-Request-Id"',
         JSON.stringify(read.header),
       ]);
     }
@@ -76,7 +76,7 @@ export class RequestIDMiddleware implements Middleware {
       rule: 'SVC121',
       severity: 'error',
       subject: 'middleware request-id',
-      message: 'another RequestIDMiddleware is already registered',
+      message: 'RequestIDMiddleware is registered more than once',
       remedy: 'Register RequestIDMiddleware only once',
     };
   }

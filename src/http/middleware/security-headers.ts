@@ -224,7 +224,7 @@ export class SecurityHeadersMiddleware implements Middleware {
         severity: 'warning',
         subject: 'middleware security-headers',
         message:
-          'the middleware sends Strict-Transport-Security, so browsers require TLS, but neither a certificate nor a proxy with TLS is configured',
+          'SecurityHeadersMiddleware sends Strict-Transport-Security, so browsers require TLS, but neither a certificate nor a proxy with TLS is configured',
         remedy:
           'Name the proxy in trustProxy, set SVC_TLS_CERT and SVC_TLS_KEY, or remove strictTransportSecurity',
       };
@@ -235,7 +235,7 @@ export class SecurityHeadersMiddleware implements Middleware {
         severity: 'warning',
         subject: 'middleware security-headers',
         message:
-          'the middleware sends no Content-Security-Policy, so browsers run any script that an attacker inserts into a page',
+          'SecurityHeadersMiddleware sends no Content-Security-Policy, so browsers run any script that an attacker inserts into a page',
         remedy: 'Remove contentSecurityPolicy: false to send the default policy, or set your own policy',
       };
     }
@@ -248,7 +248,7 @@ export class SecurityHeadersMiddleware implements Middleware {
       rule: 'SVC121',
       severity: misplaced.kind === 'trusted-host' ? 'warning' : 'error',
       subject: 'middleware security-headers',
-      message: `the middleware "${misplaced.kind}" runs before this one, so responses that it sends itself have no security headers`,
+      message: `the middleware "${misplaced.kind}" runs before SecurityHeadersMiddleware, so responses from "${misplaced.kind}" have no security headers`,
       remedy: `Register SecurityHeadersMiddleware before ${misplaced.constructor.name}`,
     };
   }
@@ -304,7 +304,7 @@ function transportSecurity(options: StrictTransportSecurity): string {
     throw new SvcError('E_OPTION_RANGE', [
       owner,
       'preload',
-      'needs includeSubDomains: true and a maxAgeSeconds of at least 31536000 (a year)',
+      'requires includeSubDomains: true, and maxAgeSeconds of at least 31536000 (one year)',
       shown(maxAgeSeconds),
     ]);
   return `max-age=${maxAgeSeconds}${includeSubDomains ? '; includeSubDomains' : ''}${preload ? '; preload' : ''}`;
@@ -494,7 +494,7 @@ function parse(text: string): Map<DirectiveName, readonly string[]> {
     if (directives.has(name))
       throw new SvcError('E_CSP', [
         word,
-        'is a directive that occurs twice, but browsers use only the first',
+        'occurs twice, but browsers use only the first directive of a name',
       ]);
     directives.set(name, checked(name, sources));
   }
@@ -523,7 +523,7 @@ function checked(name: DirectiveName, sources: readonly string[]): readonly stri
   for (const source of sources) {
     if (!/^[\x21-\x7e]+$/.test(source) || /[;,]/.test(source))
       refuse(
-        `has the source ${JSON.stringify(source)}, which contains a character that is not allowed in a policy`,
+        `has the source ${JSON.stringify(source)}, which contains a character that is not allowed: use printable ASCII characters without ";" and ","`,
       );
     if (FREE.has(name)) continue;
     const bare = source.replace(/^'|'$/g, '');
@@ -535,7 +535,7 @@ function checked(name: DirectiveName, sources: readonly string[]): readonly stri
     if (!isKeyword && source.includes("'")) {
       const near = closest(bare, KEYWORDS);
       refuse(
-        `has the source ${source}, which is quoted, but is not a keyword` +
+        `has the source ${source}, which is in quotation marks, but is not a keyword` +
           (near === undefined ? '' : `: did you mean "'${near}'"?`),
       );
     }

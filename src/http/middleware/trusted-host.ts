@@ -89,7 +89,7 @@ export class TrustedHostMiddleware implements Middleware {
     if (this.#isOurs(name)) return next();
     throw this.#refusal(
       req,
-      new HTTPException(421, 'This server is not responsible for the host in the Host field', {
+      new HTTPException(421, 'This server does not serve the host that the Host field names', {
         code: 'host_unknown',
       }),
     );
@@ -104,7 +104,7 @@ export class TrustedHostMiddleware implements Middleware {
       rule: 'SVC121',
       severity: 'warning',
       subject: 'middleware trusted-host',
-      message: `the middleware "${outer.kind}" runs before this one, so it processes requests whose host is not checked yet`,
+      message: `the middleware "${outer.kind}" runs before TrustedHostMiddleware, and so processes requests whose host is not checked yet`,
       remedy: `Register TrustedHostMiddleware before ${outer.constructor.name}`,
     };
   }

@@ -438,8 +438,10 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    const problem = text === '' ? 'is empty, but JSON is expected' : 'is not valid JSON';
-    throw new BadRequest(`The request body ${problem}`, { code: 'json' });
+    throw new BadRequest(
+      text === '' ? 'The request body is empty, but JSON is expected' : 'The request body is not valid JSON',
+      { code: 'json' },
+    );
   }
 }
 

@@ -66,7 +66,9 @@ export function formTypeOf(contentType: string | undefined): { readonly boundary
     );
   const boundary = boundaryOf(contentType!);
   if (boundary === undefined)
-    throw new BadRequest('The Content-Type of the form has no valid boundary', { code: 'multipart' });
+    throw new BadRequest('The Content-Type of the form has no valid parameter "boundary"', {
+      code: 'multipart',
+    });
   return { boundary };
 }
 

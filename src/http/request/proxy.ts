@@ -224,7 +224,7 @@ export function readTrustProxy(
   return setting.length === 0 ? undefined : new ProxyTrust(0, setting.flatMap(readNetworks), fields);
 }
 
-const EVERY_CLIENT = 'trusting every client lets each of them choose its own address';
+const EVERY_CLIENT = 'if every client is a trusted proxy, each client can claim any address';
 
 function readNetworks(text: unknown): Network[] {
   if (typeof text !== 'string')
@@ -238,7 +238,7 @@ function readNetworks(text: unknown): Network[] {
   if (network === undefined) {
     const near = closest(text, Object.keys(WORDS));
     throw new SvcError('E_TRUST_PROXY', [
-      `"${text}" is neither an address nor a network` +
+      `"${text}" is neither an IP address nor a network such as "10.0.0.0/8"` +
         (near === undefined ? '' : `: did you mean "${near}"?`),
     ]);
   }

@@ -422,7 +422,7 @@ export class TransportRequest implements HttpRequest {
     if (!link.every((value) => typeof value === 'string' && HINT.test(value)))
       throw new SvcError('E_HEADER', [
         'Link',
-        'an early hint must be a URL in <>, with parameters after it: </app.css>; rel=preload; as=style',
+        'an early hint must be a URL in angle brackets and its parameters, such as </app.css>; rel=preload; as=style',
       ]);
     const outgoing = this.#outgoing;
     if (

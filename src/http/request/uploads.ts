@@ -315,7 +315,7 @@ class Spool {
         cause: error,
       });
     if (error.code === 'EMFILE' || error.code === 'ENFILE')
-      return new HTTPException(503, 'There are too many uploads at the moment', {
+      return new HTTPException(503, 'There are too many uploads at the moment; repeat the request later', {
         cause: error,
         headers: { 'Retry-After': '5' },
       });

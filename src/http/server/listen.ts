@@ -61,7 +61,7 @@ export async function listenOn(
   if (host === '')
     throw new SvcError('E_LISTEN', [
       `"":${port}`,
-      'the host is empty, which would mean every address of this machine: write 0.0.0.0 or :: if you want that',
+      'the host is empty: name an address, or write 0.0.0.0 or :: to listen on every address of this machine',
     ]); // the usual cause of an empty host is a line `SVC_HOST=` without a value in an .env file
   await bind(server, { host, port }).catch((error: unknown) => {
     throw listenError(`${host}:${port}`, error as NodeJS.ErrnoException, LISTEN_PROBLEMS);
@@ -130,7 +130,7 @@ function bind(server: Server, options: { host: string; port: number } | { path: 
  */
 async function isStale(path: string): Promise<boolean> {
   if (!lstatSync(path).isSocket())
-    throw new SvcError('E_LISTEN', [path, 'the path leads to a file that is not a socket']);
+    throw new SvcError('E_LISTEN', [path, 'the path names an existing file that is not a Unix socket']);
   return new Promise((resolve) => {
     const client = connect(path, () => {
       client.destroy();

@@ -157,7 +157,9 @@ export function readTlsOptions(
   const key = rest.key ?? config.get('tlsKey', undefined, TEXT);
   if (options === undefined && cert === undefined && key === undefined) return undefined;
   if (cert === undefined || key === undefined)
-    throw new SvcError('E_TLS', [cert === undefined ? 'there is no certificate' : 'there is no key']);
+    throw new SvcError('E_TLS', [
+      cert === undefined ? 'no certificate is configured' : 'no private key is configured',
+    ]);
   return { ...rest, cert, key, minVersion };
 }
 

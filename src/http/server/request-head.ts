@@ -47,7 +47,7 @@ const FIELDS = refusal(431, 'The request has too many header fields');
 const FRAGMENT = refusal(400, 'A request target must not have a fragment');
 const TARGET = refusal(400, 'The request target is neither a path nor an http or https URL');
 const AUTHORITY = refusal(400, 'The request target must contain a valid host, optionally followed by a port');
-const HOST_ABSENT = refusal(400, 'A request must have one Host field');
+const HOST_ABSENT = refusal(400, 'A request must have exactly one Host field');
 const HOST = refusal(400, 'The Host field must be a valid host, optionally followed by a port');
 const CODING = refusal(501, 'The only supported transfer coding is chunked');
 const CODING_LAST = refusal(400, 'The last transfer coding must be chunked');
@@ -55,7 +55,7 @@ const CODING_EARLY = refusal(400, 'An HTTP/1.0 request must not have Transfer-En
 const PROTO = refusal(400, 'A header field must not be named __proto__');
 const TWICE = refusal(400, 'A header field that may occur only once is repeated');
 // the connection ends after a 417, because the server cannot know whether the body follows
-const EXPECTATION = refusal(417, 'The only supported expectation is 100-continue');
+const EXPECTATION = refusal(417, 'The only supported value of the header field Expect is 100-continue');
 
 /**
  * One bit for each field that must not repeat (RFC 9110 §5.3), because two programs could use different

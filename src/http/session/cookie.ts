@@ -141,9 +141,9 @@ export class KeptCookie {
         rule: 'SVC207',
         severity: 'error',
         subject,
-        message: `the session cookie "${this.#name}" is not Secure, so it is also sent over connections without TLS`,
+        message: `the session cookie "${this.#name}" lacks the attribute Secure, so browsers also send the cookie without TLS`,
         remedy:
-          'Remove the option cookie.secure: by default, the cookie is Secure in production, and also works without TLS during development',
+          'Remove the option cookie.secure: by default, cookies are Secure in production, and also work without TLS during development',
       };
     }
     if (this.#attributes.domain !== undefined) {
@@ -151,7 +151,7 @@ export class KeptCookie {
         rule: 'SVC207',
         severity: 'warning',
         subject,
-        message: `the session cookie "${this.#name}" is shared with every host below "${this.#attributes.domain}", each of which can read and replace it`,
+        message: `every host below "${this.#attributes.domain}" can read and replace the session cookie "${this.#name}", because the option cookie.domain is set`,
         remedy: 'Remove the option cookie.domain, unless all of these hosts belong to you',
       };
     }
@@ -187,7 +187,7 @@ export class MissingTls {
     this.#log.warn('session_cookie_without_tls', {
       name,
       message:
-        'The cookie is Secure, but the request came without TLS: browsers ignore the cookie unless a proxy in front of this server uses TLS',
+        'The cookie has the attribute Secure, but the request came without TLS: browsers ignore the cookie unless a proxy in front of this server uses TLS',
     });
   }
 }

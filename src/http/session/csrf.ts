@@ -168,8 +168,8 @@ export class CSRFMiddleware implements Middleware {
         severity: 'error',
         subject,
         message: isBehind
-          ? 'the session middleware is registered after the CSRF middleware, so the CSRF middleware has no session to which it can bind a token'
-          : 'no session middleware is registered, so the CSRF middleware has no session to which it can bind a token',
+          ? 'the session middleware is registered after the CSRF middleware, but each CSRF token must belong to a session'
+          : 'no session middleware is registered, but each CSRF token must belong to a session',
         remedy:
           'Register the session middleware first: app.use(new SessionMiddleware()), then app.use(new CSRFMiddleware())',
       };
@@ -232,7 +232,7 @@ export class CSRFMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          `the path template "${template}" in the option "exempt" matches no route that changes state` +
+          `the path template "${template}" in the option "exempt" matches no route with an unsafe method such as POST` +
           (near === undefined || near === template ? '' : `: did you mean "${near}"?`),
         remedy:
           'Use the path template of a route, or end the template in {rest:path} to exempt all routes below a path',
@@ -252,7 +252,7 @@ export class CSRFMiddleware implements Middleware {
   #refusal(req: HttpRequest, reason: Reason): Forbidden {
     this.#audit.refused('malicious_csrf', req, { reason });
     return new Forbidden(
-      'The request contains no valid proof (CSRF token) that a page of this application has sent it',
+      'The request has no valid CSRF token to prove that a page of this application sent the request',
       {
         code: 'csrf_failed',
         headers: { Vary: VARYING.join(', '), 'Cache-Control': 'no-store' },

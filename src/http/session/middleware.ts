@@ -135,7 +135,7 @@ export class SessionMiddleware implements Middleware {
         severity: 'error',
         subject,
         message:
-          'another session middleware is registered before this one, so this one would replace the session of each request',
+          'two session middlewares are registered, and the second would replace the session that the first has made',
         remedy:
           'Register only one session middleware for each route: for the whole application, or for a router',
       };
@@ -149,7 +149,7 @@ export class SessionMiddleware implements Middleware {
         message:
           'the sessions are in the memory of one process: the next request of a visitor may reach another process, which does not know the session',
         remedy:
-          'Remove the store to keep sessions in signed cookies, or use a store that all processes share: new DatabaseRecordStore(db)',
+          'Remove the option "store" to keep sessions in signed cookies, or use a store that all processes share: new DatabaseRecordStore(db)',
       };
     }
     if (this.#own !== undefined && this.#own.sharesWith(ringOf(view))) {
@@ -158,7 +158,7 @@ export class SessionMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          'the option "secrets" contains the authSecret of the application, so one leak reveals the keys of sessions and of all else that authSecret protects',
+          'the option "secrets" contains the authSecret of the application, so one leaked secret endangers both the sessions and everything else that authSecret protects',
         remedy:
           'Remove the option "secrets", so that separate keys are derived from authSecret, or use a different secret',
       };

@@ -281,7 +281,7 @@ export class RequestSession implements Session {
     if (!problem.isOfInput) throw mistake;
     this.#onUnkept(mistake);
     throw new BadRequest(
-      'The request contains a number that is too large, or values that are nested too deeply, to be stored in the session',
+      'A value of the request cannot be stored in the session: a number is too large, or the nesting is too deep',
       {
         code: 'session_value',
         cause: mistake,

@@ -295,7 +295,7 @@ export function encodeEvent(given: unknown): string {
 function retryOf(ms: unknown): string {
   if (!Number.isInteger(ms) || (ms as number) < 0 || (ms as number) > 2_147_483_647)
     throw new SvcError('E_EVENT', [
-      `the member "retryMs" must be an integer 0 … 2147483647, found ${shown(ms)}`,
+      `the member "retryMs" must be an integer from 0 to 2147483647, found ${shown(ms)}`,
     ]);
   return `retry: ${String(ms)}\n`;
 }

@@ -117,7 +117,7 @@ function readProtocols(field: string | undefined): readonly string[] {
   if (!protocols.every(isToken) || new Set(protocols).size < protocols.length)
     throw new HTTPException(
       400,
-      'The header field Sec-WebSocket-Protocol must be a list of different tokens',
+      'The header field Sec-WebSocket-Protocol must be a list of protocol names without repetition',
     );
   return protocols;
 }

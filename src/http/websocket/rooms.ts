@@ -137,8 +137,8 @@ function assertRoomName(room: string): void {
   if (typeof room !== 'string' || room === '' || room.length > MOST_NAME_CHARACTERS)
     throw new SvcError('E_ROOM', [
       typeof room === 'string'
-        ? `a room whose name has ${room.length} characters instead of 1 to ${MOST_NAME_CHARACTERS}`
-        : 'a room whose name is not a string',
+        ? `the room name has ${room.length} characters, but must have 1 to ${MOST_NAME_CHARACTERS}`
+        : 'the room name must be a string',
     ]);
 }
 

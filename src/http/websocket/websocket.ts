@@ -210,7 +210,9 @@ export class WebSocketConnection
     if (this.#state !== 'open') return;
     const rooms = (this.#rooms ??= new Set());
     if (!rooms.has(room) && rooms.size >= this.#deps.maxRooms)
-      throw new SvcError('E_ROOM', [`a socket that is already in ${rooms.size} rooms, which is the maximum`]);
+      throw new SvcError('E_ROOM', [
+        `the socket is already in ${rooms.size} rooms, the maximum that maxRooms allows`,
+      ]);
     this.#deps.rooms.join(room, this);
     rooms.add(room);
   }

@@ -79,7 +79,7 @@ export class DevProvider {
    */
   get url(): string {
     if (this.#issuer === undefined)
-      throw new SvcError('E_DEV_PROVIDER', ['the provider has not been started, so it has no URL yet']);
+      throw new SvcError('E_DEV_PROVIDER', ['the provider has no URL before start() or mount() is called']);
     return this.#issuer;
   }
 

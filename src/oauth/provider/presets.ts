@@ -166,7 +166,7 @@ export function cognitoProvider(
   if (region === undefined)
     throw new SvcError('E_OAUTH_PROVIDER', [
       'cognito',
-      'the poolId does not have the form "eu-central-1_AbCdEfGhI"',
+      'the poolId must have the form "eu-central-1_AbCdEfGhI"',
     ]);
   const issuer = `https://cognito-idp.${region}.amazonaws.com/${poolId}`;
   return made('cognito', { issuer, acceptsTextVerified: true }, clientId, clientSecret, options);
@@ -197,7 +197,7 @@ export function microsoftProvider(
   if (!isOne && !AUDIENCES.has(tenant))
     throw new SvcError('E_OAUTH_PROVIDER', [
       'microsoft',
-      'the tenant is neither a lower-case GUID nor "common", "organizations" or "consumers"',
+      'the tenant must be a lower-case GUID, or one of "common", "organizations" and "consumers"',
     ]);
   const base = `https://login.microsoftonline.com/${tenant}`;
   const preset: Preset = {
@@ -268,7 +268,7 @@ function appleKeyOf({ teamId, keyId, privateKey }: AppleKey): KeyObject {
   if (![teamId, keyId].every((id) => typeof id === 'string' && /^[A-Z0-9]{10}$/.test(id)))
     throw new SvcError('E_OAUTH_PROVIDER', [
       'apple',
-      'the teamId or keyId does not consist of ten capital letters and digits',
+      'the teamId and the keyId must each consist of ten capital letters and digits',
     ]);
   let key: KeyObject | undefined;
   try {
@@ -279,7 +279,7 @@ function appleKeyOf({ teamId, keyId, privateKey }: AppleKey): KeyObject {
   if (key?.asymmetricKeyDetails?.namedCurve !== 'prime256v1')
     throw new SvcError('E_OAUTH_PROVIDER', [
       'apple',
-      'the privateKey is not the content of a .p8 file with a P-256 key',
+      'the privateKey must be the content of a .p8 file with a P-256 key',
     ]);
   return key;
 }
@@ -289,7 +289,7 @@ function hostOf(name: string, domain: string): string {
   if (!/^[a-z\d-]+(?:\.[a-z\d-]+)+$/.test(domain))
     throw new SvcError('E_OAUTH_PROVIDER', [
       name,
-      'the domain is not a lower-case host name such as tenant.example.com',
+      'the domain must be a lower-case host name such as tenant.example.com',
     ]);
   return domain;
 }

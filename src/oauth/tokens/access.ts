@@ -91,7 +91,7 @@ export class AccessTokens {
     if (typeof sub !== 'string' || !sub.isWellFormed() || /^$|\p{Cc}/u.test(sub) || sub.length > MAX_SUB) {
       throw new SvcError('E_OAUTH_USER', [
         'onUser',
-        `the subject is not a text of 1 to ${MAX_SUB} characters, or has a control character`,
+        `the subject must be a text of 1 to ${MAX_SUB} characters without control characters`,
       ]);
     }
     this.#assertFits('onUser', { sub, scopes, claims });
@@ -109,7 +109,7 @@ export class AccessTokens {
       if (typeof verdict !== 'object' || (verdict as unknown) === null)
         throw new SvcError('E_OAUTH_USER', [
           'onRefresh',
-          'the result is neither a boolean, nor an object, nor undefined',
+          'the result must be a boolean, an object or undefined',
         ]);
       this.#assertFits('onRefresh', {
         sub: ANY_ID,
@@ -122,9 +122,9 @@ export class AccessTokens {
 
   #assertFits(hook: string, user: TokenUser): void {
     if (!isScopes(user.scopes))
-      throw new SvcError('E_OAUTH_USER', [hook, 'the scopes are not a list of texts without spaces']);
+      throw new SvcError('E_OAUTH_USER', [hook, 'the scopes must be a list of texts, each without spaces']);
     if (typeof user.claims !== 'object' || (user.claims as unknown) === null || Array.isArray(user.claims))
-      throw new SvcError('E_OAUTH_USER', [hook, 'the claims are not an object']);
+      throw new SvcError('E_OAUTH_USER', [hook, 'the claims must be an object']);
     const { options, clock, log } = this.#deps;
     const { length } = this.make(user, ANY_ID, clock.nowMicros());
     if (options.mode === 'cookie' && length > MAX_COOKIE_TOKEN)
@@ -137,7 +137,7 @@ export class AccessTokens {
     log.warn('access_token_long', {
       hook,
       characters: length,
-      remedy: `BearerAuth() refuses tokens of more than ${USUAL_TOKEN} characters: return fewer claims, or raise its option maxLength`,
+      remedy: `BearerAuth() refuses tokens of more than ${USUAL_TOKEN} characters: return fewer claims, or raise the option maxLength of BearerAuth()`,
     });
   }
 }

@@ -514,10 +514,10 @@ test('svc check reports CORSMiddleware inside middleware that refuses requests, 
   assert.deepEqual(check(new SecurityHeadersMiddleware(), cors(), new RateLimitMiddleware()), []);
   assert.match(
     check(new RateLimitMiddleware(), cors())[0]!,
-    /SVC121 error the middleware "rate-limit" runs before this one/,
+    /SVC121 error the middleware "rate-limit" runs before CORSMiddleware/,
   );
-  assert.match(check(cors(), cors())[0]!, /SVC121 error another CORSMiddleware runs before this one/);
-  assert.match(check(new CORSMiddleware())[0]!, /SVC121 warning the list of origins is empty/);
+  assert.match(check(cors(), cors())[0]!, /SVC121 error CORSMiddleware is registered twice/);
+  assert.match(check(new CORSMiddleware())[0]!, /SVC121 warning the option "origins" is an empty list/);
   assert.throws(() => new Svc().use(new RateLimitMiddleware()).use(cors()).compileAll(), {
     code: 'E_COMPILE',
   });

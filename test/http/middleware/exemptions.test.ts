@@ -84,13 +84,13 @@ test('a path template in the option "exempt" of CSRFMiddleware does not exempt a
         'SVC121',
         'warning',
         'middleware csrf',
-        'the path template "/acount/{id}" in the option "exempt" matches no route that changes state: did you mean "/account/{id}"?',
+        'the path template "/acount/{id}" in the option "exempt" matches no route with an unsafe method such as POST: did you mean "/account/{id}"?',
       ],
       [
         'SVC121',
         'warning',
         'middleware csrf',
-        'the path template "/read" in the option "exempt" matches no route that changes state',
+        'the path template "/read" in the option "exempt" matches no route with an unsafe method such as POST',
       ],
     ],
   );

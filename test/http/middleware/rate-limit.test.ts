@@ -516,7 +516,7 @@ test('svc check reports the option "rateLimit" without RateLimitMiddleware, two 
         .use(new RateLimitMiddleware({ perMinute: 5 })),
     ),
     [
-      'SVC121 error middleware rate-limit: another RateLimitMiddleware has the same name "default", so response fields, metrics and a shared store mix up the two limits',
+      'SVC121 error middleware rate-limit: two instances of RateLimitMiddleware have the name "default", so response fields, metrics and a shared store mix up the two limits',
     ],
   );
   const rules = (...list: NonNullable<RateLimitOptions['rules']>): string[] =>
@@ -539,10 +539,10 @@ test('svc check reports the option "rateLimit" without RateLimitMiddleware, two 
     [],
   );
   assert.deepEqual(rules({ path: '/logn' }), [
-    'SVC121 warning middleware rate-limit: the rule "/logn" matches no route: did you mean "/login"?',
+    'SVC121 warning middleware rate-limit: the rate limit rule "/logn" matches no route: did you mean "/login"?',
   ]);
   assert.deepEqual(rules({ path: '/login', methods: ['POST'] }), [
-    'SVC121 warning middleware rate-limit: the rule "POST /login" matches no route',
+    'SVC121 warning middleware rate-limit: the rate limit rule "POST /login" matches no route',
   ]);
   assert.deepEqual(rules({ path: '/a/b/c/d/e' }, { path: '/files/{name}' }, { path: '/login/x' }).length, 3);
 });

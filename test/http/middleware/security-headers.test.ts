@@ -387,7 +387,7 @@ test('svc check reports SecurityHeadersMiddleware inside middleware that answers
   assert.equal(ok, false);
   assert.match(
     `${findings[0]!.rule} ${findings[0]!.message} ${findings[0]!.remedy}`,
-    /^SVC121 the middleware "rate-limit" runs before this one, so responses that it sends itself have no security headers Register SecurityHeadersMiddleware before RateLimitMiddleware$/,
+    /^SVC121 the middleware "rate-limit" runs before SecurityHeadersMiddleware, so responses from "rate-limit" have no security headers Register SecurityHeadersMiddleware before RateLimitMiddleware$/,
   );
 });
 
@@ -399,12 +399,12 @@ test('svc check warns if SecurityHeadersMiddleware is inside TrustedHostMiddlewa
       .findings.filter(({ rule }) => rule === 'SVC121')
       .map(({ severity, message }) => `${severity}: ${message}`);
   assert.deepEqual(found(new Svc().use(hosts()).use(new SecurityHeadersMiddleware())), [
-    'warning: the middleware "trusted-host" runs before this one, so responses that it sends itself have no security headers',
+    'warning: the middleware "trusted-host" runs before SecurityHeadersMiddleware, so responses from "trusted-host" have no security headers',
   ]);
   assert.deepEqual(
     found(new Svc().use(hosts()).use(new RateLimitMiddleware()).use(new SecurityHeadersMiddleware())),
     [
-      'error: the middleware "rate-limit" runs before this one, so responses that it sends itself have no security headers',
+      'error: the middleware "rate-limit" runs before SecurityHeadersMiddleware, so responses from "rate-limit" have no security headers',
     ],
   );
 });

@@ -421,7 +421,7 @@ for (const [value, pattern] of [
   [1.5, /integer/],
   ['33', /integer/],
   [['loopbck'], /did you mean "loopback"/],
-  ['10.0.0.0/99', /neither an address nor a network/],
+  ['10.0.0.0/99', /neither an IP address nor a network/],
   ['proxy.example', /neither/],
   [[5], /each entry of the list of proxies must be text/],
   [{}, /a list of their addresses is needed/],

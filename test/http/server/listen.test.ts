@@ -89,7 +89,7 @@ test(
     await running.close();
     writeFileSync(path, 'a file');
     await assert.rejects(make().run({ socket: path, handleSignals: false }), {
-      message: `Cannot listen on ${path}: the path leads to a file that is not a socket`,
+      message: `Cannot listen on ${path}: the path names an existing file that is not a Unix socket`,
     });
     assert.equal(readFileSync(path, 'utf8'), 'a file');
   },

@@ -1497,7 +1497,7 @@ test('HttpServer.listen() rejects with E_LISTEN if the address is in use, empty,
   });
   await assert.rejects(new HttpServer(it.app.application()).listen({ port: 0, host: '' }), {
     code: 'E_LISTEN',
-    message: /the host is empty, which would mean every address/,
+    message: /the host is empty: name an address/,
   });
   assert.deepEqual(
     it.events.filter((event) => event['level'] === 'error'),

@@ -658,7 +658,10 @@ test('csrfToken() throws if there is no CSRFMiddleware, or if the response has b
 
 test('if CSRFMiddleware has no session middleware before it, svc check reports a finding with a remedy, and the application does not compile (SVC121)', async () => {
   for (const [layers, expected] of [
-    [[new CSRFMiddleware()], /no session middleware is registered, so the CSRF middleware has no session/],
+    [
+      [new CSRFMiddleware()],
+      /no session middleware is registered, but each CSRF token must belong to a session/,
+    ],
     [[new CSRFMiddleware(), new SessionMiddleware()], /is registered after the CSRF middleware/],
     [[new SessionMiddleware(), new CSRFMiddleware()], undefined],
   ] as const) {

@@ -198,7 +198,10 @@ test(
     assert.throws(() => provider({ redirectUris: ['callback'] }), refused('E_OPTION_RANGE', /redirectUris/));
     assert.throws(() => provider({ users: [{ sub: '' }] }), refused('E_OPTION_RANGE', /users/));
     assert.throws(() => provider({ user: [] } as never), refused('E_OPTION_UNKNOWN', /users/));
-    assert.throws(() => provider({ issuer: undefined }).url, refused('E_DEV_PROVIDER', /not been started/));
+    assert.throws(
+      () => provider({ issuer: undefined }).url,
+      refused('E_DEV_PROVIDER', /no URL before start/),
+    );
     const taken = provider();
     t.after(() => taken.stop());
     await taken.start();

@@ -268,7 +268,7 @@ export class SentMessage extends http.ServerResponse {
    * all characters are ASCII. `onOver` is called when the response has ended.
    */
   writeText(_status: number, _text: string, _isAscii: boolean, _onOver: (this: SentMessage) => void): void {
-    throw new Error('writeText() must not be called while takesText is false');
+    throw new Error('writeText() must not be called while the property takesText is false');
   }
 
   /** Writes a chunk that is sent to many clients. */
