@@ -14,10 +14,7 @@ import { types } from 'node:util';
  */
 const SMALL_BYTES = 512;
 const GATHERED_BYTES = 4_096;
-/**
- * Consumed chunks stay in the list until there are more than this number, because removing many at once costs
- * less.
- */
+/** Consumed chunks are removed from the list when there are more than this number. */
 const MAX_EMPTY_CHUNKS = 32;
 const NONE = new Uint8Array(0);
 
@@ -190,8 +187,8 @@ export class ByteQueue {
   }
 
   /**
-   * Joins later chunks to the first chunk, until the first chunk has `count` bytes. The new buffer is twice
-   * as large, so that repeated calls of peek() do not copy all bytes each time.
+   * Joins later chunks to the first chunk, until the first chunk has `count` bytes. The new buffer has space
+   * for `2 * count` bytes, so that a later call need not copy all bytes again.
    */
   #straighten(count: number): void {
     if (this.#offset + count > this.#straight.length) {

@@ -80,7 +80,7 @@ export class Config {
   readonly #environment: Layer = new Map();
   readonly #reads = new Map<string, ConfigRead>();
   readonly #places = new Map<string, Declared>();
-  /** Source location to record for the settings that {@link together} reads; undefined at other times. */
+  /** Source location of the running call of {@link together}; undefined at other times. */
   #here: Declared | undefined;
   #isFrozen = false;
 

@@ -240,12 +240,7 @@ export const FAULTS = {
     remedy: 'Pass one value for each declared label, in order',
   },
   E_MIDDLEWARE: {
-<<<<<<< HEAD
-    describe: (what: string): string =>
-      `Cannot use ${what} as middleware: a middleware must be a function (req, next) or an object with handle(req, next)`,
-=======
     describe: (problem: string): string => `Cannot register the middleware: ${problem}`,
->>>>>>> m3
     remedy: 'Write app.use(async (req, next) => { const response = await next(); return response; })',
   },
   E_MIDDLEWARE_RESULT: {
@@ -404,11 +399,7 @@ export const FAULTS = {
     remedy: 'Return a value that matches the option "response" of the route, or correct that option',
   },
   E_ROOM: {
-<<<<<<< HEAD
-    describe: (problem: string): string => `Cannot join a room or send to a room: found ${problem}`,
-=======
-    describe: (problem: string): string => `Cannot join a room or send to it: ${problem}`,
->>>>>>> m3
+    describe: (problem: string): string => `Cannot join a room or send to a room: ${problem}`,
     remedy:
       'Use a text of 1 to 256 characters as the name of a room; leave rooms that are no longer used, or raise the option maxRooms of the WebSocket route',
   },

@@ -66,10 +66,7 @@ type AnyFunction = (...args: never[]) => unknown;
  */
 const FRAMES = 2;
 
-/**
- * Captures two frames, which takes half the time and memory of a whole stack. A program may have 10,000
- * routes.
- */
+/** Captures two stack frames, which takes half the time and memory of a whole stack. */
 function framesBelow(by: AnyFunction): { readonly stack?: string } {
   const { stackTraceLimit } = Error;
   const frames = {};

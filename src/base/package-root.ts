@@ -7,8 +7,8 @@
  *   <root>/src/base/package-root.ts     in this repository
  *   <root>/dist/base/package-root.js    in an installed package
  *
- * A bundler merges this file with others, so a bundle does not know the root. There, the folder of the bundle
- * counts as the package.
+ * A bundler merges this file with others, so a bundle cannot find the root. Inside a bundle, the folder of
+ * the bundle counts as the package.
  */
 import { existsSync } from 'node:fs';
 import { extname } from 'node:path';

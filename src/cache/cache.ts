@@ -53,8 +53,8 @@ export class MemoryCache implements CacheBackend {
   /** Value of each slot. Slot 0 is unused. */
   #values: unknown[] = [undefined];
   /**
-   * Expiry time of each slot, negated if the value is an object. So a single comparison in get() finds values
-   * that have not expired and are not objects (test/bench/parts.mjs --only='memory cache').
+   * Expiry time of each slot, negated if the value is an object. So get() needs only one comparison to find a
+   * value that is valid and needs no clone (test/bench/parts.mjs --only='memory cache').
    */
   #deadlines: Float64Array = new Float64Array(FIRST_SLOTS);
   #sizes: Float64Array = new Float64Array(FIRST_SLOTS);
@@ -244,16 +244,8 @@ function sizeOf(kept: unknown): number {
   return typeof kept === 'string' ? 2 * kept.length : 0;
 }
 
-/*
- * Converts values to the bytes of their structured clones (HTML §2.7) and back, so that each reader gets its
- * own copy.
- *
- * node:v8 returns typed arrays and buffers as views of its input. Readers would share that memory, and
- * `.buffer` would give access to other parts of the value. So these views are copied.
- */
-
 /**
- * Returns the structured clone of a value as bytes.
+ * Returns the structured clone (HTML §2.7) of a value as bytes.
  * @throws an Error for a value that has no structured clone, such as a function or symbol
  */
 export function toBytes(value: unknown): Uint8Array {
@@ -268,7 +260,10 @@ export function fromBytes(bytes: Uint8Array): unknown {
 }
 
 class Reader extends DefaultDeserializer {
-  /** Reads a typed array, a buffer or a DataView. node:v8 calls this method for each of them. */
+  /**
+   * Reads a typed array, a buffer or a DataView, and copies it. Without the copy, all readers would share the
+   * memory of the stored bytes.
+   */
   _readHostObject(): ArrayBufferView {
     const view = (
       DefaultDeserializer.prototype as unknown as { _readHostObject(): ArrayBufferView }

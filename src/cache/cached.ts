@@ -455,10 +455,7 @@ function abortFor(args: readonly unknown[]): AbortController | undefined {
   return args.some(isSignal) ? new AbortController() : undefined;
 }
 
-/**
- * Returns `[freshUntilMs, value]`, the stored form of a result that may become stale. A result that is
- * undefined or an array is always stored in this form, so that readEntry() can recognize it.
- */
+/** Returns the stored form of a result that may become stale, is undefined, or is an array. */
 function entryOf(value: unknown, freshUntilMs: number): readonly unknown[] {
   return value === undefined ? [freshUntilMs] : [freshUntilMs, value];
 }
@@ -471,15 +468,6 @@ function readEntry<R>(stored: unknown): { readonly value: R; readonly freshUntil
     : undefined; // cached() does not store arrays of this form
 }
 
-/*
- * Converts the arguments of a call to its cache key. Different arguments have different keys. The arguments
- * `(7, 'a', { y: 1, x: undefined })` have the key `7,"a",{"x":u,"y":1}`.
- *
- * Arguments may be strings, numbers, booleans, null, undefined, bigints, dates, bytes, and arrays and plain
- * objects of these. The order of members is ignored. Other values, such as functions and class instances, are
- * refused, because different values could have equal keys.
- */
-
 /** Error for an argument from which no key can be computed. The message names the argument. */
 class NoKey extends Error {}
 
@@ -488,7 +476,12 @@ const LONGEST_KEY = 256;
 /** Maximum number of nested levels in an argument. An argument that contains itself exceeds this limit. */
 const DEEPEST = 32;
 
-/** @throws NoKey */
+/**
+ * Converts the arguments of a call to a cache key. For example, `(7, 'a', { y: 1, x: undefined })` becomes
+ * `7,"a",{"x":u,"y":1}`. Different arguments have different keys.
+ *
+ * @throws NoKey for an argument that is not plain data, such as a function or a class instance
+ */
 function keyOfArguments(args: readonly unknown[]): string {
   if (args.length === 1 && typeof args[0] === 'number' && args[0] !== 0) return String(args[0]);
   return bounded(args.map((value, index) => textOf(value, () => `argument ${index + 1}`, 0)).join(','));

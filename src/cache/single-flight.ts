@@ -1,9 +1,7 @@
 /**
- * Running calls whose results several callers share.
- *
- * Each caller gets a copy of the result, or the error. If a caller stops waiting, the call continues for the
- * other callers. If no caller waits any more, the call is aborted. Further callers can join until the result
- * is stored.
+ * Running calls whose results several callers share. Each caller gets a copy of the result, or the error. If
+ * one caller stops waiting, the call continues for the other callers. If no caller waits any more, the call
+ * is aborted. Further callers can join until the result is stored.
  */
 
 /** Function that returns a copy of the result for one caller. */

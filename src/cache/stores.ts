@@ -406,9 +406,7 @@ export class ExpiryHeap<T extends Timed> {
     }
   }
 
-  /**
-   * Moves an entry down in the heap, also below entries with an equal time, so that these usually come first.
-   */
+  /** Moves an entry down in the heap, below entries with an earlier or equal time. */
   #sink(entry: T): void {
     for (;;) {
       const left = this.#heap[2 * entry.place + 1];
@@ -431,14 +429,6 @@ export class ExpiryHeap<T extends Timed> {
   }
 }
 
-/*
- * Rate limits in a RecordStore. All processes that share the store share the buckets.
- *
- * An attempt reads the bucket, computes the new value by the generic cell rate algorithm, and writes it
- * unless another process has changed the bucket. In that case, the attempt starts again. A refused attempt
- * only reads.
- */
-
 /** Options of a {@link RecordRateLimitStore}. */
 export interface RecordRateLimitStoreOptions {
   /**
@@ -456,7 +446,7 @@ const ATTEMPTS = 100;
 
 /**
  * A {@link RateLimitStore} that stores its buckets in a {@link RecordStore}, for example in a database: `new
- * RecordRateLimitStore(new DatabaseRecordStore(db))`.
+ * RecordRateLimitStore(new DatabaseRecordStore(db))`. All processes that share the store share the buckets.
  */
 export class RecordRateLimitStore implements RateLimitStore {
   readonly #records: RecordStore;

@@ -350,10 +350,7 @@ function scriptOf(
   return script;
 }
 
-/**
- * Returns the directives in all comments before the first statement. Without the directive `no-foreign-keys`,
- * a `drop table` may delete rows of other tables.
- */
+/** Returns the directives, such as `-- svc: no-transaction`, in the comments before the first statement. */
 function directivesOf(head: readonly string[], refuse: (problem: string) => SvcError): string[] {
   return head.flatMap((comment) => {
     const match = (comment.startsWith('/*') ? BLOCK_DIRECTIVE : LINE_DIRECTIVE).exec(comment);

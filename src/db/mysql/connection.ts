@@ -118,7 +118,7 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
     try {
       await this.runner.flight(beginTexts(this.#options.dialect, options), limit);
     } catch (error) {
-      // close the connection: if the isolation level is already set, it would apply to the next transaction
+      // close the connection, because its isolation level may already be set for the next transaction
       if (options.isolation !== undefined) this.destroy();
       throw error;
     }

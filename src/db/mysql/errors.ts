@@ -99,18 +99,12 @@ export function mysqlError(
   });
 }
 
-/**
- * Returns whether a prepared statement may succeed after it is prepared again. Error 3988 counts, because
- * MySQL reports it after the character set of a column has changed.
- */
+/** Returns whether a prepared statement may succeed after it is prepared again. */
 export function isStaleStatement({ errno, sql }: DatabaseError): boolean {
-  return errno === 1615 || errno === 1243 || (errno === 3988 && CHANGES_AT_ONCE.test(sql ?? ''));
+  return errno === 1615 || errno === 1243 || (errno === 3988 && ALL_OR_NOTHING.test(sql ?? ''));
 }
-/**
- * Matches statements that change nothing when they fail. It does not match calls of procedures, because some
- * of their statements may have run.
- */
-const CHANGES_AT_ONCE = /^\s*(?:insert|replace|update|delete|select|with)\b/i;
+/** Matches statements that change nothing when they fail. A failed CALL may have changed rows. */
+const ALL_OR_NOTHING = /^\s*(?:insert|replace|update|delete|select|with)\b/i;
 /** Returns whether the server cannot prepare this kind of statement (error 1295). */
 export function isUnpreparable({ errno }: DatabaseError): boolean {
   return errno === 1295;

@@ -233,10 +233,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
       this.statements.close(statement);
   }
 
-  /**
-   * Removes outdated prepared statements of a text from the cache: the first one, and the one for the types
-   * of `params`.
-   */
+  /** Removes outdated prepared statements from the cache. `text` is the text of the statements. */
   forget(text: string, params: Params): void {
     this.statements.delete(text);
     if (this.#pinsTypes) this.statements.delete(variant(text, params));

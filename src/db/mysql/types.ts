@@ -291,10 +291,7 @@ function dateTimeOf(
   return `${date}T${clockText(bytes, at + 4)}${fraction(end - at < 11 ? 0 : bytes.readUInt32LE(at + 7), decimals)}`;
 }
 
-/**
- * Formats a date and time in 19 characters. Does not concatenate strings, because V8 would join the parts
- * later.
- */
+/** Formats a date and time without fractions, such as `2024-02-29T12:00:00`. */
 function isoOf(bytes: Buffer, at: number): string {
   const year = bytes[at]! | (bytes[at + 1]! << 8);
   if (year > MAX_YEAR)

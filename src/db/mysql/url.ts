@@ -7,7 +7,7 @@
  *   ...?sslmode=verify-full&sslrootcert=/etc/ca.pem        TLS; also sslcert, sslkey, sslpassword, ...
  *   ...?set.innodb_lock_wait_timeout=5                     variables of every session
  *
- * Unknown parameters are refused.
+ * An address with unknown parameters is refused.
  */
 import {
   isUnixHost,

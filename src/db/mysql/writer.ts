@@ -142,10 +142,7 @@ export class PacketWriter extends ByteWriter {
     this.bytes[at] = this.at - at - 1;
   }
 
-  /**
-   * Splits a long payload into packets: moves the parts of the payload, beginning with the last one, and
-   * inserts the headers of the packets.
-   */
+  /** Splits a long payload into packets, by inserting `more` packet headers. */
   #divide(more: number): void {
     const from = this.#packetAt + HEADER_BYTES;
     const end = this.at;

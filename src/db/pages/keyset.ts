@@ -3,7 +3,6 @@
  * deleted between two requests do not shift pages, and every page is as fast as the first.
  *
  *   const notes = new KeysetPages({ orderBy: { created_at: 'desc', id: 'asc' } });
- *
  *   app.get('/notes', { db: Depends(db), query: notes.query, response: notes.response(Note) }, async ({ db, query, req }) => {
  *     const page = await notes.fetch(db, sql`select id, title, created_at from note`, { query, req }, { as: Note });
  *     return reply(page, 200, page.headers);
@@ -110,8 +109,8 @@ export class KeysetPage<T> implements KeysetPageBody<T> {
 }
 
 /**
- * Name prefix of columns that fetch() adds to a query. They contain the sort columns as text, because a Date
- * has no microseconds.
+ * Name prefix of columns that fetch() adds to a query. These columns contain the sort values as text. As a
+ * Date, a timestamp would lose its microseconds.
  */
 const EXACT = 'svc_key_';
 

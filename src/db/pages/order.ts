@@ -2,8 +2,7 @@
  * Builds the `order by` clause of a list, and the condition for the rows after a given row. For the order
  * `{ created_at: 'desc', id: 'asc' }` and a row with the values c and i, the condition is
  *   created_at <= c and ((created_at < c) or (created_at = c and id > i))
- *
- * The condition begins with a comparison of the first column alone, so that the database can use an index.
+ * The first comparison, `created_at <= c`, lets the database use an index.
  *
  * Databases sort NULL differently, so a column that may be NULL must have `nulls last`.
  */

@@ -6,8 +6,8 @@ import type { SchemaClass } from '../../schema/schema.ts';
 type PageLinks = Readonly<Record<string, Readonly<Record<string, string>> | undefined>>;
 
 /**
- * Returns the `Link` header of a page, or no header without a request. Each link is the query of the request,
- * changed by `links`. A link has no path, so that it works behind a proxy that changes paths.
+ * Returns the `Link` header of a page, or no header without a request. A link is a query string, such as
+ * `?page=3&size=20`. It has no path, because a proxy may change paths.
  */
 export function linkHeaders(
   req: HttpRequest | undefined,

@@ -68,7 +68,7 @@ class ArrayReader {
       const character = this.#text[this.#at];
       if (character !== '"' && character !== '\\') continue;
       value += this.#text.slice(from, this.#at);
-      from = ++this.#at; // after a backslash, the next slice begins with the escaped character
+      from = ++this.#at; // skip the backslash; the character after it is part of the value
       if (character === '"') return this.#element(value);
     }
     return undefined;

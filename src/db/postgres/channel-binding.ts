@@ -86,14 +86,14 @@ function pssHash(parameters: Uint8Array): string | undefined {
   return Object.hasOwn(HASHES, name) ? HASHES[name] : undefined;
 }
 
-/** Reads one DER element: its tag, length and value. Returns undefined when the element exceeds `bytes`. */
+/** Reads one DER element. Returns undefined when `bytes` does not contain a whole element. */
 function element(bytes: Uint8Array): Element | undefined {
   const [tag, first] = bytes;
   if (tag === undefined || first === undefined) return undefined;
   const lengthBytes = first < 0x80 ? 0 : first & 0x7f;
   if (first === 0x80 || lengthBytes > 4 || bytes.length < 2 + lengthBytes) return undefined;
   let length = first < 0x80 ? first : 0;
-  // all length bytes exist, because the number of bytes was checked above
+  // `bytes` contains all length bytes: this was checked above
   for (let index = 0; index < lengthBytes; index++) length = length * 256 + bytes[2 + index]!;
   const start = 2 + lengthBytes;
   return start + length > bytes.length

@@ -204,10 +204,7 @@ export class PostgresConnection
     else await this.commit(limit);
   }
 
-  /**
-   * Restarts a failed transaction if the failed statement was the first and only statement in it. Otherwise
-   * returns false. ROLLBACK and BEGIN are in one request, so that no other request can come between them.
-   */
+  /** Restarts a failed transaction if only one statement has run in it. Otherwise returns false. */
   async #beginAnew(limit: Limit | undefined): Promise<boolean> {
     if (!this.hasBegun || this.conversation.asked !== this.#askedAtBegin + 1) return false;
     await this.runner.simple(`rollback; ${this.#beginText}`, endingLimit(limit, 0, this.#options.clock));

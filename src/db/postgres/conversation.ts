@@ -132,8 +132,8 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
       throw new ProtocolViolation(`the server sent more than ${MAX_PARAMETERS} session settings`);
     this.parameters.set(name, value);
     if (name === 'client_encoding' && !UTF8.test(value)) {
-      // end the connection: in an encoding such as SJIS, a backslash can be the second byte of a character,
-      // and COPY would read this byte as an escape
+      // end the connection: in encodings such as SJIS, the second byte of a character can be a backslash,
+      // which COPY reads as an escape
       this.abandon(
         new ConnectionLost(
           `The client_encoding of the connection was changed to "${value}", but text must be UTF-8: use convert_from() and convert_to() for other encodings`,

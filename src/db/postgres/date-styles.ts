@@ -5,8 +5,8 @@
  *   - German: 17.12.1997 07:37:16 UTC
  *   - Postgres: Wed Dec 17 07:37:16 1997 UTC, or 12-17-1997 for a date
  *
- * A time zone abbreviation other than UTC does not define an offset, so text with such an abbreviation is
- * returned unchanged.
+ * Text with an abbreviated time zone other than UTC, such as EST, is returned unchanged, because the offset
+ * is not known.
  */
 
 const NUMERIC = /^(\d\d)([./-])(\d\d)\2(\d{4,})(?: (\d\d:\d\d:\d\d(?:\.\d+)?))?(?: ?((?!BC)\S+))?( BC)?$/;

@@ -3,15 +3,14 @@
  * of this process has no effect. Examples of the text: 2024-03-10, 2024-03-10T02:30:00.5, 0044-03-15 BC,
  * infinity
  *
- * Years BC and years with more than four digits keep the server's form, so that the server accepts them as
- * input.
+ * A year BC, or a year with more than four digits, is written as the server writes it: 0044-03-15 BC.
  */
 
 const DAY_MS = 86_400_000;
 const SECOND_MICROS = 1_000_000;
 const DAY_SECONDS = 86_400;
 const FIRST_YEAR = 2_000;
-/** Number of years after which the calendar repeats. */
+/** The Gregorian calendar repeats after this number of years. */
 const ERA_YEARS = 400;
 const ERA_DAYS = 146_097;
 /** Number of days from 1970-01-01 to 2000-01-01. */
@@ -180,8 +179,8 @@ function splitMicros(high: number, low: number): readonly [days: number, inDay: 
 }
 
 /**
- * Returns year, month and day for a number of days since 2000-01-01. Year 0 is 1 BC. A Date cannot hold every
- * year of PostgreSQL, so the days are moved to the years 2000 ... 2399. The calendar repeats every 400 years.
+ * Returns year, month and day for a number of days since 2000-01-01. Year 0 is 1 BC. The result is correct
+ * even for years that a Date cannot hold.
  */
 function civil(days: number): readonly [year: number, month: number, day: number] {
   const era = Math.floor(days / ERA_DAYS);

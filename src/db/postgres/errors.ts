@@ -28,7 +28,7 @@ import type { ErrorFields } from './messages.ts';
 
 type ErrorClass = new (message: string, details: DatabaseErrorDetails) => DatabaseError;
 
-/** Error class for each SQLSTATE. A key is a whole SQLSTATE, or the first two characters of several. */
+/** Error class for each SQLSTATE. A key is a whole SQLSTATE or its first two characters. */
 const CLASSES: Readonly<Record<string, ErrorClass>> = {
   '08': ConnectionLost,
   '0A': StatementError,
@@ -67,26 +67,22 @@ const CLASSES: Readonly<Record<string, ErrorClass>> = {
 };
 
 /**
- * SQLSTATEs of errors whose messages may quote a value: data errors, and failed look-ups by name as in
- * `?::regclass` or set_config(?, ...).
+ * Matches SQLSTATEs of errors whose messages may quote a value, as in `invalid input syntax for type integer:
+ * "secret"`.
  */
 const QUOTES_VALUES = /^(?:22|58|42601|42602|42704|42883|42P01|42703|3F000|0A)/;
 
 /** Matches names of encodings, which are not removed from a message about invalid bytes. */
 const ENCODING = /^(?:UTF8|LATIN\d+|WIN\d+|SQL_ASCII|EUC_\w{2,3}|ISO_8859_\d|KOI8[RU])$/;
 
-/** SQLSTATE of the error for a prepared statement whose result columns have changed since its preparation. */
+/** SQLSTATE that the server sends when the result columns of a prepared statement have changed. */
 const CHANGED = '0A000';
-/**
- * SQLSTATEs of errors after which a statement may succeed if it is prepared again: its result columns have
- * changed, the server does not know its name, or its name is already taken.
- */
+/** SQLSTATEs of errors after which a statement may succeed if it is prepared again. */
 const STALE: ReadonlySet<string> = new Set([CHANGED, '26000', '42P05']);
 
 /**
- * C function of the server that reports changed result columns. The server sends the name of the function
- * with the error. The SQLSTATE is not enough, because errors about unsupported features have the same
- * SQLSTATE.
+ * C function of the server that reports changed result columns. The server sends its name with the error.
+ * Other errors have the same SQLSTATE.
  */
 const FINDS_STALE = 'RevalidateCachedQuery';
 /**
@@ -103,18 +99,12 @@ const STATEMENT_TIMEOUT =
 /** Errors that look like errors about an outdated prepared statement, but have another cause. */
 const OTHERS = new WeakSet<DatabaseError>();
 
-/**
- * Matches messages of internal errors for a statement whose plan refers to a dropped object. The server never
- * translates these messages.
- */
+/** Matches messages of internal errors about a dropped object. The server never translates these messages. */
 const DROPPED_OBJECT = /^(?:cache lookup failed for [\w ]+|could not open relation with OID) \d+/;
 /** Matches messages about a missing object in any language, because the word OID is not translated. */
 const DROPPED_OID = /\bOID \d+\b/;
 
-/**
- * SQLSTATEs of errors about a value that does not fit its type, or a type that does not fit a column or
- * operator.
- */
+/** SQLSTATEs of errors that the server reports when a parameter has a wrong type or value. */
 const OF_TYPES: ReadonlySet<string> = new Set(['22003', '22007', '22008', '22P02', '42804', '42883']);
 
 /**
@@ -150,8 +140,8 @@ export function isStalePlan(error: DatabaseError): boolean {
 }
 
 /**
- * Returns whether a statement failed because the schema has changed since its preparation. Then the prepared
- * statements of other connections are outdated, too.
+ * Returns whether a statement failed because the database schema has changed. Then the prepared statements of
+ * other connections are outdated, too.
  */
 export function isOfChangedSchema(error: DatabaseError): boolean {
   return error.sqlstate === CHANGED || isOfDropped(error);
@@ -209,9 +199,8 @@ function shownMessage({ message, sqlstate, ...named }: ErrorFields, sql: string 
 const QUOTED_NAME = /["„“«「][^"“”»」]+["“”»」]/g;
 
 /**
- * Returns the columns that violate a constraint: the column that is NULL, or the columns in a DETAIL such as
- * `Key (a, b)=(1, 2) already exists.`. Returns undefined if the key contains an expression, or if the DETAIL
- * has columns of another table.
+ * Returns the columns that violate a constraint, for example `a` and `b` for the DETAIL `Key (a, b)=(1, 2)
+ * already exists.`. Returns undefined if the error does not name them.
  */
 function columnsOf({ column, detail, sqlstate, message }: ErrorFields): readonly string[] | undefined {
   if (column !== undefined) return [column];

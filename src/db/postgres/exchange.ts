@@ -1,7 +1,6 @@
 /**
- * Handles the replies to one request to PostgreSQL, message by message, up to ReadyForQuery.
- *
- * The server may send an error instead of any reply. Then only ReadyForQuery follows.
+ * Handles the replies to one request to PostgreSQL, message by message, up to ReadyForQuery. The server may
+ * send an error instead of any reply. Then only ReadyForQuery follows.
  *
  * An unexpected message ends the connection, because later replies could be matched to the wrong request.
  */

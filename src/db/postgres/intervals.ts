@@ -53,8 +53,8 @@ function byUnits(words: readonly string[]): string[] | undefined {
 }
 
 /**
- * Parses the SQL standard's form `years-months days time`. If only the first part has a sign, and it is a
- * minus, the sign applies to all parts.
+ * Parses the SQL standard's form `years-months days time`, such as `1-2 3 4:05:06`. In `-1-2 3 4:05:06`, the
+ * minus applies to all parts, because no other part has a sign.
  */
 function byPlaces(words: readonly string[]): string[] | undefined {
   const parts = ['0', '0', '0', '0', '0', '0'];

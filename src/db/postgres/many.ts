@@ -25,9 +25,7 @@ export interface Many {
 }
 
 const TEXT_FORMATS = new Uint8Array(0);
-/**
- * Name of a portal that does not exist. Executing it causes an error, which undoes all rows before the Sync.
- */
+/** Name of a portal that does not exist. Executing it causes an error, so that the server undoes all rows. */
 const NO_PORTAL = 'svc_undo';
 
 /**
@@ -56,8 +54,8 @@ export async function writeMany(
     await writePairs(conversation, types, many, exchange);
   } catch (error) {
     failure = { error };
-    // outside a transaction, an error on the server must undo this request; inside a transaction, the caller
-    // rolls back
+    // without a transaction, cause an error, so that the server undoes all rows; a transaction is rolled back
+    // by the caller
     if (wasIdle) writer.execute(NO_PORTAL, 0);
   }
   writer.sync();

@@ -157,8 +157,8 @@ export class BodyReader extends FieldReader {
   }
 
   /**
-   * Reads the number of items that follow. Throws if the rest of the message is too short for so many items
-   * of at least `leastBytes` bytes.
+   * Reads the number of items that follow. Each item has `leastBytes` bytes or more. Throws if the message is
+   * too short for all of them.
    */
   count(leastBytes: number): number {
     const count = this.uint16();

@@ -44,9 +44,8 @@ export class PostgresDriver extends ServerDriver<PostgresSession> {
 }
 
 /**
- * Checks that LISTEN works on this connection. A pooler in transaction mode runs each transaction in any free
- * session of the server, so a notification would reach another client or none. Such a pooler reports a
- * process id that differs from the id of the server session.
+ * Checks that LISTEN works on this connection. LISTEN does not work through a pooler that runs each
+ * transaction in any free session of the server. Such a pooler reports a process id of its own.
  */
 async function checkedToListen(session: PostgresSession, limit: Limit): Promise<PostgresSession> {
   try {

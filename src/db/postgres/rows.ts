@@ -27,7 +27,7 @@ export class RowPlan implements RowReader {
   readonly #decoders: readonly Decoder[];
   /** For each column: required length of a binary value in bytes, or 0 if every length is valid. */
   readonly #widths: readonly number[];
-  /** Whether a column has the name `__proto__`, which only setColumn() can set on a row. */
+  /** Whether a column has the name `__proto__`. An assignment to this name would not create a property. */
   readonly #hasProto: boolean;
 
   /**
@@ -106,7 +106,7 @@ export function rereadRows(plan: RowPlan, types: PostgresTypes, rows: readonly (
     const key = (name: string, row: Row | unknown[]): string => (Array.isArray(row) ? String(index) : name);
     for (const row of rows as Row[]) {
       const value = row[key(plan.names[index]!, row)];
-      // any other value is NULL, or is already decoded because another column has the same name
+      // a value that is not text is NULL or already decoded
       if (typeof value === 'string') row[key(plan.names[index]!, row)] = read(value) as SqlValue;
     }
   }

@@ -6,11 +6,11 @@
  * text. The second use sends these messages with a name, and caches the types of parameters and columns.
  * Later uses send only Bind and Execute, with binary values where that is faster.
  *
- * Each use takes one round trip. Lists, objects and bytes need one more, because their encoding depends on
- * the type of the parameter.
+ * Each use of a statement takes one round trip. A list, an object or bytes as a value need one more, because
+ * their encoding depends on the type of the parameter.
  *
- * With a cache size of 0, every statement is unnamed, and all values are text, because a pooler may change
- * the session between two statements.
+ * With `statement_cache=0` in the address, every statement is unnamed, and all values are text. This suits
+ * poolers that change the session between two statements.
  */
 import { randomUUID } from 'node:crypto';
 import { DatabaseError, StalePlan } from '../errors.ts';
@@ -88,10 +88,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
    * these statements may be outdated.
    */
   #changes: number;
-  /**
-   * Restarts the open transaction if the failed statement was the first and only statement in it. Otherwise
-   * returns false.
-   */
+  /** Restarts a failed transaction if only one statement has run in it. Otherwise returns false. */
   beginAnew: ((limit: Limit | undefined) => Promise<boolean>) | undefined;
 
   constructor(conversation: PostgresConversation, options: PostgresConnectionOptions, types: PostgresTypes) {
@@ -191,7 +188,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     } catch (error) {
       if (!(error instanceof DatabaseError && (isOfTypes(error) || isStalePlan(error)))) throw error;
       const isStale = isStalePlan(error) && this.statements.peek(text)?.isDescribed === true;
-      // the rows cannot be read twice, so only the next call prepares the statement again
+      // no retry, because the rows cannot be read twice: the next call prepares the statement again
       this.statements.delete(text);
       throw isStale ? this.#changed(error) : error;
     } finally {

@@ -3,11 +3,10 @@
  * dates and bytes that fit the type are sent in binary. Lists are sent as arrays or JSON, and objects as
  * JSON.
  *
- * If the type is unknown, values are sent as text, which the server converts. Some values cannot be sent
- * without the type: see needsTypes().
+ * If the type of a parameter is unknown, its value is sent as text, which the server converts. Some values,
+ * such as objects, need a known type: see needsTypes().
  *
- * A value that does not fit its type is sent as text. Then the server reports the same error, whether or not
- * the client knows the type.
+ * A value that does not fit the type of its parameter is sent as text, so that the server reports the error.
  */
 import { arrayText } from './arrays.ts';
 import { dateTextOf, instantText, microsOf } from './dates.ts';
@@ -244,7 +243,6 @@ function writeDate(writer: MessageWriter, value: Date, index: number, oid: numbe
   if (Number.isNaN(value.getTime())) return parameterIssue(value);
   if (oid === OID.timestamptz || oid === OID.timestamp)
     return isBinary(writer, index, writer.valueInt64(...microsOf(value)));
-  // a Date for a JSON column is not converted to a JSON string: callers use json() for this
   writer.valueText(oid === OID.date ? dateTextOf(value) : instantText(value));
   return undefined;
 }
@@ -267,7 +265,7 @@ function numberText(value: number): string {
   return Object.is(value, -0) ? '-0' : String(value);
 }
 
-/** Marks the value that was written last as binary. Returns undefined, because there is no refusal. */
+/** Marks the value at `index`, which was just written, as binary. */
 function isBinary(writer: MessageWriter, index: number, _written: void): undefined {
   writer.binary(index);
   return undefined;

@@ -3,8 +3,8 @@
  * 30-50 % of the encoding time. Example:
  *   writer.query('select 1'); socket.write(writer.take())
  *
- * A method throws if a count or length exceeds its field. Then the caller removes the partial message with
- * rewind().
+ * A method of the writer throws if a count or length is too large for the message. Then the caller removes
+ * the partial message with rewind().
  */
 import { ProtocolViolation } from '../errors.ts';
 import { ByteWriter } from '../wire/bytes.ts';
@@ -32,7 +32,7 @@ export const PROTOCOL_3_2 = 196_610;
 
 const SSL_REQUEST = 80_877_103;
 const CANCEL_REQUEST = 80_877_102;
-/** Maximum number of values in one statement. A 16-bit field of the Bind message contains the number. */
+/** Maximum number of values in one statement. The Bind message has a 16-bit field for this number. */
 const MAX_PARAMETERS = 65_535;
 const MAX_INT32 = 2 ** 31 - 1;
 /** Initial size of the buffer in bytes. It grows for longer messages. */

@@ -7,7 +7,7 @@
  *   app.use(new RateLimitMiddleware({ store: new RedisRateLimitStore(redis.client) }));
  *   app.get('/jobs', { redis: Depends(redis.key) }, ({ redis }) => redis.command(['LLEN', 'jobs']));
  *
- * Give a second plugin a name: `new RedisPlugin(url, { name: 'sessions' })`.
+ * A second RedisPlugin needs another name: `new RedisPlugin(url, { name: 'sessions' })`.
  */
 import { SvcError } from '../../base/errors.ts';
 import { stateKey } from '../../http/state.ts';

@@ -53,7 +53,10 @@ export interface RedisCacheOptions extends RedisStoreOptions {
  * its hash.
  */
 const MAX_KEY_BYTES = 200;
-/** The maximum for RedisCache is greater than MAX_KEY_BYTES, so that clear() finds keys by a long prefix. */
+/**
+ * Maximum length in bytes of a key that RedisCache stores unchanged. It is large, because clear() cannot find
+ * a hashed key by a long prefix.
+ */
 const MAX_CACHE_KEY_BYTES = 2_000;
 const MARK = '\0#';
 /** Maximum time to live in milliseconds that the server accepts, about 300 years. */
