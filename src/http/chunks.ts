@@ -92,7 +92,7 @@ class FormChunks extends WebChunks {
     try {
       while ((await this.next()).done !== true);
     } catch {
-      /* ignored: the rest of the form is not sent anyway */
+      /* the error is ignored, because the rest of the form is not sent anyway */
     }
   }
 }

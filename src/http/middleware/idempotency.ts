@@ -81,7 +81,10 @@ export interface IdempotencyOptions {
 }
 
 const MEMORY_RECORDS = 10_000;
-/** A claim is renewed whenever a third of its lifetime has passed, so one failed renewal does no harm. */
+/**
+ * The record of a running request is renewed whenever a third of its lifetime has passed, so one failed
+ * renewal does no harm.
+ */
 const RENEWALS = 3;
 /**
  * Number of address bits that identify an IPv6 client: each client usually has a /64 network (RFC 6177 §2).

@@ -358,8 +358,8 @@ function isHighSurrogate(code: number): boolean {
 }
 
 /**
- * Returns whether a stream has failed because `req.signal` aborted. After a disconnect of the client, this is
- * no failure.
+ * Returns whether a stream has failed because `req.signal` aborted. If the client has disconnected, such an
+ * error is not a failure.
  */
 function isAbort(error: unknown): boolean {
   return error instanceof ClientDisconnected || (error instanceof Error && error.name === 'AbortError');

@@ -155,8 +155,8 @@ function bodyFieldsOf(rawHeaders: readonly string[]): IncomingHttpHeaders | unde
  * A request that builds the object `headers` only if a tool inspects requests. node:http itself reads only
  * three fields.
  *
- * When the handler reads the whole body, the parser passes the chunks to a `BodyTaker` instead of the stream.
- * If the first bytes of the body have already arrived, the stream is used.
+ * When the handler reads the whole body, the parser passes the chunks directly to the reader (`BodyTaker`),
+ * and not to the stream. If the first bytes of the body have already arrived, the stream is used.
  */
 class FastReceived extends ReceivedMessage {
   /**
