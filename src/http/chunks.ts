@@ -79,9 +79,8 @@ class WebChunks implements ChunkIterator {
 }
 
 /**
- * Reads a FormData body that Node encodes. After `cancel()`, the encoder would continue to run, and an error
- * in the encoder would end the process. So `return()` does not cancel, but reads the rest of the form and
- * ignores errors.
+ * Reads a FormData body that Node encodes. After `cancel()`, an error in Node's encoder would end the
+ * process. So `return()` reads the rest of the form instead.
  */
 class FormChunks extends WebChunks {
   override return(): Promise<void> {
@@ -93,7 +92,7 @@ class FormChunks extends WebChunks {
     try {
       while ((await this.next()).done !== true);
     } catch {
-      /* ignored: the rest of the form is not sent anyway */
+      /* the error is ignored, because the rest of the form is not sent anyway */
     }
   }
 }
@@ -146,7 +145,7 @@ export interface ChunkSink {
 export abstract class EndlessChunks implements ChunkIterator {
   #isTaken = false;
 
-  /** Marks the source as read. Returns the source itself, because it is its own iterator. */
+  /** Marks the source as read, and returns the source, which is its own iterator. */
   [Symbol.asyncIterator](): AsyncIterator<Chunk, unknown> {
     this.#isTaken = true;
     // the cast is safe: `for await` also accepts a next() that does not return a promise
@@ -165,7 +164,7 @@ export abstract class EndlessChunks implements ChunkIterator {
     return false;
   }
 
-  /** Ends the source if it was never read, because middleware has sent another response. */
+  /** Ends the source if it was never read, for example because middleware has sent another response. */
   drop(): void {
     if (!this.#isTaken) Promise.try(() => this.return()).catch(ignore);
   }
@@ -191,11 +190,9 @@ export class Primed implements ChunkIterator {
     this.#first = first;
   }
 
-  /**
-   * Lets middleware read the chunks with `for await`, which also accepts a next() that does not return a
-   * promise.
-   */
+  /** Lets middleware read the chunks with `for await`. */
   [Symbol.asyncIterator](): AsyncIterator<Chunk, unknown> {
+    // the cast is safe: `for await` also accepts a next() that does not return a promise
     return this as unknown as AsyncIterator<Chunk, unknown>;
   }
 
@@ -215,7 +212,7 @@ export class Primed implements ChunkIterator {
     return this.#source.return?.();
   }
 
-  /** Ends the source if it was never read, because middleware has sent another response. */
+  /** Ends the source if it was never read, for example because middleware has sent another response. */
   drop(): void {
     if (!this.#isTaken) Promise.try(() => this.return()).catch(ignore);
   }

@@ -88,11 +88,6 @@ export function codersOf(levels: CodingLevels): Readonly<Record<ContentCoding, C
   };
 }
 
-/*
- * Chooses the content coding that a client prefers (RFC 9110 §12.5.3), for example from
- * `Accept-Encoding: gzip;q=0.8, br, *;q=0`. `*` stands for every coding that the field does not name.
- */
-
 /**
  * A list member of `Accept-Encoding`, such as `gzip;q=0.8`. The weight is optional: 0 ... 1 with at most
  * three decimals (RFC 9110 §12.4.2).
@@ -108,8 +103,9 @@ const MAX_MEMBERS = 32;
  * lower case, the preferred one first. The coding with the greatest weight in `Accept-Encoding` wins. If
  * several codings have this weight, the first in `offered` wins.
  *
- * Malformed members are ignored. `x-gzip` means `gzip` (RFC 9110 §8.4.1.3). A client that refuses even
- * `identity` still gets an uncompressed response: the RFC allows it, and a 406 would be less useful.
+ * Malformed members of `Accept-Encoding` are ignored. `x-gzip` means `gzip` (RFC 9110 §8.4.1.3). A client
+ * that refuses every coding, even `identity`, still gets an uncompressed response: the RFC allows it, and a
+ * 406 would be less useful.
  */
 export function negotiateEncoding<const C extends string>(
   header: string | undefined,

@@ -77,8 +77,8 @@ export interface HttpRequest {
    */
   earlyHints(links: string | readonly string[]): boolean;
   /**
-   * Reads the whole body as bytes. The limit is the smaller of `maxBytes` and the `maxBodyBytes` of the
-   * route, or else of the application. A larger body leads to 413.
+   * Reads the whole body as bytes. The limit is the smaller of `maxBytes` and the route's `maxBodyBytes`. A
+   * route without `maxBodyBytes` has the limit of the application. A larger body leads to 413.
    */
   body(options?: BodyOptions): Promise<Uint8Array>;
   /**
@@ -182,7 +182,7 @@ export interface Flash {
 export interface Session {
   /** Session id. {@link regenerate} replaces it. Reading the id does not create a session. */
   readonly id: string;
-  /** Whether the session is new, because the request had no valid one. */
+  /** Whether the session is new: the request had no valid session. */
   readonly isNew: boolean;
   /** Returns the value of a key; undefined if the session has none. */
   get<T>(key: SessionKey<T>): T | undefined;
@@ -220,8 +220,8 @@ export interface Context {
 }
 
 /**
- * Key of a value of type `T` in a {@link StateMap}. The key can also be called as a function, which returns
- * the value from a context. So `Depends(key)` passes the value to a handler.
+ * Key of a value of type `T` in a {@link StateMap}. When the key is called as a function, it returns the
+ * value from a context. So `Depends(key)` passes the value to a handler.
  */
 export interface StateKey<T> {
   readonly name: string;
@@ -293,8 +293,6 @@ export interface Middleware {
    */
   compile?(view: CompiledView): Iterable<Omit<Finding, 'place'>>;
 }
-
-// -- the compiled application, as `svc check`, the OpenAPI document and plugins read it --
 
 /** One route of the compiled application. The route that matches a request is `req.route`. */
 export interface CompiledRoute {
@@ -429,10 +427,7 @@ export interface Host {
   get<T>(key: StateKey<T>): T;
   /** Whether an earlier plugin has provided a value under this key. */
   has(key: StateKey<unknown>): boolean;
-  /**
-   * Provides a value in the state of every request. `read` returns the value. It is called each time
-   * `req.state` is read for this key.
-   */
+  /** Provides a value in the state of every request. Each access to the value calls `read`. */
   provide<T>(key: StateKey<T>, read: () => T): void;
   /**
    * Adds a check to `/readyz`. If `probe` throws or takes more than 2 s, `/readyz` reports that `name` is

@@ -37,8 +37,7 @@ export function parseCookies(field: string | undefined): Readonly<Record<string,
   const cookies = bare<Record<string, string>>();
   if (field === undefined) return cookies;
   let isEmpty = true;
-  // index of the next "=", kept for the following cookies: a field with many ";" but no "=" is searched only
-  // once
+  // index of the next "=", kept for the following cookies, so that a field without "=" is searched only once
   let equals = -1;
   for (let start = 0; start < field.length;) {
     const end = indexFrom(field, ';', start);

@@ -3,8 +3,7 @@
  * origins, the origins in a list, or origins that a function accepts.
  *
  * An origin is `scheme://host[:port]` as browsers send it (RFC 6454 §6.2): lower case, no default port, no
- * path. The comparison with the list is exact. A list or function never allows `null`, which every sandboxed
- * frame sends.
+ * path. A list or function never allows the origin `null`, which every sandboxed frame sends.
  */
 import { SvcError } from '../base/errors.ts';
 import { systemClock } from '../base/clock.ts';
@@ -197,12 +196,6 @@ function issueOf(origin: string): string | undefined {
     : `${named} is not what browsers send` + (url === null ? '' : `, which is "${url.origin}"`);
 }
 
-/*
- * Finds out whether a page of another site sent a request. `Sec-Fetch-Site` shows this, or else `Origin`;
- * scripts cannot change these fields. A request with neither field is accepted, because it does not come from
- * a current browser.
- */
-
 /** Determines which pages count as pages of the application. */
 export interface OwnPages {
   /** Other origins whose pages count as pages of the application, in the form of the field `Origin`. */
@@ -217,8 +210,9 @@ export interface OwnPages {
 }
 
 /**
- * Returns `site` if `Sec-Fetch-Site` shows that a foreign page sent the request, and `origin` if `Origin`
- * shows it. Returns undefined if the page belongs to the application, or if both fields are absent.
+ * Returns `site` if `Sec-Fetch-Site` shows that a foreign page sent the request, or `origin` if `Origin`
+ * shows it. Returns undefined if the page belongs to the application. A request with neither field is
+ * accepted, because it does not come from a current browser.
  */
 export function foreignPage(
   req: HttpRequest,

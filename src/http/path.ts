@@ -6,15 +6,15 @@
  *   template = 1*( "/" segment )       segment = literal | "{" name [ ":" converter ] "}"
  *   converter = str (default) | int | float | uuid | path (the rest of the path; last segment only)
  *
- * Literal segments are written without percent-escapes (`/café`), because a path is decoded before it is
- * matched. A segment that begins with ":" or "*" is refused, because it would be a parameter in other
- * frameworks. To match it literally, write a backslash before it (`/\\:id` in source).
+ * Literal segments of a template are written without percent-escapes (`/café`), because a path is decoded
+ * before it is matched. A segment that begins with ":" or "*" is refused, because it would be a parameter in
+ * other frameworks. To match it literally, write a backslash before it (`/\\:id` in source).
  */
 import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
 
 interface ConverterTypes {
-  /** One segment, not empty. Parameters without a converter use it. */
+  /** Matches one segment, which must not be empty. Parameters without a converter use `str`. */
   str: string;
   /** Syntax `-?(0|[1-9]\d*)`. A number beyond ±(2^53-1) does not match, which leads to 404. */
   int: number;
@@ -333,7 +333,7 @@ function plainDecimal(value: number): string {
   // the match is not null: String() only yields mantissas that match
   const [, sign, whole, fraction = ''] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(mantissa)!;
   const shift = Number(exponent);
-  // String() uses a positive exponent only from 1e21 on, so the fraction has fewer digits than `shift`
+  // for example, 1.5e21 becomes "15" and 20 zeros
   if (shift > 0) return sign + whole! + fraction.padEnd(shift, '0');
   return `${sign}0.${'0'.repeat(-shift - 1)}${whole}${fraction}`;
 }
@@ -375,9 +375,7 @@ function readerOf(parameters: readonly PathParameter[]): ParamsReader {
   return (captures) => new Params(captures);
 }
 
-/* Local paths: redirect targets that cannot lead to another site, even if they come from a request. */
-
-/** Base URL for parsing a path. Any other origin would also work, because a local path keeps the origin. */
+/** Base URL for parsing a path. A local path must stay on this origin. */
 const HERE = 'http://local.invalid';
 
 /**

@@ -377,12 +377,10 @@ function stackOf(error: unknown, depth = 0): string {
     : `${stack}\nCaused by: ${stackOf(error.cause, depth + 1)}`;
 }
 
-/*
- * Middleware that keeps keys, clock or log of its application can serve only one application. In two
- * applications, it would use the keys of one for the requests of the other.
+/**
+ * Remembers to which application a middleware belongs. Middleware that keeps keys, a clock or a log must not
+ * serve two applications.
  */
-
-/** Remembers to which application a middleware belongs. */
 export class OneApplication {
   #services: Services | undefined;
 
@@ -404,11 +402,6 @@ export class OneApplication {
     };
   }
 }
-
-/*
- * Exception handlers: a thrown value is handled by the handler of its class, or else of the nearest
- * superclass.
- */
 
 /** Class of errors that an exception handler handles; it may be abstract. */
 export type ErrorClass<E> = abstract new (...args: never[]) => E;

@@ -91,17 +91,15 @@ export class RequestIdentity {
 export const USUAL_IDENTITY: RequestIdentity = new RequestIdentity();
 
 /*
- * W3C Trace Context, Level 1: reads the fields `traceparent` and `tracestate` of a request, and writes them
- * for calls to other services.
- *
- * `traceparent` is `version-traceid-parentid-flags`, with 2, 32, 16 and 2 lower-case hex digits. `tracestate`
- * has at most 32 members `key=value`, separated by commas. It is passed on as received.
+ * The request field `traceparent` is `version-traceid-parentid-flags`, with 2, 32, 16 and 2 lower-case hex
+ * digits. The field `tracestate` has at most 32 members `key=value`, separated by commas. It is passed on as
+ * received.
  *
  * A malformed or repeated `traceparent` starts a new trace, and `tracestate` is dropped (Trace Context §3.3).
  * Trace ids are only logged, and no decision depends on them, because clients can send any trace id.
  */
 
-/** Trace and span of one request. */
+/** Trace and span of one request (W3C Trace Context, Level 1). */
 export interface TraceContext {
   /** Id of the trace, 32 hex digits: from the caller, or new. */
   readonly traceId: string;

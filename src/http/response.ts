@@ -392,8 +392,7 @@ export const TEXT_TYPE = 'text/plain; charset=utf-8';
 export const HTML_TYPE = 'text/html; charset=utf-8';
 export const BYTES_TYPE = 'application/octet-stream';
 
-/* Problem documents (RFC 9457): the bodies of all responses with a status of 400 or more. */
-
+/** Media type of problem documents, the bodies of error responses (RFC 9457). */
 export const PROBLEM_TYPE = 'application/problem+json';
 const PROBLEM = new PreparedType(PROBLEM_TYPE);
 
@@ -528,9 +527,8 @@ function cycleIn(value: unknown, path: string, above: Set<object>): string | und
 export type Answer = Awaitable<HttpResponse> | LateAnswer;
 
 /**
- * A response that becomes ready when the body of its request is complete. It is sent at once: a promise would
- * resolve only after Node has processed all received data, also of other connections. Only one caller may
- * take the response, by giveTo() or `await`.
+ * A response that becomes ready when the body of its request is complete. giveTo() passes it on at once,
+ * without the delay of a promise. Only one caller may take the response, by giveTo() or `await`.
  */
 export class LateAnswer implements PromiseLike<HttpResponse> {
   #answer: HttpResponse | undefined;

@@ -1,12 +1,12 @@
 /**
  * The router: finds the endpoint for a method and a path. An endpoint is a value of any type `T`.
  *
- * Templates without parameters are compared with the path one by one, or are looked up in a Map. All other
- * templates are in a radix tree.
+ * Path templates without parameters are compared with the path one by one, or are looked up in a Map. All
+ * other templates are in a radix tree.
  *
- * The search in the tree is depth first. It tries literal text first, then parameters in the order uuid, int,
- * float, str and path. It goes back if no child matches, or if the matching template has no endpoint for the
- * method.
+ * The router searches its tree of path templates depth first. It tries literal text first, then parameters in
+ * the order uuid, int, float, str and path. It goes back if no child matches, or if the matching template has
+ * no endpoint for the method.
  */
 import { CONVERTERS, decodePath, parseTemplate, restoreSlashes } from './path.ts';
 import type { Converter, ParsedTemplate } from './path.ts';

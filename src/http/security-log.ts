@@ -2,9 +2,9 @@
  * Writes events about refused requests to the logger `svc_security`, for intrusion detection. The number of
  * lines is limited, however many requests are refused.
  *
- * Each client has at most one line a minute for each event. A client is an IPv4 address or an IPv6 /64
- * network. A line also contains the number of lines that were omitted since the last one. Only 10,000 clients
- * are remembered; all others share one line a minute for each event.
+ * The security log has at most one line a minute for each client and event. A client is an IPv4 address or an
+ * IPv6 /64 network. A line also contains the number of lines that were omitted since the last one. Only
+ * 10,000 clients are remembered; all others share one line a minute for each event.
  */
 import { clientOf } from './request/proxy.ts';
 import type { Logger } from '../observability/log.ts';

@@ -76,7 +76,8 @@ export class RequestState implements StateMap {
   }
 
   get<T>(key: StateKey<T>): T {
-    if (key === this.#firstKey) return this.#first as T; // set() only accepts values of the key's type
+    // the cast is safe: set() only accepts values of the key's type
+    if (key === this.#firstKey) return this.#first as T;
     const others = this.#others;
     return others !== undefined && others.has(key) ? (others.get(key) as T) : this.#app.get(key);
   }

@@ -2,9 +2,9 @@
  * Sends the content of an open file: the whole file, one byte range, or several byte ranges as a multipart
  * body.
  *
- * Two memory blocks are used in turn: one is filled from the file while the other is written to the socket.
- * They come from a pool, because a new block would cost a page fault for each 4 KiB (test/bench/streams.ts
- * --only=file).
+ * While a file is sent, two memory blocks are used in turn: one is filled from the file while the other is
+ * written to the socket. They come from a pool, because a new block would cost a page fault for each 4 KiB
+ * (test/bench/streams.ts --only=file).
  *
  * If the file changes while it is sent, the connection is closed before the last bytes. So the client detects
  * an incomplete response.
@@ -188,12 +188,6 @@ class BlockWriter {
   }
 }
 
-/*
- * The field `Range` (RFC 9110 §14), and multipart/byteranges bodies for several ranges. For example,
- * `bytes=0-499, 1000-, -500` requests three ranges: the first 500 bytes, all bytes from offset 1,000 on, and
- * the last 500 bytes.
- */
-
 /** A byte range of the file, from `start` (inclusive) to `end` (exclusive). */
 export interface Slice {
   readonly start: number;
@@ -205,10 +199,10 @@ const MAX_RANGES = 16;
 const MAX_FIELD_LENGTH = 1_000;
 
 /**
- * Parses the field `Range` for content of `size` bytes. Returns the slices in the order of the request, or
- * `unsatisfiable` (for a 416) if all ranges lie beyond the content. Returns `whole` if the field must be
- * ignored: it is malformed or too long, has another unit than bytes (RFC 9110 §14.2), more than 16 ranges, or
- * overlapping ranges.
+ * Parses the field `Range`, such as `bytes=0-499, -500`, for content of `size` bytes. Returns the slices in
+ * the order of the request, or `unsatisfiable` (for a 416) if all ranges lie beyond the content. Returns
+ * `whole` if the field must be ignored: it is malformed or too long, has another unit than bytes (RFC 9110
+ * §14.2), more than 16 ranges, or overlapping ranges.
  */
 export function readRanges(field: string, size: number): readonly Slice[] | 'unsatisfiable' | 'whole' {
   if (field.length > MAX_FIELD_LENGTH || !/^bytes=/i.test(field)) return 'whole';

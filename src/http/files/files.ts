@@ -255,13 +255,11 @@ export function notModified(answer: HttpResponse, size: number = lengthOf(answer
   return answer;
 }
 
-/* Media types by the extension of the file name. Types that IANA has registered are preferred. */
-
 const UTF8 = '; charset=utf-8';
 
 /**
- * Text types have the charset UTF-8, because some clients guess the charset otherwise. XML and JSON need
- * none, because they define their encoding themselves.
+ * Media types by the extension of the file name. Text types have the charset UTF-8, because some clients
+ * guess the charset otherwise. XML and JSON need none, because they define their encoding themselves.
  */
 const TYPES: Readonly<Record<string, string>> = {
   '.html': `text/html${UTF8}`,

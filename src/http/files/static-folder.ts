@@ -1,11 +1,11 @@
 /**
  * Finds and caches the files of a folder that is served. A file is checked on disk at most once a second.
  *
- * The real path of a file must lie within the folder, and must be spelled as in the request.
+ * A file is served only if its real path lies within the folder, and is spelled as in the request.
  *
- * For each path, the cache has the header fields of the file and of its precompressed forms (.br, .zst, .gz).
- * It also has the bytes of small files. They are read again if the file was changed, or was written so
- * recently that its modification time may not show another write.
+ * For each path in the folder, the cache has the header fields of the file and of its precompressed forms
+ * (.br, .zst, .gz). It also has the bytes of small files. A file is read again if it was changed, or was
+ * written so recently that its modification time may not show another write.
  */
 import { realpathSync, statSync } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
@@ -455,14 +455,6 @@ function bytesOf(entry: StaticEntry): number {
   return bytes;
 }
 
-/*
- * Converts the path of a request to the path of a file below a folder, without access to the disk.
- *
- * Refuses paths that may lead out of the folder: with `.` or `..`, empty segments, backslashes, control
- * characters or escaped slashes. On Windows, data streams (`a.txt::$DATA`), devices (`nul`), short names
- * (`GIT~1`) and characters that Windows removes are refused, too.
- */
-
 /**
  * Response to requests for names that start with a dot: `ignore` sends 404, `deny` sends 403, `allow` sends
  * the file.
@@ -492,6 +484,10 @@ export function hidesSeparator(encoded: string): boolean {
 /**
  * Parses a path below the served folder, such as `css/site.css`. `rest` must be percent-decoded exactly once.
  * An empty path, or a path with a slash at its end, names a folder.
+ *
+ * Refuses paths that may lead out of the folder: with `.` or `..`, empty segments, backslashes, control
+ * characters or escaped slashes. On Windows, data streams (`a.txt::$DATA`), devices (`nul`), short names
+ * (`GIT~1`) and characters that Windows removes are refused, too.
  */
 export function readStaticPath(
   rest: string,

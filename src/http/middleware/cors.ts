@@ -2,14 +2,14 @@
  * Cross-origin resource sharing (Fetch Standard §3.3): decides which other sites may call the application by
  * script and read its responses.
  *
- * An OPTIONS request with `Origin` and `Access-Control-Request-Method` is a preflight. This middleware
+ * An OPTIONS request with `Origin` and `Access-Control-Request-Method` is a preflight. CORSMiddleware
  * responds to it, and no handler runs. Responses to all other requests get the `Access-Control-*` fields for
  * their `Origin`.
  *
  * A CORSMiddleware in the option `use` of a route applies only to that route and its preflights. Preflights
  * match no route, so src/routing/compile-unmatched.ts passes them to the middleware.
  *
- * The fields of this middleware replace `Access-Control-*` fields that a handler has set.
+ * CORSMiddleware replaces `Access-Control-*` fields that a handler has set.
  */
 import { SvcError } from '../../base/errors.ts';
 import { bool, given, int, readOptions } from '../../base/options.ts';

@@ -5,7 +5,8 @@
  *   - /hooks/{rest:path} exempts every route below /hooks/
  *   - /hooks/github exempts only this path of the route /hooks/{name}
  *
- * A path without a route is exempt if a template matches it, because no handler runs that needs protection.
+ * A path without a route is exempt from the CSRF check if a template matches the path. No handler runs then,
+ * so nothing needs protection.
  */
 import { CONVERTERS, parseTemplate } from '../path.ts';
 import { RoutingTable } from '../router.ts';

@@ -6,15 +6,16 @@
  * For a request with a new key, the middleware stores a claim: a record that this key is in use. It executes
  * the request, and then stores the response for ttlSeconds.
  *
- * While the first request runs, a repeated request gets 409 with Retry-After. After that, a repeated request
- * gets the stored response with `Idempotency-Replayed: true`. A different request with the same key gets 422.
+ * While the first request with a key runs, a repeated request gets 409 with Retry-After. After that, a
+ * repeated request gets the stored response with `Idempotency-Replayed: true`. A different request with the
+ * same key gets 422.
  *
- * After a response with 5xx, 401, 408, 421, 424, 425, 428 or 429, the claim is deleted, so that a repeated
- * request is executed again.
+ * After a response with 5xx, 401, 408, 421, 424, 425, 428 or 429, the record of the key is deleted, so that a
+ * repeated request is executed again.
  *
- * A claim expires after leaseSeconds, and is renewed while the handler runs. If the process dies, the claim
- * expires, and the next attempt executes the request again. So a request may be executed twice if the process
- * dies just before it stores the response.
+ * The record of a running request expires after leaseSeconds, and is renewed while the handler runs. If the
+ * process dies, the record expires, and the next attempt executes the request again. So a request may be
+ * executed twice if the process dies just before it stores the response.
  */
 import { sharedCounter } from '../../observability/metrics.ts';
 import { createHash, randomUUID } from 'node:crypto';
@@ -80,7 +81,10 @@ export interface IdempotencyOptions {
 }
 
 const MEMORY_RECORDS = 10_000;
-/** A claim is renewed whenever a third of its lifetime has passed, so one failed renewal does no harm. */
+/**
+ * The record of a running request is renewed whenever a third of its lifetime has passed, so one failed
+ * renewal does no harm.
+ */
 const RENEWALS = 3;
 /**
  * Number of address bits that identify an IPv6 client: each client usually has a /64 network (RFC 6177 §2).
@@ -406,11 +410,12 @@ function isMethods(value: unknown): boolean {
 }
 
 /*
- * The store has one record for each request with a key. The record is stored under a hash of the method, the
- * route, the client and the sent key. So two clients never share a record.
+ * The store has one record for each request with an idempotency key. The record is stored under a hash of the
+ * method, the route, the client and the sent key. So two clients never share a record.
  *
- * A record is `claimed` while a process executes the request. After that it is `answered` and contains the
- * response. If the response is a stream or too large, the record is `done` and contains only the status.
+ * The record of a request is `claimed` while a process executes the request. After that it is `answered` and
+ * contains the response. If the response is a stream or too large, the record is `done` and contains only the
+ * status.
  */
 
 /** The stored record of a request. `print` is the fingerprint of the request. */

@@ -5,8 +5,9 @@
  *   const logins = new RateLimiter({ name: 'login', perMinute: 5 });
  *   await logins.take(req, email); // 429 for the sixth login with this email within a minute
  *
- * The generic cell rate algorithm (cache/stores.ts) counts with the monotonic clock. Without a shared store,
- * each process counts in its own memory, so n processes allow n times as many requests.
+ * A rate limiter counts by the generic cell rate algorithm (cache/stores.ts), with the monotonic clock.
+ * Without a shared store, each process counts in its own memory, so n processes allow n times as many
+ * requests.
  */
 import { sharedCounter } from '../../observability/metrics.ts';
 import { createHash } from 'node:crypto';
@@ -198,7 +199,8 @@ export class Limit {
   /** Adds the `RateLimit` fields of a counted request to a flat list of names and values. */
   addFields(fields: string[], result: RateLimitResult): void {
     const { remaining, resetMs } = result;
-    // time until the whole quota is available, or without any quota left, until the next request is allowed
+    // time until the next request is allowed if no quota is left, otherwise until the whole quota is
+    // available
     const waitMs = !result.isAllowed
       ? result.retryAfterMs
       : remaining > 0

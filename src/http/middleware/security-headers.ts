@@ -327,14 +327,11 @@ function fieldsOf(pairs: readonly (readonly [name: string, value: string | false
 }
 
 /*
- * Content-Security-Policy (CSP Level 3): builds the field value from directives or from text, and checks it
- * when the middleware is constructed.
- *
- * Example:
+ * Directives as an object, and as the value of Content-Security-Policy (CSP Level 3):
  *   { scriptSrc: ["'self'", 'https://cdn.example'] } -> default-src 'self'; ...; script-src 'self' https://cdn.example
  *
- * Browsers ignore unknown directives and keywords. A misspelt directive would have no effect, so it is an
- * error here.
+ * Browsers ignore unknown directives and keywords of a policy. A misspelt directive would have no effect, so
+ * it is an error here.
  */
 
 /** The sources of a directive: text, or a list of texts. `false` omits the directive. */

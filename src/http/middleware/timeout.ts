@@ -5,8 +5,9 @@
  * If the handler returns a response later, that response is discarded, and its background tasks do not run.
  * Generator functions that provide dependencies get the RequestTimeout thrown at their `yield`.
  *
- * The status is 503, because 504 is for a gateway whose upstream server is late (RFC 9110 §15.6). The time
- * limit ends when the handler has returned a response, so a stream that is being sent is not interrupted.
+ * A request that exceeds its time limit gets 503, because 504 is for a gateway whose upstream server is late
+ * (RFC 9110 §15.6). The time limit ends when the handler has returned a response, so a stream that is being
+ * sent is not interrupted.
  */
 import { sharedCounter } from '../../observability/metrics.ts';
 import { RequestTimeout } from '../../base/errors.ts';

@@ -269,8 +269,9 @@ export class Connections {
   }
 
   /**
-   * Closes idle connections with `closeIdle`, a function of node:http. It would also close connections that
-   * are still sending a response, so destroy() of their sockets does nothing during the call.
+   * Closes idle connections with `closeIdle`, a function of node:http. `closeIdle` would also close
+   * connections that are still sending a response, so destroy() of their sockets does nothing during the
+   * call.
    */
   closeIdle(closeIdle: () => void): void {
     const reading = [...this.#open].filter((socket) => connectionOf(socket).waiting > 0);

@@ -118,16 +118,14 @@ function onEnd(this: Socket): void {
   current.request?.leave(); // later requests have not begun; watchEnd() aborts their signals when they begin
 }
 
-/*
- * If a response is sent before its request has arrived completely, the rest of the body is read and
- * discarded, for a limited time. Then the next request is handled, or the connection is closed. If a
- * connection is closed with unread bytes, it is reset, and the client may lose the response (RFC 9112 §9.6).
- */
-
 /** Maximum time in milliseconds for discarding the rest of a body. */
 const LINGER_MS = 5_000;
 
-/** Requests of one server whose responses were sent, and whose remaining bytes are being discarded. */
+/**
+ * Requests of one server that were still arriving when their responses were sent. The rest of the body is
+ * discarded for a limited time. Closing a connection with unread bytes would reset it, and the client could
+ * lose the response (RFC 9112 §9.6).
+ */
 export class Lingering {
   readonly #clock: Clock;
   readonly #onOver: () => void;

@@ -75,9 +75,9 @@ class MemoryOutgoing extends EventEmitter implements Outgoing {
 type Close = (isFinished: boolean, failure?: unknown) => Promise<void>;
 
 /**
- * Handles a web `Request`. Resolves when the status and header fields of the response are known. The
- * clean-ups of the request run before; if the body is sent in chunks, they run after the body was read or
- * cancelled. `prepare` is called with the request before it is handled.
+ * Handles a web `Request`. Resolves with the response after the clean-ups of the request. If the body is sent
+ * in chunks, resolves earlier, and the clean-ups run after the body was read or cancelled. `prepare` is
+ * called with the request before it is handled.
  */
 export async function answerInMemory(
   app: ServedApplication,

@@ -31,8 +31,9 @@ export interface LimitOptions {
    */
   readonly sendTimeoutMs?: number | undefined;
   /**
-   * Maximum number of connections of a process, 1 ... 1_000_000. Default 20_000. On up to a tenth more
-   * connections, at most 1,000, requests get 503. All further connections are closed at once.
+   * Maximum number of connections of a process, 1 ... 1_000_000. Default 20_000. Up to a tenth more
+   * connections, at most 1,000, are accepted, but their requests get 503. All further connections are closed
+   * at once.
    */
   readonly maxConnections?: number | undefined;
   /**
@@ -42,7 +43,7 @@ export interface LimitOptions {
   readonly maxInFlight?: number | undefined;
   /**
    * Maximum number of requests of a connection that wait for their responses, 1 ... 10_000. Default 20. One
-   * more is handled, and then the connection is closed.
+   * further request is handled, and then the connection is closed.
    */
   readonly maxPipelined?: number | undefined;
   /**

@@ -60,8 +60,8 @@ export interface Sending {
 const UPGRADE_REQUIRED = 426;
 
 /**
- * Sends a response. `isLast`: whether the connection ends with it. For a large body or a stream, returns a
- * promise that resolves when the body is sent, and rejects if the stream fails.
+ * Sends a response. `isLast`: whether the connection ends with this response. For a large body or a stream,
+ * returns a promise that resolves when the body is sent, and rejects if the stream fails.
  */
 export function send(
   outgoing: SentMessage,
@@ -161,8 +161,8 @@ function sendLong(
 }
 
 /**
- * Ends a response without a body. It may wait for an earlier response that the client does not read, so slow
- * reading is checked here, too.
+ * Ends a response without a body. The response may wait for an earlier one that the client does not read, so
+ * slow reading is checked here, too.
  */
 function endEmpty(outgoing: SentMessage, sending: Sending): void {
   outgoing.end();
@@ -358,8 +358,8 @@ function isHighSurrogate(code: number): boolean {
 }
 
 /**
- * Returns whether a stream has failed because `req.signal` aborted. After a disconnect of the client, this is
- * no failure.
+ * Returns whether a stream has failed because `req.signal` aborted. If the client has disconnected, such an
+ * error is not a failure.
  */
 function isAbort(error: unknown): boolean {
   return error instanceof ClientDisconnected || (error instanceof Error && error.name === 'AbortError');

@@ -119,7 +119,7 @@ export class HttpServer {
   /** Called when the last connection that another process accepted has closed. */
   #whenAlone: (() => void) | undefined;
   readonly #sending: Sending;
-  /** Created for the first request for another protocol, because most applications have no WebSockets. */
+  /** Undefined until the first request for another protocol, such as WebSocket. */
   #sockets: OpenSockets | undefined;
 
   /** `secure` is the TLS transport; undefined for plain HTTP. */

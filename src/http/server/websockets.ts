@@ -274,8 +274,8 @@ export class OpenSockets {
  * memory to the operating system. New memory then causes page faults, which take a tenth of the time of a
  * message of 4 KiB.
  *
- * glibc keeps up to twice the size of the largest freed block that had its own mapping (mallopt(3)). So this
- * function allocates such a block, and frees it at once.
+ * glibc keeps freed memory up to twice the size of the largest block that was freed (mallopt(3)). So this
+ * function allocates a large block, and frees it at once.
  */
 function keepFreedMemory(): void {
   new ArrayBuffer(KEPT_BYTES / 2).transfer(0);

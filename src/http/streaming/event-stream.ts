@@ -236,13 +236,11 @@ class EventChunks extends EndlessChunks implements Beating {
 }
 
 /*
- * Format of server-sent events (WHATWG HTML §9.2.5): encodes event objects as lines of `text/event-stream`.
- *
- * Example:
+ * A server-sent event as an object, and as lines of `text/event-stream` (WHATWG HTML §9.2.5):
  *   { event: 'price', id: '7', data: { tea: 3 } }  ->  event: price ␊ id: 7 ␊ data: {"tea":3} ␊ ␊
  *
- * Data with several lines becomes several `data:` fields, which browsers join. An event type or id must not
- * contain a line break, because the text after it would be another field or event. An id must not contain
+ * Event data with several lines becomes several `data:` fields, which browsers join. An event type or id must
+ * not contain a line break, because the text after it would be another field or event. An id must not contain
  * NUL, because browsers ignore such ids.
  */
 

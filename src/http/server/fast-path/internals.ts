@@ -10,9 +10,9 @@
  *   - one timer for all idle connections: 7 % (http)
  *   - `httpAllowHalfOpen`: clients such as nc, which close their side after the request, get a response
  *
- * The documented alternatives are used with SVC_NODE_INTERNALS=off, on versions of Node other than 24 and 26,
- * and while a tool may inspect requests and responses. Such a tool has subscribed to diagnostics channels of
- * node:http, or has replaced methods of node:http.
+ * The server uses only documented parts of Node in three cases: with SVC_NODE_INTERNALS=off, on versions of
+ * Node other than 24 and 26, and while a tool may inspect requests and responses. Such a tool has subscribed
+ * to diagnostics channels of node:http, or has replaced methods of node:http.
  */
 import { channel } from 'node:diagnostics_channel';
 import { EventEmitter } from 'node:events';
@@ -118,8 +118,8 @@ const hasEnded = Object.getOwnPropertyDescriptor(Readable.prototype, 'readableEn
 };
 
 /**
- * Values of `headers` for node:http. It only checks whether a body follows, for example with
- * `'content-length' in headers`.
+ * Value of `headers` for a request without a body. node:http only checks whether `headers` contains fields
+ * such as `content-length`.
  */
 const WITHOUT_BODY: IncomingHttpHeaders = Object.freeze(Object.create(null) as IncomingHttpHeaders);
 const WITH_BODY: IncomingHttpHeaders = Object.freeze(
@@ -155,8 +155,8 @@ function bodyFieldsOf(rawHeaders: readonly string[]): IncomingHttpHeaders | unde
  * A request that builds the object `headers` only if a tool inspects requests. node:http itself reads only
  * three fields.
  *
- * When the handler reads the whole body, the parser passes the chunks to a `BodyTaker` instead of the stream.
- * If the first bytes of the body have already arrived, the stream is used.
+ * When the handler reads the whole body, the parser passes the chunks directly to the reader (`BodyTaker`),
+ * and not to the stream. If the first bytes of the body have already arrived, the stream is used.
  */
 class FastReceived extends ReceivedMessage {
   /**
