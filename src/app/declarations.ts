@@ -293,11 +293,6 @@ const UNREADABLE_SETTINGS: Readonly<Partial<Record<FaultCode, Finding['rule']>>>
   E_TRUST_PROXY: 'SVC210',
 };
 
-/*
- * The plugins of one application. Each plugin registers once, after the plugins that it requires. Each gets
- * its own `Host`, the interface through which it adds routes and middleware.
- */
-
 /** The services and functions that a `Host` offers to a plugin. */
 interface HostDeps {
   /**
@@ -315,6 +310,10 @@ interface HostDeps {
   addRule(rule: Rule): void;
 }
 
+/**
+ * The plugins of one application. Each plugin registers once, after the plugins that it requires. Each gets
+ * its own `Host`, the interface through which it adds routes and middleware.
+ */
 class Plugins {
   readonly #deps: HostDeps;
   readonly #registered: RegisteredPlugin[] = [];

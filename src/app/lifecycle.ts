@@ -66,8 +66,8 @@ interface LivingApplication {
    */
   application(): Application;
   /**
-   * Called instead of {@link Lifecycle.startup}, because a subclass of `Svc` may override startup() and
-   * shutdown().
+   * Starts the application. The servers call this method and not {@link Lifecycle.startup}, because a
+   * subclass of `Svc` may override it.
    */
   startup(): Promise<void>;
   shutdown(): Promise<void>;
@@ -130,8 +130,8 @@ export class Lifecycle {
     try {
       await (this.#sharing ??= this.#app.application().start());
     } catch (error) {
-      // do not call shutdown() in a catch() of `#sharing`: shutdown() waits for `#sharing`, which would wait
-      // for itself
+      // do not move this call into a catch() of `#sharing`: shutdown() awaits `#sharing`, so neither would
+      // settle
       await this.#app.shutdown();
       throw error;
     }
@@ -363,7 +363,7 @@ export class Serving {
     let closing: Promise<void> | undefined;
     const close = (how: Leave = 'stop'): Promise<void> => {
       if (how === 'stop' && closing !== undefined) server.closeIdle();
-      // a retired process stays "ready" until it exits, because other processes replace it
+      // a retired process, which another one replaces, stays "ready" until it exits
       if (how === 'stop') operations.isStopping = true;
       return (closing ??= this.#drain(server, drainMs, how === 'retire' ? drainMs : LAST_REQUEST_MS).finally(
         async () => {

@@ -7,7 +7,7 @@
  *   4. call the handler, and convert its result into a response
  *   5. run the clean-ups of scope `handler`
  *
- * Each step returns a promise only if it has to wait.
+ * The steps of a RouteCall return a promise only if they have to wait.
  */
 import { Resolution, calledInside } from './di-plan.ts';
 import { ValidationError } from '../schema/schema.ts';

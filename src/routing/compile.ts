@@ -488,7 +488,7 @@ function core(
   };
 }
 
-/** Alternative remedies, by path, when a route of the application has the path of a framework route. */
+/** Other remedies if a route of the application has the path of a framework route. The key is the path. */
 const OTHER_WAYS: Readonly<Record<string, string>> = {
   '/metrics': ', or the metrics a port of their own: ops: { metrics: { port } }',
   '/docs': ', or switch the page off with enableDocs: false',

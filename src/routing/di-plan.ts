@@ -220,7 +220,7 @@ const PROVIDER_KEYS: ReadonlySet<string> = new Set<keyof ProviderSpec>([
 ]);
 const CONTEXT_KEYS: ReadonlySet<string> = new Set<ContextKey>(['req', 'signal', 'state', 'params']);
 
-/** Returns the function that calls the source of a dependency for a request. */
+/** Returns a function that calls the function or class of a dependency for a request. */
 function callerOf(
   source: DependencySource,
   read: ReadSource,
@@ -281,11 +281,6 @@ class ProvidedContext implements Context {
     return this.#context.state;
   }
 }
-
-/*
- * Resolves the dependencies of a request. Independent dependencies are resolved in parallel. Their clean-ups
- * run in reverse order.
- */
 
 /** A dependency of a route, with everything that is needed to resolve it. */
 export interface PlannedDependency {

@@ -5,14 +5,13 @@
  * Depends(source) declares a dependency. Its source is a function, a generator function, a class, a state
  * key, or the result of provide(spec, fn). With provide(), `fn` has inputs and dependencies, too.
  *
- * Scopes:
+ * Scopes of dependencies:
  *   request   resolved for each request, and cleaned up after the response was sent
  *   handler   resolved for each request, and cleaned up before the response is sent: an error in a clean-up,
  *             such as a failed commit, replaces the response
  *   app       resolved once at the start, and cleaned up at the shutdown
  *
- * A dependency must not need another one with a shorter scope. Without the option `scope`, a dependency has
- * the default scope of its source, or `handler` if it needs a dependency with that scope, or else `request`.
+ * A dependency must not need another one with a shorter scope.
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, oneOf, readOptions, shown } from '../base/options.ts';

@@ -79,12 +79,10 @@ function isListType(source: TypeSource): boolean {
   );
 }
 
-/*
- * Exception handlers may declare their replies like routes:
+/**
+ * Spec of an exception handler, with the types of its replies:
  * `app.exceptionHandler(NotFound, { response: Problem }, handler)`.
  */
-
-/** Spec of an exception handler: the replies that it returns. */
 export interface ExceptionSpec {
   /**
    * Type of all replies, or an object of types by status. If a reply does not match, a 500 is sent instead.

@@ -196,7 +196,7 @@ function reportPatterns(
   report: (finding: Finding) => void,
 ): void {
   for (const of of plans) {
-    // without a class in `schema`, a plan is a SchemaPlan
+    // the cast is safe: every plan without a class in `schema` is a SchemaPlan
     const { name, hazards } = of.schema === undefined ? (of as SchemaPlan) : planOf(of.schema);
     for (const { field, message } of hazards) {
       report({

@@ -1,18 +1,18 @@
 /**
  * WebSocket routes: a spec declares them, and the compilation turns them into routes that respond with 101.
  *
- * Two ways to declare a route:
+ * Two ways to declare a WebSocket route:
  *   app.websocket('/chat/{room}', spec).onOpen(...).onMessage(...).onClose(...)
  *   app.websocket('/echo', async (socket) => { for await (const message of socket) socket.send(message); });
  *
- * Order of the steps, with the statuses by which they refuse a request:
+ * Order of the steps of a WebSocket handshake, with the statuses by which they refuse a request:
  *   1. run the middleware
  *   2. check the handshake (400, 426) and the origin (403)
  *   3. resolve dependencies and validate inputs, as for any route (401, 403, 400)
  *   4. respond with 101, and call the handlers
  *
- * Dependencies of scope `handler` are cleaned up before the 101 is sent. Dependencies of scope `request` are
- * cleaned up when the WebSocket has closed.
+ * Dependencies of a WebSocket route are cleaned up at different times: with scope `handler` before the 101 is
+ * sent, with scope `request` when the WebSocket has closed.
  */
 import { BadRequest, HTTPException, SvcError } from '../base/errors.ts';
 import { given, int, isBoolean, isObject, oneOf, readOptions } from '../base/options.ts';

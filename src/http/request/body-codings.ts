@@ -2,8 +2,8 @@
  * Content codings of request bodies (RFC 9110 §8.4). If the application enables them, bodies are decoded
  * while they are read.
  *
- * A small body can decode to a huge one (a decompression bomb). So the decoded size must exceed neither the
- * limit for bodies, nor a multiple of the received size. A body with several codings is refused.
+ * A small body can decode to a huge one (a decompression bomb). So two limits apply to the decoded size: the
+ * limit for bodies, and a maximum ratio to the received size.
  */
 // A namespace import, because node:zlib of Node.js 20 lacks some members. Named imports would fail before the
 // program can report that this version of Node.js is too old.
@@ -13,10 +13,9 @@ import { writable } from '../chunks.ts';
 import type { Transform } from 'node:stream';
 import type { BodyReader } from './body-stream.ts';
 
-/** Progress of reading the coded bytes of a body. */
+/** Number of bytes of a compressed body that were read, and the error that ended the reading, if any. */
 interface Received {
   bytes: number;
-  /** Error with which the source of the coded bytes failed. */
   error?: unknown;
 }
 
@@ -62,12 +61,11 @@ const FREE_BYTES = 1_048_576;
 /** Maximum decoded size in bytes if the caller sets no limit. */
 const MAX_WHOLE_BYTES = 10_000_000;
 /**
- * Returns options that refuse bytes after the coded body. So several zstd frames (RFC 8878 §3.1) are refused,
- * because Node 24 decodes only the first.
+ * Returns zlib options that refuse extra bytes after a compressed body. Bodies of several zstd frames (RFC
+ * 8878 §3.1) are refused, too, because Node 24 decodes only the first frame.
  *
- * For gzip, such bytes are accepted, because several gzip members may follow each other (RFC 1952 §2.2).
- * After the last member, Node ignores bytes that begin with a zero. The callers detect this by the number of
- * consumed bytes.
+ * The option is off for gzip, because a gzip body may have several members (RFC 1952 §2.2). Node then ignores
+ * extra bytes that begin with a zero. Callers find them by comparing the number of consumed bytes.
  */
 function strictness(coding: BodyCoding): DecoderOptions {
   return { rejectGarbageAfterEnd: coding !== 'gzip' };
@@ -149,7 +147,7 @@ export async function* decodedChunks(
     if (decoder.bytesWritten < received.bytes) throw malformed(coding);
   } catch (error) {
     if (error === received.error || error instanceof HTTPException) throw error;
-    // a decoder that got no bytes fails, too, but an empty body is valid
+    // an empty body is valid, although the decoder fails
     if (received.bytes > 0) throw malformed(coding);
   }
 }
@@ -167,7 +165,7 @@ async function feed(coded: AsyncIterable<Uint8Array>, decoder: Transform, receiv
     }
     decoder.end();
   } catch (error) {
-    // if the decoder is already destroyed, the decoder itself has failed, and not the source
+    // a decoder that is already destroyed has failed itself, so this is not an error of reading the body
     if (!decoder.destroyed) received.error = error;
     // the cast is safe: this module and Node's streams only throw instances of Error
     decoder.destroy(error as Error);

@@ -248,9 +248,8 @@ export class RequestBody implements BodyReader {
   }
 
   /**
-   * Returns the size limit in bytes for a method such as json(): its option `maxBytes`, else the limit of the
-   * route, else `fallback`. The result is at most the limit of the route, or of the application if the route
-   * sets none.
+   * Returns the size limit in bytes for a method such as json(). It is the option `maxBytes`, else the limit
+   * of the route, else `fallback`. It never exceeds the limit of the route or application.
    */
   #limit(options: BodyOptions, fallback: number): number {
     const { maxBodyBytes: ofRoute } = this.#owner;
@@ -399,10 +398,7 @@ class PromiseReader<T> extends LimitedReader {
 /** Parses the body as JSON for a {@link JsonTaker}. */
 class JsonReader extends LimitedReader {
   readonly #taker: JsonTaker;
-  /**
-   * Whether the required Content-Type is missing. Then a body that is not empty leads to 415. Without a
-   * Content-Length, only reading shows whether the body is empty.
-   */
+  /** Whether the required Content-Type is missing. If so, a body that is not empty leads to 415. */
   readonly #lacksType: boolean;
 
   constructor(taker: JsonTaker, lacksType: boolean) {
@@ -446,8 +442,8 @@ function parseJson(text: string): unknown {
 }
 
 /**
- * Returns whether arrays and objects are nested deeper than `levels`. It takes a tenth of the time of
- * parsing, because it calls itself only for members that are arrays or objects.
+ * Returns whether arrays and objects are nested deeper than `levels`. This takes a tenth of the time of
+ * parsing.
  */
 function isDeeper(value: object, levels: number): boolean {
   if (levels === 0) return true;
@@ -479,8 +475,8 @@ function decodeUtf8(bytes: Uint8Array): string {
     ? bytes
     : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const text = buffer.toString('utf8', hasMark ? 3 : 0);
-  // toString() decodes invalid bytes to U+FFFD. The search is fast: V8 stores most strings with one byte per
-  // character, and such strings cannot contain U+FFFD.
+  // toString() decodes invalid bytes to U+FFFD. So only a text with this character needs the check by
+  // isUtf8().
   if (text.includes(REPLACEMENT) && !isUtf8(bytes))
     throw new BadRequest('The request body is not valid UTF-8', { code: 'utf8' });
   return text;

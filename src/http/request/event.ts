@@ -14,9 +14,9 @@
  * A subscriber can call bindStore() of the channel `start` to set a value of an AsyncLocalStorage.
  * Middleware, dependencies and the handler of the request see this value.
  *
- * A request with the message `start` also has `end`, `asyncStart` and `asyncEnd`, in this order, and `error`
- * only after an error. All messages of a request carry the same event object. A request that is refused
- * before its route is searched, for example without a Host field, has no messages.
+ * A request publishes `start`, `end`, `asyncStart` and `asyncEnd`, in this order, and `error` only after an
+ * error. All its messages carry the same event object. A request that is refused before its route is
+ * searched, for example without a Host field, publishes no messages.
  */
 import { tracingChannel, type TracingChannel } from 'node:diagnostics_channel';
 import { ClientDisconnected } from '../../base/errors.ts';
@@ -210,8 +210,8 @@ export function observeDependency<T>(
 }
 
 /**
- * Yields the chunks of another source, and passes the size of each chunk to `onBytes`. It can be read only
- * once.
+ * Yields the chunks of a response body, and passes the size of each chunk to `onBytes`. The chunks can be
+ * read only once.
  */
 export class CountedChunks extends EndlessChunks {
   readonly #chunks: Chunks;

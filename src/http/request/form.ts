@@ -79,8 +79,8 @@ const BOUNDARY = /^[0-9A-Za-z'()+_,\-./:=? ]{0,69}[0-9A-Za-z'()+_,\-./:=?]$/;
 
 /**
  * Returns the boundary in a `Content-Type: multipart/form-data` field. Returns undefined if it is missing,
- * repeated or invalid (RFC 2046). With such a boundary, another parser could find other parts in the same
- * body.
+ * repeated or invalid (RFC 2046). With such a boundary, another parser, for example of a firewall, could find
+ * different parts.
  */
 export function boundaryOf(contentType: string): string | undefined {
   const pattern = /[ \t]*;[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"((?:[^"\\]|\\[^])*)"|([^\s";]+))[ \t]*/y;
@@ -142,7 +142,7 @@ export function parseUrlencoded(body: string, { maxFields, maxFieldBytes }: Reso
       code: 'max_fields',
     });
   if (3 * body.length > maxFieldBytes) {
-    // a character becomes at most three bytes, so in a body below a third of the limit no value is too large
+    // each UTF-16 unit takes at most three bytes, so the values of shorter bodies cannot be too large
     for (const [, value] of pairs) {
       if (Buffer.byteLength(value) <= maxFieldBytes) continue;
       throw new PayloadTooLarge(`The form is too large: a field is larger than ${maxFieldBytes} bytes`, {

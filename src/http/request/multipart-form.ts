@@ -161,8 +161,8 @@ class PartEvents implements MultipartSink {
   }
 
   /**
-   * Returns the next event; undefined after the last one. If the body is malformed, throws after the last
-   * event before the error.
+   * Returns the next event; undefined after the last one. If the body is malformed, the events before the
+   * error are returned first, and then next() throws.
    */
   async next(): Promise<PartEvent | undefined> {
     while (this.#taken === this.#waiting.length) {

@@ -6,20 +6,16 @@
  *   body  = [preamble CRLF] "--" boundary padding CRLF part { delimiter padding CRLF part } delimiter "--" padding [CRLF epilogue]
  *   part  = head CRLF [CRLF content]            delimiter = CRLF "--" boundary            padding = *(SP / HTAB)
  *
- * The parser searches each chunk for the delimiter, and passes content on as slices of the chunk. If a chunk
- * ends with the first bytes of the delimiter, the parser remembers only the number of these bytes. If the
- * next chunk does not continue the delimiter, these bytes are content. They need not be searched again,
- * because CR occurs only at the start of the delimiter.
+ * The parser searches each chunk for the delimiter, and passes content on as slices of the chunk. If the
+ * delimiter spans two chunks, the parser remembers how many of its bytes have matched.
  *
- * Preamble, epilogue and padding are accepted, because RFC 2046 allows them. Any other deviation from this
- * grammar is refused.
+ * The parser accepts preamble, epilogue and padding, as RFC 2046 allows. It refuses a form with any deviation
+ * from the grammar.
  *
- * The class DelimiterSearch implements Horspool's algorithm. If a byte does not occur in the delimiter, the
- * search moves on by the length of the delimiter. In pictures and archives, this is faster than
- * Buffer.indexOf(): 6 ms instead of 19 for 50 MiB (test/bench/parts.mjs --only=multipart).
- *
- * In text, most bytes occur in the delimiter, so DelimiterSearch can skip little, and falls back to
- * indexOf().
+ * The class DelimiterSearch implements Horspool's algorithm. At a byte that does not occur in the delimiter,
+ * the search skips the length of the delimiter. In binary files, this is faster than Buffer.indexOf(): 6 ms
+ * instead of 19 for 50 MiB (test/bench/parts.mjs --only=multipart). In text, which contains most bytes of the
+ * delimiter, the search falls back to indexOf().
  */
 import { isUtf8 } from 'node:buffer';
 import { asBuffer } from '../../base/bytes.ts';
@@ -79,12 +75,9 @@ export class MultipartParser {
   #state: () => boolean;
   #chunk: Buffer = EMPTY_LINE;
   #at = 0;
-  /**
-   * Number of bytes of the delimiter that have matched so far. After a mismatch, these bytes are content,
-   * except the first `#implied` bytes: a CRLF that ends the head of a part, or that is missing at the start
-   * of the body.
-   */
+  /** Number of bytes of the delimiter that have matched so far. */
   #matched = 2;
+  /** Number of matched bytes that were not received as content, such as the CRLF at the end of a head. */
   #implied = 2;
   /**
    * Buffer for the head of a part that spans several chunks. `#headLength` is the number of bytes in it, or
@@ -126,7 +119,7 @@ export class MultipartParser {
     return this.#problem;
   }
 
-  /** State in which the content of a part, or the preamble, is read. */
+  /** Parser state: reads the content of a part, or the preamble. */
   #content(): boolean {
     const chunk = this.#chunk,
       delimiter = this.#delimiter,
@@ -192,7 +185,9 @@ export class MultipartParser {
     return true;
   }
 
-  /** State after a boundary. The last boundary is followed by "--", any other one by padding and CRLF. */
+  /**
+   * Parser state: reads the bytes after a boundary, which are "--" after the last one, else padding and CRLF.
+   */
   #boundaryEnd(): boolean {
     const byte = this.#chunk[this.#at++];
     if (byte === CR) this.#state = this.#lineEnd;
@@ -244,7 +239,7 @@ export class MultipartParser {
     return this.#onHead(chunk, start, end);
   }
 
-  /** State for the head of a part that spans several chunks. Collects the head, up to its maximum size. */
+  /** Parser state: collects the head of a part that arrives in several chunks, up to its maximum size. */
   #longHead(): boolean {
     const head = this.#head!,
       before = this.#headLength;
@@ -322,8 +317,7 @@ export class MultipartParser {
 /** Minimum number of bytes for which Horspool's algorithm is used; indexOf() is faster for fewer. */
 const LEAST_BYTES = 1_024;
 /**
- * After this many steps that skip little, the search falls back to indexOf(). Each step that skips four
- * delimiter lengths allows one step more.
+ * After this many steps that skip less than the length of the delimiter, the search falls back to indexOf().
  */
 const PATIENCE = 64;
 

@@ -7,8 +7,8 @@
  * The addresses are read from right to left, up to the first one that is not trusted. So the client is
  * 198.51.100.7. The address 203.0.113.9 is ignored, because the client may have sent it.
  *
- * Each proxy appends the address of its peer. So an entry is reliable only if a trusted proxy wrote it. The
- * address of that proxy is the entry to the right, or the peer of the connection.
+ * Each proxy appends the address from which it received the request. So an entry of X-Forwarded-For is
+ * reliable only if a trusted proxy wrote it.
  *
  * The field `Forwarded` (RFC 7239) is read in the same way if the setting `forwardedHeader` names it. Only
  * one of the two fields is read, because a proxy usually writes one, and forwards the other unchanged from
@@ -366,9 +366,8 @@ function readElement(element: string, values: ForwardedValues): Address | undefi
 }
 
 /**
- * Returns entry `count` of X-Forwarded-Proto or X-Forwarded-Host, counted from the right. This entry comes
- * from the proxy that wrote entry `count` of X-Forwarded-For. From a shorter list, returns the first entry,
- * because some proxies write only one.
+ * Returns entry `count` of X-Forwarded-Proto or X-Forwarded-Host, counted from the right. From a shorter
+ * list, returns the first entry, because some proxies write only one.
  */
 function nthFromRight(list: string | undefined, count: number): string | undefined {
   if (list === undefined) return undefined;

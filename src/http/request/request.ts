@@ -159,10 +159,7 @@ export class TransportRequest implements HttpRequest {
   /** Body of the request; undefined until it is first used. */
   #body: RequestBody | undefined;
   #afterwards: ((outcome: Outcome) => Awaitable<void>)[] | undefined;
-  /**
-   * Runs clean-ups that are added after the end of the request, and passes `#outcomeReported` to them.
-   * Undefined before the end.
-   */
+  /** Runs clean-ups that are added after the end of the request. Undefined before the end. */
   #late: LateRunner | undefined;
   #outcomeReported: Outcome;
 

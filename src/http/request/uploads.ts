@@ -3,8 +3,8 @@
  * memory. Further files are stored one after another in a single temporary file, so that a form needs only
  * one file descriptor.
  *
- * For each file, the parser calls begin(), add() for each chunk, and end(). When many bytes are pending,
- * flush() writes them to the temporary file; until then, the body is not read further.
+ * For each uploaded file, the parser of the form calls begin(), add() for each chunk, and end(). When many
+ * bytes are pending, flush() writes them to the temporary file; until then, the body is not read further.
  */
 import { tmpdir } from 'node:os';
 import { randomBytes } from 'node:crypto';
@@ -214,20 +214,16 @@ async function publish(beside: string, path: string): Promise<void> {
   }
 }
 
-/*
- * A temporary file to which bytes are appended, and which can be read at any offset.
- *
- * Only the user of the process can open the file (mode 0600). It is unlinked before the first byte is
- * written. So no content remains if the process is killed. If the system cannot unlink an open file, close()
- * removes it.
- */
-
 /** Number of bytes that are written at once. Only the last write may have fewer. */
 const SPOOL_BLOCK_BYTES = 262_144;
 /** Maximum number of chunks in one write; below the limit IOV_MAX of every system. */
 const MAX_CHUNKS = 256;
 
-/** A temporary file, which the first flush() creates. */
+/**
+ * A temporary file, which the first flush() creates. Only the user of the process can open it. It is unlinked
+ * before the first byte is written, so that no content remains if the process is killed. If the system cannot
+ * unlink an open file, close() removes it.
+ */
 class Spool {
   readonly #directory: string;
   readonly #pending = new ByteQueue();

@@ -14,8 +14,8 @@
  *            box = IV (12 bytes), ciphertext, tag (16 bytes) of AES-256-GCM
  *            with the additional data length:name.e1.kid.issued.expires
  *
- * Binary parts are base64url without padding (RFC 4648 §5). Times are whole seconds since the epoch. So every
- * character is allowed in a cookie.
+ * Binary parts of a cookie value are base64url without padding (RFC 4648 §5). Times are whole seconds since
+ * the epoch.
  *
  * Each purpose of values, such as sessions, has its own key. The MAC or tag also covers the name of the
  * cookie, or the key of the record in the store. So a value is invalid for another purpose, in another
@@ -350,7 +350,7 @@ function seal(key: KeyObject, aad: string, payload: string): string {
 function unseal(key: KeyObject, aad: string, body: string): string | undefined {
   const box = Buffer.from(body, 'base64url');
   // decoding ignores some bits of the last character, so several texts decode to the same bytes; only the
-  // regular one is accepted
+  // text that encoding produces is accepted
   if (box.toString('base64url') !== body) return undefined;
   const decipher = createDecipheriv('aes-256-gcm', key, box.subarray(0, IV_BYTES), {
     authTagLength: TAG_BYTES,

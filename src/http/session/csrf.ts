@@ -15,7 +15,8 @@
  * A visitor without a session gets a random visitor id in a cookie when a token is first requested. So login
  * forms are protected, too.
  *
- * Each token has a new random part, so an attacker cannot derive a token from the size of compressed pages.
+ * Each token has a new random part, so an attacker cannot guess a token from the sizes of compressed pages
+ * (the BREACH attack).
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { Forbidden, SvcError } from '../../base/errors.ts';
@@ -147,8 +148,8 @@ export class CSRFMiddleware implements Middleware {
   }
 
   /**
-   * Settings that must contain a secret for this middleware. The list contains `authSecret` if another
-   * middleware than SessionMiddleware provides the sessions. Undefined in all other cases.
+   * Names of settings that must contain a secret: `authSecret` if the sessions come from another middleware
+   * than SessionMiddleware. Otherwise undefined.
    */
   get secrets(): readonly string[] | undefined {
     return this.#secrets;

@@ -2,8 +2,8 @@
  * Batches of WebSocket frames: all replies to a received chunk are written into one buffer, and sent in one
  * write (test/bench/websocket.ts: 64Bx16, text4KiB).
  *
- * All sockets of the process share one buffer, the slab. Only one socket at a time appends bytes to it. When
- * another socket begins to write, the bytes of the first one become a chunk of its batch.
+ * All sockets of the process write short frames into one shared buffer, the slab. The batch of a socket
+ * refers to its part of the slab.
  */
 
 /** Bytes, or a string that is written in Latin-1, one byte for each character. */

@@ -128,8 +128,8 @@ export class MessageDeflater {
   }
 
   /**
-   * Clears the history. Call this after sending a message that this object has not deflated, because the
-   * receiver's window then contains bytes that are unknown here.
+   * Forgets the earlier messages. Call this when a compressed message is sent that this object has not
+   * deflated.
    */
   forget(): void {
     this.#history?.clear();
@@ -270,9 +270,9 @@ export class MessageInflater {
   }
 
   /**
-   * Inflates a message like {@link inflate}, but does not block the event loop for long: a short message may
-   * wait for a later turn of the event loop (turns.ts), and a long message is inflated in a thread. If the
-   * result is a promise, await it before the next message. It never rejects.
+   * Inflates a message like {@link inflate}, but does not block the event loop for long. A short message may
+   * wait for a later turn of the event loop (turns.ts). A long message is inflated in a thread. Await a
+   * returned promise before the next message; it never rejects.
    */
   inflateInTurn(bytes: Uint8Array, maxBytes: number): Awaitable<Inflated> {
     if (bytes.length > SHORT_BYTES) return this.#inflateLong(bytes, maxBytes);

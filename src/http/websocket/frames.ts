@@ -84,8 +84,8 @@ const KNOWN_OPCODES =
 const FRAGMENT_COST = 64;
 const LEAST_BUDGET = 16_384;
 /**
- * Minimum size in bytes of a chunk whose memory is freed immediately after parsing. Otherwise the garbage
- * collector would search the whole heap after every dozen megabytes (test/bench/websocket.ts: text4KiB).
+ * Minimum size in bytes of a chunk whose memory is freed immediately after parsing. Without this, received
+ * bytes would cause many slow garbage collections (test/bench/websocket.ts: text4KiB).
  */
 const RELEASED_BYTES = 2_048;
 const NOTHING: Buffer = Buffer.alloc(0);

@@ -1,11 +1,11 @@
 /**
  * Server side of the WebSocket opening handshake (RFC 6455 §4.2): parses a request, or refuses it.
  *
- * A malformed key, version or list of subprotocols gets 400. A request without Upgrade, or for another
- * version of the protocol, gets 426 with the supported version (RFC 6455 §4.4).
+ * A handshake with a malformed key, version or list of subprotocols gets 400. A handshake without Upgrade, or
+ * for another version of the protocol, gets 426 with the supported version (RFC 6455 §4.4).
  *
- * The server has already checked the method, the HTTP version, `Host`, and that there is no body: see {@link
- * asksForWebSocket}.
+ * Before a handshake is parsed, the server has checked its method, HTTP version and `Host`, and that it has
+ * no body: see {@link asksForWebSocket}.
  */
 import { hash } from 'node:crypto';
 import { Forbidden, HTTPException } from '../../base/errors.ts';
@@ -33,7 +33,7 @@ const GUID = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
 /** Syntax of `Sec-WebSocket-Key`: 16 bytes in base64. */
 const KEY = /^[+/0-9A-Za-z]{22}==$/;
 
-/** Parts of a request, named as in IncomingMessage of node:http. */
+/** Members of a request, named as in IncomingMessage of node:http. */
 interface UpgradeHead {
   readonly method?: string | undefined;
   readonly httpVersionMajor: number;

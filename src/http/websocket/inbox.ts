@@ -2,8 +2,8 @@
  * Inbox of one WebSocket: messages that wait until the current handler has finished, or until code that
  * iterates the socket reads them.
  *
- * When the inbox is full, the server stops reading from the client. It continues when half of the inbox is
- * free.
+ * When the inbox of a WebSocket is full, the server stops reading from its client. It continues when half of
+ * the inbox is free.
  */
 import { SvcError } from '../../base/errors.ts';
 import { copyOf } from './frames.ts';
@@ -114,7 +114,7 @@ export class Inbox {
     // only one call at a time can wait for a message
     if (this.#waiter !== undefined) return Promise.reject(new SvcError('E_WEBSOCKET_ITERATED', []));
     this.#isReplyDue = false;
-    this.#isIterated = true; // an error of decode() may have set #isIterated to false
+    this.#isIterated = true; // answer() sets #isIterated to false when decode() throws
     return new Promise((resolve, reject) => {
       this.#waiter = { resolve, reject };
       onWait();

@@ -2,8 +2,8 @@
  * Liveness of WebSockets: the timer that checks whether a client still responds, and pings that measure the
  * round-trip time.
  *
- * A timer fires eight times during the heartbeat interval or the idle timeout, whichever is shorter. The
- * pings of all sockets are spread over these times.
+ * A timer checks each socket eight times during its heartbeat interval or idle timeout, whichever is shorter.
+ * The pings of all sockets are spread over these checks.
  */
 import { Heartbeat } from '../streaming/heartbeat.ts';
 import type { Duplex } from 'node:stream';

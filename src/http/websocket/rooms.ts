@@ -2,8 +2,8 @@
  * Rooms: named groups of sockets that get the same messages. A RoomBus also passes the messages to other
  * processes.
  *
- * On the bus, each message begins with 12 bytes that identify the sending process. A process ignores its own
- * messages, because it has already delivered them.
+ * On a RoomBus, each message begins with 12 bytes that identify the sending process. A process ignores its
+ * own messages, because it has already delivered them.
  */
 import { isUtf8 } from 'node:buffer';
 import { randomBytes } from 'node:crypto';

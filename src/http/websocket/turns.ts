@@ -3,11 +3,11 @@
  * spent, further short messages are inflated in a later turn. Deflating uses the budget, too, but never
  * waits. Long messages are processed in threads.
  *
- * The budget is 512 KiB of messages of all sockets, which take one to two milliseconds to inflate. Each call
- * of zlib counts as 4 KiB more, because inflating 128 short messages takes as long as 512 KiB.
+ * The budget of a turn is 512 KiB of messages of all sockets, which take one to two milliseconds to inflate.
+ * Each call of zlib counts as 4 KiB more, because inflating 128 short messages takes as long as 512 KiB.
  *
- * At most two jobs run in threads at a time. The other threads of the pool stay free for the file system, DNS
- * and cryptography.
+ * At most two long messages are processed in threads at a time. The other threads of libuv stay free for the
+ * file system, DNS and cryptography.
  */
 
 /** Number of bytes that may be inflated and deflated in one turn of the event loop. */

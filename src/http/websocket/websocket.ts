@@ -7,9 +7,9 @@
  *   - the server closes: open -> closing (close frame sent) -> closed (close frame received)
  *   - the client closes: open -> answering (close frame received, may reply) -> closed (close frame sent)
  *
- * The handler gets a message when its call for the previous one has settled. Messages that arrive earlier
- * wait. The server stops reading from the client if more than 64 KiB of messages wait, or if too many sent
- * bytes wait for the client to read.
+ * The handler of a WebSocket gets a message when its call for the previous message has settled. Messages that
+ * arrive earlier wait. The server stops reading from the client if more than 64 KiB of messages wait, or if
+ * too many sent bytes wait for the client to read.
  */
 import { Socket as NetSocket } from 'node:net';
 import { SvcError } from '../../base/errors.ts';
@@ -247,7 +247,7 @@ export class WebSocketConnection
     this.#stream.destroy();
   }
 
-  /** Sends this client a message to a room of which it is a member. @internal */
+  /** Sends the client a message that was sent to one of its rooms. @internal */
   deliver(message: SharedMessage): void {
     if (this.#state === 'open') this.#sender.deliver(message);
   }
@@ -524,7 +524,7 @@ export class WebSocketConnection
     this.#sender.sendControl(OPCODE.close, closePayload(code, reason));
     this.#sender.flush();
     inbox?.end();
-    // Reads until the client's close frame arrives. Delayed: the reader may be calling this WebSocket now.
+    // Reads until the client's close frame arrives. Delayed, because the frame reader may be running now.
     queueMicrotask(() => {
       if (this.#state === 'closing') this.#read();
     });
