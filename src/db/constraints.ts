@@ -4,8 +4,8 @@
  *   await db.execute('insert into account …').catch(conflictOn({ email: 'This address is taken' }));
  *   app.exceptionHandler(ConstraintViolation, conflictOn());
  *
- * The client gets the text of the matching rule, or a general text. It never gets SQL, values, or names of
- * tables, columns and constraints.
+ * The error response has the text of the rule for this constraint, or a general text. It never contains SQL,
+ * values, or names of tables, columns and constraints.
  */
 import { Conflict, UnprocessableContent, type HTTPException } from '../base/errors.ts';
 import { ConstraintViolation, type ConstraintKind } from './errors.ts';

@@ -383,7 +383,7 @@ async function* withinLimit(
   let hasEnded = false;
   const within = <T>(work: Promise<T>): Promise<T> =>
     settledBy(work, limit, clock, () => {
-      hasEnded = true; // `finally` must not call return() again
+      hasEnded = true; // tells `finally` not to call return() a second time
       void rows.return?.().catch(() => undefined);
     });
   try {

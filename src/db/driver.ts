@@ -2,11 +2,11 @@
  * Interface of the drivers for SQLite, PostgreSQL and MySQL. A driver lends connections. A connection runs
  * the statements of the caller that borrowed it.
  *
- * A method that returns an `Awaitable` may return the result itself, as SQLite does, or a promise. A caller
- * may start several statements at once: the connection runs them in the order of the calls.
+ * A caller may start several statements on one connection without waiting. The connection runs them in the
+ * order of the calls.
  *
- * Errors have the classes of errors.ts. The driver encodes values, because it knows the types of its
- * database. It never writes a value into the text of a statement.
+ * A driver throws the errors of errors.ts. It sends the values of a statement separately, and never writes
+ * them into the text of the statement.
  */
 import type { Awaitable } from '../cache/stores.ts';
 import type { Params } from './values.ts';

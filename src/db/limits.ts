@@ -74,8 +74,9 @@ export function limitIn(timeoutMs: number, clock: Clock, signal?: AbortSignal): 
 const END_MS = 5_000;
 
 /**
- * Returns the time limit of a commit, rollback or savepoint. It is the time that `outer` leaves, but at least
- * {@link END_MS}, and at most `statementTimeoutMs`. Returns undefined when there is no limit.
+ * Returns the time limit of a commit, rollback or savepoint. It is the rest of the limit `outer` of the
+ * transaction, but at least {@link END_MS}, and at most `statementTimeoutMs`. Returns undefined when there is
+ * no limit.
  */
 export function endingLimit(
   outer: Limit | undefined,

@@ -5,7 +5,7 @@
  *
  * Differences between the database engines:
  *   PostgreSQL   `?` is a placeholder, and `??` is the operator `?`. If the text has `$1`, `?` is an operator.
- *   MySQL        The server finds each `?` itself. The scan only reports mistakes earlier.
+ *   MySQL        The server finds each `?` itself. The scan only reports mistakes before the text is sent.
  *   SQLite       The scan refuses text that node:sqlite would accept: several statements, or a stray BEGIN.
  */
 import { SvcError } from '../base/errors.ts';

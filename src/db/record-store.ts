@@ -2,14 +2,12 @@
  * Stores records in a database table that several processes share. If two processes change one record at
  * once, conditions in the SQL statements decide which change succeeds.
  *
- * `set` is an `update`, or an `insert` if the key does not exist. `add` is an `insert ... on conflict` that
- * overwrites only an expired record. `replace` is an `update` with the expected value as a condition.
+ * The method `set` runs an `update`, and an `insert` if the key does not exist. `add` runs an `insert ... on
+ * conflict`, or two statements in MySQL, and overwrites only an expired record. `replace` runs an `update`
+ * with the expected value as a condition.
  *
- * MySQL and MariaDB cannot express `add` in one statement. There, `add` inserts the record, and if its key
- * exists, updates an expired record.
- *
- * Deadlines use the clock of each process, not the clock of the database. So a lifetime may be wrong by the
- * difference between the clocks of two machines. Writes also delete a limited number of expired records.
+ * A record expires by the clock of each process, not by the clock of the database. So its lifetime may be
+ * wrong by the difference between the clocks of two machines.
  */
 import { randomInt } from 'node:crypto';
 import { systemClock, type Clock } from '../base/clock.ts';
@@ -241,8 +239,8 @@ export class DatabaseRecordStore implements RecordStore {
   }
 
   /**
-   * Returns the stored form of a text. Servers store bytes, because text in PostgreSQL cannot contain NUL,
-   * and MySQL ignores trailing spaces. Malformed text stays text, so that the statement refuses it.
+   * Converts a text to the value to store. SQLite stores text. Servers store bytes, because text in
+   * PostgreSQL cannot contain NUL, and MySQL ignores spaces at the end of text.
    */
   #stored(text: string): Parameter {
     return this.#db.dialect !== 'sqlite' && text.isWellFormed() ? Buffer.from(text) : text;
@@ -322,8 +320,8 @@ type Text =
   | 'update';
 
 /**
- * Inserts a record, or overwrites an expired record with the same key. Tries again if another process deletes
- * the expired record in between.
+ * Inserts a record, or overwrites an expired record with the same key, by two statements: MySQL and MariaDB
+ * cannot do this in one. Tries again if another process deletes the expired record in between.
  */
 async function insertOrUpdate(
   sql: Readonly<Record<Text, string>>,

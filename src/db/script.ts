@@ -5,8 +5,8 @@
  *   create function ... begin atomic ...; end
  *   create rule ... do also (...; ...)
  *
- * The text of a statement is not changed. Comments between statements are left out. The last statement needs
- * no semicolon. A quote or comment without an end is an error.
+ * A statement keeps its text, but comments between statements are left out. The last statement of a script
+ * needs no semicolon. A quote or comment without an end is an error.
  */
 import { SvcError } from '../base/errors.ts';
 import { isMySql } from './dialects.ts';

@@ -87,7 +87,10 @@ export class Transaction extends Session {
   #nested: Promise<void> | undefined;
   /** Number of statements that still run after their time limits. */
   #late = 0;
-  /** Promise for the end of the transaction, if the caller's time limit passed before. Never rejects. */
+  /**
+   * Resolves at the end of the transaction. Undefined unless the caller's time limit passed first. Never
+   * rejects.
+   */
   #behind: Promise<unknown> | undefined;
 
   /** @internal */

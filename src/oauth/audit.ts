@@ -2,7 +2,7 @@
  * Audit log of logins: the logger `svc_oauth` writes an event for each step. Counters show the results as
  * metrics.
  *
- * The events never contain tokens, codes, login states, PKCE verifiers, cookies or passwords. `sub` is the
+ * Audit events never contain tokens, codes, login states, PKCE verifiers, cookies or passwords. `sub` is the
  * application's id of the user, `login_id` the id of the login, `ip` the address of the client.
  */
 import { HTTPException } from '../base/errors.ts';

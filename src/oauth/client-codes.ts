@@ -2,6 +2,7 @@
  * One-time codes that native clients and single-page applications exchange for tokens, so that no URL
  * contains a token.
  *
+ * Steps of a login by a code:
  * 1. The client opens GET /oauth/login in the browser, with client_redirect_uri, client_state and
  *    code_challenge (S256 of its verifier).
  * 2. The callback stores the login for 60 seconds, and redirects to client_redirect_uri with a code.

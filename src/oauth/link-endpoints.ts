@@ -1,6 +1,7 @@
 /**
  * Account linking: a logged-in user adds an identity at another provider, or removes one.
  *
+ * The requests of account linking:
  * - POST /oauth/{provider}/link encrypts the user's id in the login cookie, and sends the browser to the
  *   provider.
  * - The callback calls onLink(sub, provider, info), if the same user is still logged in. It starts no login,

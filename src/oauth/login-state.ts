@@ -2,6 +2,7 @@
  * Login states: values of the parameter `state`. A login creates one when it starts, and the callback accepts
  * it once, from the same browser.
  *
+ * The data of a login that has started:
  * - The state is in the URL. It consists of a key id, its creation time, 32 random bytes, and a MAC, which
  *   proves that this application has created the state.
  * - A cookie for each login contains the parameters of the login, encrypted by AES-256-GCM.

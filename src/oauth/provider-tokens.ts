@@ -2,9 +2,8 @@
  * Tokens of the identity provider. `onUser` receives them. With the option `storeProviderTokens`, they are
  * also stored, encrypted, for calls to the provider's API.
  *
- * Only one process at a time refreshes the tokens of a user, under a lock: some providers end a login if its
- * refresh token is used twice. A login may store newer tokens meanwhile, so a refresh replaces only the
- * record that it has read.
+ * Only one process at a time refreshes the tokens of a user, because some providers end a login if its
+ * refresh token is used twice. If a new login stores newer tokens during the refresh, these tokens are kept.
  */
 import { hash, randomBytes } from 'node:crypto';
 import { OAuthError } from './errors.ts';

@@ -119,7 +119,8 @@ export class TokenEndpoints {
       });
     const isCookie = given === undefined;
     // In cookie mode, a page of another site must not refresh or revoke, because the browser adds the cookie.
-    // It must not send its own refresh token either, which would log the user in as another user.
+    // Such a page must not send a refresh token of its own either, because that would log the user in as
+    // another user.
     if (cookies !== undefined) assertOwnPage(req, this.#deps.ownPages, isCookie, this.#deps.audit);
     const token = codec.parse(text);
     if (token === undefined) await this.#deps.guard.take('forged', req);

@@ -1,8 +1,8 @@
 /**
  * Converts between JavaScript values and SQLite's five types: NULL, integer, real, text and blob.
  *
- * A whole number becomes an integer, a boolean 1 or 0, and a json() value text. A Date becomes ISO 8601 text
- * with Z, which sorts by time.
+ * As the value of a placeholder, a whole number becomes an integer, and a boolean becomes 1 or 0. A json()
+ * value becomes text. A Date becomes ISO 8601 text with Z, which sorts by time.
  *
  * In rows, an integer becomes a number, or a bigint beyond 2^53 - 1. A real becomes a number, and a blob a
  * Uint8Array.

@@ -275,8 +275,8 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
 
   /**
    * Sends the buffered bytes if there are at least FLUSH_BYTES. Then returns a promise that resolves when the
-   * socket accepts more data. A long write must await this promise, so that replies are read in the meantime.
-   * Some servers stop reading requests until the client reads the replies.
+   * socket accepts more data. A long write must await this promise: some servers stop reading requests until
+   * the client has read their replies.
    */
   room(): Promise<void> | undefined {
     if (this.writer.length < FLUSH_BYTES) return undefined;

@@ -2,9 +2,8 @@
  * A pool of connections to a server, for any protocol. It lends each connection to one caller at a time,
  * limits the number of connections, and serves waiting callers in the order of their calls.
  *
- * A connection is opened for a waiting caller, or to reach `min`. A new or returned connection is lent to the
- * caller that has waited longest. If no caller waits, the connection becomes idle. The idle connection that
- * was returned last is lent first.
+ * The pool opens a connection for a waiting caller, or to reach its minimum size. A new or returned
+ * connection is lent to the caller that has waited longest. If no caller waits, the connection becomes idle.
  *
  * A broken connection is never lent. A connection that is returned with an open transaction or a pending
  * statement is cleaned up before it is lent again. If an idle connection ends, no caller gets an error.
@@ -54,8 +53,8 @@ export class Pool<C extends PooledConnection> {
   readonly #random: () => number;
   readonly #backoff: Backoff;
   /**
-   * Pauses between attempts to open connections that only `min` requires. Attempts for waiting callers do not
-   * use these pauses.
+   * Pauses between attempts to open idle connections, which the option `min` requires. Attempts for waiting
+   * callers do not use these pauses.
    */
   readonly #filling: Backoff;
   readonly #reports: PoolReports;

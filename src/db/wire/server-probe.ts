@@ -2,10 +2,11 @@
  * Finds out which software answers at an address. A server that sends nothing may be waiting for a client of
  * another protocol.
  *
- * Sends two requests on separate connections, without secrets. PostgreSQL answers an SSLRequest with S or N.
- * Redis and Valkey answer PING with PONG or an error, and an HTTP server answers PING with status 400.
+ * To recognize a server, this module sends it two requests without secrets, on separate connections.
+ * PostgreSQL answers an SSLRequest with S or N. Redis and Valkey answer PING with PONG or an error, and an
+ * HTTP server with status 400.
  *
- * foreignServer() recognizes a server by its first bytes, because an address may have the wrong port.
+ * foreignServer() needs no request: it recognizes a server by the first bytes that arrive.
  */
 import { connect, type Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';

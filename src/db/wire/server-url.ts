@@ -2,8 +2,8 @@
  * Parses the parts that addresses of PostgreSQL, MySQL and MariaDB have in common:
  *   scheme://user:password@one,two:5433,[::1]/database?sslmode=verify-full&set.<parameter>=...
  *
- * Unknown parameters are refused. In a name or a password, percent-encode `@ : / ? # % ,`. A `+` stands for
- * itself and not for a space.
+ * An address with an unknown parameter is refused. In a name or a password, percent-encode `@ : / ? # % ,`. A
+ * `+` stands for itself and not for a space.
  */
 import { isIP } from 'node:net';
 import { closest } from '../../base/options.ts';

@@ -3,8 +3,8 @@
  * refuses to run in production. It supports the code flow with PKCE S256, `iss` in responses, single-use
  * codes, id_token, user info, discovery, JWK set and logout.
  *
- * The endpoints are GET /.well-known/openid-configuration, GET /jwks, GET and POST /authorize, POST /token,
- * GET and POST /userinfo, GET and POST /logout.
+ * The endpoints of DevProvider are GET /.well-known/openid-configuration, GET /jwks, GET and POST /authorize,
+ * POST /token, GET and POST /userinfo, GET and POST /logout.
  *
  * DevProvider runs on its own server at 127.0.0.1, as routes of an application, or without a network through
  * `handle()`.

@@ -2,8 +2,8 @@
  * Client of one identity provider. It builds the authorization URL, exchanges the code for tokens, verifies
  * the id_token, and reads user info and e-mail addresses.
  *
- * Every failure is a ProviderFault. Discovery runs in the background, so an application can start while its
- * provider is unreachable. If discovery fails, the next login repeats it.
+ * If the provider fails, methods throw a ProviderFault. Discovery of the endpoints runs in the background, so
+ * an application can start while its provider is unreachable. If discovery fails, the next login repeats it.
  */
 import { isRecord } from '../../base/options.ts';
 import { Discovery } from './discovery.ts';
@@ -136,7 +136,7 @@ export class ProviderClient {
 
   /**
    * Checks the parameter `iss` of an authorization response: it must be the issuer of this provider (RFC 9207
-   * §2.4). If no issuer is configured, every response passes, because each provider has its own callback.
+   * §2.4). Without a configured issuer, every response passes.
    *
    * @throws ProviderFault `issuer_mismatch` when `iss` names another issuer, or is missing although the
    *   provider's metadata announces it

@@ -2,9 +2,9 @@
  * Finds the endpoints of a provider. Options of the application take precedence over the provider's discovery
  * document (OpenID Connect Discovery §3, RFC 8414 §2).
  *
- * The document is fetched on first use, and after an hour again in the background. If a fetch fails, the old
- * document stays in use; if there is none, the next login tries again. Nothing is fetched if the options
- * contain `metadata` or all endpoints.
+ * The discovery document is fetched on first use, and again every hour, in the background. If a fetch fails,
+ * the old document stays in use; if there is none, the next login tries again. Nothing is fetched if the
+ * options contain `metadata` or all endpoints.
  *
  * The endpoints of a provider with a public address must be public, too (server-side request forgery).
  */

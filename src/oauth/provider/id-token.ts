@@ -40,7 +40,7 @@ export interface IdTokenRules {
 
 /**
  * Keys of the provider. `current()` returns the known keys. If none of them fits a token, `again()` fetches
- * the keys again. It returns undefined if they were fetched shortly before.
+ * the keys again, or returns undefined if they were fetched shortly before.
  */
 export interface IdTokenKeys {
   current(): KeySet | Promise<KeySet>;

@@ -1,8 +1,8 @@
 /**
  * Fetches the keys of a provider (RFC 7517), and selects the keys that may verify an id_token.
  *
- * The keys are cached for ten minutes. If no key fits a token, they are fetched again, at most once a minute.
- * While fetches fail, the cached keys are used for up to a day.
+ * The keys of a provider are cached for ten minutes. If no key fits a token, they are fetched again, at most
+ * once a minute. While fetches fail, the cached keys are used for up to a day.
  */
 import { createPublicKey } from 'node:crypto';
 import { isRecord } from '../../base/options.ts';

@@ -58,8 +58,8 @@ export class AccessTokens {
    * Returns an access token for a login. The id of the login is the claim `sid`. If the login has a DPoP key,
    * the token is bound to this key (RFC 9449 §6.1).
    *
-   * `issuedAt` is in microseconds since the epoch. It must be earlier than the last read of the login. So a
-   * revocation that this read did not see is later than the token.
+   * `issuedAt` is in microseconds since the epoch. It must be a time before the login was last read. Then a
+   * revocation after this read is also later than `issuedAt`, and makes the token invalid.
    */
   make(user: TokenUser, loginId: string, issuedAt: number, keyThumbprint: string | null = null): string {
     const bound = keyThumbprint === null ? {} : { cnf: { jkt: keyThumbprint } };

@@ -6,7 +6,8 @@
  * 'dpop+jwt', alg, jwk }, and its claims are { jti, htm, htu, iat, ath }.
  *
  * A login is bound to a key from its start only if the parameter `dpop_jkt` names the key (RFC 9449 §10).
- * Otherwise, its first refresh with a proof binds it. From then on, only that key can refresh the login.
+ * Without this parameter, the first refresh with a proof binds the login to the key of the proof. From then
+ * on, only that key can refresh the login.
  *
  * Access tokens of a bound login have the claim `cnf: { jkt }` (RFC 9449 §6.1), and require the scheme `DPoP`
  * with a proof of that key. A proof must be signed with ES256, EdDSA or RS256 (RFC 9449 §11.6).

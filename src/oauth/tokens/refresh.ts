@@ -3,15 +3,12 @@
  * Overlapping requests get the same new token. A later use of the old token means that it was stolen, so the
  * login ends.
  *
- * If several requests send one token, an UPDATE in the database decides which of them rotates it. This
- * request waits 25 ms for the others, sends its response, and then stores the time at which the response was
- * ready.
+ * If several requests send one refresh token, an UPDATE in the database decides which of them replaces it.
+ * Its response waits 25 ms for the other requests. A request that arrives before the response is ready gets
+ * the same new token. A request that arrives later, and after the grace time, ends the login.
  *
- * The other requests wait until this time is stored. A request that arrived before the response was ready
- * gets the same new token. A request that arrives later, and after the grace time, ends the login.
- *
- * Until this time is stored, the old token still gives the new one, so a crash loses nothing. The new token
- * is derived from the old one, so an old token never gives two new tokens.
+ * After a refresh, the old token still gives the new token until the database stores that the response was
+ * sent. So a crash of the server ends no login.
  */
 import { pass } from '../../base/clock.ts';
 import { isLive } from './store.ts';
@@ -109,8 +106,8 @@ export interface Refreshed {
   readonly scopes: readonly string[];
   readonly claims: Readonly<Record<string, unknown>>;
   /**
-   * Issue time of the access token in microseconds since the epoch. It is earlier than the last read of the
-   * login. So a revocation that this read did not see is later than the token.
+   * Issue time of the access token in microseconds since the epoch. It is a time before the login was last
+   * read. Then a revocation after this read is also later than the token.
    */
   readonly issuedAt: number;
 }
@@ -184,8 +181,8 @@ export class RefreshTokens {
       revokeReason: null,
     };
     await this.#deps.store.addLogin(row);
-    // issue() and revokeAll() both write before they read, so at least one of them sees the write of the
-    // other
+    // read this time after the login is stored: an earlier revokeAll() is found here, and a later one ends
+    // the login
     const revokedAt = await this.#revokedBefore(row, startedAt);
     return {
       refreshToken: this.#deps.codec.format(token),
@@ -241,7 +238,7 @@ export class RefreshTokens {
       now,
       idleExpiresAt: now + this.#deps.policy.idleTtl,
     });
-    // #answer() waits from this time, not from `now`, because a slow disk may have delayed the commit
+    // #answer() waits 25 ms from this time, not from `now`, because a slow disk may have delayed the commit
     const knownAtMs = this.#deps.clock.monotonicMs();
     const row = await this.#living(token.id, request);
     const context = { request, issuedAt: now, knownAtMs };
@@ -317,8 +314,8 @@ export class RefreshTokens {
       throw this.#refusal(request, 'concurrent', row.id);
     if (!overlaps && !(request.arrivedAt < row.deliveredAt + grace + clockSkew))
       return this.#onReuse(row, request);
-    // reuse is checked before the key: an attacker may have bound the stolen token to his own key, and the
-    // request of the owner must still reveal the reuse
+    // check the key last: if a thief has bound the token to his own key, the request of its owner must still
+    // count as reuse
     if (row.keyThumbprint !== request.keyThumbprint) throw this.#refusal(request, 'other_key', row.id);
     this.#assertGranted(row, request);
     return this.#answer(successor, row, 'replayed', context);
@@ -335,9 +332,8 @@ export class RefreshTokens {
       if (waitedMs >= DELIVERY_WAIT_MS) break;
       await this.#pause(DELIVERY_POLL_MS);
       row = await this.#living(token.id, request);
-      // The login was rotated again during the wait. This request arrived less than `holdMs` after the first
-      // rotation, and so before its response. It overlaps with that rotation, and is no reuse of an old
-      // token.
+      // The refresh token was replaced again during the wait. This request arrived before the response to the
+      // first replacement, so it is refused, but does not count as reuse.
       if (
         row.generation !== found.generation &&
         request.arrivedAt < (found.rotatedAt ?? 0) + this.#deps.policy.holdMs * 1_000

@@ -3,8 +3,8 @@
  * callers compete, the number of affected rows shows which one succeeded.
  *
  * A statement that fails with a retryable error is tried up to four times, with random pauses. If the
- * database does not respond, the error is `temporarily_unavailable`, because clients log their users out
- * after `invalid_grant`.
+ * database does not respond, the error is `temporarily_unavailable`. It is not `invalid_grant`, after which
+ * clients log their users out.
  */
 import { randomInt } from 'node:crypto';
 import { pass } from '../../base/clock.ts';
@@ -152,8 +152,8 @@ export class SqlTokenStore implements TokenStore {
   }
 
   /**
-   * Stores the time of the revocation, and then ends the logins. A new login is stored, and then reads this
-   * time. So if both happen at once, at least one sees the write of the other.
+   * Stores the time of the revocation before it ends the logins. A login that starts at the same moment
+   * either is ended here, or reads this time and ends itself.
    */
   async revokeAll(sub: string, now: number): Promise<number> {
     if (!(await this.#addSubject(sub, now)))

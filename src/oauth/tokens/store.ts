@@ -2,7 +2,8 @@
  * Interface of the store of logins, and an implementation in memory, for development. sql-store.ts implements
  * the interface in a database.
  *
- * Each method is atomic, so callers need no transaction. Times are microseconds since the epoch.
+ * Each method of the store is atomic, so callers need no transaction. Times are in microseconds since the
+ * epoch.
  */
 
 /** Reason why a login ended early. */
