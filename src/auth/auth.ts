@@ -328,7 +328,7 @@ const WAYS = new WeakMap<object, Way>();
 function wayIn<P>(name: string, way: Way & { readonly bare: AuthSource<P> }): AuthSource<P> {
   const source = provide(
     { found: Depends(way.bare), security: way.requirement },
-    // the cast is safe: `found` is the value of `way.bare`, which has the type P
+    // the cast is safe: `found` is the value of the dependency `way.bare`, which has the type P
     named(name, ({ found }: { found: unknown }) => found as P),
   );
   WAYS.set(source, way);
@@ -432,8 +432,8 @@ export function requireSession<T>(key: SessionKey<T>): AuthSource<NonNullable<T>
  *   client: Depends(APIKeyAuth({ keys: { billing: process.env.BILLING_KEY! } }))          // 'billing'
  *   client: Depends(APIKeyAuth({ header: 'X-Key', verify: (key) => find(sha256(key)) }))  // result of find()
  *
- * A key is read from a header field or a cookie, never from the URL. Keys are compared in constant time, so
- * that response times do not reveal a key.
+ * An API key is read from a header field or a cookie, never from the URL. Listed keys are compared in
+ * constant time, so that response times do not reveal a key.
  */
 
 /**

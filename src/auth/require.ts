@@ -7,8 +7,8 @@
  *   requireScopes('notes:read', 'notes:write')     all of these scopes (RFC 6750 §3.1)
  *   requireIf((claims, { req }) => claims.sub === req.pathParams['id'])
  *
- * The claims come from BearerAuth(), or from the dependency in the option `auth`. If the client is not
- * authenticated, the response is 401. If a role or scope is missing, the response is 403.
+ * A guard gets the claims from BearerAuth(), or from the dependency in its option `auth`. If the client is
+ * not authenticated, the response is 401. If a role or scope is missing, the response is 403.
  *
  * Roles are in the claim `roles`, an array of strings. Scopes are in the claim `scopes`, an array of strings,
  * or else in the claim `scope`, one string with spaces. A claim of another type is ignored.

@@ -486,7 +486,7 @@ export async function probe(view: ApplicationView, textOf: () => string = () => 
   ].filter(({ allowed }) => allowed?.isFunction);
   const text = origins.length === 0 ? '' : textOf();
   const pending = origins.map(
-    // `allowed` is defined, because the filter above removes items without it
+    // `allowed` is defined, because the filter above removes items without `allowed`
     ({ allowed, place }) => allowed!.settle(`${sourceAt(place)}\n${text}`, LIMIT_MS),
   );
   if (view.metricsGuard !== undefined)
@@ -535,8 +535,7 @@ async function probeGuard(guard: Guard, accepts: (verdict: unknown) => boolean):
 }
 
 /**
- * Returns a test request from a documentation address (RFC 5737). All its headers and cookies have one
- * invalid value.
+ * Returns a test request without a valid credential: every header field and cookie has the value `svc-check`.
  */
 function strangeRequest(): object {
   const words = new Proxy(

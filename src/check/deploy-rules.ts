@@ -187,15 +187,15 @@ export function findForgedClients(view: ApplicationView, report: ReportFinding):
 }
 
 /**
- * Header fields that carry a credential. They may be the key of a rate limit, because guards reject invalid
- * credentials.
+ * Header fields with a credential. A rate limit may count by such a field: a client cannot invent values,
+ * because guards reject invalid credentials.
  */
 const CREDENTIALS: ReadonlySet<string> = new Set(['authorization', 'cookie', 'x-api-key']);
 
 /**
- * Returns a header field, other than a credential, that determines the key of a rate limit. Calls the key
- * function twice, with different values in all header fields. If the two keys differ, returns a field that
- * the function has read.
+ * Returns a header field on which the key of a rate limit depends, unless the field carries a credential. A
+ * test request records which fields the key function reads. A second request, with other header values, shows
+ * whether the key changes.
  */
 function headerOfKey(key: RateLimitKey): string | undefined {
   const names = new Set<string>();
@@ -354,7 +354,7 @@ function findUnguardedSockets(view: ApplicationView, report: ReportFinding): voi
 }
 
 /*
- * Version ranges of `engines` in package.json: `^24.18.1 || >=26.5`, `24.x`, `>=24 <27`, `22 - 24`, `~24.1`.
+ * The functions below parse version ranges of Node.js in package.json, such as `^24.18.1 || >=26.5`.
  */
 
 type Version = readonly [major: number, minor: number, patch: number];
@@ -440,7 +440,10 @@ function before(version: Version, limit: Version | undefined): boolean {
   return limit === undefined || order(version, limit) < 0;
 }
 
-/** Raises the last of the first `parts` numbers by one: 1.2.3 with 2 parts becomes 1.3.0. */
+/**
+ * Returns the version that follows in the first `parts` numbers: for 1.2.3, 2.0.0 with one part and 1.3.0
+ * with two.
+ */
 function nextOf([major, minor, patch]: Version, parts: number): Version | undefined {
   return parts === 0
     ? undefined

@@ -46,9 +46,9 @@ function hasReadableCode({ declared: { deps, routerDeps, handler } }: RouteDetai
  * Returns the more specific templates that together match every path of a route. Returns an empty list if
  * some path still reaches the route.
  *
- * Only a template that ends with a `path` parameter can be covered. The other templates must begin with the
- * same segments. Each further segment becomes a letter: E for an empty segment, O for a plain parameter, P
- * for a `path` parameter. Example: after `/files`, the rest `/{a}/{rest:path}` becomes OP.
+ * Several templates can cover only a route that ends with a `path` parameter, such as `/files/{name:path}`.
+ * They begin with the same segments. Their further segments are compared as letters, see letterOf(): in
+ * `/files/{a}/{rest:path}`, the letters are OP.
  */
 export function coveredBy<T>(
   path: ParsedTemplate,
@@ -89,8 +89,8 @@ function letterOf(segment: string): 'E' | 'O' | 'P' | 'X' {
 }
 
 /**
- * Whether some path whose letters begin with `word` matches none of the templates in `rests`. coveredBy()
- * explains the letters.
+ * Whether some path that begins with `word` matches none of the templates in `rests`. Each letter stands for
+ * a path segment, see letterOf().
  */
 function leavesGap(rests: readonly string[], word: string): boolean {
   if (word !== '' && word !== 'E' && !rests.includes(word)) return true;
@@ -99,8 +99,7 @@ function leavesGap(rests: readonly string[], word: string): boolean {
     const longer = word + letter;
     const following = rests.filter((rest) => rest.startsWith(longer));
     if (!isOpen) return leavesGap(following, longer);
-    // with `isOpen`, one template matches every rest of a path except an empty one, so only an empty rest can
-    // be a gap
+    // a `path` parameter matches every rest of a path, except an empty one after a final slash
     return letter === 'E' && longer !== 'E' && !following.includes(longer);
   });
 }
@@ -266,11 +265,6 @@ export function findMissingLayers(view: ApplicationView, report: ReportFinding):
 function isOwnSession({ scheme, credential }: SecurityRequirement): boolean {
   return scheme === 'session' && credential === undefined;
 }
-
-/*
- * At start-up, only rules that may report an error run. The catalogue in rules.ts is loaded only after one of
- * these rules has reported a finding.
- */
 
 /**
  * Whether the rules of the phase `graph` and the rule about secrets find nothing that could prevent a start.

@@ -377,10 +377,10 @@ function escapeXml(text: string): string {
 }
 
 /*
- * SARIF 2.1.0 (OASIS), for code scanning services.
+ * The SARIF report (version 2.1.0, OASIS) is for code scanning services.
  *
- * Findings that the application allows are left out, because services without support for `suppressions`
- * would open alerts for them.
+ * The SARIF report leaves out findings that the application allows. Some services ignore the member
+ * `suppressions`, and would open alerts for these findings.
  */
 
 /**

@@ -1,9 +1,8 @@
 /**
  * The catalogue of all rules of this package, sorted by id. Also contains the code of a few rules.
  *
- * An id never changes. Rules without `run` are reported elsewhere: while loading (cli/inspect-child.ts),
- * while compiling (routing/compile.ts, routing/di.ts, routing/plugin.ts, routing/route.ts), or in the sources
- * (source/examine.ts).
+ * The id of a rule never changes. Other files report the findings of rules without `run`:
+ * cli/inspect-child.ts (loading), routing/ (compiling) and source/examine.ts (source code).
  */
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
@@ -466,8 +465,8 @@ function findExposed({ details, place }: ApplicationView, report: ReportFinding)
 }
 
 /**
- * Settings that the application reads only when a server starts. The check runs earlier, so it converts their
- * texts itself, with these functions.
+ * Settings that the application reads only when a server starts, and the type of each. Rule SVC401 runs
+ * earlier, and validates their values by these types.
  */
 const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | StringConstructor>> = {
   host: String,

@@ -1,9 +1,8 @@
 /**
- * Combines the findings about the compiled application with the findings about its source files.
- *
- * - Searches the sources and their JSON files for secrets that code passed to this package (SVC205).
- * - Finds the line of the option or setting that causes a finding, such as `debug: true`.
- * - Reports a mistake once, even if both kinds of findings describe it.
+ * Combines the findings about the compiled application with the findings about its source files:
+ *   - Searches the sources and their JSON files for secrets that code passed to this package (SVC205).
+ *   - Finds the line of the option or setting that causes a finding, such as `debug: true`.
+ *   - Reports a mistake once, even if both kinds of findings describe it.
  */
 import { readFileSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
@@ -48,8 +47,7 @@ export function joinFindings(
     return place === undefined ? finding : { ...finding, place };
   });
   const found = findSecrets(secrets, project.modules, sources, secretRule);
-  // lines of the calls whose secrets are in `found`: findings in `written` about these lines would be
-  // duplicates
+  // findings in `written` about these lines would be duplicates of findings in `found`
   const elsewhere = new Set(found.map(({ call }) => lineOf(call)));
   const others = written.filter(
     ({ rule, message, place }) =>
@@ -166,8 +164,8 @@ function placeOfText(
 const TELLS_ENVIRONMENT = /\bproduction\b|\bdevelopment\b|isDev|isProd|NODE_ENV|SVC_ENV/i;
 
 /**
- * Whether a text is used only in development: a condition or function that mentions the environment contains
- * the text, or a use of the constant that holds the text.
+ * Whether a text is used only in development. A condition or function around the text mentions the
+ * environment, as `if (isDev)` does. Also true if a constant holds the text, and such code uses the constant.
  */
 function isForDevelopment(node: Node, module: SourceModule, sources: Sources, depth = 0): boolean {
   const tells = ({ start, end }: Node, { source } = module): boolean =>

@@ -104,8 +104,8 @@ export function importApplication({ target, module, given }: Subject): Promise<S
 /**
  * Waits for a promise with a time limit, and reports on standard error if it takes long.
  *
- * Without other work, Node.js would exit with status 0 although the promise is still pending. Before it
- * exits, it emits `beforeExit`, and then the returned promise rejects.
+ * If nothing else keeps the process alive, Node.js emits `beforeExit` while the promise is pending. The
+ * returned promise then rejects. Without this, the process would exit with status 0.
  */
 export async function settling<T>(
   pending: Promise<T>,

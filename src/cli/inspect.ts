@@ -73,8 +73,8 @@ export type Answer = { readonly token: string } & (
 );
 
 /**
- * The parent waits this many milliseconds longer than the time limit of the import: START_MS until the child
- * has started, then GRACE_MS. A blocked child cannot report a timeout itself.
+ * Milliseconds that the parent process waits in addition to the time limit of the import: START_MS until the
+ * child process has started, and GRACE_MS after that. A blocked child cannot report a timeout itself.
  */
 const START_MS = 3_000;
 const GRACE_MS = 1_000;

@@ -107,8 +107,8 @@ const SPACE = 0x20;
 const BACKSLASH = 0x5c;
 
 /**
- * Counts the colons after a quote or white space, because such a colon may follow a member name. If the
- * parsed value has as many members, no name occurs twice.
+ * Returns an upper limit for the number of member names in a JSON text: the number of colons after a quote or
+ * white space. If the parsed value has as many members, no name occurs twice.
  */
 function mostNames(text: string): number {
   let count = 0;

@@ -4,11 +4,11 @@
  * Form of a token:
  *   token = base64url(header) "." base64url(claims) "." base64url(HMAC-SHA-256(secret, header "." claims))
  *
- * The length and the header are checked first, then the signature, and only then the claims. A token is
- * refused if its header contains a key, or the address of a key.
+ * The length and the header of a token are checked first, then the signature, and only then the claims. A
+ * token is refused if its header contains a key, or the address of a key.
  *
- * Only canonical base64url is accepted. A client learns only that its token is refused: `InvalidToken.reason`
- * is for the audit log.
+ * A token must be canonical base64url. A client learns only that its token is refused: the reason in
+ * `InvalidToken.reason` is for the audit log.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { systemClock } from '../base/clock.ts';

@@ -303,7 +303,9 @@ const BLOCK_BYTES = 64;
 const HASH_BYTES = 32;
 const INNER_PAD = 0x36;
 const OUTER_PAD = 0x5c;
-/** For a longer text, createHmac() is used. Most tokens and cookies are shorter. */
+/**
+ * Maximum length of a text that two calls of hash() authenticate. For a longer text, createHmac() is called.
+ */
 const MOST_CHARACTERS = 2_048;
 // a UTF-16 unit takes at most three bytes in UTF-8
 const room = Buffer.allocUnsafeSlow(BLOCK_BYTES + 3 * MOST_CHARACTERS);

@@ -9,12 +9,10 @@
  *   - The call stands in a plain object of fields, such as `query: { page: Field(1) }`. It returns a marker,
  *     which fieldsOf() reads.
  *
- * A frame is the state of one construction. Frames nest, because an initializer may construct other
- * instances.
- *
- * parse() closes its frame in `finally`. `new User(data)` cannot do so, because the constructor of `Schema`
- * returns before the initializers run. So the last call of `Field()` closes the frame. If an initializer
- * throws, the next call of any `Field()` or a microtask closes the frame.
+ * A frame is the state of the construction of one instance. Frames nest, because an initializer may construct
+ * other instances. The last call of `Field()` of `new User(data)` closes the frame, because no code of
+ * `Schema` runs after the initializers. If an initializer throws, the next call of any `Field()` or a
+ * microtask closes the frame.
  */
 import { SvcError } from '../base/errors.ts';
 import { FieldMarker, fieldFault } from './nodes.ts';
@@ -78,7 +76,8 @@ function nextValue(frame: Frame, source: FieldSource): unknown {
 }
 
 /**
- * Returns whether an initializer has thrown: then the member before the next call of `Field()` is missing.
+ * Returns whether an initializer of the instance has thrown an exception. The instance then lacks a member
+ * that precedes the next field.
  */
 function isBroken({ of, cursor }: Frame, instance: object): boolean {
   const after = of.learnt.calls[cursor]?.after;

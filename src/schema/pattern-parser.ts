@@ -4,10 +4,6 @@
  *
  * The source belongs to an existing RegExp, so the parser need not find every syntax error. Some parts are
  * simplified: \p{...} and \q{...} match every character, and \b matches the empty text.
- *
- * A character set is a bit set over ASCII, with one bit for all other characters. A repetition counts as
- * unbounded if it has at least MANY rounds, or if a text can be divided among its rounds in many ways, as for
- * (a{1,9}){1,9}.
  */
 
 /** A repetition of at least this number of rounds counts as unbounded. */
@@ -102,7 +98,7 @@ export function hasManySplits(part: Tree, rounds: number): boolean {
 
 /**
  * Returns the minimum and maximum number of characters that a part consumes. A repetition without a maximum
- * counts as one round more than its minimum, because PatternAutomaton analyses such repetitions anyway.
+ * counts as one round more than its minimum.
  */
 function extent(tree: Tree): readonly [least: number, most: number] {
   if (tree.kind === 'chars') return [1, 1];
@@ -133,8 +129,8 @@ export interface ParsedPattern {
   /** The pattern without its look-behinds. */
   readonly tree: Tree;
   /**
-   * Trees of the look-behinds. Each one ends with NEVER, which matches no text, because a matcher tries a
-   * look-behind at every position.
+   * Trees of the look-behinds, which are analysed separately. Each tree ends with NEVER, which matches no
+   * text, so that every match counts as one that can fail.
    */
   readonly lookBehinds: readonly Tree[];
   readonly hasBackreference: boolean;

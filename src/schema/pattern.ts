@@ -9,9 +9,7 @@
  *   - Polynomial time: two loops in a row match one text, and the match fails after them, as in \s*\s*x and
  *     .*a.*b and, without an anchor, \d+x
  *
- * A state of the automaton consumes one character, or none. Moves through states that consume none are called
- * free. A look-behind is analysed as a separate pattern. A back-reference is reported as a hazard without
- * analysis.
+ * A look-behind is analysed as a separate pattern. A back-reference is reported as a hazard without analysis.
  */
 import { ALL, hasManySplits, MANY, parsePattern, repeatsNothing, startsAnchored } from './pattern-parser.ts';
 import type { CharSet, ParsedPattern, Tree } from './pattern-parser.ts';
@@ -131,7 +129,7 @@ class PatternAutomaton {
       if (before.includes(at) || ++steps > 4_000) return;
       if (at === this.#final) this.#complete.add(id);
       if (this.#states[at]!.set !== 0n) ways.set(at, (ways.get(at) ?? 0) + 1);
-      const bodyEnd = this.#bodies.get(at) ?? at; // a new round may enter the loop body again
+      const bodyEnd = this.#bodies.get(at) ?? at; // a new round may visit the loop body again
       const path = [...before.filter((state) => state < at || state >= bodyEnd), at];
       for (const target of this.#states[at]!.free) walk(target, path);
     };
@@ -144,7 +142,7 @@ class PatternAutomaton {
     return (this.#states[a]!.set & this.#states[b]!.set) !== 0n;
   }
 
-  /** Returns whether a state p has two different paths back to itself over one text. */
+  /** Returns whether one text leads from a state back to this state on two different paths. */
   isExponential(): boolean {
     for (const p of this.#consuming) {
       if (!this.#reaches(p, p)) continue;
@@ -153,10 +151,7 @@ class PatternAutomaton {
     return false;
   }
 
-  /**
-   * Follows two paths from p at the same time. Returns whether both can return to p over the same text, and
-   * differ on the way.
-   */
+  /** Returns whether one text leads from the state p back to p on two different paths. */
   #pairLoop(p: number): boolean {
     const seen = new Set<number>();
     const stack: [number, number, boolean][] = [[p, p, false]];
@@ -178,8 +173,7 @@ class PatternAutomaton {
   }
 
   /**
-   * Returns whether there are two loops p and q, and one text leads from p to p, from p to q, and from q to
-   * q. The match must be able to fail after q.
+   * Returns whether two loops in a row can match one text, and the match can fail after them, as in \s*\s*x.
    */
   isPolynomial(): boolean {
     const loops = this.#consuming.filter((state) => this.#reaches(state, state));
@@ -198,10 +192,7 @@ class PatternAutomaton {
     return false;
   }
 
-  /**
-   * Returns k, where the time grows at most as length^k. k - 1 is the maximum number of moves on a path to
-   * another loop with common characters.
-   */
+  /** Returns the exponent k of the time of a match, which grows at most as length^k. */
   exponent(): number {
     const loops = this.#consuming.filter((state) => this.#reaches(state, state));
     const known = new Map<number, number>();

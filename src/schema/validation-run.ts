@@ -94,8 +94,8 @@ export class Run {
   }
 
   /**
-   * Removes all issues after the first `mark`, because an alternative of a union has failed. Returns the
-   * number of removed issues.
+   * Removes the issues of an alternative of a union that does not accept the value: all after the first
+   * `mark` issues. Returns the number of removed issues.
    */
   rewind(mark: number, wasFull: boolean): number {
     const noted = this.count - mark;
@@ -116,7 +116,7 @@ export class Run {
 
   /**
    * Puts `key` in front of the path of each issue after the first `mark` issues. Returns the number of all
-   * issues. Callers pass it as `mark` for the next key.
+   * issues, which is `mark` for the next key.
    */
   place(mark: number, key: string | number): number {
     if (mark === this.count) return mark;

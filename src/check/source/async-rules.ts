@@ -145,7 +145,7 @@ function findCollected(sources: Sources, report: ReportNode): void {
 }
 
 /**
- * Whether an object is probably the response of another server, as in `https.get(url, (response) => {
+ * Whether a call probably reads the response of another server, as in `https.get(url, (response) => {
  * response.on('data', …); })`.
  */
 function isOfAnswer(call: Call, module: SourceModule): boolean {

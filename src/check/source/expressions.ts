@@ -59,7 +59,7 @@ export abstract class ExpressionReader {
     this.textEnd = { ...END, start: length, end: length };
   }
 
-  // -- reading of tokens --
+  // -- tokens --
 
   protected peek(ahead = 0): Token {
     return this.tokens[this.at + ahead] ?? this.textEnd;
@@ -99,7 +99,7 @@ export abstract class ExpressionReader {
   /** Parses the statements between braces. */
   protected abstract block(): Block;
 
-  // -- parsing of expressions --
+  // -- expressions --
 
   protected decorators(): void {
     while (this.skip('@')) this.suffixes(this.primary());

@@ -271,8 +271,7 @@ export class Flow {
 
   /**
    * Returns the paths of values that are valid where a condition is true (`yes`), and where it is false
-   * (`no`). After `id === '1'`, `id` is valid only where the condition is true. After `user =
-   * find(params.id)`, the condition `user === undefined` validates `params.id` where it is false.
+   * (`no`). For the condition `id === '1'`, `yes` contains `id`. For `id !== '1'`, `no` contains `id`.
    */
   #judgedIn(test: Node, names: Names, isNegated = false): { yes: string[]; no: string[] } {
     const yes: string[] = [];
@@ -426,8 +425,8 @@ export class Flow {
       module: this.#module,
       given: (node) => (node === undefined ? undefined : this.#outside(node, names)),
     });
-    // #value() analyses the called function, too. If code uses the result of the call, #value() is called
-    // elsewhere.
+    // #value() also analyses the called function. A call whose result is used is analysed with the expression
+    // around it.
     if (!isUsed(call)) this.#value(call, names);
   }
 

@@ -13,10 +13,7 @@ import type { Given } from './values.ts';
 
 const SQL =
   /\b(?:select\b[^]*\bfrom|insert\s+into|update\b[^]*\bset|delete\s+from|replace\s+into|order\s+by|group\s+by|where|having|limit|union|values\s*\(|create\s+(?:table|index)|drop\s+(?:table|index)|alter\s+table|truncate|exec(?:ute)?\s)\b/i;
-/**
- * Names of methods that may run SQL. Names such as `run` also have other meanings. NEVER_OTHERWISE lists the
- * names that always mean SQL.
- */
+/** Names of methods that may run SQL. Some of them, such as `run`, also have other meanings. */
 const RUNS_SQL =
   /^(?:fetchAll|fetchOne|fetchArrays|executeMany|script|\$queryRawUnsafe|\$executeRawUnsafe|unsafe|execute|query|raw|exec|prepare|run|all|get|each|scalar|stream|multi|none|one|many|any|oneOrNone|manyOrNone|whereRaw|orderByRaw|havingRaw)$/;
 const NEVER_OTHERWISE =

@@ -330,7 +330,7 @@ function lineStarts(source: string): number[] {
   return starts;
 }
 
-// -- imported and exported names --
+// -- imports and exports --
 
 function importsOf(body: Block): Map<string, Imported> {
   const imports = new Map<string, Imported>();

@@ -1,8 +1,8 @@
 /**
  * The syntax tree of a module: statements and expressions with their positions in the text.
  *
- * Patterns in declarations and parameters are expressions, too: `{ a, b = 1 }` is an object, and `b = 1` in
- * it is an assignment.
+ * In this syntax tree, destructuring patterns are expressions: `{ a, b = 1 }` is an object with the
+ * assignment `b = 1`.
  */
 
 /** The position of a node in the text, and its parent and children. */

@@ -56,7 +56,7 @@ function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0
   if (callee.type === 'member' && isOfPackage(call, callee, module))
     return { name: pathOf(callee) ?? 'the function', isOurs: true };
   const fn = sources.handlers.resolve(callee, module);
-  // after `const load = wrap(async () => …)`, `load` may return no promise, although the inner function does
+  // after `const load = wrap(async () => …)`, `load` need not return a promise
   const isCertain =
     fn?.parent?.type !== 'call' && (callee.type !== 'member' || isMethodOf(callee, fn, module));
   return fn !== undefined && isCertain && !takesCallback(call) && givesPromise(fn, sources, depth)
@@ -111,9 +111,8 @@ export function isOtherTransaction({ args: [work] }: Call): boolean {
 }
 
 /**
- * Whether a call certainly runs the method `fn`. True if the object of the call is a module, an object
- * literal of the project, or a new object of the class of `fn`. Also true for `this` in that class or a
- * subclass.
+ * Whether a call certainly runs the method `fn`, and not a method of the same name in another class. Example:
+ * `save` of the class `Store` in `const store = new Store(); store.save();`.
  */
 function isMethodOf(callee: Member, fn: Fn | undefined, module: SourceModule): boolean {
   const { object } = callee;
@@ -195,10 +194,7 @@ function awaitedBy(node: Node, module: SourceModule, sources: Sources): Node | u
 const NEVER_FAILS =
   /^(?:sleep|delay|wait|pause|timeout|tick|nextTick|set(?:Timeout|Immediate)|allSettled|value|to|attempt|swallow|try[A-Z]\w*|safe[A-Z]?\w*)$/;
 
-/**
- * Whether code lets the rejection of a promise escape. `load().catch(…)` catches it. A function that awaits
- * only inside `try` cannot reject.
- */
+/** Whether a promise may reject without a handler: true for `load()`, and false for `load().catch(…)`. */
 function isUncaught(value: Node, module: SourceModule, sources: Sources, depth: number): boolean {
   if (value.type !== 'call') return true;
   if (isCaught(value) || NEVER_FAILS.test(calledName(value) ?? '')) return false;
@@ -226,7 +222,7 @@ function allIn(list: Node): readonly Node[] {
   if (list.type === 'list') return list.items;
   const [callback] = list.type === 'call' && calledName(list) === 'map' ? list.args : [];
   if (callback?.type !== 'function') return [list];
-  // a made-up call of the callback, because isUncaught() examines only calls
+  // isUncaught() takes only calls, so this node is a call of the callback that the source does not contain
   return [
     { type: 'call', callee: callback, args: [], isNew: false, start: callback.start, end: callback.end },
   ];

@@ -51,8 +51,8 @@ function findLogged(sources: Sources, report: ReportNode): void {
 }
 
 /**
- * Whether a log message with a secret does no harm, because it shows a generated password or a rejected
- * token. Tokens do harm only in calls of log() and info().
+ * Whether a log message with a secret does no harm. A generated password, a rejected token, and any token
+ * outside of log() and info() are harmless.
  */
 function isHarmlessMessage(word: string, call: Call, { source }: SourceModule): boolean {
   const text = source.slice(call.start, call.end);

@@ -74,10 +74,7 @@ function plain(node: Node): Node {
     : node;
 }
 
-/**
- * Whether `held` is certainly a secret of the server and `sent` comes from a client. If the name of `held`
- * can only mean a secret, `sent` may also be a parameter such as `apiKey`.
- */
+/** Whether `held` is certainly a secret of the server, and `sent` probably comes from a client. */
 function isSecretOfServer(held: Node, sent: Node, module: SourceModule): boolean {
   // the `state` of an OAuth login is valid only once, and a challenge is public, so timing does not help an
   // attacker
@@ -402,8 +399,6 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
         ? call.args.at(meaning === 'crypto.hash' ? 1 : 0)
         : undefined;
     if (text === undefined || isSlowLater(call, module) || isSecretSetting(text, module)) continue;
-    // Skips a hash that replaces its input, because a slow hash probably follows. Skips a hash of a hash,
-    // because the inner call is reported. Skips a hash that may never be stored.
     if (replaces(call, text) || isHashOfHash(text, module) || isCompared(call) || isOfObject(call)) continue;
     // do not report a hash that a protocol prescribes, such as HTTP digest authentication
     if (mentions(text, (word) => OF_PROTOCOL.test(word))) continue;
@@ -447,9 +442,8 @@ function isHashedAgain({ source }: SourceModule): boolean {
 }
 
 /**
- * Whether this fast hash is probably not stored. True if the module also uses a slow hash, or a loop repeats
- * the fast one. Also true if the function compares digests, encrypts, or calls a service that may require
- * this hash.
+ * Whether this fast hash is probably not stored as it is. For example, the module also uses a slow hash, or a
+ * loop repeats the fast hash.
  */
 function isSlowLater(call: Call, module: SourceModule): boolean {
   const fn = functionAround(call);
@@ -501,7 +495,10 @@ function isCompared(call: Call): boolean {
   return at?.type === 'binary' && /^[!=]==?$/.test(at.operator);
 }
 
-/** Whether the hash replaces its input: `password = createHash(…).update(password).digest()`. */
+/**
+ * Whether the hash replaces its input: `password = createHash(…).update(password).digest()`. A slow hash of
+ * the new value probably follows.
+ */
 function replaces(call: Call, text: Node): boolean {
   const target = targetOf(call);
   return target !== undefined && target === pathOf(text);

@@ -41,7 +41,7 @@ class Reader extends ExpressionReader {
     return { type: 'block', body, start: 0, end: this.textEnd.end };
   }
 
-  // -- parsing of statements --
+  // -- statements --
 
   protected statement(): readonly Node[] {
     const token = this.peek();

@@ -128,7 +128,7 @@ function isOfProvider(call: Call, module: SourceModule): boolean {
   return found;
 }
 
-/** Whether the code signs a token itself, so that the decoded token is probably its own. */
+/** Whether the code also signs a token. It then probably decodes this token, and not one from a client. */
 function isClearlyOwn(code: string): boolean {
   return /\bcreateToken\s*\(|\bsign\s*\(/.test(code);
 }
