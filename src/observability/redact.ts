@@ -8,8 +8,8 @@
  *   - by the form of a text, even inside a longer text: `Bearer ...`, JWTs, signed session values,
  *     `Cookie: ...`, passwords in URLs, query parameters such as `access_token`
  *
- * Limits: 6 levels of nesting, 100 members of an object, 1,000 values and 32 KiB of text in a line, 4 KiB for
- * a string, 8 KiB for a stack.
+ * Limits of logged values: 6 levels of nesting, 100 members of an object, 1,000 values and 32 KiB of text in
+ * a line, 4 KiB for a string, 8 KiB for a stack.
  */
 import { inspect, types } from 'node:util';
 import type { InspectOptions } from 'node:util';
