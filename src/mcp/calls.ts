@@ -37,8 +37,8 @@ interface McpTarget {
   readonly view: Pick<CompilationView, 'details' | 'middleware' | 'tools'>;
   routeAt(method: string, path: string): CompiledRoute | undefined;
   /**
-   * Handles a request inside this process, without the network. `isFunction` is false for a tool that is a
-   * route.
+   * Handles a request inside this process, without the network. `isFunction` says whether the tool is a
+   * function of the application instead of a route.
    */
   answerCall(
     request: Request,

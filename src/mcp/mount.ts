@@ -314,7 +314,7 @@ export class McpGuard implements Middleware {
   readonly #origins: AllowedOrigins;
   readonly #metadataPath: string | undefined;
   #hasTrustedHosts = false;
-  /** Whether the scheme of a request is known, because the setting `trustProxy` is set. */
+  /** Whether the setting `trustProxy` is set, so that the scheme of a request is known. */
   #knowsScheme = false;
   #isProduction = true;
   #log: SecurityLog | undefined;
