@@ -37,8 +37,8 @@ interface McpTarget {
   readonly view: Pick<CompilationView, 'details' | 'middleware' | 'tools'>;
   routeAt(method: string, path: string): CompiledRoute | undefined;
   /**
-   * Handles a request inside this process, without the network. `isFunction` is false for a tool that is a
-   * route.
+   * Handles a request inside this process, without the network. `isFunction` says whether the tool is a
+   * function of the application instead of a route.
    */
   answerCall(
     request: Request,
@@ -51,7 +51,7 @@ interface McpTarget {
 /** The client that calls a tool: over HTTP, over stdio, or by `app.mcpCall()` in this process. */
 export interface Caller {
   /**
-   * Returns the caller's header fields for the request of a tool call, by lower-case name. `fields` names the
+   * Returns the header fields of the caller to send with a tool call, by lower-case name. `fields` lists the
    * header fields that the route reads.
    */
   fieldsFor(detail: RouteDetail, fields: readonly string[]): Readonly<Record<string, string>>;
@@ -66,8 +66,8 @@ export interface Caller {
 }
 
 /**
- * Returns one credential for each security scheme: an API key, a cookie or a session id; undefined if the
- * request has none.
+ * Returns the credential that the request has for each security scheme: an API key, a cookie or a session id.
+ * An item is undefined if its credential is missing.
  */
 export function credentialsOf(
   req: HttpRequest,

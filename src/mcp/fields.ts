@@ -2,7 +2,7 @@
  * Checks the header fields that MCP requests over HTTP have since protocol version 2026-07-28. Proxies read
  * these fields instead of the body, so the fields must match the body (MCP 2026-07-28, Streamable HTTP).
  *
- * Each field repeats a value of the body:
+ * Each of these header fields repeats a value of the body:
  *   - MCP-Protocol-Version repeats the version in `_meta`.
  *   - Mcp-Method repeats `method`.
  *   - Mcp-Name repeats `params.name` in tools/call and prompts/get, and `params.uri` in resources/read.

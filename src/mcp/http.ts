@@ -2,7 +2,7 @@
  * MCP over HTTP: one endpoint for modern clients (protocol 2026-07-28) and legacy clients (earlier versions).
  * mcp/mount.ts declares the routes of the endpoint.
  *
- * Methods:
+ * HTTP methods of the endpoint:
  *   - POST sends one message. A modern client's header fields must match the body. A legacy client sends
  *     `initialize`, or a message of a session.
  *   - GET opens the event stream of a legacy session. The server never sends an event. Without a
@@ -74,7 +74,7 @@ export interface EndpointDeps {
   readonly sessionSeconds: number;
   readonly maxBodyBytes: number;
   principal(context: Context): string;
-  /** Returns a name for the client of a request. The number of unanswered requests is limited by client. */
+  /** Returns a name for the client of a request. Each client has a limit of unanswered requests. */
   client(context: Context): string;
 }
 
@@ -141,7 +141,7 @@ export class McpEndpoint {
         invalidRequest('The Accept field must include application/json and text/event-stream'),
       );
     const text = await req.text({ maxBytes: this.#deps.maxBodyBytes }).catch((error: unknown) => {
-      // a body that is not UTF-8 is invalid JSON (RFC 8259 §8.1), as is the text ''
+      // an empty text stands for a body that is not UTF-8: both are invalid JSON (RFC 8259 §8.1)
       if (error instanceof HTTPException && error.code === 'utf8') return '';
       throw error;
     });
@@ -440,7 +440,9 @@ export class McpEndpoint {
   }
 }
 
-/** A signal that never aborts. Only subscriptions need `closing`, and a batch cannot contain one. */
+/**
+ * A signal that never aborts. Subscriptions need a signal that aborts, but a batch contains no subscription.
+ */
 const NEVER: AbortSignal = new AbortController().signal;
 
 const NO_STORE: Readonly<Record<string, string>> = { 'Cache-Control': 'no-store' };
@@ -482,8 +484,8 @@ function unspokenVersion({ headers }: HttpRequest): RpcError | undefined {
 }
 
 /**
- * Returns the protocol version for an error response: the legacy version in MCP-Protocol-Version, 2025-03-26
- * without this field, or else the newest version.
+ * Returns the protocol version for an error response. This is the legacy version that MCP-Protocol-Version
+ * names, or 2025-03-26 if the field is missing. If the field has another value, it is the newest version.
  */
 function saidDialect({ headers }: HttpRequest): Dialect {
   return (

@@ -171,7 +171,8 @@ export const NEWEST_LEGACY: Dialect = LEGACY.at(-1)!;
 /** The newest protocol version. */
 export const NEWEST: Dialect = MODERN[0]!;
 /**
- * The version of HTTP requests without the field MCP-Protocol-Version, which exists only in later versions.
+ * Protocol version of HTTP requests without the field MCP-Protocol-Version. Only later versions require the
+ * field.
  */
 export const UNSAID: Dialect = LEGACY.find(({ version }) => version === '2025-03-26')!;
 

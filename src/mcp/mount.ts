@@ -88,9 +88,9 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
    * '', every client that has the session id can use it. Default: the subject of the claims that a guard in
    * `deps` returns, or else all credentials that the guards read.
    *
-   * At most 250 requests from one client, and 250 requests to one client, may be unanswered. A client is
-   * identified by the returned owner (without this option, by the subject of the claims), or else by its
-   * address.
+   * At most 250 requests from one client, and 250 requests to one client, may be unanswered. The returned
+   * owner identifies a client; without this option, the subject of the claims does. Without an owner or
+   * subject, the address identifies the client.
    */
   readonly principal?: ((context: Context) => string) | undefined;
   /**
@@ -314,7 +314,7 @@ export class McpGuard implements Middleware {
   readonly #origins: AllowedOrigins;
   readonly #metadataPath: string | undefined;
   #hasTrustedHosts = false;
-  /** Whether the scheme of a request is known, because the setting `trustProxy` is set. */
+  /** Whether the setting `trustProxy` is set, so that the scheme of a request is known. */
   #knowsScheme = false;
   #isProduction = true;
   #log: SecurityLog | undefined;
@@ -376,8 +376,8 @@ export class McpGuard implements Middleware {
 }
 
 /**
- * Splits a WWW-Authenticate field into the text before the first bearer challenge, and the challenge itself
- * (RFC 9110 §11.6.1). Each character matches in one way only, so matching takes linear time.
+ * Matches the first bearer challenge in a WWW-Authenticate field, and the text before it (RFC 9110 §11.6.1).
+ * Matching takes linear time.
  */
 const BEARER =
   /^((?:(?:[^",]|"(?:[^"\\]|\\.)*")*,)*?[ \t]*)(bearer(?![^\s,])((?: +|, *)[^\s=,]+ *= *(?:"(?:[^"\\]|\\.)*"|[^\s",]+))*)/i;

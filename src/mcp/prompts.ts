@@ -70,8 +70,8 @@ export class PlannedPrompt {
   }
 
   /**
-   * Returns the allowed values of an argument that begin with the text `begun`. An argument without a list of
-   * allowed values has none.
+   * Returns the allowed values of an argument that begin with the text `begun`; none if the argument has no
+   * list of allowed values.
    */
   complete(argument: string, begun: string): readonly string[] {
     const field = this.#fields.find(({ wireName }) => wireName === argument);

@@ -9,9 +9,9 @@
  *     client. The client repeats the call with its responses, and the handler runs again from its start. See
  *     RepeatedCall.
  *
- * A client may repeat a call several times. Its earlier responses are in `requestState`, which the client
- * sends back. `requestState` is encrypted, expires, and is valid only for the same caller and the same call.
- * The client's responses are validated like arguments.
+ * A client may repeat a call several times. The client's earlier responses are in `requestState`, which the
+ * client sends back. `requestState` is encrypted, expires, and is valid only for the same caller and the same
+ * call. The client's responses are validated like arguments.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { BadRequest, HTTPException, SvcError, withoutStack } from '../base/errors.ts';

@@ -8,8 +8,8 @@
  *     so that it cannot consume messages from standard input.
  *   - new Worker(file) makes the worker thread import a module that replaces the functions of node:fs there.
  *
- * Not covered: native code, worker threads created from text (`eval`) or by other worker threads, and
- * processes with Node.js flags that worker threads reject.
+ * The output of native code is not redirected, nor the output of worker threads that were created from text
+ * (`eval`) or by other worker threads.
  */
 import childProcess from 'node:child_process';
 import fs from 'node:fs';

@@ -348,7 +348,7 @@ export class McpDispatcher {
       return ask === undefined || session === undefined
         ? new WaitingCall(new Set(), () => Promise.resolve())
         : new WaitingCall(session.abilities, ask);
-    // `subject` contains the credentials, because callers with one principal may have different credentials
+    // two callers with the same principal may have different credentials, so `subject` contains them, too
     const shown = caller.carrier === undefined ? [] : credentialsOf(caller.carrier, detail.route.security);
     return new RepeatedCall({
       // the cast is safe: readModern() has checked the type

@@ -3,7 +3,7 @@
  * state of the session. With `authSecret`, every process of the application can decrypt the id. A session
  * grants no rights: each request has its own credentials.
  *
- * Form of the id: `Mcp-Session-Id: e1.key.issued.expires.box`. The encrypted `box` holds the protocol
+ * Form of the session id: `Mcp-Session-Id: e1.key.issued.expires.box`. The encrypted `box` holds the protocol
  * version, the owner, 16 random bytes, and the kinds of requests that the server may send.
  *
  * Memory holds only running requests, log levels and the ids of ended sessions, for at most 10,000 sessions.
@@ -27,8 +27,8 @@ export interface HttpSession extends McpSession {
 
 const NAME = 'mcp';
 /**
- * Maximum number of session states in memory. The least recently used are dropped. Without its state, a
- * session has the default log level, and is valid again even if it had ended.
+ * Maximum number of session states in memory. The least recently used states are dropped. Without its
+ * state, a session has the default log level, and an ended session is valid again.
  */
 const MAX_KEPT = 10_000;
 const ANONYMOUS = digest('');

@@ -90,11 +90,6 @@ async function within(clock: Clock, ms: number, wanted: Promise<void>): Promise<
   over.abort();
 }
 
-/*
- * Splits bytes into lines that end with LF or CR LF. Empty lines are left out. A line that is too long or not
- * UTF-8 is dropped and reported once.
- */
-
 interface LineHandler {
   onLine(text: string): void;
   onBadLine(problem: 'long' | 'encoding'): void;
@@ -103,6 +98,10 @@ interface LineHandler {
 const LINE_FEED = 10;
 const CARRIAGE_RETURN = 13;
 
+/**
+ * Splits bytes into lines that end with LF or CR LF. Empty lines are left out. A line that is too long or not
+ * UTF-8 is dropped and reported once.
+ */
 export class LineReader {
   readonly #maxBytes: number;
   readonly #handler: LineHandler;

@@ -240,24 +240,6 @@ function inlined(
   return { schema: root, definitions: isNeeded ? definitions : Object.fromEntries(others) };
 }
 
-/*
- * The arguments of a tool: path, query and body of a route as one object, which is converted back to a
- * request.
- *
- * Examples of a route, its body and the arguments of the tool:
- *   - GET /users/{id:int}?verbose=... without a body has the arguments { id, verbose }
- *   - POST /users/{id:int} with the body { name, email } has the arguments { id, name, email }
- *   - PUT /users/{id:int} with the body { id, name } has the arguments { id, body: { id, name } }
- *   - POST /scores with the body [ 1, 2 ] has the arguments { body: [ 1, 2 ] }
- *
- * The body becomes the single argument `body` if a member has the name of another argument, or if the body is
- * not a plain object.
- *
- * A query parameter with the name of another argument becomes `query_...`. Headers and cookies are not
- * arguments: the client sends them, and a model must not choose them. Files are base64 in JSON: `{ filename,
- * contentType, data }`.
- */
-
 /** The part of a request to which an argument belongs. */
 type Part = 'path' | 'query' | 'body' | 'form' | 'whole';
 
@@ -276,6 +258,23 @@ interface RequestInput {
   readonly body: string | URLSearchParams | FormData | undefined;
 }
 
+/**
+ * The arguments of a tool: path, query and body of a route as one object, which is converted back to a
+ * request.
+ *
+ * Examples of a route, its body and the arguments of the tool:
+ *   - GET /users/{id:int}?verbose=... without a body has the arguments { id, verbose }
+ *   - POST /users/{id:int} with the body { name, email } has the arguments { id, name, email }
+ *   - PUT /users/{id:int} with the body { id, name } has the arguments { id, body: { id, name } }
+ *   - POST /scores with the body [ 1, 2 ] has the arguments { body: [ 1, 2 ] }
+ *
+ * The body becomes the single argument `body` if a member has the name of another argument, or if the body is
+ * not a plain object.
+ *
+ * A query parameter with the name of another argument becomes `query_...`. Headers and cookies are not
+ * arguments: the client sends them, and a model must not choose them. Files are base64 in JSON: `{ filename,
+ * contentType, data }`.
+ */
 class ArgumentPlan {
   /** JSON Schema of the arguments. Shared definitions are in `$defs`. */
   readonly schema: JsonSchema;

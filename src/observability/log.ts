@@ -190,20 +190,6 @@ function isoTime(ms: number): string {
   return lastTime;
 }
 
-/*
- * Queue that writes log lines to standard error without blocking the caller. There is one queue in a process.
- *
- * Lines wait in a queue of 1 MiB, and are written in batches of 16 KiB. When the queue is full, further lines
- * are dropped and counted. After EAGAIN, the next attempt follows after 10 ms. When the pipe is closed, all
- * further lines are dropped.
- *
- * Pipes and sockets are non-blocking, so they are written synchronously: a batch takes about 3 µs. Other
- * descriptors (files, terminals, pipes on Windows) can block, so the thread pool writes to them.
- *
- * If several processes share a full pipe, their lines can mix, because write(2) may accept only a part of a
- * batch.
- */
-
 /** Receives each log line, without its line end. Must neither throw nor wait. */
 export type LogSink = (line: string) => void;
 
@@ -235,7 +221,19 @@ const MAX_EXIT_PAUSES = 100;
 const TRY_LATER: ReadonlySet<string | undefined> = new Set(['EAGAIN', 'EWOULDBLOCK', 'EINTR']);
 const DISK_FULL: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
 
-/** Queue of log lines for one file descriptor. */
+/**
+ * Queue that writes log lines to a file descriptor without blocking the caller.
+ *
+ * Lines wait in a queue of 1 MiB, and are written in batches of 16 KiB. When the queue is full, further lines
+ * are dropped and counted. After EAGAIN, the next attempt follows after 10 ms. When the pipe is closed, all
+ * further lines are dropped.
+ *
+ * Pipes and sockets are non-blocking, so they are written synchronously: a batch takes about 3 µs. Other
+ * descriptors (files, terminals, pipes on Windows) can block, so the thread pool writes to them.
+ *
+ * If several processes share a full pipe, their lines can mix, because write(2) may accept only a part of a
+ * batch.
+ */
 export class LineQueue {
   readonly #open: () => LogDevice;
   readonly #clock: Clock;

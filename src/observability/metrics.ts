@@ -373,8 +373,6 @@ function refusal(name: string, log: Logger): (error?: unknown) => void {
   };
 }
 
-/* Functions that add up the metrics of several processes, and write the Prometheus text format 0.0.4. */
-
 /** One metric at one moment, as plain data that can be sent to another process. */
 export interface MetricSnapshot {
   readonly kind: 'counter' | 'gauge' | 'histogram';

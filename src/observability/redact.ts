@@ -8,8 +8,8 @@
  *   - by the form of a text, even inside a longer text: `Bearer ...`, JWTs, signed session values,
  *     `Cookie: ...`, passwords in URLs, query parameters such as `access_token`
  *
- * Limits: 6 levels of nesting, 100 members of an object, 1,000 values and 32 KiB of text in a line, 4 KiB for
- * a string, 8 KiB for a stack.
+ * Limits of logged values: 6 levels of nesting, 100 members of an object, 1,000 values and 32 KiB of text in
+ * a line, 4 KiB for a string, 8 KiB for a stack.
  */
 import { inspect, types } from 'node:util';
 import type { InspectOptions } from 'node:util';
@@ -60,10 +60,7 @@ export function mask(text: string): string {
     .replace(URL_PARAMETER, '$1[redacted]');
 }
 
-/**
- * Form of a JWT. It can only match at the start of a word, and before a dot. Without these conditions, a text
- * of repeated `-eyJ` would take quadratic time.
- */
+/** Form of a JWT. The lookbehind and the lookahead limit the time for a text of repeated `-eyJ`. */
 const JWT = /(?<![\w-])(?=[\w-]+\.)([\w-]*?)\beyJ[\w-]{8,}(?:\.[\w-]*){1,4}/g;
 const CREDENTIALS = /\b(Bearer|Basic)[ \t]+[\w.~+/=-]{4,}/gi;
 /** Form of a `Cookie` or `Set-Cookie` header field, with all its values. */
@@ -316,10 +313,7 @@ const RANDOM_NAME = /^(?:code|state|nonce)$/;
 const WORD = /^(?:[A-Z]+(?:_[A-Z0-9]+)*|[A-Z]{1,4}\d{1,4}|[0-9A-Z]{5}|\d{1,4}|[a-z]+(?:[_ -][a-z0-9]+)*)$/;
 const MAX_WORD_CHARACTERS = 40;
 const MOST_REMEMBERED = 1_000;
-/**
- * Cached results of secrecyOf(). The first entries are names in the first log lines, so that the start of a
- * program compiles no regular expression.
- */
+/** Cached results of secrecyOf(). The initial entries save time at the start of a program. */
 const SECRECY = new Map<string, Secrecy>([
   ['url', 'open'],
   ['env', 'open'],

@@ -9,7 +9,7 @@
  *   - Credentials that were sufficient are not sufficient any more.
  *   - A webhook or callback is gone, or can have a body that its receivers could not get before.
  *
- * Members of a document that this module does not know are ignored.
+ * Unknown members of a document are ignored.
  */
 import { findNarrowing } from './narrowing.ts';
 import { openapiDocument } from './openapi.ts';

@@ -195,7 +195,7 @@ class Comparison {
     for (const choice of choicesOf(earlier) ?? [withoutNotes(earlier)]) {
       const isTaken = after.some((candidate) => {
         let narrower = 0;
-        // `seen` is a copy: this trial reports nothing, so a later comparison must not skip its pairs
+        // a copy, because this trial reports nothing: later comparisons must examine the same pairs again
         const seen = new Map([...this.#seen].map(([schema, others]) => [schema, new Set(others)]));
         new Comparison(this.#documents, () => narrower++, seen).compare(choice, candidate, path);
         return narrower === 0;

@@ -353,8 +353,8 @@ const PROXY_FIELDS = [
 ];
 
 /**
- * Returns whether a request comes directly from a private address. False if it has fields of a proxy, because
- * the client behind the proxy may have any address.
+ * Returns whether a request comes directly from a private address. False if the request has fields of a
+ * proxy, because the client behind the proxy may have any address.
  */
 function isPrivateRequest(req: HttpRequest): boolean {
   return isPrivatePeer(req.ip) && PROXY_FIELDS.every((name) => req.headers[name] === undefined);

@@ -208,7 +208,7 @@ class Reloader {
     const { clock, log } = this.#options;
     this.#handoff.dismiss(child);
     child.send({ svc: 'drain', how: 'stop' });
-    // a child that does not serve yet may not read messages, so it also gets SIGTERM
+    // a child that does not serve yet might not read the message, so it also gets SIGTERM
     if (!hasServed) child.kill('SIGTERM');
     using _limit = clock.after(END_MS, () => {
       log.warn('child_killed', { pid: child.pid, after_ms: END_MS });

@@ -175,8 +175,7 @@ export function takeRole(): Role | undefined {
   if (!process.connected || (word !== 'worker' && word !== 'reload')) return undefined;
   own.role = word;
   process.once('disconnect', () => own.onOrphaned());
-  // unref(), so that the channel does not keep the process alive if an `await` of the program never settles
-  // (see settling() in cli/command.ts)
+  // the channel must not keep the process alive if an `await` of the program never settles
   process.channel!.unref();
   return word;
 }

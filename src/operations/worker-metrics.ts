@@ -66,7 +66,7 @@ export class WorkerMetrics {
   }
 
   async #collect(children: readonly Child[]): Promise<Snapshots> {
-    // `#ended` is read first, because a worker that exits during the await is already counted in `lists`
+    // read before the await: a worker that exits during the await is already counted in `lists`
     const ended = this.#ended;
     const lists = await Promise.all(children.map((child) => this.#ask(child)));
     return mergeMetrics([...lists, ended, this.#own.snapshot()]);

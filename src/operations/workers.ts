@@ -356,7 +356,7 @@ export class Workers {
     const hasServed = worker.state !== 'starting';
     worker.state = 'draining';
     worker.child.send({ svc: 'drain', how });
-    // a worker that is still starting may not read messages, so it also gets SIGTERM
+    // a worker that is still starting might not read the message, so it also gets SIGTERM
     if (!hasServed) worker.child.kill('SIGTERM');
     using _limit = clock.after(hasServed ? worker.drainMs + SHUTDOWN_MS : START_END_MS, () => {
       log.warn('worker_killed', { worker: worker.id, pid: worker.child.pid });

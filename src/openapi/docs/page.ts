@@ -50,8 +50,8 @@ const FIELDS: Readonly<Record<string, string>> = {
  * Compresses each response anew, because each has its own nonce. For 500 operations, br compresses 1.3 MB to
  * 37 kB in 5 ms. zstd is slower for this page, and gives more bytes.
  *
- * Hashes instead of a nonce would make one compression sufficient. But middleware that adds a script to the
- * page needs a nonce for this script.
+ * Script hashes instead of a nonce would allow one compressed page for all responses. But middleware that
+ * adds a script to the page needs a nonce.
  */
 const COMPRESSION = new CompressionMiddleware({
   encodings: ['br', 'gzip'],
@@ -112,7 +112,7 @@ export class DocsPage {
 function withToken(req: HttpRequest, response: HttpResponse): ReturnType<Next> {
   const token = csrfTokenIfAny(req);
   if (token !== undefined) response.headers.set(TOKEN_FIELD, token);
-  // an empty stream has no Content-Length: the page is not rendered for HEAD, so its length is unknown
+  // the page is not rendered for HEAD, so its length is unknown: an empty stream has no Content-Length
   response.body = [];
   return COMPRESSION.handle(req, () => response);
 }

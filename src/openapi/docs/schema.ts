@@ -143,8 +143,8 @@ export class SchemaWriter {
   // -- members --
 
   /**
-   * Returns the schema whose members are shown. Follows a reference of `schema` and a reference of its items,
-   * once each.
+   * Returns the schema whose members are shown, not a reference. For a list of a named schema, this is the
+   * named schema.
    */
   #followed(schema: unknown): unknown {
     const { root } = this.#document;
