@@ -136,7 +136,8 @@ export class Declarations {
       severity: 'info',
       subject: `exception handler of ${errorClass.name}`,
       place: declaredHere().place,
-      message: 'the class already had an exception handler, which never runs, because this one replaces it',
+      message:
+        'the exception class has two handlers: the second handler replaces the first handler, which never runs',
       remedy: 'Register one exception handler for each class',
     });
   }

@@ -308,7 +308,7 @@ export function readRunOptions(
     throw new SvcError('E_OPTION_RANGE', [
       'run()',
       'reload',
-      'cannot be combined with "workers": a reload replaces a single child process',
+      'cannot be combined with "workers": with "reload", a single child process serves the application',
       'both',
     ]);
   const server: ServerOptions = {

@@ -98,14 +98,14 @@ function findIdleGuards(view: ApplicationView, report: ReportFinding): void {
         subjectOf(detail),
         'the condition is always true, so the guard accepts every authenticated client',
         placeOfGuard(dependency.source) ?? detail.route.place,
-        { remedy: 'Test the claims: requireIf((claims) => claims.department === "billing")' },
+        { remedy: 'Test the claims of the token: requireIf((claims) => claims.department === "billing")' },
       );
     if (letsStrangersIn(functionOf(dependency)))
       report(
         subjectOf(detail),
-        'the guard accepts an API key that no client has, because its verify() accepts every key',
+        'the guard accepts even an invented API key, because its function verify() accepts every key',
         placeOfGuard(dependency.source) ?? detail.route.place,
-        { remedy: 'Return undefined from verify() for an unknown key' },
+        { remedy: 'Return undefined from verify() if the key is unknown' },
       );
   }
 }
@@ -136,8 +136,8 @@ export function findStrangers(view: ApplicationView, report: ReportFinding): voi
     report(
       'middleware cors',
       stranger === UNKNOWN_ORIGIN
-        ? 'the CORS origin function accepts an origin that no site has, so pages of every site may send requests with cookies'
-        : `the CORS origin function accepts ${stranger}, a site that an attacker could register, so its pages may send requests with cookies`,
+        ? 'the CORS origin function accepts even an invented origin, so pages of every site may send requests with cookies'
+        : `the CORS origin function accepts ${stranger}: an attacker could register this site and send requests with the cookies of visitors`,
       place,
     );
   }
@@ -158,7 +158,7 @@ export function findForgeable(view: ApplicationView, report: ReportFinding): voi
     if (guards.some((guard) => !(guard instanceof CSRFMiddleware) || guard.covers(route))) continue;
     report(
       subjectOf(detail),
-      `a session authenticates the route, so other sites can make a browser send the request: ${guards.length === 0 ? 'no CSRF middleware is registered' : 'the route is exempt from the CSRF middleware'}`,
+      `other sites can make a browser send this request with the session cookie, because ${guards.length === 0 ? 'no CSRF middleware is registered' : 'the route is exempt from the CSRF middleware'}`,
       route.place,
     );
   }
@@ -185,7 +185,7 @@ export function findWeaker(view: ApplicationView, report: ReportFinding): void {
         const demand = stricter === undefined ? `requires only ${demandsOf(detail)}` : weakDemandOf(detail);
         report(
           subjectOf(detail),
-          `${other.route.method} of the same path requires ${demandsOf(other)}, but this method changes more than ${other.route.method} and ${demand}`,
+          `the method ${detail.route.method} changes more than the method ${other.route.method} of the same path, but is protected less: ${other.route.method} requires ${demandsOf(other)}, and ${detail.route.method} ${demand}`,
           detail.route.place,
         );
       } else findForeignRoles(detail, before, report);
@@ -213,7 +213,7 @@ function findWeakerBulk(view: ApplicationView, report: ReportFinding): void {
     if (item !== undefined)
       report(
         subjectOf(detail),
-        `DELETE ${item.route.template} requires ${demandsOf(item)}, but this route deletes more and requires only ${demandsOf(detail)}`,
+        `this route deletes more than DELETE ${item.route.template}, but is protected less: DELETE ${item.route.template} requires ${demandsOf(item)}, and this route requires only ${demandsOf(detail)}`,
         detail.route.place,
       );
   }
@@ -281,12 +281,12 @@ function findForeignRoles(detail: RouteDetail, before: readonly RouteDetail[], r
   if (other !== undefined)
     report(
       subjectOf(detail),
-      `${other.route.method} of the same path requires ${demandsOf(other)}, and this method requires ${demandsOf(detail)}: no role may do both`,
+      `no single role may use both methods of the path: ${other.route.method} requires ${demandsOf(other)}, and ${detail.route.method} requires ${demandsOf(detail)}`,
       detail.route.place,
       {
         severity: 'info',
         remedy:
-          'Require one role on all methods of the path, or allow the finding if the difference is intended',
+          'Require the same role for all methods of the path. If the difference is intended, allow the finding',
       },
     );
 }
@@ -313,9 +313,11 @@ function findUnguardedCorners(view: ApplicationView, report: ReportFinding): voi
       if (OF_ONE_CLIENT.test(detail.route.template)) continue;
       report(
         subjectOf(detail),
-        `${subjectOf(stricter)} requires ${demandsOf(stricter)}, but this route accepts every authenticated client, although both paths begin with ${corner}`,
+        `this route accepts every authenticated client, but ${subjectOf(stricter)}, whose path also begins with ${corner}, requires ${demandsOf(stricter)}`,
         detail.route.place,
-        { remedy: `Require a role on every route below ${corner}: new Router({ prefix, deps: { me: … } })` },
+        {
+          remedy: `Require a role for every route below ${corner}, for example with new Router({ prefix, deps: { me: … } })`,
+        },
       );
     }
   }
@@ -377,8 +379,8 @@ export function findGuessable(view: ApplicationView, report: ReportFinding): voi
       report(
         subjectOf(detail),
         route.rateLimit === false
-          ? 'passwords, codes or tokens can be tried here without limit: the rateLimit of the route is false'
-          : 'passwords, codes or tokens can be tried here without limit: no rate limit applies',
+          ? 'clients can try passwords, codes or tokens without limit, because the option rateLimit of the route is false'
+          : 'clients can try passwords, codes or tokens without limit, because no rate limit applies to the route',
         route.place,
       );
   }
@@ -399,7 +401,7 @@ function findLooseLimit(
   if (perMinute <= MOST_TRIES || /\.take\s*\(/.test(codeOf(handler))) return;
   report(
     `${route.method} ${route.template}`,
-    `the rate limit allows ${perMinute} attempts a minute for ${route.method} ${route.template}, too many to stop guessing`,
+    `the rate limit allows ${perMinute} attempts a minute for ${route.method} ${route.template}, too many to prevent guessing of passwords or codes`,
     route.place,
     { cause: { key: 'perMinute', value: perMinute } },
   );

@@ -175,14 +175,12 @@ export function checkedRule(
   if (typeof id !== 'string' || !/^(?:SVC\d+|[\w.@-]+\/[\w.-]+)$/.test(id))
     refuse('the id of a check must be "area/name" or SVC followed by a number');
   if (others.some((other) => other.id === id) && !(mayExtend && id.startsWith('SVC')))
-    refuse('another check has this id');
+    refuse('another check already has the same id');
   if (!SEVERITIES.includes(severity)) refuse('the severity of a check must be error, warning or info');
   if (phase !== 'live' && !PHASES.includes(phase))
     refuse(`the phase of a check must be one of ${PHASES.join(', ')}, live`);
   if (typeof why !== 'string' || typeof remedy !== 'string' || typeof run !== 'function')
-    refuse(
-      'a check needs the properties "why" and "remedy", which are texts, and a method run(view, report)',
-    );
+    refuse('a check must have the texts "why" and "remedy", and a method run(view, report)');
   return rule;
 }
 
@@ -204,7 +202,7 @@ function broken(rule: RuleText, message: string): Entry {
     severity: 'error',
     subject: `rule ${rule.id}`,
     message,
-    remedy: 'Fix the rule, or remove it until it is fixed',
+    remedy: 'Fix the error in the check, or remove the check until the error is fixed',
   };
   return { finding, refuses: rule.phase === 'graph', isAllowable: false };
 }

@@ -59,7 +59,7 @@ function reportBlocking(
   if (calls.size > 0)
     report(
       subject,
-      `${caller} calls ${[...calls].join(', ')}, and all other requests wait until the call ends`,
+      `${caller} calls ${[...calls].join(', ')}, which blocks the process: all other requests wait until the call ends`,
       place,
     );
 }
@@ -91,14 +91,14 @@ export function findLostCleanUp(view: ApplicationView, report: ReportFinding): v
     if (cleansUp && !seesFailures)
       report(
         subject,
-        `the clean-up of the dependency ${label} after yield does not run when the request fails, because there is no finally`,
+        `if a request fails, the code after yield in the dependency ${label} does not run, because there is no finally block`,
         detail.route.place,
       );
     const forgotten = code.startsWith('async') ? forgottenIn(code) : undefined;
     if (forgotten !== undefined)
       report(
         subject,
-        `the dependency ${label} does not await ${forgotten}() in its clean-up, so errors there are lost`,
+        `the dependency ${label} does not await ${forgotten}() in its clean-up, so errors of the call are lost`,
         detail.route.place,
       );
   }
@@ -140,7 +140,7 @@ export function findUnused(view: ApplicationView, report: ReportFinding): void {
         continue;
       report(
         `${declared.methods.join(', ')} ${declared.template.template}`,
-        `the dependency "${name}" is resolved for every request, but the handler does not use it`,
+        `the dependency "${name}" runs for every request, but the handler does not use its value`,
         declared.declared.place,
         {
           why: 'A dependency that no code uses still runs for every request, and takes time',
@@ -216,7 +216,7 @@ export function findOutlived(view: ApplicationView, report: ReportFinding): void
       if (name === undefined) continue;
       report(
         subjectOf(detail),
-        `the dependency "${name}" is cleaned up before the first byte is sent (scope handler), but a stream or a background task uses it later`,
+        `a stream or a background task uses the dependency "${name}" after its clean-up: with the scope "handler", clean-up runs before the response is sent`,
         detail.route.place,
         {
           severity: 'warning',

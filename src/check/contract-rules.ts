@@ -26,7 +26,11 @@ export function findUndescribedBodies(view: ApplicationView, report: ReportFindi
       !callsOfRequest(detail.declared.handler, READS_BODY)
     )
       continue;
-    report(subjectOf(detail), 'the handler reads a body that no schema describes', detail.route.place);
+    report(
+      subjectOf(detail),
+      'the handler reads the request body, but the route declares no schema for the body',
+      detail.route.place,
+    );
   }
 }
 
@@ -47,11 +51,16 @@ export function findUndescribedReplies(view: ApplicationView, report: ReportFind
     } = detail;
     const code = codeOf(handler);
     if (spec.response === undefined && !OTHER_REPLY.test(code) && repliesWithObject(handler)) {
-      report(subjectOf(detail), 'the handler replies with JSON that no schema describes', route.place, {
-        severity: 'warning',
-        why: 'A reply without a schema sends every field that the object has, now and after the next change',
-        remedy: 'Declare a response schema: response: User',
-      });
+      report(
+        subjectOf(detail),
+        'the handler replies with JSON, but the route declares no response schema',
+        route.place,
+        {
+          severity: 'warning',
+          why: 'Without a response schema, clients receive every field of the object, also fields that are added later',
+          remedy: 'Declare a response schema in the options of the route, for example response: User',
+        },
+      );
     }
     // logins and routes that create keys return secrets on purpose
     if (isAboutSecrets(detail) || isIssuing(detail)) continue;
@@ -59,11 +68,11 @@ export function findUndescribedReplies(view: ApplicationView, report: ReportFind
       if (REVEALING_NAMES.test(name) && !HARMLESS_NAMES.test(name))
         report(
           subjectOf(detail),
-          `the response schema has the field "${name}", which is named like a secret`,
+          `the response schema has the field "${name}", whose name suggests a secret`,
           route.place,
           {
             why: 'Every client of the route receives this field',
-            remedy: `Remove the field, or keep it out of replies: Field(str, { secret: true }); where clients need it, allow it: allow: [{ rule: 'SVC302', reason: '…' }]`,
+            remedy: `Remove the field, or keep the field out of replies: Field(str, { secret: true }). Or allow the finding: allow: [{ rule: 'SVC302', reason: '…' }]`,
           },
         );
     }
@@ -142,7 +151,7 @@ export function findImpossibleReplies(view: ApplicationView, report: ReportFindi
     if (all.length > 0 && all.every((of) => of >= 400))
       report(
         subjectOf(detail),
-        `the route declares only error statuses: ${[...new Set(all)].join(', ')}`,
+        `the route declares only error statuses (${[...new Set(all)].join(', ')}), and no status of a successful reply`,
         route.place,
       );
   }

@@ -22,23 +22,24 @@ export function findExposedInsides(view: ApplicationView, report: ReportFinding)
   if (typeof env === 'string' && env !== 'production' && settings.sourceOf('env') !== 'environment')
     report(
       'setting env',
-      `the source sets env to "${env}", also for production: there, every client can read stack traces and API documents`,
+      `the source code sets env to "${env}" even in production, where every client can then read stack traces and API documents`,
       place,
       {
         severity: 'warning',
-        remedy: 'Remove env, and set SVC_ENV=development on development machines',
+        remedy:
+          'Remove env from the source code, and set the variable SVC_ENV=development on development machines',
         cause: { key: 'env', value: env },
       },
     );
   if (isOn(settings.peek('debug')))
     report('setting debug', 'error replies show stack traces to every client', place, {
-      remedy: 'Remove debug (SVC_DEBUG) in production: the log has the stack traces',
+      remedy: 'Remove the setting debug (SVC_DEBUG) in production: the log contains the stack traces, too',
       cause: { key: 'debug', value: settings.peek('debug') },
     });
   if (view.hasPublicDocs && isOn(settings.peek('enableDocs'))) {
     report('setting enableDocs', '/docs and /openapi.json show every route to every client', place, {
       severity: 'warning',
-      remedy: 'Remove enableDocs (SVC_ENABLE_DOCS) in production, unless the API is public',
+      remedy: 'Remove the setting enableDocs (SVC_ENABLE_DOCS) in production, unless the API is public',
       cause: { key: 'enableDocs', value: settings.peek('enableDocs') },
     });
   }
@@ -47,11 +48,16 @@ export function findExposedInsides(view: ApplicationView, report: ReportFinding)
     (letsStrangersIn(view.metricsGuard) ||
       /=>\s*(?:\(?\s*true\b|\{\s*return\s+true\b)/.test(codeOf(view.metricsGuard)))
   ) {
-    report('setting ops', '/metrics is open to every client: its auth accepts every request', place, {
-      severity: 'warning',
-      remedy:
-        'Require a token: ops: { metrics: { auth: process.env["METRICS_TOKEN"] } }, or remove auth to accept only private addresses',
-    });
+    report(
+      'setting ops',
+      'every client can read /metrics, because the function ops.metrics.auth accepts every request',
+      place,
+      {
+        severity: 'warning',
+        remedy:
+          'Require a token: ops: { metrics: { auth: process.env["METRICS_TOKEN"] } }, or remove auth, so that only private addresses can read /metrics',
+      },
+    );
   }
 }
 
@@ -94,9 +100,11 @@ function findLoosePolicies(view: ApplicationView, report: ReportFinding): void {
       continue;
     report(
       'middleware security-headers',
-      `the content security policy allows scripts from ${found}: a script injected into a page runs`,
+      `the content security policy allows ${found} for scripts, so a script that is injected into a page runs`,
       place,
-      { remedy: "Name the sources: script-src 'self'. For an inline script use cspNonce()" },
+      {
+        remedy: "Name the allowed sources of scripts: script-src 'self'. For an inline script use cspNonce()",
+      },
     );
   }
 }
@@ -126,7 +134,7 @@ export function findUnnamedHosts(
           {
             ...finding,
             message:
-              'the server answers requests for any host name, so a client can choose where links made of req.host lead',
+              'the server accepts requests for any host name, so a client chooses where links lead that are made of req.host',
             remedy,
           },
         ]),
@@ -157,7 +165,7 @@ export function findUnverifiedTls({ place }: ApplicationView, report: ReportFind
       place,
       {
         remedy:
-          'Remove the environment variable. For certificates of your own authority, set NODE_EXTRA_CA_CERTS=ca.pem',
+          'Remove the environment variable. To trust your own certificate authority, set NODE_EXTRA_CA_CERTS=ca.pem',
         cause: { key: 'NODE_TLS_REJECT_UNAUTHORIZED', value: '0' },
       },
     );
@@ -179,9 +187,9 @@ export function findForgedClients(view: ApplicationView, report: ReportFinding):
     if (header !== undefined)
       report(
         'middleware rate-limit',
-        `the rate limit counts by the header "${header}", which every client can set: each new value counts as a new client`,
+        `the rate limit counts requests by the header "${header}", but a client that sends a new value counts as a new client`,
         place,
-        { severity: 'warning', remedy: 'Count by req.ip, or by the authenticated user' },
+        { severity: 'warning', remedy: 'Count requests by req.ip, or by the authenticated user' },
       );
   }
 }
@@ -234,7 +242,7 @@ function findTrustedCrowds({ settings, place }: ApplicationView, report: ReportF
   if (large !== undefined)
     report(
       'setting trustProxy',
-      `the trusted network "${String(large)}" covers so many addresses that it includes clients`,
+      `the network "${String(large)}" of trusted proxies is too large: clients in this network can claim any IP address`,
       place,
       { cause: { key: 'trustProxy', value: trusted } },
     );
@@ -276,14 +284,19 @@ export function findUnlimited(view: ApplicationView, report: ReportFinding): voi
       settings.peek('maxBodyBytes') === undefined &&
       callsOfRequest(handler, READS_ALL)
     ) {
-      report(subjectOf(detail), 'the handler reads bodies of any length', route.place, {
-        remedy: 'Set a limit: req.body({ maxBytes: 1_000_000 }), or maxBodyBytes for the route',
+      report(subjectOf(detail), 'the handler reads request bodies of any length', route.place, {
+        remedy: 'Set a limit: req.body({ maxBytes: 1_000_000 }), or the option maxBodyBytes of the route',
       });
     }
     if ((spec.maxBodyBytes ?? 0) > GREATEST_UPLOAD)
-      report(subjectOf(detail), `the route accepts bodies of ${spec.maxBodyBytes} bytes`, route.place, {
-        severity: 'warning',
-      });
+      report(
+        subjectOf(detail),
+        `the route accepts request bodies of ${spec.maxBodyBytes} bytes: a few clients can fill the memory or the disk`,
+        route.place,
+        {
+          severity: 'warning',
+        },
+      );
     for (const field of inputs.form?.fields ?? []) {
       const limit = fileLimit(field.node);
       if (limit !== undefined && limit > GREATEST_UPLOAD)
@@ -309,7 +322,7 @@ export function findLimitConflicts(view: ApplicationView, report: ReportFinding)
       if (limit === undefined || limit === Infinity || limit <= cap) continue;
       report(
         subjectOf(detail),
-        `the file "${name}" may have ${limit} bytes, but the request body only ${cap}: the server refuses larger bodies with 413`,
+        `the file "${name}" may have ${limit} bytes, but the request body only ${cap}: the server refuses larger bodies with status 413`,
         detail.route.place,
       );
     }

@@ -19,7 +19,7 @@ export function reportDocument(view: ApplicationView, report: ReportFinding): vo
     if ((counts.get(`${detail.route.method} ${shapeOf(detail)}`) ?? 0) < 2)
       report(subject, message, detail.route.place, {
         severity: 'info',
-        remedy: 'Add a literal segment to one of the paths if you generate clients from the OpenAPI document',
+        remedy: 'If you generate clients from the OpenAPI document, add a fixed word to one of the two paths',
       });
   findNamesakes(view, report);
   reportTools(view, report);
@@ -47,7 +47,7 @@ function findNamesakes(view: ApplicationView, report: ReportFinding): void {
       reported.add(schema);
       report(
         subjectOf(detail),
-        `an earlier route has another schema class named ${name}, so the OpenAPI document calls this class ${name}2`,
+        `two schema classes have the name ${name}, so the OpenAPI document calls the second class ${name}2`,
         detail.route.place,
         { severity: 'warning', remedy: 'Give one of the two classes another name' },
       );
@@ -90,10 +90,15 @@ function reportTools({ details, tools }: ApplicationView, report: ReportFinding)
       description === undefined &&
       summary === undefined
     ) {
-      report(subjectOf(detail), 'the tool changes data, but has no description', detail.route.place, {
-        severity: 'warning',
-        remedy: 'Add a description: clients of the Model Context Protocol choose tools by their descriptions',
-      });
+      report(
+        subjectOf(detail),
+        'the MCP tool of the route changes data, but has no description',
+        detail.route.place,
+        {
+          severity: 'warning',
+          remedy: 'Add a description to the route: MCP clients choose tools by their descriptions',
+        },
+      );
     }
     const earlier = first.get(wanted);
     const isMeant = typeof mcp === 'object' && mcp.name !== undefined;
@@ -102,11 +107,12 @@ function reportTools({ details, tools }: ApplicationView, report: ReportFinding)
       // clients see generated names only at an MCP endpoint, so without an endpoint they are not reported
       report(
         subjectOf(detail),
-        `the tool name "${wanted}" belongs to ${subjectOf(earlier)}, so clients see this tool as "${name}"`,
+        `${subjectOf(earlier)} already has the tool name "${wanted}", so MCP clients see the tool of this route as "${name}"`,
         detail.route.place,
         {
           severity: isMeant ? 'error' : 'warning',
-          remedy: "Give the tool another name: mcp: { name: '…' }, or exclude the route: mcp: false",
+          remedy:
+            "Give the tool another name: mcp: { name: '…' }, or exclude the route from the tools: mcp: false",
         },
       );
     }

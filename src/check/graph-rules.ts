@@ -117,7 +117,7 @@ export function findUnreachable(view: ApplicationView, report: ReportFinding): v
     const names = [...new Set(takers.map((taker) => taker.route.template))].join(', ');
     report(
       `${route.method} ${route.template}`,
-      `the route can never be reached, because more specific routes take all of its paths: ${names}`,
+      `no request can reach the route, because more specific routes match all of its paths: ${names}`,
       route.place,
     );
   }
@@ -140,11 +140,13 @@ export function findTwins(view: ApplicationView, report: ReportFinding): void {
       (declared.mount === undefined || declared.mount !== twin.declared.mount)
     ) {
       // routes of one static mount are not reported: they differ in the final slash on purpose
-      const what =
-        shapeOf(twin).toLowerCase() === shapeOf(detail).toLowerCase() ? 'in case' : 'in a slash at the end';
+      const other = `${twin.route.template}${at(twin.route.place)}`;
+      const hasSameLetters = shapeOf(twin).toLowerCase() === shapeOf(detail).toLowerCase();
       report(
         `${route.method} ${route.template}`,
-        `the path differs from ${twin.route.template}${at(twin.route.place)} only ${what}`,
+        hasSameLetters
+          ? `the path differs from ${other} only in upper and lower case`
+          : `the path differs from ${other} only in a slash at the end`,
         route.place,
       );
     }
@@ -166,17 +168,17 @@ export function findContradictions(view: ApplicationView, report: ReportFinding)
     const subject = `${route.method} ${route.template}`;
     const get = gets.get(shapeOf({ declared }));
     if (route.method === 'HEAD' && get === undefined)
-      report(subject, 'no GET route has the path of this HEAD route', route.place);
+      report(subject, 'the path has a HEAD route, but no GET route', route.place);
     else if (route.method === 'HEAD' && get!.declared !== declared)
       report(
         subject,
-        `the handler of HEAD is not the handler of GET${at(get!.route.place)}, so the two can reply differently`,
+        `HEAD has another handler than GET of the same path${at(get!.route.place)}, so the two handlers can reply differently`,
         route.place,
       );
     if (route.method === 'OPTIONS' && layersOf(view, declared).some((layer) => layer.kind === 'cors'))
       report(
         subject,
-        'preflight requests never reach the handler, because the CORS middleware answers them',
+        'CORS preflight requests never reach the OPTIONS handler, because the CORS middleware answers these requests',
         route.place,
       );
   }
@@ -192,10 +194,10 @@ export function findRebound(view: ApplicationView, report: ReportFinding): void 
       if (earlier === undefined || earlier.source === dependency.source) continue;
       report(
         `${declared.methods.join(', ')} ${declared.template.template}`,
-        `the dependency "${name}" is ${viewOfDependency(earlier).label} in the router and ${viewOfDependency(dependency).label} in the route: both run, but the handler receives only the dependency of the route`,
+        `the router declares the dependency "${name}" as ${viewOfDependency(earlier).label}, the route as ${viewOfDependency(dependency).label}: both run, but the handler receives only the dependency of the route`,
         declared.declared.place,
         {
-          why: 'The handler sees the dependency of the innermost declaration. The outer dependency of the same name also runs for every request, but nothing uses its value',
+          why: 'If a router and a route declare dependencies of the same name, both run, but the handler receives only the dependency of the route',
         },
       );
     }
@@ -224,7 +226,7 @@ export function findMissingLayers(view: ApplicationView, report: ReportFinding):
     if (declared.use.some((layer) => layer.kind === 'request-id')) {
       report(
         subject,
-        'a RequestIDMiddleware of a route has no effect, because requests get their ids before routing',
+        'a RequestIDMiddleware of a route has no effect, because each request gets its id before its route is known',
         route.place,
         { remedy: 'Register the middleware for the application: app.use(new RequestIDMiddleware())' },
       );
@@ -238,7 +240,7 @@ export function findMissingLayers(view: ApplicationView, report: ReportFinding):
     ) {
       report(
         subject,
-        'nothing identifies the client, so clients with the same address or cookies share idempotency keys',
+        'no guard or option identifies the client, so clients with the same IP address or cookies share idempotency keys',
         route.place,
         {
           severity: 'warning',
@@ -250,7 +252,7 @@ export function findMissingLayers(view: ApplicationView, report: ReportFinding):
     if (route.security.some(isOwnSession) && lacks('session')) {
       report(
         subject,
-        'the route requires a session, but no session middleware is registered: every reply would be a 500',
+        'the route requires a session, but no session middleware is registered, so every request fails with status 500',
         route.place,
         { remedy: 'Register the session middleware: app.use(new SessionMiddleware())' },
       );

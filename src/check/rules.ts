@@ -55,13 +55,13 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'load',
     why: 'A module that cannot be imported cannot be deployed. A module that listens, connects or starts timers at import cannot be checked or tested',
     remedy:
-      'Only declare the application at import, start work in app.onStartup(), and end the module with: if (import.meta.main) await app.run()',
+      'At import, only declare the application. Start work in app.onStartup(), and end the module with: if (import.meta.main) await app.run()',
   },
   {
     id: 'SVC101',
     severity: 'error',
     phase: 'graph',
-    why: 'Only one of two routes with the same method and path can answer. Names of parameters do not make paths different',
+    why: 'Only one of two routes with the same method and path can answer. Paths that differ only in parameter names count as the same path',
     remedy: 'Remove one of the two routes, or change its path or method',
   },
   {
@@ -69,7 +69,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'graph',
     run: findUnreachable,
-    why: 'No request can reach the route. Often the route that never runs is the one with a guard',
+    why: 'Other routes receive every request for the route, so its handler and its guard never run',
     remedy: 'Remove the route, or make its path more specific than the routes that take its requests',
   },
   {
@@ -77,7 +77,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'warning',
     phase: 'graph',
     run: findTwins,
-    why: 'Paths that differ only in case or in a final slash are two routes of the application, but one route for many clients and proxies. A guard of one route does not protect the other',
+    why: 'Many clients and proxies ignore case and final slashes in paths. A guard of a route does not protect the route with the other spelling',
     remedy: 'Keep one spelling of the path, and redirect the other spelling to it',
   },
   {
@@ -85,7 +85,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'graph',
     run: findUnknownNames,
-    why: 'A name may belong to one route only, because urlFor() and API documents find routes by name',
+    why: 'Two routes must not share a name, because urlFor() and API documents find routes by name',
     remedy: 'Give each route a unique name',
   },
   {
@@ -93,28 +93,29 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'info',
     phase: 'graph',
     run: findContradictions,
-    why: 'The server answers HEAD like GET without the body, and OPTIONS from its routes. A separate handler can contradict those replies',
-    remedy: 'Remove the handler of HEAD or OPTIONS, or give it the reply of GET or of the CORS preflight',
+    why: 'The server itself answers HEAD (like GET, without a body) and OPTIONS. A handler for HEAD or OPTIONS can contradict those replies',
+    remedy:
+      'Remove the handler of HEAD or OPTIONS, or make its reply match the reply to GET or to the CORS preflight',
   },
   {
     id: 'SVC106',
     severity: 'error',
     phase: 'graph',
-    why: 'Prefixes of routers and paths of routes form one path. It must be valid: no parameter twice, no router inside itself',
-    remedy: 'Rename one of the two parameters, or include the router once',
+    why: 'The prefix of a router and the path of a route form one path, where no parameter may occur twice. No router may include itself',
+    remedy: 'Rename one of the two parameters, or remove the call that includes the router in itself',
   },
   {
     id: 'SVC107',
     severity: 'error',
     phase: 'graph',
-    why: 'A route whose schemas or dependencies do not compile can never answer',
+    why: 'A route cannot answer requests while one of its schemas or dependencies is invalid',
     remedy: 'Fix the schema or dependency that the message names',
   },
   {
     id: 'SVC111',
     severity: 'error',
     phase: 'graph',
-    why: 'A dependency that needs itself can never be resolved',
+    why: 'A dependency that needs itself, directly or through other dependencies, can never get a value',
     remedy: 'Break the cycle: let one dependency read its value from the request or the application',
   },
   {
@@ -122,37 +123,39 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'graph',
     run: findOutlived,
-    why: 'A dependency with a long life must not hold a dependency with a shorter life. The held value could be cleaned up, or belong to another request',
-    remedy: 'Give the outer dependency the narrower scope, or the inner dependency the wider scope',
+    why: 'A long-lived dependency must not keep the value of a short-lived dependency: that value may be cleaned up, or belong to another request',
+    remedy:
+      'Give the outer dependency the scope of the inner dependency, or give the inner dependency the scope of the outer dependency',
   },
   {
     id: 'SVC113',
     severity: 'warning',
     phase: 'graph',
     run: findIdle,
-    why: 'The handler sees the dependency of the innermost declaration. The outer dependency of the same name also runs for every request, but nothing uses its value',
+    why: 'If a router and a route declare dependencies of the same name, both run, but the handler receives only the dependency of the route',
     remedy: 'Rename one of the two dependencies, or remove the one that is not intended',
   },
   {
     id: 'SVC114',
     severity: 'error',
     phase: 'graph',
-    why: 'Plugins start in the order of their requirements, so such an order must exist',
-    remedy: "Register the missing plugin, break the cycle, or fix the plugin's options",
+    why: 'A plugin starts after the plugins that it requires, so these must be registered, and no two plugins may require each other',
+    remedy:
+      'Register the missing plugin, remove one of the requirements that form a circle, or correct the options of the plugin',
   },
   {
     id: 'SVC121',
     severity: 'error',
     phase: 'graph',
     run: findMissingLayers,
-    why: 'A middleware works only in its place in the chain, and with options that fit together',
+    why: 'Some middleware works only before or after certain other middleware, and only with options that do not contradict each other',
     remedy: 'Move the middleware, or change its options, as the message says',
   },
   {
     id: 'SVC123',
     severity: 'info',
     phase: 'graph',
-    why: 'When one exception class has two handlers, the second takes every error and the first never runs',
+    why: 'If an exception class has two handlers, the second handler receives every error, and the first handler never runs',
     remedy: 'Register one exception handler for each class',
   },
   {
@@ -162,14 +165,14 @@ export const CORE_RULES: readonly CoreRule[] = [
     run: findUnguardedWrites,
     why: 'Without a guard, every client that finds the route can change data',
     remedy:
-      'Add a guard: me: Depends(BearerAuth()). If every client may call the route, declare it with the reason: public: "sign up"',
+      'Add a guard: me: Depends(BearerAuth()). If every client may call the route, say so with a reason: public: "sign up"',
   },
   {
     id: 'SVC202',
     severity: 'error',
     phase: 'security',
     run: findForgeable,
-    why: 'Browsers send the session cookie with requests that other sites cause. Without CSRF protection any page can act as the visitor',
+    why: 'Browsers send the session cookie also with requests that other sites cause. Without CSRF protection, any such site can act as the visitor',
     remedy:
       'Register the CSRF middleware after the session middleware: app.use(new SessionMiddleware()), then app.use(new CSRFMiddleware())',
   },
@@ -178,32 +181,32 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'warning',
     phase: 'security',
     run: findWeaker,
-    why: 'A client that may not read or change a resource should not be able to delete it. Guards are often forgotten on methods that were added later',
-    remedy: 'Require the same or stronger roles for methods that change more',
+    why: 'A client that may not read or change a resource should not be able to delete the resource either',
+    remedy:
+      'Require for the less protected route the roles and scopes that the better protected route requires',
   },
   {
     id: 'SVC204',
     severity: 'error',
     phase: 'security',
     run: findGuessable,
-    why: 'An attacker who may try a password, code or token without limit finds it',
-    remedy:
-      'Limit requests: app.use(new RateLimitMiddleware()), and for the route rateLimit: { perMinute: 5 }',
+    why: 'An attacker who may try passwords, codes or tokens without limit finds a valid one in the end',
+    remedy: 'Add app.use(new RateLimitMiddleware()), and the option rateLimit: { perMinute: 5 } of the route',
   },
   {
     id: 'SVC205',
     severity: 'error',
     phase: 'security',
     run: findSecrets,
-    why: 'Signatures and tokens are only as safe as their secret. An attacker who knows or guesses the secret can create valid ones',
-    remedy: `Set the variable to the output of: node -p "crypto.randomBytes(32).toString('hex')"`,
+    why: 'Signatures and tokens are only as safe as their secret. An attacker who knows or guesses the secret can forge signatures and tokens',
+    remedy: `Set the environment variable of the secret to the output of: node -p "crypto.randomBytes(32).toString('hex')"`,
   },
   {
     id: 'SVC206',
     severity: 'error',
     phase: 'security',
     run: findStrangers,
-    why: 'A site that may send requests with the cookies of its visitors can act for them. Allow only known sites that use TLS',
+    why: 'A site that may send requests with the cookies of a visitor can act as the visitor. Allow only known sites that use TLS',
     remedy:
       'Name the allowed origins: new CORSMiddleware({ origins: ["https://app.example"], credentials: true })',
   },
@@ -212,7 +215,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'graph',
     why: 'A cookie that identifies a client must travel over TLS only, stay out of reach of scripts, and go to no other host',
-    remedy: "Keep the defaults of the cookie's attributes",
+    remedy: 'Remove the options of the cookie that differ from the defaults, because the defaults are safe',
   },
   {
     id: 'SVC208',
@@ -220,14 +223,14 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'security',
     run: findExposedInsides,
     why: 'Stack traces, route lists and metrics show an attacker how the application is built',
-    remedy: 'Turn the feature off in production, or require a credential',
+    remedy: 'In production, turn off stack traces and API documents, and require a credential for metrics',
   },
   {
     id: 'SVC210',
     severity: 'error',
     phase: 'security',
     run: findForgedClients,
-    why: 'An application that trusts every proxy lets each client choose its own address. Rate limits, logs and access rules that use the address are then wrong',
+    why: 'If the application trusts every proxy, a client can claim any IP address. Rate limits, logs and access rules then see a wrong address',
     remedy: "Name the proxies: trustProxy: ['loopback', '10.0.0.0/8'], or their number: trustProxy: 1",
   },
   {
@@ -243,8 +246,9 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'security',
     run: findUnlimited,
-    why: 'Without limits a few clients can use up the memory and connections of the process. A WebSocket that any page may open lets other sites act for a visitor',
-    remedy: 'Lower the limit to what your largest request needs, or remove it so that its default applies',
+    why: 'Without limits, a few clients can use up memory and connections. If any page may open a WebSocket, other sites can act as the visitor',
+    remedy:
+      'Lower the limit to what your largest request needs, or remove the limit so that its default applies',
   },
   {
     id: 'SVC213',
@@ -252,35 +256,37 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'security',
     run: findExposed,
     why: 'Every client can read every file below a static directory once it knows or guesses the name',
-    remedy: 'Serve a directory that holds only public files, without links and names that begin with a dot',
+    remedy:
+      'Serve a directory that holds only public files: no links, and no files whose names begin with a dot',
   },
   {
     id: 'SVC214',
     severity: 'error',
     phase: 'security',
     run: findLimitConflicts,
-    why: 'The smaller of two limits decides, so the server refuses what the larger one promises',
-    remedy: 'Raise maxBodyBytes above the sum of the fields, or lower their maxLength',
+    why: 'If a field allows larger files than the limit of the request body, the server refuses files that the schema allows',
+    remedy:
+      'Raise maxBodyBytes above the sum of the limits of all form fields, or lower the option maxLength of the fields',
   },
   {
     id: 'SVC215',
     severity: 'warning',
     phase: 'source',
     why: 'A leaked token works until it expires, and most leaks are noticed late',
-    remedy: 'Remove requireExp, and issue tokens that expire: expiresInSeconds: 3_600',
+    remedy: 'Remove requireExp: false, and issue tokens that expire: expiresInSeconds: 3_600',
   },
   {
     id: 'SVC216',
     severity: 'warning',
     phase: 'source',
-    why: 'GET must change nothing (RFC 9110 §9.2.1). Browsers send it for images, links and prefetching, and CSRF protection does not look at it',
-    remedy: 'Use POST or DELETE, with a form or fetch()',
+    why: 'GET must change nothing (RFC 9110 §9.2.1). Any page can make a browser send a GET request, and CSRF protection ignores GET requests',
+    remedy: 'Change data only in routes for POST or DELETE, which pages call with a form or fetch()',
   },
   {
     id: 'SVC217',
     severity: 'error',
     phase: 'source',
-    why: 'An attacker can plant a session id before the login. If the id stays the same, the attacker is logged in too (session fixation)',
+    why: 'An attacker can give a browser a known session id. If a login keeps that id, the attacker is logged in, too (session fixation)',
     remedy: 'Call req.session.regenerate() before req.session.set()',
   },
   {
@@ -290,14 +296,14 @@ export const CORE_RULES: readonly CoreRule[] = [
     run: findUnverifiedTls,
     why: 'Without TLS, other machines on the network path can read and change statements, rows and passwords',
     remedy:
-      'Remove sslmode from the database URL: the default for other hosts is verify-full. For Redis, use a URL with rediss:',
+      'Remove sslmode from the database URL: the default for remote hosts (verify-full) requires TLS. For Redis, use a URL that begins with rediss:',
   },
   {
     id: 'SVC219',
     severity: 'info',
     phase: 'source',
-    why: 'Links in e-mails are made of the host that a request names. An attacker who names another host receives the link with which a victim resets a password',
-    remedy: 'Name the hosts: app.use(new TrustedHostMiddleware({ hosts: ["app.example"] }))',
+    why: 'An attacker can send a request with a forged host name. A password-reset link that is built from that name leads to the attacker',
+    remedy: 'Name the allowed hosts: app.use(new TrustedHostMiddleware({ hosts: ["app.example"] }))',
   },
   {
     id: 'SVC301',
@@ -305,14 +311,14 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'contract',
     run: findUndescribedBodies,
     why: 'A request body without a schema reaches the handler unchecked, and the OpenAPI document does not describe it',
-    remedy: 'Declare the body: body: User, or form: { name: Field(str, { maxLength: 40 }) }',
+    remedy: 'Declare a schema of the body: body: User, or form: { name: Field(str, { maxLength: 40 }) }',
   },
   {
     id: 'SVC302',
     severity: 'error',
     phase: 'contract',
     run: findUndescribedReplies,
-    why: 'A response schema decides which fields leave the server',
+    why: 'The response schema decides which fields the server sends to clients',
     remedy:
       'Declare response: User without secret fields, or mark a field that must not be sent: Field(str, { secret: true })',
   },
@@ -321,8 +327,8 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'contract',
     run: findImpossibleReplies,
-    why: 'A declared reply that the route can never send makes every document and every generated client wrong',
-    remedy: 'Declare the status and the schema that the handler replies with',
+    why: 'If a route declares a reply that it can never send, the OpenAPI document and generated clients are wrong',
+    remedy: 'Declare the status and the schema of the reply that the handler sends',
   },
   {
     id: 'SVC304',
@@ -337,14 +343,14 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'contract',
     run: reportDocument,
-    why: 'API documents are used to generate clients, and models choose tools by their descriptions. An ambiguous or wrong document breaks both',
+    why: 'Programs generate clients from the OpenAPI document, and AI models choose tools by their descriptions. Ambiguous names or texts lead to wrong calls',
     remedy: 'Give each route a unique path, and each schema and tool a unique name',
   },
   {
     id: 'SVC306',
     severity: 'error',
     phase: 'contract',
-    why: 'Clients of the earlier API fail when the new API accepts or returns less',
+    why: 'Clients written for the earlier version of the API fail if the new version accepts or returns less',
     remedy: 'Keep the old route or field beside the new one, or publish a new version of the API',
   },
   {
@@ -352,8 +358,8 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'environment',
     run: findSettings,
-    why: 'An invalid setting fails when it is first used. A variable that no code reads is probably misspelt',
-    remedy: 'Set the variable to a valid value, or remove the variable to use the default',
+    why: 'An invalid setting causes an error when code first uses the setting. An environment variable that no code reads is probably misspelt',
+    remedy: 'Set the environment variable to a valid value, or remove the variable to use the default',
   },
   {
     id: 'SVC402',
@@ -367,7 +373,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     id: 'SVC403',
     severity: 'warning',
     phase: 'environment',
-    why: 'Each worker process has its own memory. A client can then use the full rate limit in each process, and a process does not know the sessions of the other processes',
+    why: 'Worker processes do not share memory. A client can use the full rate limit in each process, and each process knows only its own sessions',
     remedy: 'Use a store that all processes share, or serve with one process',
   },
   {
@@ -391,23 +397,23 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'warning',
     phase: 'contract',
     run: findBlocking,
-    why: 'A synchronous call stops the whole process: every other request waits until it ends',
-    remedy: 'Call the asynchronous form of the function, or run it in a worker thread',
+    why: 'A synchronous call stops the whole process: every other request waits until the call ends',
+    remedy: 'Call the asynchronous form of the function, or run the function in a worker thread',
   },
   {
     id: 'SVC502',
     severity: 'warning',
     phase: 'contract',
     run: findLostCleanUp,
-    why: 'Clean-up that does not run leaks connections. If clean-up is not awaited, no code sees that a commit failed',
-    remedy: 'Put the clean-up into finally { … }, and await the clean-up',
+    why: 'If clean-up code does not run, connections stay open. If clean-up code is not awaited, a failed commit goes unnoticed',
+    remedy: 'Put the clean-up code into finally { … }, and await its asynchronous calls',
   },
   {
     id: 'SVC503',
     severity: 'info',
     phase: 'load',
-    why: 'Each start of a process or worker waits for the import, and so does each deployment',
-    remedy: 'Import rarely needed modules later, and do slow work in app.onStartup()',
+    why: 'Each process and worker imports the module at its start, so a slow import delays every start and every deployment',
+    remedy: 'Import rarely needed modules only when code needs them, and do slow work in app.onStartup()',
   },
   ...SOURCE_RULES,
 ];
@@ -441,13 +447,13 @@ function findExposed({ details, place }: ApplicationView, report: ReportFinding)
     if (mount.followsSymlinks)
       report(
         subject,
-        'the static directory follows links that lead out of it, because followSymlinks is set',
+        'clients can read files outside of the static directory through links, because the option followSymlinks is set',
         route.place,
       );
     if (mount.dotfiles === 'allow')
       report(
         subject,
-        "the static directory serves files whose names begin with a dot, because dotfiles is 'allow'",
+        "the static directory serves files whose names begin with a dot, because the option dotfiles is 'allow'",
         route.place,
       );
     const { directory } = mount.folder;
@@ -489,7 +495,7 @@ function findSettings({ settings, secrets, place }: ApplicationView, report: Rep
     else if (cast === undefined && fallback === undefined && settings.peek(key) === undefined) {
       report(
         `setting ${key}`,
-        'the setting is read without a default, and nothing sets it',
+        'the code reads the setting without a default, but nothing sets the setting',
         settings.placeOf(key),
         {
           remedy: `Set ${variable}, or add a default: config.get("${key}", …). The default null makes the setting optional`,
@@ -513,7 +519,7 @@ function findSettings({ settings, secrets, place }: ApplicationView, report: Rep
       {
         severity: 'warning',
         remedy:
-          'Correct the name of the variable, or remove the variable. If code reads it later, declare its default in config: { … } of new Svc()',
+          'Correct or remove the environment variable. If code reads the variable later, declare a default: new Svc({ config: { … } })',
       },
     );
   }
@@ -555,7 +561,7 @@ function findMachine(view: ApplicationView, report: ReportFinding): void {
   if (wanted !== undefined && satisfies(view.nodeVersion, wanted) === false) {
     report(
       `Node.js ${view.nodeVersion}`,
-      `package.json requires another version: engines.node is "${wanted}"`,
+      `package.json requires another version of Node.js: engines.node is "${wanted}"`,
       undefined,
       {
         remedy:

@@ -54,7 +54,7 @@ function findWritten(
     if (typeof text !== 'string' || weaknessOf(text) !== undefined || !source.includes(text)) continue;
     report(
       `setting ${setting}`,
-      `the secret "${setting}" (${variableOf(setting)}) is written in the source`,
+      `the secret "${setting}" (${variableOf(setting)}) is written in the source code`,
       place,
       { remedy: remedyFor(setting), cause: { key: setting, value: text } },
     );

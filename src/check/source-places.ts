@@ -128,8 +128,8 @@ function findSecrets(
     if (place === undefined && weakness === undefined) return [];
     const message =
       place === undefined
-        ? `the secret of ${owner} ${weakness!}`
-        : `the ${owner === 'the database' ? 'password' : 'secret'} of ${owner} is written in the source${weakness === undefined ? '' : `, and ${weakness}`}`;
+        ? `the secret of ${owner} is weak: the secret ${weakness!}`
+        : `the ${owner === 'the database' ? 'password' : 'secret'} of ${owner} is written in the source code${weakness === undefined ? '' : `, and ${weakness}`}`;
     const at = place ?? declared.place;
     const subject = `module ${basename(fileOfPlace(at))}`;
     return [

@@ -41,7 +41,7 @@ const SEVERITIES = ['error', 'warning', 'info'] as const satisfies readonly Seve
 export const checkCommand: Command = {
   usage:
     'svc check <module>[:<app>] [options]\n       svc check [<module>[:<app>]] --list\n       svc check [<module>[:<app>]] --explain <rule>',
-  summary: 'finds what is wrong with an application, without starting it',
+  summary: 'finds mistakes and security problems of an application, without starting the application',
   details: [
     `  --format <form>     ${FORMATS.join(', ')}; default human, and github where GITHUB_ACTIONS=true`,
     '  --output <f>=<file> also writes the report in a form to a file; may be repeated: --output sarif=check.sarif --output junit=check.xml',
@@ -221,7 +221,11 @@ function keysOf(findings: readonly Finding[]): string[] {
 function readKnown(file: string): readonly string[] | undefined {
   if (!existsSync(file)) return undefined;
   const refuse = (cause?: unknown): never => {
-    throw new SvcError('E_CLI_USAGE', [`--known ${file} is not a file of known findings`], { cause });
+    throw new SvcError(
+      'E_CLI_USAGE',
+      [`--known needs a file that svc check --known has written, but ${file} has another content`],
+      { cause },
+    );
   };
   try {
     const { known } = JSON.parse(readFileSync(file, 'utf8')) as { known?: unknown };
@@ -269,7 +273,7 @@ function summarize(report: Report, context: ReportContext): void {
   try {
     appendFileSync(file, githubSummary(report, context));
   } catch (error) {
-    process.stderr.write(`svc: GITHUB_STEP_SUMMARY cannot be written: ${codeOf(error)}\n`);
+    process.stderr.write(`svc: the job summary (GITHUB_STEP_SUMMARY) cannot be written: ${codeOf(error)}\n`);
   }
 }
 
@@ -383,7 +387,9 @@ function readBaseline(file: unknown): AskOptions['baseline'] {
     document = JSON.parse(readFileSync(file, 'utf8'));
   } catch (error) {
     return refuse(
-      error instanceof SyntaxError ? 'the file is not JSON' : `the file cannot be read: ${codeOf(error)}`,
+      error instanceof SyntaxError
+        ? 'the file does not contain valid JSON'
+        : `the file cannot be read: ${codeOf(error)}`,
       error,
     );
   }
@@ -418,7 +424,7 @@ function readPatterns(option: string, given: unknown): string[] {
   for (const pattern of patterns) {
     if (!/^[\w*./@-]+$/.test(pattern))
       throw new SvcError('E_CLI_USAGE', [
-        `--${option} needs ids of rules or patterns such as "SVC1*", found "${pattern}"`,
+        `--${option} needs the ids of rules, or patterns such as "SVC1*", found "${pattern}"`,
       ]);
     const isOurs = /^SVC(?:\d|[^*/]*$)/i.test(pattern) || !/[*/]/.test(pattern);
     if (isOurs && !CORE_RULES.some((rule) => matches(pattern, rule.id))) throw unknownRule(pattern);

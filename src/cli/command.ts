@@ -116,10 +116,10 @@ export async function settling<T>(
 ): Promise<T> {
   const { promise: hung, reject } = Promise.withResolvers<never>();
   const onHung = (): void =>
-    reject(new SvcError('E_LOAD', [target, `${what} never settles, so the application cannot be loaded`]));
+    reject(new SvcError('E_LOAD', [target, `${what} waits forever, so the application cannot be loaded`]));
   using _notice = clock.after(NOTICE_MS, () =>
     process.stderr.write(
-      `svc: still waiting for ${target} after ${NOTICE_MS / 1000} seconds: ${what} has not settled\n`,
+      `svc: still waiting for ${target} after ${NOTICE_MS / 1000} seconds: ${what} has not ended\n`,
     ),
   );
   using _deadline = deadlineMs === undefined ? undefined : clock.after(deadlineMs, onHung);

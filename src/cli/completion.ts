@@ -59,7 +59,7 @@ function run(
   if (shell === undefined || surplus.length > 0) {
     const near = given === undefined ? undefined : closest(given, SHELLS);
     throw new SvcError('E_CLI_USAGE', [
-      'svc completion needs bash, zsh or fish' +
+      'svc completion needs the name of a shell: bash, zsh or fish' +
         (given === undefined ? '' : `, found "${positionals.join(' ')}"`) +
         (near === undefined || shell !== undefined ? '' : `: did you mean "${near}"?`),
     ]);

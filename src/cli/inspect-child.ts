@@ -215,14 +215,17 @@ function unloaded(
 ): readonly Finding[] {
   if ('hung' in loaded) {
     const message =
-      loaded.hung + (running.length === 0 ? '' : `; the process is kept alive by ${running.join(', ')}`);
+      running.length === 0
+        ? loaded.hung
+        : `${loaded.hung}: unfinished work of the module (${running.join(', ')}) keeps the process alive`;
     return [
       {
         rule: 'SVC001',
         severity: 'error',
         subject: job.given,
         message,
-        remedy: 'In the module, await only work that ends soon by itself; do other work in app.onStartup()',
+        remedy:
+          'At the top level of the module, await only work that ends soon. Do other work in app.onStartup()',
       },
     ];
   }
@@ -236,9 +239,9 @@ function unloaded(
 /** Imports the application within its time limit. Also detects a top-level await that never settles. */
 async function load({ target, module, timeoutMs }: Job): Promise<Loaded> {
   const { promise: ended, resolve } = Promise.withResolvers<Loaded>();
-  const onHung = (): void => resolve({ hung: 'a top-level await never settles' });
+  const onHung = (): void => resolve({ hung: 'a top-level await waits forever' });
   using _deadline = systemClock.after(timeoutMs, () =>
-    resolve({ hung: `it is still being imported after ${timeoutMs / 1_000} s`, isLate: true }),
+    resolve({ hung: `the import of the module has not ended after ${timeoutMs / 1_000} s`, isLate: true }),
   );
   process.once('beforeExit', onHung);
   const loading = loadApplication(target, new URL(module)).then(
@@ -269,7 +272,7 @@ function slow({ given }: Job, importMs: number): readonly Finding[] {
       rule: 'SVC503',
       severity,
       subject: given,
-      message: `importing the application takes ${(importMs / 1_000).toFixed(1)} s`,
+      message: `importing the application takes ${(importMs / 1_000).toFixed(1)} s, more than ${SLOW_IMPORT_MS / 1_000} s`,
       remedy,
     },
   ];
@@ -318,7 +321,7 @@ function loadFinding({ given }: Job, error: unknown): Finding {
     remedy:
       isFault(cause) && !(cause instanceof Denied)
         ? cause.remedy
-        : 'Fix the cause in the message, so that the module can be imported',
+        : 'Fix the problem that the message describes, so that the module can be imported',
     place,
   };
 }

@@ -149,7 +149,9 @@ export async function ask<W extends Job['wants']>(
   try {
     const answer = await promise;
     if (answer.kind === 'crashed')
-      throw new Error('The child process that inspects the application failed', { cause: answer.stack });
+      throw new Error('The child process of svc that inspects the application has crashed', {
+        cause: answer.stack,
+      });
     // the cast is safe: inspect-child.ts answers a job with the kind that `Kinds` assigns to `wants`
     return answer as Extract<Answer, { kind: Kinds[W] | 'failed' }>;
   } finally {

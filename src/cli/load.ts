@@ -47,7 +47,7 @@ export function locate(target: Target, cwd: string): URL {
   if (inPackage?.protocol !== 'file:')
     throw new SvcError('E_LOAD', [
       target.module,
-      `there is no such file in ${cwd}, and no such package${hint(path, target.module)}`,
+      `the folder ${cwd} contains no such file, and no such package is installed${hint(path, target.module)}`,
     ]);
   return inPackage;
 }
@@ -73,7 +73,7 @@ function isFile(path: string): boolean {
 
 /** Returns a suggestion for the error message: a file in the same folder with a similar name. */
 function hint(path: string, module: string): string {
-  if (existsSync(path)) return '; it is a folder';
+  if (existsSync(path)) return '; the path names a folder';
   const folder = dirname(path);
   const near = existsSync(folder)
     ? closest(
@@ -172,7 +172,7 @@ export async function loadApplication(target: Target, module: URL): Promise<Svc>
   if (!isApplication(app))
     throw new SvcError('E_LOAD', [
       name,
-      `the export is ${app === null ? 'null' : `a value of type ${typeof app}`}, not an application made with new Svc()`,
+      `the export has the type ${app === null ? 'null' : typeof app}, but must be an application made with new Svc()`,
     ]);
   return app;
 }

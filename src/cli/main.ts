@@ -170,7 +170,7 @@ async function delegate(packageJson: string, given: string, argv: readonly strin
   if (!existsSync(cli))
     throw new SvcError('E_LOAD', [
       given,
-      `the package "svc" that the module imports is incomplete or a different package: there is no ${cli}`,
+      `the package "svc" that the module imports is incomplete or a different package: the file ${cli} is missing`,
     ]);
   const { main: theirMain } = (await import(pathToFileURL(cli).href)) as { main: typeof main };
   await theirMain(argv);

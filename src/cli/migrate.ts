@@ -40,7 +40,7 @@ export const migrateCommand: Command = {
     'svc migrate new <name> [--directory <path>]',
   ].join('\n       '),
   summary:
-    'applies, undoes, lists, repairs and creates migrations of a database, and fills it for development',
+    'applies, undoes, lists, repairs and creates migrations of a database, and fills the database for development',
   details: [
     '  --to <id>           up: stops after the migration with this id, for example 0003',
     '  --steps <number>    down: number of migrations to undo, the last one first; default 1',
@@ -118,8 +118,8 @@ function pluginOf(plugins: readonly Migratable[], name: string | undefined): Mig
     names === ''
       ? 'the application has no database'
       : name === undefined
-        ? `there are several databases: ${names}`
-        : `there is no database "${name}": found ${names}`,
+        ? `the application has several databases, and --database names none of them: ${names}`
+        : `the application has no database "${name}", only ${names}`,
   ]);
 }
 
@@ -182,8 +182,8 @@ async function repair({ migrator }: OpenMigrator, values: Invocation['values']):
     ({ line, text }) => `  line ${line}: ${text.replace(/\s+/g, ' ').trim()}\n`,
   );
   process.stdout.write(
-    `unfinished  ${label}${unfinished.isRunning ? '  (a process is running it now)' : ''}\n${statements.join('')}` +
-      'Find out which of these statements the database has executed. Undo them and run svc migrate repair --as pending, or execute the rest and run svc migrate repair --as applied.\n',
+    `unfinished migration: ${label}${unfinished.isRunning ? ' (a process is running this migration now)' : ''}\n${statements.join('')}` +
+      'Find out which of these statements the database has executed. Undo these and run svc migrate repair --as pending, or execute the rest and run svc migrate repair --as applied.\n',
   );
   return 1;
 }
@@ -195,12 +195,12 @@ async function repair({ migrator }: OpenMigrator, values: Invocation['values']):
 async function seed({ migrator, seeder }: OpenMigrator): Promise<number> {
   if (seeder === undefined)
     throw new SvcError('E_SEED', [
-      'the plugin of this database has no folder of seed files: set its option seedDirectory',
+      'the DatabasePlugin of this database has no folder of seed files: set the option seedDirectory of the plugin',
     ]);
   const pending = await migrator.pending();
   if (pending.length > 0)
     throw new SvcError('E_SEED', [
-      `migrations are pending, run "svc migrate up" first: ${pending.map(labelOf).join(', ')}`,
+      `some migrations are not applied yet, so run "svc migrate up" first: ${pending.map(labelOf).join(', ')}`,
     ]);
   const done = await seeder.run(({ file, durationMs }) =>
     process.stdout.write(`seeded   ${file}  ${durationMs} ms\n`),
@@ -267,7 +267,7 @@ function nameOf(given: string): string {
     .replace(/[\s_-]+/g, '_')
     .replace(/^_|_$/g, '');
   if (/^[a-z0-9_]+$/.test(name)) return name;
-  const hint = /[\\/]/.test(given) ? '; choose the folder with --directory' : '';
+  const hint = /[\\/]/.test(given) ? '. Choose the folder with --directory' : '';
   throw new SvcError('E_CLI_USAGE', [
     `svc migrate new needs a name of letters a-z, digits, spaces, "-" and "_", found "${given}"${hint}`,
   ]);

@@ -96,7 +96,9 @@ async function run({ positionals, values }: Invocation): Promise<number> {
 function sourceOf(values: Invocation['values']): PackageSource {
   const [source = 'vendor', other] = SOURCES.filter((each) => values[each] === true);
   if (other !== undefined)
-    throw new SvcError('E_CLI_USAGE', [`--${source} and --${other} exclude each other`]);
+    throw new SvcError('E_CLI_USAGE', [
+      `--${source} and --${other} cannot be combined: choose one of the two options`,
+    ]);
   return source;
 }
 
@@ -186,7 +188,7 @@ function assertFree(given: string, target: string): boolean {
       [
         given,
         code === 'ENOTDIR'
-          ? 'the path, or a part of it, is a file and not a folder'
+          ? 'the path, or a part of the path, is a file and not a folder'
           : `the folder cannot be read (${code ?? String(error)})`,
       ],
       { cause: error },

@@ -93,7 +93,9 @@ interface RunOptions extends ListenOptions {
 function readRunOptions(values: Invocation['values']): RunOptions {
   const reload = values['reload'] === true;
   if (reload && values['workers'] !== undefined)
-    throw new SvcError('E_CLI_USAGE', ['--workers and --reload exclude each other']);
+    throw new SvcError('E_CLI_USAGE', [
+      '--workers and --reload cannot be combined: with --reload, one process serves the application',
+    ]);
   // the options have type string, so parseArgs returns strings
   const mode = values['socket-mode'] as string | undefined;
   const socketMode = mode === undefined ? undefined : readMode(mode);
@@ -103,7 +105,9 @@ function readRunOptions(values: Invocation['values']): RunOptions {
     ]);
   const socket = values['socket'] as string | undefined;
   if (socket !== undefined && (values['host'] ?? values['port']) !== undefined)
-    throw new SvcError('E_CLI_USAGE', ['--socket excludes --host and --port']);
+    throw new SvcError('E_CLI_USAGE', [
+      '--socket cannot be combined with --host or --port: a server listens either on a socket or on a port',
+    ]);
   const workers = reload ? undefined : (values['workers'] ?? (new Config().get('workers', '') || undefined));
   return {
     host: values['host'] as string | undefined,

@@ -132,8 +132,7 @@ export class MetricsRegistry implements Metrics {
     suffixes: readonly string[],
     make: () => T,
   ): T {
-    if (!METRIC_NAME.test(name))
-      throw new SvcError('E_METRIC', [name, 'the name does not match svc_[a-z0-9_]+']);
+    if (!METRIC_NAME.test(name)) throw new SvcError('E_METRIC', [name, 'the name must match svc_[a-z0-9_]+']);
     const wrong = labels.find(
       (label, index) => !LABEL_NAME.test(label) || label === 'le' || labels.indexOf(label) !== index,
     );
@@ -147,7 +146,7 @@ export class MetricsRegistry implements Metrics {
     if (histogram instanceof HistogramMetric)
       throw new SvcError('E_METRIC', [
         name,
-        `the histogram "${histogram.name}" already uses this name for a series`,
+        `the histogram "${histogram.name}" already has a series with the same name`,
       ]);
     const metric = make();
     this.#metrics.set(name, metric);

@@ -334,7 +334,7 @@ function idempotencyKey({ route }: RouteDetail, layers: readonly Middleware[]): 
       in: 'header',
       ...(layer.isRequired ? { required: true } : {}),
       description:
-        'A string of your choice, in quotation marks. A repeated request with the same string is executed only once',
+        'A string of your choice, in quotation marks. The server executes repeated requests with the same string only once',
       schema: { type: 'string', pattern: '^"[ !#-\\[\\]-~]{1,255}"$' },
       example: '"8e03978e-40d5-43dd-bc93-6894a57f9324"',
     },

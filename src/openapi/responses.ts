@@ -48,7 +48,7 @@ const HEADERS = {
     schema: { type: 'integer', minimum: 0 },
   },
   'WWW-Authenticate': {
-    description: 'The required credentials, and what is wrong with those in the request (RFC 9110)',
+    description: 'The required credentials, and what is wrong with the credentials in the request (RFC 9110)',
     schema: { type: 'string' },
   },
 } as const;
@@ -113,7 +113,7 @@ const PROBLEM: JsonSchema = {
     type: {
       type: 'string',
       format: 'uri-reference',
-      description: 'Always `about:blank`, because the status is the type of the problem',
+      description: 'Always `about:blank`, because the status alone says what the problem is',
     },
     title: { type: 'string', description: 'The reason phrase of the status' },
     status: { type: 'integer', minimum: 400, maximum: 599 },

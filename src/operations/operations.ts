@@ -241,7 +241,7 @@ export class Operations {
     const auth = this.#auth;
     if (auth !== undefined) return assertAuthorized(req, auth);
     if (this.#env() === 'production' && this.access.port === undefined && !isPrivateRequest(req)) {
-      throw new Forbidden('Metrics are only served to loopback and private addresses');
+      throw new Forbidden('Metrics are served only to clients with a loopback or private IP address');
     }
   }
 

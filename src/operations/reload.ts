@@ -246,7 +246,7 @@ export async function superviseReload(options: ReloadOptions): Promise<Supervise
   const script = process.argv[1];
   if (script === undefined)
     throw new SvcError('E_WORKERS', [
-      'this process was started without a script file, which the child process would run',
+      'the child process needs a script file to run, but this process was started without a script file',
     ]);
   const env = { ...environmentWithout(envFile), ...roleEnvironment('reload') };
   const reloader = new Reloader(

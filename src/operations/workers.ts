@@ -295,7 +295,7 @@ export class Workers {
 
   #giveUp(): void {
     const error = new SvcError('E_WORKERS', [
-      `${this.#deaths} workers in a row ended soon after their start, and no worker serves: see the errors above`,
+      `${this.#deaths} workers in a row ended soon after their start, so no worker serves requests: see the errors above`,
     ]);
     this.#options.log.error('workers_gave_up', error);
     this.#status = 1;
@@ -314,7 +314,7 @@ export class Workers {
       else
         log.error(
           'rolling_restart_failed',
-          new SvcError('E_WORKERS', [`${problem}; the old workers continue to serve`]),
+          new SvcError('E_WORKERS', [`${problem}, so the old workers continue to serve requests`]),
         );
     }
   }
@@ -389,12 +389,15 @@ export async function superviseWorkers(
 ): Promise<SupervisedServer | ProcessEnd> {
   const { log, handleSignals } = options;
   const script = process.argv[1];
-  if (isTaken) throw new SvcError('E_WORKERS', ['this process already supervises another application']);
+  if (isTaken)
+    throw new SvcError('E_WORKERS', ['this process already runs the workers of another application']);
   if (!cluster.isPrimary)
-    throw new SvcError('E_WORKERS', ['this process is itself a worker of node:cluster']);
+    throw new SvcError('E_WORKERS', [
+      'this process is itself a worker of node:cluster, and a worker cannot start workers',
+    ]);
   if (script === undefined)
     throw new SvcError('E_WORKERS', [
-      'this process was started without a script file, which the workers would run',
+      'the workers need a script file to run, but this process was started without a script file',
     ]);
   isTaken = true;
   cluster.setupPrimary({ exec: script, args: process.argv.slice(2), execArgv: preload() });

@@ -204,7 +204,7 @@ export class TestClient implements AsyncDisposable {
    * @throws the error of the application that no exception handler handles, unless `raiseErrors` is false
    */
   async request(method: string, path: string, request: TestRequest = {}): Promise<Response> {
-    if (this.#closing !== undefined) throw new Error('The test client is closed: create a new one');
+    if (this.#closing !== undefined) throw new Error('The test client is closed: create a new test client');
     const served = await (this.#ready ??= this.#start());
     const url = new URL(path, this.#baseUrl);
     for (const [name, values] of Object.entries(request.query ?? {})) {
@@ -233,7 +233,7 @@ export class TestClient implements AsyncDisposable {
    * @throws the error of the application that no exception handler handles, unless `raiseErrors` is false
    */
   async websocket(path: string, options: TestWebSocketOptions = {}): Promise<TestWebSocket> {
-    if (this.#closing !== undefined) throw new Error('The test client is closed: create a new one');
+    if (this.#closing !== undefined) throw new Error('The test client is closed: create a new test client');
     const read = readOptions('websocket()', options, {
       headers: given<Readonly<Record<string, string>>>('an object', isObject),
       protocols: given<readonly string[]>('a list of strings', Array.isArray),

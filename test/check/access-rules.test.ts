@@ -40,9 +40,9 @@ test('svc check reports a route whose access rules are weaker than those of a le
     .patch('/c', { me: Depends(requireScopes('c:write')) }, handler)
     .put('/c', someone, handler);
   assert.deepEqual(found(app, 'SVC203'), [
-    'POST /a: GET of the same path requires a credential, but this method changes more than GET and requires no credential',
-    'DELETE /b/{other}: PUT of the same path requires the role "admin", but this method changes more than PUT and accepts every authenticated client',
-    'PUT /c: PATCH of the same path requires the scope "c:write", but this method changes more than PATCH and accepts every authenticated client',
+    'POST /a: the method POST changes more than the method GET of the same path, but is protected less: GET requires a credential, and POST requires no credential',
+    'DELETE /b/{other}: the method DELETE changes more than the method PUT of the same path, but is protected less: PUT requires the role "admin", and DELETE accepts every authenticated client',
+    'PUT /c: the method PUT changes more than the method PATCH of the same path, but is protected less: PATCH requires the scope "c:write", and PUT accepts every authenticated client',
   ]);
 });
 
@@ -59,6 +59,15 @@ test('svc check accepts a route whose guard is stricter than, or not comparable 
     .put('/e', admin, handler)
     .delete('/e/{id}', someone, handler);
   assert.deepEqual(found(app, 'SVC203'), []);
+});
+
+test('svc check reports two methods of a path that change data, if no role may use both (SVC203)', () => {
+  const app = quiet()
+    .put('/a', { me: Depends(requireRoles('sales')) }, handler)
+    .delete('/a', { me: Depends(requireRoles('stock')) }, handler);
+  assert.deepEqual(found(app, 'SVC203'), [
+    'DELETE /a: no single role may use both methods of the path: PUT requires the role "sales", and DELETE requires the role "stock"',
+  ]);
 });
 
 for (const path of [

@@ -247,7 +247,7 @@ test('a plugin can add a rule of svc check by calling host.rule() in register()'
 
 for (const [what, parts, problem] of [
   ['an invalid id', { id: 'each' as never }, /Cannot add the check "each": the id of a check must/],
-  ['the id of another rule', { id: 'SVC101' }, /another check has this id/],
+  ['the id of another rule', { id: 'SVC101' }, /another check already has the same id/],
   ['an unknown severity', { severity: 'fatal' as never }, /severity/],
   ['an unknown phase', { phase: 'load' as never }, /phase/],
   ['no property "why"', { why: undefined as never }, /"why" and "remedy"/],

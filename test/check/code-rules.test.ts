@@ -33,9 +33,9 @@ test('svc check reports blocking calls in handlers, dependencies and middleware,
     return next();
   });
   assert.deepEqual(found(app, 'SVC501').sort(), [
-    'GET /a: the handler calls readFileSync, and all other requests wait until the call ends',
-    'GET /b: the dependency (anonymous) calls pbkdf2Sync, and all other requests wait until the call ends',
-    'middleware FunctionMiddleware: the middleware calls execSync, and all other requests wait until the call ends',
+    'GET /a: the handler calls readFileSync, which blocks the process: all other requests wait until the call ends',
+    'GET /b: the dependency (anonymous) calls pbkdf2Sync, which blocks the process: all other requests wait until the call ends',
+    'middleware FunctionMiddleware: the middleware calls execSync, which blocks the process: all other requests wait until the call ends',
   ]);
 });
 
@@ -46,7 +46,7 @@ test('svc check reports calls of functions that block the event loop, and not ev
     .get('/a', async () => await calendar.requestSync())
     .get('/b', () => bcrypt.hashSync('b'));
   assert.deepEqual(found(app, 'SVC501'), [
-    'GET /b: the handler calls hashSync, and all other requests wait until the call ends',
+    'GET /b: the handler calls hashSync, which blocks the process: all other requests wait until the call ends',
   ]);
 });
 
@@ -169,7 +169,7 @@ test('svc check finds the use of a dependency in a nested destructuring pattern,
     .get('/b/{id}', { it: Depends(value) }, ({ params: { id } }) => id)
     .get('/c', { count: Depends(count) }, handler);
   assert.deepEqual(
-    found(app, 'SVC113').map((text) => text.slice(0, text.indexOf(' is resolved'))),
+    found(app, 'SVC113').map((text) => text.slice(0, text.indexOf(' runs for'))),
     ['GET /b/{id}: the dependency "it"'],
   );
 });
@@ -207,8 +207,8 @@ test('svc check reports clean-up code of a dependency that is not awaited or doe
   for (const source of [bare, guarded, nothing, forgotten, awaited])
     app.get(`/${source.name}` as '/x', { it: Depends(source as typeof bare) }, ({ it }) => String(it.use()));
   assert.deepEqual(found(app, 'SVC502'), [
-    'GET /bare: the clean-up of the dependency bare after yield does not run when the request fails, because there is no finally',
-    'GET /forgotten: the dependency forgotten does not await connection.close() in its clean-up, so errors there are lost',
+    'GET /bare: if a request fails, the code after yield in the dependency bare does not run, because there is no finally block',
+    'GET /forgotten: the dependency forgotten does not await connection.close() in its clean-up, so errors of the call are lost',
   ]);
 });
 
@@ -231,7 +231,7 @@ test('svc check warns of a dependency that the handler does not use, unless this
     socket.send(String(it));
   }); // handlers of a WebSocket are added later, so SVC113 does not read them
   assert.deepEqual(
-    found(app, 'SVC113').map((text) => text.slice(0, text.indexOf(' is resolved'))),
+    found(app, 'SVC113').map((text) => text.slice(0, text.indexOf(' runs for'))),
     ['GET /a: the dependency "it"', 'GET /b: the dependency "it"'],
   );
 });

@@ -31,8 +31,8 @@ test('svc check reports handlers that read JSON or a form from the request witho
     .get('/', async ({ req }) => String(await req.json()))
     .post('/quoted', open, () => 'call req.json() yourself'); // req.form()
   assert.deepEqual(found(app, 'SVC301'), [
-    'POST /json: the handler reads a body that no schema describes',
-    'PUT /form: the handler reads a body that no schema describes',
+    'POST /json: the handler reads the request body, but the route declares no schema for the body',
+    'PUT /form: the handler reads the request body, but the route declares no schema for the body',
   ]);
 });
 
@@ -136,7 +136,7 @@ test('svc check accepts response fields named like secrets that are flags, numbe
     .post('/api-keys', { ...open, response: Key }, () => ({ apiToken: 'a' }))
     .get('/api-keys', { response: Key }, () => ({ apiToken: 'a' }));
   assert.deepEqual(found(app, 'SVC302'), [
-    'GET /api-keys: the response schema has the field "apiToken", which is named like a secret',
+    'GET /api-keys: the response schema has the field "apiToken", whose name suggests a secret',
   ]);
 });
 
@@ -214,9 +214,9 @@ test('svc check reports response fields named like secrets at any depth, unless 
     .post('/login', { ...open, response: Tokens }, () => ({ access_token: 'a', tokens_used: 1 }))
     .get('/leak', { response: Tokens }, () => ({ access_token: 'a', tokens_used: 1 }));
   assert.deepEqual(found(app, 'SVC302'), [
-    'GET /user: the response schema has the field "passwordHash", which is named like a secret',
-    'GET /page: the response schema has the field "passwordHash", which is named like a secret',
-    'GET /leak: the response schema has the field "access_token", which is named like a secret',
+    'GET /user: the response schema has the field "passwordHash", whose name suggests a secret',
+    'GET /page: the response schema has the field "passwordHash", whose name suggests a secret',
+    'GET /leak: the response schema has the field "access_token", whose name suggests a secret',
   ]);
 });
 
@@ -230,9 +230,9 @@ test('svc check reports a response schema for status 204, and a route that decla
     .get('/f', { status: 418 }, handler);
   assert.deepEqual(found(app, 'SVC303'), [
     'DELETE /a: the response of status 204 has a schema, but replies with this status have no body',
-    'GET /b: the route declares only error statuses: 404, 409',
+    'GET /b: the route declares only error statuses (404, 409), and no status of a successful reply',
     'GET /c: the response of status 204 has a schema, but replies with this status have no body',
-    'GET /f: the route declares only error statuses: 418',
+    'GET /f: the route declares only error statuses (418), and no status of a successful reply',
   ]);
 });
 

@@ -105,7 +105,7 @@ test('svc check warns of a timeout or body limit that is too high to protect the
   );
   assert.deepEqual(found(app, 'SVC212').sort(), [
     'POST /a: the file "photo" may have any length',
-    'POST /a: the route accepts bodies of 1099511627776 bytes',
+    'POST /a: the route accepts request bodies of 1099511627776 bytes: a few clients can fill the memory or the disk',
     'setting maxBodyBytes: the limit 1099511627776 is too high to protect the process: a few clients can use up its memory and connections',
     'setting requestTimeoutMs: the limit 86400000 is too high to protect the process: a few clients can use up its memory and connections',
   ]);
@@ -127,7 +127,7 @@ test('svc check reports a form whose file size limit exceeds the body limit of t
       handler,
     );
   const says = (cap: number): string =>
-    `POST /a: the file "photo" may have 20000000 bytes, but the request body only ${cap}: the server refuses larger bodies with 413`;
+    `POST /a: the file "photo" may have 20000000 bytes, but the request body only ${cap}: the server refuses larger bodies with status 413`;
   assert.deepEqual(found(declare(quiet(), undefined), 'SVC214'), [says(10_000_000)]);
   assert.deepEqual(found(declare(quiet({ maxBodyBytes: 5_000 }), undefined), 'SVC214'), [says(5_000)]);
   assert.deepEqual(found(declare(quiet(), 19_999_999), 'SVC214'), [says(19_999_999)]);

@@ -38,7 +38,7 @@ const login = (limits: string): string =>
     'Field, RateLimitMiddleware, Schema, str',
     `class Login extends Schema { name = Field(str, { maxLength: 80 }); }\n${limits}\napp.post('/login', { body: Login, public: 'the login', status: 204 }, () => undefined);`,
   );
-const WRITTEN = 'is written in the source';
+const WRITTEN = 'is written in the source code';
 
 const FORMS: Readonly<Record<string, Form>> = {
   'a secret in a static member of a class': {
@@ -78,7 +78,7 @@ const FORMS: Readonly<Record<string, Form>> = {
       'app.js': guarded('config.js', 'secrets'),
       'config.js': "export const secrets = '0123456789abcdef'.repeat(4);",
     },
-    found: ['SVC205 app.js:4 the secret of BearerAuth repeats the same 16 characters'],
+    found: ['SVC205 app.js:4 the secret of BearerAuth is weak: the secret repeats the same 16 characters'],
   },
   'API keys that a module exports': {
     files: {
@@ -115,13 +115,13 @@ const FORMS: Readonly<Record<string, Form>> = {
       'options.ts': "export const options = {\n  title: 'Shop',\n  env: 'development',\n} as const;",
     },
     found: [
-      'SVC208 options.ts:3 the source sets env to "development", also for production: there, every client can read stack traces and API documents',
+      'SVC208 options.ts:3 the source code sets env to "development" even in production, where every client can then read stack traces and API documents',
     ],
   },
   'an environment in the constructor, reported once': {
     files: { 'app.js': app('str', "app.get('/', () => 'x');", "{\n  env: 'development',\n}") },
     found: [
-      'SVC208 app.js:3 the source sets env to "development", also for production: there, every client can read stack traces and API documents',
+      'SVC208 app.js:3 the source code sets env to "development" even in production, where every client can then read stack traces and API documents',
     ],
   },
   'a rate limit of a login in a constant': {
@@ -130,7 +130,7 @@ const FORMS: Readonly<Record<string, Form>> = {
       'limits.js': 'export const LIMITS = {\n  perMinute: 100_000,\n};',
     },
     found: [
-      'SVC204 limits.js:2 the rate limit allows 100000 attempts a minute for POST /login, too many to stop guessing',
+      'SVC204 limits.js:2 the rate limit allows 100000 attempts a minute for POST /login, too many to prevent guessing of passwords or codes',
     ],
   },
   'a rule of a rate limit for a login': {
@@ -140,14 +140,14 @@ const FORMS: Readonly<Record<string, Form>> = {
       ),
     },
     found: [
-      'SVC204 app.ts:7 the rate limit allows 50000 attempts a minute for POST /login, too many to stop guessing',
+      'SVC204 app.ts:7 the rate limit allows 50000 attempts a minute for POST /login, too many to prevent guessing of passwords or codes',
     ],
   },
   'trusted networks in a variable': {
     files: { 'app.js': app('str', "app.get('/', () => 'x');") },
     env: { SVC_TRUST_PROXY: '0.0.0.0/1,128.0.0.0/1' },
     found: [
-      'SVC210 app.js:2 the trusted network "0.0.0.0/1" covers so many addresses that it includes clients',
+      'SVC210 app.js:2 the network "0.0.0.0/1" of trusted proxies is too large: clients in this network can claim any IP address',
     ],
   },
   'a key of a limit that a helper reads from a header': {
@@ -156,7 +156,7 @@ const FORMS: Readonly<Record<string, Form>> = {
       'client.js': "export const clientOf = (req) => req.headers['x-client'] ?? req.ip;",
     },
     found: [
-      'SVC210 app.js:4 the rate limit counts by the header "x-client", which every client can set: each new value counts as a new client',
+      'SVC210 app.js:4 the rate limit counts requests by the header "x-client", but a client that sends a new value counts as a new client',
     ],
   },
   'a function for origins in another module': {
@@ -166,7 +166,7 @@ const FORMS: Readonly<Record<string, Form>> = {
         "const SITE = 'shop.example';\nexport const isOurs = (origin) => new URL(origin).hostname.endsWith(SITE);",
     },
     found: [
-      'SVC206 app.js:5 the CORS origin function accepts https://svc-checkshop.example, a site that an attacker could register, so its pages may send requests with cookies',
+      'SVC206 app.js:5 the CORS origin function accepts https://svc-checkshop.example: an attacker could register this site and send requests with the cookies of visitors',
     ],
   },
   'origins of a variable, compared at their start': {
@@ -177,7 +177,7 @@ const FORMS: Readonly<Record<string, Form>> = {
     },
     env: { SITES: 'https://one.example,https://two.example' },
     found: [
-      'SVC206 app.ts:5 the CORS origin function accepts https://one.example.svc-check.invalid, a site that an attacker could register, so its pages may send requests with cookies',
+      'SVC206 app.ts:5 the CORS origin function accepts https://one.example.svc-check.invalid: an attacker could register this site and send requests with the cookies of visitors',
     ],
   },
   'a function for origins that accepts hosts of one site': {
@@ -193,7 +193,7 @@ const FORMS: Readonly<Record<string, Form>> = {
       'app.js': `import { SecurityHeadersMiddleware, Svc } from 'svc';\nconst policy = ["default-src 'self'", "script-src 'self' 'unsafe-eval'"].join('; ');\nexport const app = new Svc();\napp.use(new SecurityHeadersMiddleware({ contentSecurityPolicy: policy }));\napp.get('/', () => 'x');`,
     },
     found: [
-      "SVC211 app.js:4 the content security policy allows scripts from 'unsafe-eval': a script injected into a page runs",
+      "SVC211 app.js:4 the content security policy allows 'unsafe-eval' for scripts, so a script that is injected into a page runs",
     ],
   },
   'a tool that changes a store of a class': {
@@ -230,7 +230,7 @@ const FORMS: Readonly<Record<string, Form>> = {
       ),
     },
     found: [
-      'SVC201 app.js:3 the guard accepts an API key that no client has, because its verify() accepts every key',
+      'SVC201 app.js:3 the guard accepts even an invented API key, because its function verify() accepts every key',
     ],
   },
   'a login of another name without a limit': {
@@ -241,7 +241,7 @@ const FORMS: Readonly<Record<string, Form>> = {
       ),
     },
     found: [
-      'SVC204 app.js:4 passwords, codes or tokens can be tried here without limit: no rate limit applies',
+      'SVC204 app.js:4 clients can try passwords, codes or tokens without limit, because no rate limit applies to the route',
     ],
   },
   'a static folder with the application and keys': {

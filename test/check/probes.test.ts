@@ -25,11 +25,11 @@ const withOrigins = (origins: CORSOptions['origins']): Svc =>
 test('svc check reports an asynchronous CORS origin function that compares only a suffix of the origin or allows every site (SVC206)', async () => {
   const bySuffix = withOrigins(async (origin) => Promise.resolve(origin.endsWith('acme.example')));
   assert.deepEqual(await found(bySuffix, 'SVC206'), [
-    'error: the CORS origin function accepts https://svc-checkacme.example, a site that an attacker could register, so its pages may send requests with cookies',
+    'error: the CORS origin function accepts https://svc-checkacme.example: an attacker could register this site and send requests with the cookies of visitors',
   ]);
   const everySite = withOrigins(() => Promise.resolve(true));
   assert.deepEqual(await found(everySite, 'SVC206'), [
-    'error: the CORS origin function accepts an origin that no site has, so pages of every site may send requests with cookies',
+    'error: the CORS origin function accepts even an invented origin, so pages of every site may send requests with cookies',
   ]);
 });
 
@@ -64,7 +64,7 @@ test('svc check awaits the origin function of a WebSocket route, and warns if th
 test('svc check reports a guard of the endpoint /metrics that accepts requests without a valid credential (SVC208)', async () => {
   for (const auth of [(req: object) => req !== undefined, () => Promise.resolve(true)])
     assert.deepEqual(await found(make({ ops: { metrics: { auth } } }), 'SVC208'), [
-      'warning: /metrics is open to every client: its auth accepts every request',
+      'warning: every client can read /metrics, because the function ops.metrics.auth accepts every request',
     ]);
   for (const auth of [
     (req: { readonly headers: Readonly<Record<string, string | undefined>> }) => req.headers['x-key'] === 'a',

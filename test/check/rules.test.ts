@@ -103,7 +103,7 @@ test('svc check reports a route that is unreachable because more specific routes
   assert.deepEqual(brief(app), [['SVC102', 'GET /f/{all:path}', at]]);
   assert.match(
     about(app)[0]!.message,
-    /^the route can never be reached, because more specific routes take all of its paths: \/f\/\{x\}, \/f\/\{x\}\/\{rest:path\}, \/f\/\/\{rest:path\}, \/f\/\/, \/f\/\{x\}\/$/,
+    /^no request can reach the route, because more specific routes match all of its paths: \/f\/\{x\}, \/f\/\{x\}\/\{rest:path\}, \/f\/\/\{rest:path\}, \/f\/\/, \/f\/\{x\}\/$/,
   );
   assert.throws(() => app.compileAll(), { code: 'E_COMPILE' });
 });
@@ -249,7 +249,7 @@ test('svc check warns of two paths that differ only in letter case or in a final
   ]);
   assert.match(
     about(app)[0]!.message,
-    /differs from \/users\/\{id\} at .*check\/rules\.test\.ts:\d+ only in case$/,
+    /differs from \/users\/\{id\} at .*check\/rules\.test\.ts:\d+ only in upper and lower case$/,
   );
   assert.match(about(app)[1]!.message, /only in a slash at the end$/);
   app.compileAll();
@@ -293,7 +293,7 @@ test('svc check warns when a route and its router declare different dependencies
   assert.deepEqual(brief(make().includeRouter(router, '/r')), [['SVC113', 'GET, POST /r/a', at]]);
   assert.match(
     about(make().includeRouter(router, '/r'))[0]!.message,
-    /^the dependency "me" is alice in the router and bob in the route/,
+    /^the router declares the dependency "me" as alice, the route as bob/,
   );
   const outer = new Router({ deps: { me: Depends(bob) } }).includeRouter(
     new Router({ deps: { me: Depends(alice) } }).get('/x', handler),

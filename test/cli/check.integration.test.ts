@@ -202,7 +202,10 @@ test('when GITHUB_ACTIONS is set, svc check prints workflow commands and appends
     env: { ...env, GITHUB_STEP_SUMMARY: join(cwd, 'no/such/folder.md') },
   });
   assert.deepEqual(
-    [unwritable.status, unwritable.stderr.includes('GITHUB_STEP_SUMMARY cannot be written: ENOENT')],
+    [
+      unwritable.status,
+      unwritable.stderr.includes('the job summary (GITHUB_STEP_SUMMARY) cannot be written: ENOENT'),
+    ],
     [1, true],
   );
 });
@@ -269,11 +272,11 @@ for (const [what, files, message, place, options] of [
     /^there is no such export: the module exports server$/,
     null,
   ],
-  ['a missing module', {}, /^there is no such file in/, null],
+  ['a missing module', {}, /^the folder .* contains no such file/, null],
   [
     'a top-level await that never settles',
     { 'app.ts': 'await new Promise(() => {});' },
-    /^a top-level await never settles$/,
+    /^a top-level await waits forever$/,
     null,
   ],
   [
@@ -465,7 +468,7 @@ for (const [what, code] of [
       document.findings[0]!.message,
       what === 'never returns'
         ? /^it did not finish within 1 s$/
-        : /^it is still being imported after 1 s; the process is kept alive by Timeout$/,
+        : /^the import of the module has not ended after 1 s: unfinished work of the module \(Timeout\) keeps the process alive$/,
     );
   });
 }
@@ -610,7 +613,10 @@ test('svc check --known FILE writes the current findings to the file, and later 
   writeFileSync(join(cwd, 'known.json'), '[]');
   const refused = await svc(['check', 'app.ts', '--known', 'known.json'], { cwd });
   assert.equal(refused.status, 2);
-  assert.match(refused.stderr, /--known known\.json is not a file of known findings/);
+  assert.match(
+    refused.stderr,
+    /--known needs a file that svc check --known has written, but known\.json has another content/,
+  );
   const unwritable = await svc(['check', 'app.ts', '--known', 'app.ts/known.json'], { cwd });
   assert.equal(unwritable.status, 2);
   assert.match(unwritable.stderr, /the file "app\.ts\/known\.json" of --known cannot be written: ENOTDIR/);
@@ -642,7 +648,7 @@ test('svc check prints the environment, and the numbers of routes, WebSocket rou
 test('svc check --list prints every rule, including the rules that the application adds', async (t) => {
   const { status, stdout } = await svc(['check', '--list']);
   assert.equal(status, 0);
-  assert.match(stdout, /^SVC001 {2}error {4}load {9}Only declare the application at import/);
+  assert.match(stdout, /^SVC001 {2}error {4}load {9}At import, only declare the application/);
   assert.match(stdout, /^SVC103 {2}warning /m);
   const own = await svc(['check', 'app.ts', '--list'], { cwd: project(t, { 'app.ts': MISTAKEN }) });
   assert.match(own.stdout, /^shop\/note {2}info {5}contract {5}know it$/m);
@@ -719,7 +725,7 @@ for (const [what, args, message] of [
     ['app.ts', '--only', 'SVC999'],
     /unknown rule "SVC999": svc check --list shows all rules$/m,
   ],
-  ['an invalid pattern', ['app.ts', '--only', 'a b'], /--only needs ids of rules or patterns/],
+  ['an invalid pattern', ['app.ts', '--only', 'a b'], /--only needs the ids of rules, or patterns/],
   [
     'an unknown rule to explain that is similar to no other',
     ['--explain', 'SVC999'],

@@ -13,7 +13,7 @@ test('settling() prints once, after 5 seconds, that a promise has not settled, a
   assert.deepEqual(written, []);
   clock.advance(1);
   assert.deepEqual(written, [
-    'svc: still waiting for src/app.ts after 5 seconds: a top-level await has not settled\n',
+    'svc: still waiting for src/app.ts after 5 seconds: a top-level await has not ended\n',
   ]);
   clock.advance(25_000);
   await assert.rejects(pending, { code: 'E_LOAD' });

@@ -68,9 +68,9 @@ for (const [line, expected] of [
 }
 
 for (const [args, message] of [
-  [[], 'svc completion needs bash, zsh or fish'],
-  [['zhs'], 'svc completion needs bash, zsh or fish, found "zhs": did you mean "zsh"?'],
-  [['bash', 'zsh'], 'svc completion needs bash, zsh or fish, found "bash zsh"'],
+  [[], 'svc completion needs the name of a shell: bash, zsh or fish'],
+  [['zhs'], 'svc completion needs the name of a shell: bash, zsh or fish, found "zhs": did you mean "zsh"?'],
+  [['bash', 'zsh'], 'svc completion needs the name of a shell: bash, zsh or fish, found "bash zsh"'],
 ] as const) {
   test(`svc completion refuses the argument list ${JSON.stringify(args)}, and its message lists bash, zsh and fish`, async () => {
     const { status, stdout, stderr } = await run(process.execPath, [BIN, 'completion', ...args]);

@@ -73,7 +73,7 @@ test('locate() finds a module file by its exact name, or by its name with the ex
 test('locate() refuses ".", ".." and names that end with a slash, because they name folders', (t) => {
   const cwd = folder(t, { 'shop.ts': '', 'shop/app.ts': '', 'shop/src.ts': '', 'shop/src/app.ts': '' });
   for (const module of ['.', './', '..', '../shop/', 'src/', 'src/..']) {
-    const found = fault('E_LOAD', /it is a folder$/);
+    const found = fault('E_LOAD', /the path names a folder$/);
     assert.throws(() => locate({ module, exportName: 'app' }, join(cwd, 'shop')), found, module);
   }
 });
@@ -114,7 +114,7 @@ for (const module of [
     const cwd = folder(t, { 'lib/index.ts': '', 'package.json': '{}' });
     assert.throws(
       () => locate({ module, exportName: 'app' }, cwd),
-      fault('E_LOAD', /there is no such file in .*, and no such package/),
+      fault('E_LOAD', /contains no such file, and no such package is installed/),
     );
   });
 }

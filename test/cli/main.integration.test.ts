@@ -114,20 +114,20 @@ for (const [what, files, target, message] of [
     'a missing module',
     {},
     'nope.ts',
-    /^svc: Cannot load "nope\.ts": there is no such file in .+, and no such package\n {5}Name a module/,
+    /^svc: Cannot load "nope\.ts": the folder .+ contains no such file, and no such package is installed\n {5}Name a module/,
   ],
-  ['a missing path', {}, './nope.ts', /there is no such file/],
+  ['a missing path', {}, './nope.ts', /contains no such file/],
   [
     'a folder',
     { 'lib/x.ts': '' },
     'lib',
-    /there is no such file in .+, and no such package; it is a folder$/m,
+    /the folder .+ contains no such file, and no such package is installed; the path names a folder$/m,
   ],
   [
     'a file whose name is misspelt',
     { 'src/app.ts': APP },
     'src/ap.ts',
-    /no such package: did you mean "src\/app\.ts"\?$/m,
+    /no such package is installed: did you mean "src\/app\.ts"\?$/m,
   ],
   [
     'a module without the export',
@@ -152,9 +152,14 @@ for (const [what, files, target, message] of [
     'an export of another type',
     { 'app.ts': 'export const app = () => 1;' },
     'app.ts',
-    /the export is a value of type function, not an application made with new Svc\(\)/,
+    /the export has the type function, but must be an application made with new Svc\(\)/,
   ],
-  ['an export that is null', { 'app.ts': 'export const app = null;' }, 'app.ts', /the export is null/],
+  [
+    'an export that is null',
+    { 'app.ts': 'export const app = null;' },
+    'app.ts',
+    /the export has the type null/,
+  ],
   [
     'TypeScript that does not parse',
     { 'app.ts': '\n\nexport const app = (;\n' },
@@ -230,13 +235,13 @@ for (const [what, files, target, message] of [
     'a top-level await that never settles',
     { 'app.ts': 'await new Promise(() => {});' },
     'app.ts',
-    /a top-level await never settles/,
+    /a top-level await waits forever/,
   ],
   [
     'a startup hook that never settles',
     { 'app.ts': `${APP}app.onStartup(() => new Promise(() => {}));` },
     'app.ts',
-    /a startup hook never settles/,
+    /a startup hook waits forever/,
   ],
 ] as const) {
   test(`for ${what}, svc run ends with status 3 and prints the reason`, async (t) => {
@@ -572,7 +577,7 @@ test('svc run ends with status 3 if the copy of svc that the application imports
   assert.equal(status, 3);
   assert.match(
     stderr,
-    /^svc: Cannot load "app\.ts": the package "svc" that the module imports is incomplete or a different package: there is no .*cli\/main\.js\n/,
+    /^svc: Cannot load "app\.ts": the package "svc" that the module imports is incomplete or a different package: the file .*cli\/main\.js is missing\n/,
   );
 });
 

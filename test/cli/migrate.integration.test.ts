@@ -104,8 +104,11 @@ test('svc migrate uses the database named by --database, or else the database na
   );
   for (const [args, message] of [
     [['app.ts:none'], /Cannot migrate: the application has no database/],
-    [['app.ts:two'], /there are several databases: "one", "other"/],
-    [['app.ts', '--database', 'x'], /there is no database "x": found "database"/],
+    [
+      ['app.ts:two'],
+      /the application has several databases, and --database names none of them: "one", "other"/,
+    ],
+    [['app.ts', '--database', 'x'], /the application has no database "x", only "database"/],
   ] as const) {
     const { status, stderr } = await svc(['migrate', 'up', ...args], { cwd });
     assert.equal(status, 1);
@@ -175,7 +178,10 @@ app.register(new DatabasePlugin('sqlite:./other.db', { name: 'other' }));
   assert.match(refused.stderr, /the environment is production.*\n.*--in-production/s);
   const early = await seed({ SVC_ENV: 'development' });
   assert.equal(early.status, 1);
-  assert.match(early.stderr, /migrations are pending, run "svc migrate up" first: 0001_notes/);
+  assert.match(
+    early.stderr,
+    /some migrations are not applied yet, so run "svc migrate up" first: 0001_notes/,
+  );
   assert.equal((await svc(['migrate', 'up', 'app.ts'], { cwd })).status, 0);
   for (const [env, args] of [
     [{ SVC_ENV: 'development' }, []],
@@ -270,9 +276,9 @@ for (const [args, message] of [
   [['migrate', 'new', ''], /migrate new needs a name of letters a-z, .*, found ""$/m],
   [
     ['migrate', 'new', '../x'],
-    /migrate new needs a name of .*, found "\.\.\/x"; choose the folder with --directory$/m,
+    /migrate new needs a name of .*, found "\.\.\/x"\. Choose the folder with --directory$/m,
   ],
-  [['migrate', 'new', 'a\\b'], /found "a\\b"; choose the folder with --directory$/m],
+  [['migrate', 'new', 'a\\b'], /found "a\\b"\. Choose the folder with --directory$/m],
   [['migrate', 'new', '0002_x.up.sql'], /migrate new needs a name of .*, found "0002_x\.up\.sql"$/m],
   [['migrate', 'new', 'größe'], /migrate new needs a name of .*, found "größe"$/m],
   [['migrate', 'down', 'a.ts', '--steps', '0'], /--steps needs a number from 1 to 9999, found "0"/],
@@ -299,7 +305,7 @@ test('svc migrate repair lists an unfinished migration, or records the outcome o
   assert.equal(shown.status, 1);
   assert.match(
     shown.stdout,
-    /^unfinished {2}0002_owner\n {2}line 2: alter table notes add column owner\n {2}line 3: insert into missing values \(1\)\nFind out which .*--as pending.*--as applied\.\n$/,
+    /^unfinished migration: 0002_owner\n {2}line 2: alter table notes add column owner\n {2}line 3: insert into missing values \(1\)\nFind out which .*--as pending.*--as applied\.\n$/,
   );
   const wrong = await repair('--as', 'done');
   assert.deepEqual([wrong.status, /--as must be "applied" or "pending"/.test(wrong.stderr)], [2, true]);

@@ -638,7 +638,7 @@ test('svc new refuses a path that is a file or leads through a file (E_NEW_FOLDE
   for (const path of ['file', 'file/shop']) {
     const { status, stderr } = await svcNew(cwd, [path]);
     assert.equal(status, 1);
-    assert.match(stderr, /the path, or a part of it, is a file and not a folder$/m);
+    assert.match(stderr, /the path, or a part of the path, is a file and not a folder$/m);
   }
 });
 
@@ -728,8 +728,8 @@ for (const [what, args, message] of [
   ['a missing folder argument', [], /new needs a folder$/m],
   ['an empty folder name', [''], /new needs a folder$/m],
   ['two folders', ['a', 'b'], /new takes one folder, but found a second argument "b"$/m],
-  ['--vendor with --link', ['a', '--vendor', '--link'], /--vendor and --link exclude each other$/m],
-  ['--registry with --link', ['a', '--registry', '--link'], /--registry and --link exclude each other$/m],
+  ['--vendor with --link', ['a', '--vendor', '--link'], /--vendor and --link cannot be combined: /m],
+  ['--registry with --link', ['a', '--registry', '--link'], /--registry and --link cannot be combined: /m],
   ['a name with capitals', ['a', '--name', 'Shop'], /--name needs small letters, .*; found "Shop"$/m],
   ['a package name with quotes', ['a', '--name', "x', y: '"], /--name needs small letters/],
   ['the name of the package itself', ['a', '--name', 'svc'], /and not "svc"; found "svc"$/m],

@@ -430,7 +430,7 @@ for (const [what, args, message] of [
   [
     'workers and reload together',
     ['--workers', '2', '--reload'],
-    /--workers and --reload exclude each other/,
+    /--workers and --reload cannot be combined/,
   ],
 ] as const) {
   test(`svc run refuses ${what} and exits with status 2`, async () => {
@@ -582,7 +582,7 @@ test('during a renewal, the class Workers ends a new worker that does not serve 
   );
   assert.match(
     JSON.stringify(events.find(({ event }) => event === 'rolling_restart_failed')),
-    /did not serve within 60 s and was ended; the old workers continue/,
+    /did not serve within 60 s and was ended, so the old workers continue/,
   );
   assert.deepEqual(
     children[0]!.received.map(({ svc }) => svc),

@@ -88,7 +88,7 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
  */
 const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: Severity | undefined])[] = [
   ['SVC104', /^the handler asks for the URL of the route /, 'warning'],
-  ['SVC112', /is cleaned up before the first byte is sent/, 'warning'],
+  ['SVC112', / after its clean-up: with the scope /, 'warning'],
   ['SVC121', /^the option "origins" is an empty list/, 'warning'],
   [
     'SVC121',
@@ -96,24 +96,24 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
     'warning',
   ],
   ['SVC121', /^the middleware /, undefined],
-  ['SVC121', /^nothing identifies the client/, 'warning'],
+  ['SVC121', /^no guard or option identifies the client/, 'warning'],
   ['SVC205', /^the option "secrets" contains the authSecret/, 'warning'],
   ['SVC206', /has no TLS, so an attacker on the network can read responses of this application$/, 'warning'],
   ['SVC207', /^every host below /, 'warning'],
-  ['SVC208', /^\/docs and \/openapi\.json show every route|^\/metrics is open to every client/, 'warning'],
+  ['SVC208', /^\/docs and \/openapi\.json show every route|^every client can read \/metrics/, 'warning'],
   [
     'SVC212',
-    /is too high to protect the process|^pages of unknown sites may open the WebSocket|^the route accepts bodies of \d+ bytes|may have any length$|^pages of every site may open the WebSocket|^nothing closes the WebSocket when its client is gone|^one message may take/,
+    /is too high to protect the process|^pages of unknown sites may open the WebSocket|^the route accepts request bodies of \d+ bytes|may have any length$|^pages of every site may open the WebSocket|^nothing closes the WebSocket when its client is gone|^one message may take/,
     'warning',
   ],
-  ['SVC302', /^the handler replies with JSON that no schema describes/, 'warning'],
-  ['SVC208', /^the source sets env to/, 'warning'],
-  ['SVC210', /^its key is a field|^the rate limit counts by the header/, undefined],
+  ['SVC302', /^the handler replies with JSON, but/, 'warning'],
+  ['SVC208', /^the source code sets env to/, 'warning'],
+  ['SVC210', /^its key is a field|^the rate limit counts requests by the header/, undefined],
   ['SVC212', /is switched off: a stalled request/, 'warning'],
   ['SVC305', /^the OpenAPI document does not describe /, 'warning'],
   [
     'SVC305',
-    /so the OpenAPI document calls this class \w+$|^the tool changes data, but has no description/,
+    /so the OpenAPI document calls the second class \w+$|^the MCP tool of the route changes data, but has no description/,
     'warning',
   ],
   [
@@ -121,17 +121,17 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
     /^OpenAPI has one path for it and for |in the document, because another schema is called \w+$/,
     'info',
   ],
-  ['SVC305', /^the tool name /, undefined],
-  ['SVC611', /the code after it does not wait for it/, 'warning'],
-  ['SVC614', /is passed to a function inside /, 'warning'],
+  ['SVC305', / already has the tool name /, undefined],
+  ['SVC611', /the code after the call does not wait for the result/, 'warning'],
+  ['SVC614', /^a function called inside /, 'warning'],
   ['SVC612', /counts as true for every element/, 'error'],
   [
     'SVC401',
     /^the environment variable is set, but no code reads it|^process\.env\.|^nothing sets /,
     'warning',
   ],
-  ['SVC205', /serves two purposes/, 'warning'],
-  ['SVC203', /no role may do both$/, 'info'],
+  ['SVC205', /is used for two purposes/, 'warning'],
+  ['SVC203', /^no single role may use both methods of the path: /, 'info'],
 ];
 
 /** Messages that are errors for every rule: an allowance that does not count, and a rule that throws. */

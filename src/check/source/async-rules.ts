@@ -56,7 +56,7 @@ function findPipes(sources: Sources, report: ReportNode): void {
         'SVC613',
         module,
         call,
-        'pipe() does not forward errors: an error of one stream ends the process, or leaves the other stream open',
+        'pipe() does not forward errors: an error of one of the two streams ends the process, or leaves the second stream open',
       );
   }
 }
@@ -107,7 +107,7 @@ function findOutsideTransaction(sources: Sources, report: ReportNode): void {
           'SVC614',
           module,
           passed,
-          `${owner} is passed to a function inside ${owner}.transaction(): statements through ${owner} are not part of the transaction`,
+          `a function called inside ${owner}.transaction() receives ${owner} as an argument, so its statements run outside of the transaction`,
           { severity: 'warning' },
         );
       if (node.callee.type !== 'member' || pathOf(node.callee.object) !== owner) return;
@@ -116,7 +116,7 @@ function findOutsideTransaction(sources: Sources, report: ReportNode): void {
           'SVC614',
           module,
           node,
-          `${owner}.${node.callee.property!}() inside ${owner}.transaction() is not part of the transaction`,
+          `${owner}.${node.callee.property!}() is called inside ${owner}.transaction(), but runs outside of the transaction`,
         );
     });
   }
@@ -182,7 +182,7 @@ function reportCollecting(body: Node, module: SourceModule, at: Node, report: Re
       'SVC634',
       module,
       at,
-      'the request body is collected without a size limit: one client can fill the memory',
+      'the request body is collected without a size limit, so one client can fill the memory of the process',
     );
 }
 
@@ -215,7 +215,7 @@ function findEndless(sources: Sources, report: ReportNode): void {
       'SVC635',
       module,
       call,
-      `${meaning.replace('undici.', '')}() has no time limit${meaning.endsWith('fetch') ? ' below 300 s' : ''}: if the called service is slow, the client waits just as long`,
+      `${meaning.replace('undici.', '')}() has no time limit${meaning.endsWith('fetch') ? ' below 300 s' : ''}: if the called service is slow, the client of this server waits just as long`,
     );
   }
 }
@@ -299,7 +299,7 @@ function findBlockingHelpers(sources: Sources, report: ReportNode): void {
       'SVC501',
       module,
       call,
-      `${name}() blocks all other requests until it returns: handlers call it through "${around!.name ?? nameOf(around!) ?? 'this function'}"`,
+      `${name}() blocks all other requests until the call returns, and handlers call "${around!.name ?? nameOf(around!) ?? 'this function'}", which contains the call`,
     );
   }
 }

@@ -8,13 +8,14 @@ export const SOURCE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'source',
     why: 'A client that writes a part of an SQL statement can make the statement read, change or delete every table',
-    remedy: 'Bind values: sql`select * from notes where id = ${id}`; choose column names from a fixed list',
+    remedy:
+      'Pass values as parameters: sql`select * from notes where id = ${id}`. Choose column names from a fixed list',
   },
   {
     id: 'SVC602',
     severity: 'error',
     phase: 'source',
-    why: 'A shell runs any text that a client writes after a semicolon or a quotation mark',
+    why: 'A shell also runs commands that a client adds to the text, for example after a semicolon',
     remedy: 'Call the program without a shell, with its arguments as a list: execFile("convert", [file])',
   },
   {
@@ -28,15 +29,15 @@ export const SOURCE_RULES: readonly CoreRule[] = [
     id: 'SVC604',
     severity: 'error',
     phase: 'source',
-    why: 'A client that chooses a regular expression can choose one that backtracks for minutes, or one that matches too much',
-    remedy: 'Escape the text: new RegExp(RegExp.escape(text)); or search with includes()',
+    why: 'A client can send a regular expression that runs for minutes, or that matches too much',
+    remedy: 'Escape the text: new RegExp(RegExp.escape(text)). Or search with includes()',
   },
   {
     id: 'SVC605',
     severity: 'error',
     phase: 'source',
-    why: 'Phishing uses links to your site that redirect to another site. After a login, such a redirect can send a login code to that site',
-    remedy: 'Accept only paths of this site: new RedirectResponse(localPath(next) ?? "/")',
+    why: 'Attackers use links to your site that redirect to their own site, to deceive visitors or to receive login codes',
+    remedy: 'Redirect only to paths of your own site: new RedirectResponse(localPath(next) ?? "/")',
   },
   {
     id: 'SVC606',
@@ -52,20 +53,20 @@ export const SOURCE_RULES: readonly CoreRule[] = [
     phase: 'source',
     why: 'A server that fetches any URL for a client also reaches its internal network: databases, admin pages, cloud metadata',
     remedy:
-      'Compare the host of the URL with a list: if (!HOSTS.has(new URL(address).host)) throw new BadRequest()',
+      'Compare the host of the URL with a list of allowed hosts: if (!HOSTS.has(new URL(address).host)) throw new BadRequest()',
   },
   {
     id: 'SVC608',
     severity: 'error',
     phase: 'source',
-    why: 'Unescaped text from a client in a page becomes a script in the browser of other visitors',
+    why: 'Text from a client that is not escaped can contain a script, which runs in the browsers of other visitors',
     remedy: 'Escape every value: `<p>${escapeHtml(name)}</p>`',
   },
   {
     id: 'SVC611',
     severity: 'error',
     phase: 'source',
-    why: 'A promise counts as true, so a condition on it lets every client in. If no code awaits a promise, its error is lost',
+    why: 'A promise always counts as true, so a condition lets every client in. Errors of promises that no code awaits are lost',
     remedy: 'Await the promise, return it, or pass it to BackgroundTasks',
   },
   {
@@ -79,7 +80,7 @@ export const SOURCE_RULES: readonly CoreRule[] = [
     id: 'SVC613',
     severity: 'warning',
     phase: 'source',
-    why: 'An error of a stream without a listener ends the process, and pipe() leaves the other stream open',
+    why: 'If a stream has no listener for errors, an error ends the process. After an error, pipe() leaves the second stream open',
     remedy:
       'Use await pipeline(source, target) of node:stream/promises, or return new StreamingResponse(source)',
   },
@@ -95,14 +96,14 @@ export const SOURCE_RULES: readonly CoreRule[] = [
     id: 'SVC615',
     severity: 'warning',
     phase: 'source',
-    why: 'A request with a wrong id finds no row. The client should then get a 404, and not a 500',
+    why: 'A request with an unknown id finds no row. The client should then get status 404, and not 500',
     remedy: 'Test whether the row exists: if (row === undefined) throw new NotFound()',
   },
   {
     id: 'SVC621',
     severity: 'warning',
     phase: 'source',
-    why: 'A comparison that stops at the first difference shows by its duration how much of the secret was guessed correctly',
+    why: 'A comparison that stops at the first difference takes longer if more of a guess is correct, so attackers can measure their progress',
     remedy:
       'Compare in constant time: pass two SHA-256 digests to timingSafeEqual(); for passwords use checkPassword()',
   },
@@ -117,8 +118,8 @@ export const SOURCE_RULES: readonly CoreRule[] = [
     id: 'SVC623',
     severity: 'error',
     phase: 'source',
-    why: 'Passwords are short. If the hash is fast, attackers find a password by trying, with or without a salt',
-    remedy: 'Use await hashPassword(password), and checkPassword() to compare',
+    why: 'Attackers who have a fast hash of a password find the password by trying billions a second, even if the hash has a salt',
+    remedy: 'Hash with await hashPassword(password), and compare with checkPassword()',
   },
   {
     id: 'SVC624',
@@ -141,27 +142,28 @@ export const SOURCE_RULES: readonly CoreRule[] = [
     phase: 'source',
     why: 'A reply with a hash, a secret or a stack trace helps only attackers',
     remedy:
-      'Declare a response schema without that field, such as response: User. Log errors, and reply with the request id',
+      'Declare a response schema without the secret field, such as response: User. Write errors to the log, and send only the request id',
   },
   {
     id: 'SVC627',
     severity: 'warning',
     phase: 'source',
-    why: 'Some login providers do not verify e-mail addresses. An attacker can enter the address of a victim there',
-    remedy: 'Find accounts by provider and subject; use the address only where emailVerified is true',
+    why: 'Some login providers do not verify e-mail addresses, so an attacker can register there with the address of a victim',
+    remedy:
+      'Find accounts by provider and subject (the user id). Use the e-mail address only if emailVerified is true',
   },
   {
     id: 'SVC631',
     severity: 'warning',
     phase: 'source',
-    why: 'Requests run at the same time and share the variables of a module. One client can then see data of another',
+    why: 'Requests run at the same time and share the variables of a module, so a client can see data of another client',
     remedy: 'Keep the value in a local variable of the handler, in req.state or in the session',
   },
   {
     id: 'SVC632',
     severity: 'error',
     phase: 'source',
-    why: 'A cache finds a result by its key only. A result that depends on more than the key reaches clients that must not see it',
+    why: 'A cache finds a result by its key only. If a result depends on more than the key, clients receive results of other clients',
     remedy:
       'Add everything that the result depends on to the key: cached(load, { key: (path, user) => `${user} ${path}` })',
   },
@@ -169,7 +171,7 @@ export const SOURCE_RULES: readonly CoreRule[] = [
     id: 'SVC633',
     severity: 'warning',
     phase: 'source',
-    why: 'A request body may hold any field. Copied as a whole, it sets fields that only the program should set',
+    why: 'A request body may contain any field. Code that copies the whole body also sets fields that clients must not set',
     remedy: 'Declare a schema of the body, such as body: Rename, and copy its fields by name',
   },
   {
@@ -183,14 +185,14 @@ export const SOURCE_RULES: readonly CoreRule[] = [
     id: 'SVC635',
     severity: 'warning',
     phase: 'source',
-    why: 'While a called service does not answer, the request keeps its connection and its memory',
-    remedy: 'Set a time limit: fetch(address, { signal: req.signal }), or a signal that ends sooner',
+    why: 'While a request waits for a slow service, the request keeps its connection and its memory',
+    remedy: 'Set a time limit: fetch(address, { signal: req.signal }), or pass a signal that aborts sooner',
   },
   {
     id: 'SVC636',
     severity: 'warning',
     phase: 'source',
-    why: 'A regular expression with nested repetitions can try all ways to match a text. A text of thirty characters can take minutes',
+    why: 'A regular expression with nested repetitions tries very many ways to match a text: thirty characters can take minutes',
     remedy: 'Write regular expressions without nested repetitions, and limit the length of the text first',
   },
 ];

@@ -42,7 +42,7 @@ function judgeGuards(call: Call, meaning: string, module: SourceModule, report: 
       'SVC201',
       module,
       call,
-      `${meaning.slice(4)}() names no role or scope, so it accepts every authenticated client`,
+      `${meaning.slice(4)}() names no role or scope, so the guard accepts every authenticated client`,
     );
   const isToken = /^svc\.(?:BearerAuth|verifyToken|createToken)$/.test(meaning);
   for (const given of isToken ? call.args : []) {
@@ -62,7 +62,7 @@ function judgeGuards(call: Call, meaning: string, module: SourceModule, report: 
         'SVC215',
         constant!.module, // entryOf() found a member, so `constant` is defined
         entryOf(arg, 'expiresInSeconds')!,
-        'the token is valid for more than a year, and so is a leaked token',
+        'the token is valid for more than a year, so a leaked token works for more than a year, too',
       );
   }
 }
@@ -136,7 +136,7 @@ function judgeHandlers(call: Call, module: SourceModule, sources: Sources, repor
       : `the OpenAPI document does not describe the reply to invalid input: this handler replies with ${code}, but declares no response`,
     {
       severity: 'warning',
-      remedy: `Declare the response: app.exceptionHandler(${name}, { response: { ${code ?? '400'}: Refusal } }, (error) => …)`,
+      remedy: `Declare the schema of the error reply: app.exceptionHandler(${name}, { response: { ${code ?? '400'}: Refusal } }, (error) => …)`,
     },
   );
 }
@@ -283,7 +283,7 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
       'SVC204',
       module,
       tries!,
-      `the rate limit allows ${perMinute} attempts a minute for POST ${path.value}, too many to stop guessing`,
+      `the rate limit allows ${perMinute} attempts a minute for POST ${path.value}, too many to prevent guessing of passwords or codes`,
     );
   if (methods.includes('get')) judgeGet(call, path.value, handler, module, sources, report);
   if (
@@ -296,7 +296,7 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
       'SVC217',
       module,
       call,
-      'the login keeps the session id, so an attacker who planted this id before the login is then logged in, too',
+      'the login keeps the earlier session id, so an attacker who planted that id in the browser is logged in, too',
     );
 }
 
@@ -322,7 +322,7 @@ function judgeGet(
       'SVC216',
       module,
       call,
-      `GET ${path} ${change}: an image on any page, or prefetching, can make a browser send this request`,
+      `GET must not change data, but GET ${path} does (${change}): any page can make a browser send the request, for example with an image`,
     );
 }
 
@@ -427,7 +427,7 @@ function judgeLimit(call: Call, module: SourceModule, sources: Sources, report: 
       'SVC204',
       module,
       node!,
-      `the rate limit allows ${perMinute} attempts a minute for POST ${path.value}, too many to stop guessing`,
+      `the rate limit allows ${perMinute} attempts a minute for POST ${path.value}, too many to prevent guessing of passwords or codes`,
     );
     return;
   }
@@ -452,8 +452,8 @@ function judgeKey(
         'SVC210',
         home,
         node,
-        `the rate limit counts by the header "${name}", which every client can set: each new value counts as a new client`,
-        { severity: 'warning', remedy: 'Count by req.ip, or by the authenticated user' },
+        `the rate limit counts requests by the header "${name}", but a client that sends a new value counts as a new client`,
+        { severity: 'warning', remedy: 'Count requests by req.ip, or by the authenticated user' },
       );
   });
 }

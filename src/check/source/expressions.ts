@@ -205,7 +205,7 @@ export abstract class ExpressionReader {
     const items: Node[] = [];
     while (!this.skip(close)) {
       if (this.skip(',')) continue; // an empty element, as in `[, a]`
-      if (this.at >= this.tokens.length) this.refuse(`the file ends where "${close}" is expected`);
+      if (this.at >= this.tokens.length) this.refuse(`the file ends without the expected "${close}"`);
       if (this.is('@')) this.decorators();
       items.push(this.assignment());
       if (!this.is(close)) this.expect(',');

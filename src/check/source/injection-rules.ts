@@ -68,7 +68,7 @@ function findSql({ call, module, given }: Visit, name: string | undefined, repor
     'SVC601',
     module,
     text!,
-    `the SQL statement is written with ${value.what}, so a client can change the statement`,
+    `the SQL statement contains ${value.what}, which a client sends, so the client can change the statement`,
   );
 }
 
@@ -96,7 +96,7 @@ function findCommands({ call, module, given }: Visit, meaning: string, report: R
       'SVC602',
       module,
       node,
-      `the command is built from ${value.what}, so a client can run other commands`,
+      `the command contains ${value.what}, which a client sends, so the client can run other commands`,
     );
   if (SHELL.test(meaning)) {
     const value = given(command);
@@ -128,7 +128,7 @@ function findCode({ call, module, given }: Visit, meaning: string, report: Repor
         'SVC603',
         module,
         arg,
-        `${meaning}() runs ${value.what} as code: a client gains all rights of the process`,
+        `${meaning}() runs ${value.what} from a client as code, so the client gains all rights of the process`,
       );
   }
 }
@@ -160,7 +160,7 @@ function findRedirects(visit: Visit, meaning: string, name: string | undefined, 
     'SVC605',
     module,
     target!,
-    `the redirect leads to ${value.what}, which may be the address of any other site`,
+    `the redirect leads to the address in ${value.what}, where a client can name any other site`,
   );
 }
 
@@ -281,7 +281,7 @@ function findAddresses({ call, module, given }: Visit, meaning: string, report: 
     'SVC607',
     module,
     target!,
-    `a client chooses the address in ${value.what}, to which the server sends a request: it may be in the internal network`,
+    `the server sends a request to the address in ${value.what}, and a client can choose an address in the internal network`,
   );
 }
 

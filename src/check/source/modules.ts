@@ -209,7 +209,8 @@ interface Readable {
  * @throws Error if the text is not JavaScript or TypeScript
  */
 function sourceOf(file: string): Readable {
-  if (statSync(file).size > MAX_FILE_BYTES) throw new Error(`the file has more than ${MAX_FILE_BYTES} bytes`);
+  if (statSync(file).size > MAX_FILE_BYTES)
+    throw new Error(`the file is larger than ${MAX_FILE_BYTES} bytes, the limit of svc check`);
   const read = readFileSync(file, 'utf8');
   const text = mayHoldJsx(file) ? withoutJsx(read) : read;
   if (!/\.(?:[mc]?ts|tsx)$/.test(file)) return { source: text };

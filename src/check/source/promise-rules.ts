@@ -240,14 +240,14 @@ function findForgotten(sources: Sources, report: ReportNode): void {
         'SVC611',
         module,
         call,
-        `${promise.name}() is not awaited: its promise counts as true, whatever its result is`,
+        `${promise.name}() is not awaited: the condition tests its promise, which always counts as true`,
       );
     else if (use === 'statement' && isLost(promise, call, sources))
       report(
         'SVC611',
         module,
         call,
-        `${promise.name}() is not awaited: the code after it does not wait for it, and its errors are lost`,
+        `${promise.name}() is not awaited: the code after the call does not wait for the result, and errors of the call are lost`,
         { severity: 'warning' },
       );
     else if (use === 'value' && promise.isOurs)
@@ -255,7 +255,7 @@ function findForgotten(sources: Sources, report: ReportNode): void {
         'SVC611',
         module,
         call,
-        `${promise.name}() is not awaited: its promise is used as if it were the result`,
+        `${promise.name}() is not awaited: the code uses its promise in place of the result`,
       );
     else if (use === 'kept') {
       const kept = keptPromise(call);
@@ -264,7 +264,7 @@ function findForgotten(sources: Sources, report: ReportNode): void {
           'SVC611',
           module,
           call,
-          `${promise.name}() is not awaited: ${kept} is a promise, and not its result`,
+          `${promise.name}() is not awaited: ${kept} contains a promise, and not the result`,
         );
     }
   }
@@ -402,7 +402,7 @@ function findAsyncCallbacks(sources: Sources, report: ReportNode): void {
         'SVC612',
         module,
         callback,
-        `${name}() receives a promise from its callback, which counts as true for every element`,
+        `the callback of ${name}() returns a promise, which counts as true for every element`,
         { severity: 'error' },
       );
     } else if (

@@ -43,7 +43,7 @@ function findLogged(sources: Sources, report: ReportNode): void {
         'SVC625',
         module,
         arg,
-        `"${name}" is written to the log, where every reader of logs can use the secret`,
+        `the secret "${name}" is written to the log, where every reader of the log can use the secret`,
       );
       break;
     }
@@ -147,7 +147,7 @@ export function findLoggedRequests({ call, module, given }: Visit, report: Repor
           'SVC625',
           module,
           part,
-          `the whole "${whole!}" of the request is written to the log, with every secret in it`,
+          `the whole "${whole!}" of the request is written to the log, including passwords and tokens`,
         );
     }
   }
@@ -180,7 +180,7 @@ function findRevealed(sources: Sources, report: ReportNode): void {
         'SVC626',
         module,
         node,
-        'the reply shows the stack trace, with paths, packages and their versions',
+        'the reply shows clients the stack trace of an error, with file paths and package names',
       );
   }
   for (const { module, node } of sources.all('entry')) {
@@ -193,7 +193,12 @@ function findRevealed(sources: Sources, report: ReportNode): void {
     )
       continue;
     if (isReturned(node.parent, sources))
-      report('SVC626', module, node, `the reply contains "${node.key!}": every client receives the value`);
+      report(
+        'SVC626',
+        module,
+        node,
+        `the reply contains "${node.key!}", which clients should not see: every client receives the value`,
+      );
   }
   for (const { module, node } of sources.all('member')) {
     if (pathOf(node) !== 'process.env' || node.parent?.type === 'member') continue;
@@ -202,7 +207,7 @@ function findRevealed(sources: Sources, report: ReportNode): void {
         'SVC626',
         module,
         node,
-        'the reply contains all environment variables, with every secret in them',
+        'the reply contains all environment variables, including passwords and tokens',
       );
   }
 }
@@ -284,7 +289,7 @@ function findUnverifiedMail(sources: Sources, report: ReportNode): void {
           'SVC627',
           module,
           node,
-          'the account is found by an e-mail address that may not be verified: an attacker who enters this address at the login provider gets the account',
+          'the account is found by an e-mail address that may be unverified: an attacker who enters this address at the login provider gets the account',
         );
       return;
     });
@@ -333,7 +338,7 @@ function findRevealedRows(sources: Sources, report: ReportNode): void {
         'SVC626',
         module,
         sent,
-        `the reply contains rows of the table "${table}" with the column "${column}": every client receives its values`,
+        `the reply contains rows of the table "${table}" with the secret column "${column}": every client receives the values of the column`,
       );
   }
 }
@@ -398,7 +403,7 @@ function findAbsentRows(sources: Sources, report: ReportNode): void {
         'SVC615',
         module,
         use,
-        'fetchOne() returns undefined when no row matches, but the code reads a member of the row: the client gets a 500',
+        'fetchOne() returns undefined if no row matches, but the code reads a member of the row, so the client gets status 500',
       );
   }
 }

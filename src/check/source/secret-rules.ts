@@ -41,7 +41,7 @@ function findComparisons(sources: Sources, report: ReportNode): void {
       'SVC621',
       module,
       node,
-      `the comparison with "${node.operator}" stops at the first difference, so its duration shows how much of the secret matches`,
+      `the comparison of a secret with "${node.operator}" stops at the first difference, so its duration shows how much of a guess is correct`,
     );
   }
 }
@@ -279,7 +279,7 @@ function findRandom(sources: Sources, report: ReportNode): void {
       'SVC622',
       module,
       call,
-      `"${name}" is made with Math.random(), whose next numbers can be computed from earlier ones`,
+      `"${name}" is made with Math.random(), whose next numbers an attacker can compute from earlier numbers`,
     );
   }
 }

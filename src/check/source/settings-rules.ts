@@ -55,10 +55,11 @@ function judgeEnvironment(env: Node | undefined, module: SourceModule, report: R
       'SVC208',
       module,
       env!,
-      `the source sets env to "${value.value}", also for production: there, every client can read stack traces and API documents`,
+      `the source code sets env to "${value.value}" even in production, where every client can then read stack traces and API documents`,
       {
         severity: 'warning',
-        remedy: 'Remove env, and set SVC_ENV=development on development machines',
+        remedy:
+          'Remove env from the source code, and set the variable SVC_ENV=development on development machines',
       },
     );
 }
@@ -87,8 +88,8 @@ function judgeCookies(call: Call, meaning: string, module: SourceModule, report:
         options!.module, // entryOf() found a member, so `options` is defined
         value,
         key === 'httpOnly'
-          ? 'scripts can read the cookie that identifies a client: an injected script can steal it'
-          : 'the cookie that identifies a client is sent over connections without TLS',
+          ? 'scripts can read the cookie that identifies a client, so an injected script can steal the cookie'
+          : 'the cookie that identifies a client is also sent over connections without TLS, where attackers can read the cookie',
       );
   }
 }
@@ -108,7 +109,7 @@ function judgeCookieText(node: Node, module: SourceModule, report: ReportNode): 
       'SVC207',
       module,
       node,
-      `the cookie "${name}" identifies a client and lacks ${missing.join(' and ')}: scripts or attackers on the network can steal it`,
+      `the cookie "${name}" identifies a client but lacks ${missing.join(' and ')}, so scripts or attackers on the network can steal the cookie`,
       { remedy: 'Use response.setCookie(name, value), whose defaults are HttpOnly, Secure and SameSite=Lax' },
     );
 }
@@ -129,9 +130,9 @@ function judgePolicy(call: Call, meaning: string, module: SourceModule, report: 
       'SVC211',
       module,
       node,
-      `the content security policy allows scripts from ${found}: a script injected into a page runs`,
+      `the content security policy allows ${found} for scripts, so a script that is injected into a page runs`,
       {
-        remedy: "Name the sources: script-src 'self'. For an inline script use cspNonce()",
+        remedy: "Name the allowed sources of scripts: script-src 'self'. For an inline script use cspNonce()",
       },
     );
   }
@@ -183,7 +184,7 @@ function judgeSettings(call: Call, module: SourceModule, report: ReportNode): vo
     if (value?.type === 'value' && value.raw === 'true')
       report('SVC208', module, value, what, {
         severity: key === 'debug' ? 'error' : 'warning',
-        remedy: `Remove ${key} from the source, and set it only on development machines`,
+        remedy: `Remove the setting ${key} from the source code, and set ${key} only on development machines`,
       });
   }
 }
@@ -198,7 +199,7 @@ function judgeProxies(given: Node, module: SourceModule, report: ReportNode): vo
       'SVC210',
       module,
       value === given ? item : given,
-      `the trusted network "${prefix[0]}" covers so many addresses that it includes clients`,
+      `the network "${prefix[0]}" of trusted proxies is too large: clients in this network can claim any IP address`,
     );
   }
 }
@@ -222,7 +223,7 @@ function judgeMemory(sources: Sources, report: ReportNode): void {
       'SVC403',
       module,
       node,
-      `${name} keeps its ${name.startsWith('RateLimit') ? 'counters' : 'records'} in the memory of one process, and run() starts several workers`,
+      `${name} keeps its ${name.startsWith('RateLimit') ? 'counters' : 'records'} in the memory of one process, but run() starts several worker processes, which do not share memory`,
     );
   }
 }

@@ -64,7 +64,7 @@ function findKept(sources: Sources, report: ReportNode): void {
       'SVC631',
       module,
       node,
-      `"${path}" is one variable for all requests, and "${given}" belongs to one request: other clients may see it`,
+      `all requests share the variable "${path}", but "${given}" belongs to one request: other clients may see the value`,
     );
   }
 }
@@ -103,7 +103,7 @@ export function findKeptRequests(
     'SVC631',
     module,
     assign,
-    `"${path}" is one variable for all requests, and it keeps ${value.what} of one request: requests of other clients see or overwrite it`,
+    `all requests share the variable "${path}", which keeps ${value.what} of one request: requests of other clients see or overwrite the value`,
   );
 }
 
@@ -223,7 +223,7 @@ function judgeCached(call: Call, module: SourceModule, sources: Sources, report:
         'SVC632',
         module,
         key,
-        `the cache key leaves out "${name}": clients receive values computed for other clients`,
+        `the cache key does not contain "${name}", so clients receive values that were computed for other clients`,
       );
     return;
   }
@@ -233,7 +233,7 @@ function judgeCached(call: Call, module: SourceModule, sources: Sources, report:
       'SVC632',
       module,
       call,
-      `the cached result depends on "${outer}", which is not part of the cache key: clients receive values computed for other clients`,
+      `the cached result depends on "${outer}", which is not part of the cache key, so clients receive values that were computed for other clients`,
     );
 }
 
@@ -265,7 +265,7 @@ function judgeSet(call: Call, module: SourceModule, sources: Sources, report: Re
       'SVC632',
       module,
       call,
-      `the cache key "${key.value}" is the same for all clients, but the cached value depends on "${given}"`,
+      `the cache key "${key.value}" is the same for all clients, but the cached value depends on "${given}", so clients receive values of other clients`,
     );
 }
 

@@ -77,7 +77,7 @@ class Reader extends ExpressionReader {
     const { start } = this.expect('{');
     const body: Node[] = [];
     while (!this.is('}')) {
-      if (this.at >= this.tokens.length) this.refuse('the file ends where "}" is expected');
+      if (this.at >= this.tokens.length) this.refuse('the file ends without the expected "}"');
       body.push(...this.statement());
     }
     this.take();

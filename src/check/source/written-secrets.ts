@@ -132,7 +132,7 @@ function findShared(secrets: readonly Taken[], report: ReportNode): void {
         'SVC205',
         module,
         secret,
-        `one secret${key.startsWith('process.env.') ? ` (${key.slice(12)})` : ''} serves two purposes: ${earlier.purpose} at ${earlier.place}, and here ${purpose}`,
+        `one secret${key.startsWith('process.env.') ? ` (${key.slice(12)})` : ''} is used for two purposes: for ${earlier.purpose} at ${earlier.place}, and here for ${purpose}`,
         {
           severity: 'warning',
           remedy: 'Give each purpose its own secret, so that a leaked secret affects one purpose only',
@@ -187,7 +187,7 @@ function tellWritten(node: Node | undefined, what: string, module: SourceModule,
     'SVC205',
     module,
     node,
-    `the secret of ${what} is written in the source${weakness === undefined ? '' : `, and ${weakness}`}`,
+    `the secret of ${what} is written in the source code${weakness === undefined ? '' : `, and ${weakness}`}`,
     { remedy: WRITTEN_REMEDY },
   );
 }
@@ -198,7 +198,7 @@ function tellPassword(node: Node | undefined, module: SourceModule, report: Repo
   if (value?.type !== 'text') return;
   const [, host] = /^[a-z]+:\/\/[^:/@\s]*:[^@/\s]+@([^:/\s?]+)/i.exec(value.value) ?? [];
   if (host !== undefined && !/^(?:localhost|127\.|\[::1\]|db$|postgres$|mysql$|redis$)/.test(host))
-    report('SVC205', module, node!, 'the password of the database is written in the source', {
+    report('SVC205', module, node!, 'the password of the database is written in the source code', {
       remedy: WRITTEN_REMEDY,
     });
 }
@@ -257,7 +257,7 @@ function tellFallback(fallback: Node, name: string, module: SourceModule, report
     'SVC205',
     module,
     fallback,
-    `if ${name} is not set, the program uses a secret that is written in the source`,
+    `if ${name} is not set, the program uses a secret that is written in the source code`,
     { remedy: WRITTEN_REMEDY },
   );
 }

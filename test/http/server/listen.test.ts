@@ -173,7 +173,7 @@ test(
     server.child.kill('SIGTERM');
     await server.ended;
     for (const [args, problem] of [
-      [['--socket', 'a', '--port', '1'], /--socket excludes --host and --port/],
+      [['--socket', 'a', '--port', '1'], /--socket cannot be combined with --host or --port/],
       [
         ['--socket', 'a', '--socket-mode', '888'],
         /--socket-mode needs permissions in octal, such as 660, found "888"/,

@@ -79,7 +79,7 @@ class NewNote extends Schema {
     minLength: 1,
     maxLength: 500,
     pattern: '^(?![^]*\\0)[^]*\\S',
-    description: 'At least one visible character, and no NUL',
+    description: 'At least one visible character, and no NUL character',
     example: 'Buy milk',
   });
 }
