@@ -4,10 +4,7 @@ import type { Finding } from './findings.ts';
 
 /** Message and remedy of one error code. */
 interface Fault {
-  /**
-   * Builds the message, for example "Cannot open the file: it does not exist". A message never contains a
-   * secret.
-   */
+  /** Builds the message, such as "Cannot open the file: it does not exist". Never contains a secret. */
   readonly describe: (...args: never[]) => string;
   readonly remedy: string;
   /** Rule of `svc check` that reports the same mistake. */
@@ -20,7 +17,7 @@ export const FAULTS = {
     describe: (what: string): string =>
       `Cannot add ${what}: too late, because the application is already compiled or checked`,
     remedy:
-      'Add plugins before check() is called, and everything else before startup(), run(), fetch() or compileAll()',
+      'Add plugins before check(), and everything else before startup(), run(), fetch() or compileAll()',
   },
   E_AUTH: {
     describe: (owner: string, problem: string): string => `Cannot set up ${owner}: ${problem}`,
@@ -38,8 +35,7 @@ export const FAULTS = {
     remedy: 'Await the code that adds tasks, so that they are added before the handler returns',
   },
   E_BODY_CONSUMED: {
-    describe: (how: string): string =>
-      `Cannot read the request body as ${how}: another call has already read the body`,
+    describe: (how: string): string => `Cannot read the request body as ${how}: it is already read`,
     remedy: 'Read a request body either with stream() or with one of body(), json(), text() and form()',
   },
   E_BODY_DISCARDED: {
@@ -56,7 +52,7 @@ export const FAULTS = {
     describe: (): string =>
       'Cannot cache the value: each caller gets a copy, but structuredClone() cannot copy the value',
     remedy:
-      'Cache plain data without functions and streams, or set shareReferences: true to give all callers the same object',
+      'Cache plain data without functions and streams, or set shareReferences: true to share one object',
   },
   E_CLI_USAGE: {
     describe: (problem: string): string => `Cannot understand the command line: ${problem}`,
@@ -114,8 +110,7 @@ export const FAULTS = {
   },
   E_DB_IDENTIFIER: {
     describe: (problem: string): string => `Cannot use a name in a statement: ${problem}`,
-    remedy:
-      'Pass the name of a table or column; pass the names of a schema and its table separately: sql.identifier("schema", "table")',
+    remedy: 'Pass the name of a table or column; for a table in a schema: sql.identifier("schema", "table")',
   },
   E_DB_JOIN: {
     describe: (): string => 'Cannot join SQL fragments: the list of fragments is empty',
@@ -125,7 +120,7 @@ export const FAULTS = {
     describe: (problem: string): string =>
       `Cannot run a statement outside of the innermost open transaction: ${problem}`,
     remedy:
-      'Run the statement on the innermost transaction: the parameter of its callback, or the value of Depends(transaction)',
+      'Use the innermost transaction: the parameter of its callback, or the value of Depends(transaction)',
   },
   E_DB_OPEN: {
     describe: (path: string, problem: string): string => `Cannot open the database "${path}": ${problem}`,
@@ -139,13 +134,11 @@ export const FAULTS = {
   E_DB_OVER: {
     describe: (): string =>
       'Cannot use a transaction after its callback has ended: the transaction is already committed or rolled back',
-    remedy:
-      'Await every call on the transaction inside its callback, and do not use the transaction afterwards',
+    remedy: 'Await every call on the transaction inside its callback, and make no call afterwards',
   },
   E_DB_PAGE: {
     describe: (problem: string): string => `Cannot read the list in pages: ${problem}`,
-    remedy:
-      "Order by columns whose combination is unique, for example orderBy: { created_at: 'desc', id: 'asc' }",
+    remedy: "Order by a unique combination of columns, such as orderBy: { created_at: 'desc', id: 'asc' }",
   },
   E_DB_PARAMETER: {
     describe: (where: string, problem: string): string => `Cannot bind ${where}: ${problem}`,
@@ -250,8 +243,7 @@ export const FAULTS = {
   E_MIGRATION_CHANGED: {
     describe: (origin: string, appliedAt: string): string =>
       `Cannot migrate: ${origin} has changed since it was applied at ${appliedAt}`,
-    remedy:
-      'Restore the text that was applied, and write new statements into a new migration: svc migrate new <name>',
+    remedy: 'Restore the applied text, and write new statements into a new migration: svc migrate new <name>',
   },
   E_MIGRATION_CONTRIBUTED: {
     describe: (id: string, problem: string): string => `Cannot read the migration "${id}": ${problem}`,
@@ -430,8 +422,7 @@ export const FAULTS = {
   },
   E_SCHEMA_FIELD: {
     describe: (field: string, problem: string): string => `Cannot declare the field ${field}: ${problem}`,
-    remedy:
-      'Write name = Field(str, { minLength: 2 }): a type or default first, then the options of that type',
+    remedy: 'Write name = Field(str, { minLength: 2 }): a type or default first, then options of the type',
   },
   E_SCHEMA_FIELD_CALLS: {
     describe: (schema: string, problem: string): string => `Cannot construct ${schema}: ${problem}`,
@@ -451,7 +442,7 @@ export const FAULTS = {
   E_SECRET_FORM: {
     describe: (problem: string): string => `Cannot use the secret: ${problem}`,
     remedy:
-      'Use a random text of at least 32 bytes as the secret, or a list of such texts; do not use a public key',
+      'Use a random text of at least 32 bytes as the secret, or a list of such texts; never a public key',
     rule: 'SVC205',
   },
   E_SECRET_WEAK: {
@@ -494,8 +485,7 @@ export const FAULTS = {
       'Store JSON values: text, finite numbers, booleans, null, and lists and plain objects of them; store dates as text; use delete() to remove a value',
   },
   E_START_DENIED: {
-    describe: (): string =>
-      'Cannot start the application while a command such as svc check inspects the application',
+    describe: (): string => 'Cannot start the application while a command such as svc check inspects it',
     remedy: 'Start the application only in the main program: if (import.meta.main) await app.run()',
     rule: 'SVC001',
   },
@@ -565,8 +555,7 @@ export const FAULTS = {
     remedy: 'Use 1000, a code of your own from 4000 to 4999, or another code that RFC 6455 §7.4 allows',
   },
   E_WEBSOCKET_DATA: {
-    describe: (found: string): string =>
-      `Cannot send the WebSocket message: a message must be a string or a Uint8Array, found ${found}`,
+    describe: (found: string): string => `Cannot send ${found}: a message is a string or a Uint8Array`,
     remedy: 'Send other values as JSON: socket.sendJson(value)',
   },
   E_WEBSOCKET_FULL: {
@@ -575,8 +564,7 @@ export const FAULTS = {
     remedy: 'Await socket.drain() between messages, or set another policy with the route option slowConsumer',
   },
   E_WEBSOCKET_ITERATED: {
-    describe: (): string =>
-      'Cannot iterate over the messages of the WebSocket: another reader already takes them',
+    describe: (): string => 'Cannot iterate over the messages of the WebSocket: another reader takes them',
     remedy: 'Take messages either with one "for await" loop or with onMessage()',
   },
   E_WORKERS: {

@@ -31,7 +31,7 @@ test('every function that takes a secret refuses a secret of fewer than 32 bytes
       (error) =>
         error instanceof SvcError &&
         error.code === 'E_SECRET_WEAK' &&
-        /^Cannot use a secret of (?:31|0) bytes: .* needs 32 or more$/.test(error.message) &&
+        /^Cannot use a secret of (?:31|0) bytes: .* needs 32 bytes or more$/.test(error.message) &&
         !inspect(error).includes(secret.slice(0, 8)) &&
         /SVC_AUTH_SECRET/.test(error.remedy),
     );

@@ -19,8 +19,7 @@ export async function addLogin(app: Svc): Promise<[OAuthPlugin | undefined, read
   });
   const isConfigured = id !== '' || secret !== ''; // githubProvider() throws if only one of the two is set
   if (!isConfigured && app.env === 'production') {
-    const remedy =
-      'To let people log in, set SVC_GITHUB_CLIENT_ID, SVC_GITHUB_CLIENT_SECRET and SVC_BASE_URL';
+    const remedy = 'For the login, set SVC_GITHUB_CLIENT_ID, SVC_GITHUB_CLIENT_SECRET and SVC_BASE_URL';
     app.onStartup(() => app.log.warn('login_missing', { remedy }));
     return [undefined, []];
   }
