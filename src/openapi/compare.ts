@@ -254,7 +254,7 @@ class Comparison {
     }
   }
 
-  /** Reports values that are new in a body, because clients that read the body may fail for these values. */
+  /** Reports a response body that may now contain further values, which existing clients may not expect. */
   #compareRead(subject: string, before: JsonObject, after: JsonObject): void {
     const [types, kept] = [record(before['content']), record(after['content'])];
     for (const [type, media] of Object.entries(types)) {

@@ -78,8 +78,8 @@ class RouteCall {
 
   /**
    * Resolves the dependencies of routers, and dependencies with security requirements, before the body is
-   * read. Dependencies with invalid inputs are skipped. So a 401 of another dependency takes precedence over
-   * the 400 for invalid inputs.
+   * read. If one of them has an invalid input, the others are resolved first. So a request without a login
+   * gets 401, even if it is also invalid and would get 400.
    */
   #resolveEarly(): unknown {
     const { early } = this.#plan;

@@ -164,7 +164,8 @@ export class Migrator {
    *
    * @throws SvcError `E_MIGRATION_DOWN` if an applied migration has no file or no down file;
    *   `E_MIGRATION_FAILED` if a statement fails; `E_MIGRATION_UNFINISHED` if a migration has begun and not
-   *   ended; `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED` if a file or a migration of a plugin is invalid
+   *   ended; `E_MIGRATION_FILES` if a file is invalid; `E_MIGRATION_CONTRIBUTED` if a migration of a plugin is
+   *   invalid
    */
   async down({
     steps = 1,
