@@ -170,7 +170,7 @@ for (const [what, source] of [
       })(),
   ],
 ] as const) {
-  test(`if the source of a stream fails before its first byte, the client receives a 500 with the header fields of all middleware (it ${what})`, async () => {
+  test(`if the source of a stream fails before its first byte, the client receives a 500 with the header fields of all middleware (the source ${what})`, async () => {
     await using it = await serve((app) =>
       app
         .use(new CORSMiddleware({ origins: ['https://app.example'] }))
@@ -270,7 +270,7 @@ for (const [what, chunks, contentLength] of [
   ['nothing at all', [], 4],
   ['nothing but empty pieces', ['', ''], 1],
 ] as const) {
-  test(`if a stream is empty or its first chunk exceeds its contentLength, the response is a 500 with E_STREAM (it yields ${what})`, async () => {
+  test(`if a stream is empty or its first chunk exceeds its contentLength, the response is a 500 with E_STREAM (the stream yields ${what})`, async () => {
     await using it = await serve((app) =>
       app.get('/', () => new StreamingResponse(chunks, { contentLength })),
     );
@@ -502,7 +502,7 @@ test('a response is not interrupted if its client reads slowly or its source is 
   assert.equal(metric(it.app, 'svc_slow_readers_total'), 0);
 });
 
-test('a response has exactly one request id, even if other header names are as long as X-Request-Id', async () => {
+test('a response has exactly one X-Request-Id, even if the handler sets this field and header fields whose names have the same length', async () => {
   await using it = await serve((app) =>
     app.get(
       '/',

@@ -121,7 +121,7 @@ test('if a concurrent request has destroyed a session, a later change does not r
   assert.equal(records.size, 0);
 });
 
-test('if another request has ended the session, regenerate() keeps only the values that its own request has set', async () => {
+test('if a concurrent request has ended the session, session.regenerate() keeps only values that the current request has set', async () => {
   const { site, records } = slowSite();
   await using _site = site;
   await site.visit((req) => req.session.set('user', 'ada'));

@@ -437,7 +437,7 @@ test('EventBroadcast disconnects a client that does not read, and continues to s
   assert.ok((await it.client.answer()).isWhole);
 });
 
-test('if a stream of EventBroadcast has no socket and too many unread events, the stream ends', async () => {
+test('if a stream of EventBroadcast is read through app.fetch() and exceeds maxBufferedBytes, the stream ends', async () => {
   const news = new EventBroadcast({ maxBufferedBytes: 1_024 });
   const app = new Svc().get('/', () => news.stream()) as Svc;
   const reader = (await app.fetch(new Request('http://a/'))).body!.getReader();
