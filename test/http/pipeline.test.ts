@@ -162,9 +162,9 @@ test('compose() awaits instances of subclasses of Promise in the same way as pro
 
 for (const [what, layer] of [
   ['returns nothing', () => undefined],
-  ['resolves with nothing', async () => undefined],
+  ['resolves with undefined', async () => undefined],
   [
-    'does not return what next() gave',
+    'calls next(), but returns nothing',
     async (_req: unknown, next: () => unknown) => {
       await next();
     },
@@ -183,14 +183,14 @@ for (const [what, layer, status] of [
   ['rejects', () => Promise.reject(new Error('async')), 500],
   ['throws an HTTP exception', throwing(new HTTPException(418, 'tea')), 418],
   [
-    'rejects after passing on',
+    'rejects after next()',
     async (_req: unknown, next: () => unknown) => {
       await next();
       throw new BadRequest();
     },
     400,
   ],
-  ['returns what cannot be sent', () => Symbol('x'), 500],
+  ['returns a value that cannot be sent', () => Symbol('x'), 500],
   ['rejects with undefined', () => Promise.reject(), 500],
   ['returns a thenable that throws', () => ({ then: throwing(new Error('then')) }), 500],
 ] as const) {
@@ -334,8 +334,8 @@ for (const [what, handler, status] of [
     404,
   ],
   ['throws another HTTP exception', throwing(new HTTPException(409)), 409],
-  ['returns what cannot be sent', () => Symbol('x'), 500],
-  ['resolves with what cannot be sent', async () => () => 1, 500],
+  ['returns a value that cannot be sent', () => Symbol('x'), 500],
+  ['resolves with a value that cannot be sent', async () => () => 1, 500],
 ] as const) {
   test(`if an exception handler fails, the client receives an error response, and no other exception handler runs (the first handler ${what}: ${status})`, async () => {
     const { response } = await run([outer], throwing(new NotFound()), {

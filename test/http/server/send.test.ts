@@ -160,10 +160,10 @@ for (const [what, source] of [
         }),
       ),
   ],
-  ['is a file that is not there', () => createReadStream('/nothing/here')],
-  ['gives an object', () => [{ a: 1 } as unknown as string]],
+  ['is a file that does not exist', () => createReadStream('/nothing/here')],
+  ['yields an object', () => [{ a: 1 } as unknown as string]],
   [
-    'gives a number',
+    'yields a number',
     () =>
       (async function* () {
         yield 5 as unknown as string;
@@ -266,9 +266,9 @@ test('svc_errors_total counts an error that occurs after the response head', asy
 });
 
 for (const [what, chunks, contentLength] of [
-  ['more in its first piece', ['abcdef'], 4],
-  ['nothing at all', [], 4],
-  ['nothing but empty pieces', ['', ''], 1],
+  ['a first chunk that is too long', ['abcdef'], 4],
+  ['no chunk', [], 4],
+  ['only empty chunks', ['', ''], 1],
 ] as const) {
   test(`if a stream is empty or its first chunk exceeds its contentLength, the response is a 500 with E_STREAM (the stream yields ${what})`, async () => {
     await using it = await serve((app) =>

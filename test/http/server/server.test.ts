@@ -696,9 +696,9 @@ for (const [how, read] of [
   ['form()', (req) => req.form()],
 ] as [string, (req: HttpRequest) => Promise<unknown>][]) {
   for (const [end, leave] of [
-    ['its client has left', async (it) => void it.client.socket.destroy()],
+    ['the client has left', async (it) => void it.client.socket.destroy()],
     [
-      'it was cut, for it went on too long',
+      'the time limit has passed',
       async (_, clock) => {
         while (clock.pending === 0) await clock.advance(0);
         await clock.advance(5_000);
@@ -1031,14 +1031,14 @@ for (const [what, source, contentLength] of [
     undefined,
   ],
   [
-    'gives less than it announced',
+    'yields fewer bytes than declared',
     function* (): Generator<string> {
       yield 'head';
     },
     9,
   ],
   [
-    'gives more than it announced',
+    'yields more bytes than declared',
     function* (): Generator<string> {
       yield 'head';
       yield 'HTTP/1.1 200 OK';
@@ -1046,7 +1046,7 @@ for (const [what, source, contentLength] of [
     4,
   ],
   [
-    'gives what is neither text nor bytes',
+    'yields neither text nor bytes',
     function* (): Generator<string> {
       yield 'head';
       yield 5 as unknown as string;

@@ -219,10 +219,10 @@ for (const [what, record] of [
   ['no object', '5'],
   ['null', 'null'],
   ['no values', '{"b":1}'],
-  ['values that are none', '{"b":1,"v":null}'],
+  ['invalid values', '{"b":1,"v":null}'],
   ['no birth', '{"v":{}}'],
   ['an id that is a number', '{"i":5,"b":1,"v":{}}'],
-  ['messages that are none', '{"b":1,"v":{},"f":{}}'],
+  ['invalid flash messages', '{"b":1,"v":{},"f":{}}'],
 ] as const) {
   test(`a session record with invalid content (${what}) gives an empty session`, async () => {
     const options = stored(new ManualClock());
