@@ -365,7 +365,7 @@ test('if Svc.run() cannot listen on its port, it rejects after the application h
   assert.deepEqual(order, ['stopped', 'rejects']);
 });
 
-test('if a shutdown hook throws, the error is logged and the other hooks run', async () => {
+test('if a shutdown hook throws, the error is logged, and the remaining shutdown hooks run', async () => {
   const { app, events } = make();
   let runs = 0;
   app

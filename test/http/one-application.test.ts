@@ -70,7 +70,7 @@ test('if one application uses a CSRFMiddleware, a second application refuses it'
   );
 });
 
-test('one application can compile the same middleware several times: for check(), test clients and several routes', async () => {
+test('one application can use one SessionMiddleware object for several routes, for check() and for several test clients', async () => {
   const session = new SessionMiddleware();
   const app = new Svc({ logger: collectedLog().logger, authSecret: SECRET });
   for (const path of ['/a', '/b'])

@@ -133,7 +133,7 @@ test('if a middleware calls next() again during the first call, it gets an error
   assert.deepEqual([response.status, runs, (unhandled[0] as SvcError).code], [500, 1, 'E_NEXT_TWICE']);
 });
 
-test('if a middleware calls next() twice, it gets an error, even if the then() of the first promise does nothing', async () => {
+test('if a middleware calls next() twice, it gets an error, even if the promise of the first call has a then() that never calls back', async () => {
   let runs = 0;
   const twice: MiddlewareFunction = (_req, next) => {
     void next();
@@ -162,15 +162,15 @@ test('compose() awaits instances of subclasses of Promise in the same way as pro
 
 for (const [what, layer] of [
   ['returns nothing', () => undefined],
-  ['resolves with nothing', async () => undefined],
+  ['resolves with undefined', async () => undefined],
   [
-    'does not return what next() gave',
+    'calls next(), but returns nothing',
     async (_req: unknown, next: () => unknown) => {
       await next();
     },
   ],
 ] as const) {
-  test(`if a middleware returns no response, the client receives a 500 with E_MIDDLEWARE_RESULT (it ${what})`, async () => {
+  test(`if a middleware returns no response, the client receives a 500 with E_MIDDLEWARE_RESULT (the middleware ${what})`, async () => {
     const { response, unhandled } = await run([outer, layer], () => 'x');
     assert.equal(response.status, 500);
     assert.equal(response.headers.get('x-outer'), 'there');
@@ -183,18 +183,18 @@ for (const [what, layer, status] of [
   ['rejects', () => Promise.reject(new Error('async')), 500],
   ['throws an HTTP exception', throwing(new HTTPException(418, 'tea')), 418],
   [
-    'rejects after passing on',
+    'rejects after next()',
     async (_req: unknown, next: () => unknown) => {
       await next();
       throw new BadRequest();
     },
     400,
   ],
-  ['returns what cannot be sent', () => Symbol('x'), 500],
+  ['returns a value that cannot be sent', () => Symbol('x'), 500],
   ['rejects with undefined', () => Promise.reject(), 500],
   ['returns a thenable that throws', () => ({ then: throwing(new Error('then')) }), 500],
 ] as const) {
-  test(`if a middleware fails, the client receives an error response, and outer middleware still adds its header fields (it ${what}: ${status})`, async () => {
+  test(`if a middleware fails, the client receives an error response, and outer middleware still adds its header fields (the middleware ${what}: ${status})`, async () => {
     const { response } = await run([outer, layer], () => 'x');
     assert.equal(response.status, status);
     assert.equal(response.headers.get('x-outer'), 'there');
@@ -334,10 +334,10 @@ for (const [what, handler, status] of [
     404,
   ],
   ['throws another HTTP exception', throwing(new HTTPException(409)), 409],
-  ['returns what cannot be sent', () => Symbol('x'), 500],
-  ['resolves with what cannot be sent', async () => () => 1, 500],
+  ['returns a value that cannot be sent', () => Symbol('x'), 500],
+  ['resolves with a value that cannot be sent', async () => () => 1, 500],
 ] as const) {
-  test(`if an exception handler fails, the client receives an error response, and no other exception handler runs (it ${what}: ${status})`, async () => {
+  test(`if an exception handler fails, the client receives an error response, and no other exception handler runs (the first handler ${what}: ${status})`, async () => {
     const { response } = await run([outer], throwing(new NotFound()), {
       handlers: (handlers) => {
         handlers.add(NotFound, handler);

@@ -32,7 +32,7 @@ for (const [name, handler] of [
   ['rejects', () => Promise.reject(new Error('second'))],
   ['returns nothing', () => undefined],
 ] as const)
-  test(`if an exception handler fails, the log still shows the original error (it ${name})`, async () => {
+  test(`if an exception handler fails, the log still shows the original error (the handler ${name})`, async () => {
     const line = await logged('unhandled_error', (app) => {
       app.exceptionHandler(Root, handler as () => never);
       app.get('/', () => {
@@ -60,7 +60,7 @@ test('if a clean-up fails after the handler has failed, the log still shows the 
   assert.match(line, /root/);
 });
 
-test('errorAfter() appends the replaced error once to the end of the chain of causes', () => {
+test('errorAfter(error, replaced) adds the replaced error only once, at the end of the chain of causes of the error', () => {
   const root = new Root('root');
   const second = new Error('second', { cause: new Error('first cause') });
   assert.equal(errorAfter(second, root), second);

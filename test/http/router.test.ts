@@ -47,7 +47,7 @@ test('RoutingTable.match() prefers static segments to uuid, int, float, str and 
   assert.equal(found(tableOf(['GET', '/{a}/b'], ['GET', '/a/{b}']), 'GET', '/a/b'), 'GET /a/{b} b');
 });
 
-test('RoutingTable.match() tries another branch if a branch lacks the rest of the path or the method', () => {
+test('if one matching branch lacks the rest of the path or the method, RoutingTable.match() tries the next matching branch', () => {
   const table = tableOf(
     ['GET', '/a/b/c'],
     ['GET', '/a/{x}/d'],

@@ -321,14 +321,14 @@ test('TestClient gives its clock to the application, and uses the same clock for
   assert.equal(client.cookies.get('short'), undefined);
 });
 
-test('once the application is compiled, TestClient refuses a different clock or environment, and accepts the same one', async () => {
+test('once the application is compiled, TestClient refuses a clock or environment that differs from that of the application', async () => {
   const app = quiet().compileAll();
   assert.throws(() => new TestClient(app, { clock: new ManualClock() }), fault('E_APP_FROZEN'));
   assert.throws(() => new TestClient(app, { env: 'development' }), fault('E_APP_FROZEN'));
   await new TestClient(app, { env: app.env, clock: app.clock }).close();
 });
 
-test('TestClient refuses unknown options with the most similar name, and values of another type', () => {
+test('TestClient refuses unknown options and option values of a wrong type', () => {
   const refused = (options: object, code: FaultCode): void =>
     assert.throws(() => new TestClient(quiet(), options), fault(code));
   refused({ raiseError: false }, 'E_OPTION_UNKNOWN');

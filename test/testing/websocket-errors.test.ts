@@ -46,7 +46,7 @@ for (const listen of [false, true])
     };
 
     for (const path of ['/open', '/message', '/error', '/handler', '/loop'])
-      test(`if a WebSocket handler throws, receive(), closed and close() of the socket in the test reject with the error (route ${path})`, async (t) => {
+      test(`if a WebSocket handler throws, receive(), closed and close() of the socket of TestClient reject with the error (route ${path})`, async (t) => {
         const client = raising(t);
         for (const call of ['receive', 'closed', 'close'] as const) {
           const socket = await client.websocket(path);
@@ -60,7 +60,7 @@ for (const listen of [false, true])
         await client.close(); // throws nothing, because the test has received every error
       });
 
-    test('if a WebSocket handler throws, a for-await loop over the socket in the test throws the error of the handler', async (t) => {
+    test('if a WebSocket handler throws, a for-await loop over the socket of TestClient throws the error of the handler', async (t) => {
       const socket = await raising(t).websocket('/message');
       socket.send('a');
       const got: unknown[] = [];
@@ -70,7 +70,7 @@ for (const listen of [false, true])
       assert.deepEqual(got, ['before']);
     });
 
-    test('if no call on a socket has thrown the error of its WebSocket handler, disposing the socket throws the error', async (t) => {
+    test('if no call on a socket of TestClient has thrown the error of its WebSocket handler, disposing the socket throws the error', async (t) => {
       const client = raising(t);
       await assert.rejects(async () => {
         await using socket = await client.websocket('/loop');
@@ -79,7 +79,7 @@ for (const listen of [false, true])
       await client.close();
     });
 
-    test('if no call on a socket has thrown the error of its WebSocket handler, TestClient.close() rejects with the error', async (t) => {
+    test('if no call on a socket of TestClient has thrown the error of its WebSocket handler, TestClient.close() rejects with the error', async (t) => {
       const app = failing();
       const failed = Promise.withResolvers<void>();
       app.websocket('/unasked').onMessage(() => {
@@ -92,7 +92,7 @@ for (const listen of [false, true])
       await assert.rejects(client.close(), isFailure);
     });
 
-    test('if onClose throws, a later call on the socket, or at the latest TestClient.close(), rejects with the error', async (t) => {
+    test('if onClose throws, the next close() of the socket or of TestClient rejects with the error', async (t) => {
       const client = raising(t);
       const socket = await client.websocket('/close');
       await assert.rejects(async () => {

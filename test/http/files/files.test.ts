@@ -112,7 +112,7 @@ test('FileResponse answers 404 when its path is not a regular file', async () =>
   });
 });
 
-test('FileResponse.settle() looks up the file once per request, and settle() of its result does not look it up again', async () => {
+test('FileResponse.settle() looks up the file for one request; calling settle() on the returned response does not look it up again', async () => {
   const path = file('once.txt', 'once');
   const response = new FileResponse(path);
   const answer = await response.settle(GET);

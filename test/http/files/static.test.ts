@@ -152,7 +152,7 @@ test('mountStatic() serves files with media type, length, validators and a cache
   }
 });
 
-test('mountStatic() answers conditional requests and range requests', async () => {
+test('mountStatic() answers conditional requests with 304 or 412, and range requests with 206 or 416', async () => {
   await using it = await site();
   for (const [path, length] of [
     ['/static/hello.txt', 5],

@@ -587,7 +587,7 @@ test('CORSMiddleware in the option "use" of a route answers preflights of that r
   });
 });
 
-test('if the routes of a path do not share one CORSMiddleware, preflight responses have max-age 0, because browsers cache them by path', async () => {
+test('if the routes of a path do not share one CORSMiddleware, preflight responses have Access-Control-Max-Age: 0, because browsers cache them by path', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   const [layer, slow] = [
     new CORSMiddleware({ origins: [SITE] }),

@@ -49,7 +49,7 @@ function site(t: TestContext, declare: (app: Svc) => void): TestClient {
 
 const old = (): string => Field(str, { optional: true, deprecated: OLD }) as string;
 
-test('if a request uses a deprecated query field, header, cookie or field of a dependency, the response has the field Deprecation', async (t) => {
+test('if a request uses a deprecated header, cookie or query field of a route or dependency, the response has the header field Deprecation', async (t) => {
   const paging = provide({ query: { page: Field(1, { deprecated: OLD }) } }, ({ query }) => query.page);
   const client = site(t, (app) => {
     app.get(
@@ -69,7 +69,7 @@ test('if a request uses a deprecated query field, header, cookie or field of a d
     assert.deepEqual(marksOf(await client.get(url, { headers })), MARKED, url);
 });
 
-test('if a request body has a deprecated member, at any depth, even with its default value, the response has the field Deprecation', async (t) => {
+test('if a request body has a deprecated member, at any depth, even with its default value, the response has the header field Deprecation', async (t) => {
   class Inner extends Schema {
     old = old();
   }
@@ -120,7 +120,7 @@ test('if a request body has a deprecated member, at any depth, even with its def
   assert.deepEqual(marksOf(await client.post('/a', { json: { n: 'wrong' } })), UNMARKED, 'a refused body');
 });
 
-test('if a form has a deprecated field or file, the response has the field Deprecation', async (t) => {
+test('if a form has a deprecated field or file, the response has the header field Deprecation', async (t) => {
   const client = site(t, (app) => {
     app.post(
       '/a',

@@ -45,18 +45,18 @@ for (const [exempt, template, path, expected] of [
   ['/hooks/{id:int}', '/hooks/{id}', '/hooks/x', false],
   ['/hooks/github', '/hooks/gitlab', '/hooks/github', false],
 ] as const) {
-  test(`Exemptions.has() compares an exempt template with the path and the route of a request (template: ${exempt}, path: ${path}, route: ${template}, result: ${expected})`, () => {
+  test(`Exemptions.has() compares a path template with the path and the route of a request (template: ${exempt}, path: ${path}, route: ${template}, result: ${expected})`, () => {
     assert.equal(judge([exempt], template, path)[0], expected);
   });
 }
 
-test('an Exemptions object applies all its templates, and its method enter() returns the templates that exempt no route', () => {
+test('Exemptions.has() returns true if any template exempts the route; Exemptions.enter() returns the templates that exempt none of the given routes', () => {
   assert.deepEqual(judge(['/a/{x}', '/a/{p:path}', '/c'], '/a/b', '/a/b'), [true, ['/a/{x}', '/c']]);
   assert.deepEqual(judge(['/a/1', '/a/2'], '/a/{x}', '/a/2'), [true, []]);
   assert.deepEqual(judge([], '/a', '/a'), [false, []]);
 });
 
-test('an Exemptions object exempts a path without a route if one of its templates matches the path', () => {
+test('for a request that matches no route, Exemptions.has() returns true if a template matches the path', () => {
   const exemptions = new Exemptions(['/hooks/{p:path}']);
   assert.deepEqual(
     ['/hooks/x', '/hooks', '/hooks/%zz'].map((path) => exemptions.has({ route: undefined, path })),
@@ -64,7 +64,7 @@ test('an Exemptions object exempts a path without a route if one of its template
   );
 });
 
-test('a path template in the option "exempt" of CSRFMiddleware does not exempt a more specific route', async () => {
+test('the template /{tenant}/webhook in the option "exempt" of CSRFMiddleware does not exempt the more specific route /account/webhook', async () => {
   const app = new Svc({ authSecret: SECRET, logger: collectedLog().logger });
   app
     .use(new SessionMiddleware())
@@ -101,7 +101,7 @@ test('a path template in the option "exempt" of CSRFMiddleware does not exempt a
   assert.deepEqual(statuses, [200, 403, 403, 403, 404]);
 });
 
-test('a route with the option csrf: false is exempt, even if no template exempts it', () => {
+test('Exemptions.has() returns true for a route with the option csrf: false, even if no template matches the route', () => {
   const exemptions = new Exemptions([]);
   const route = { template: '/hook', method: 'POST', meta: { csrf: false } } as unknown as CompiledRoute;
   assert.deepEqual(exemptions.enter([route]), []);

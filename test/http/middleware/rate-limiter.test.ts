@@ -48,7 +48,7 @@ test('RateLimiter with the account as key stops attempts that come from changing
   assert.deepEqual(await (await client.post('/login', from('192.0.2.1', 'grace'))).json(), { left: 4 });
 });
 
-test('RateLimiter does not count refused attempts, so an account is never locked for longer than the limit says', async () => {
+test('RateLimiter does not count refused attempts, so even 500 attempts do not lengthen the time until the next attempt is allowed', async () => {
   const { client, clock } = login();
   await using _ = client;
   for (let index = 0; index < 500; index++) await client.post('/login', from('192.0.2.1', 'ada'));
@@ -159,7 +159,7 @@ for (const [how, take] of [
   ],
   ['rejects', () => Promise.reject(new Error('store is away'))],
 ] as const) {
-  test(`if the store of RateLimiter fails, "onStoreError" decides whether requests are allowed or get 503, and the failure is logged once a minute (it ${how})`, async () => {
+  test(`if the store of RateLimiter fails, "onStoreError" decides whether requests are allowed or get 503, and the failure is logged once a minute (the store ${how})`, async () => {
     for (const onStoreError of ['allow', 'refuse'] as const) {
       const { client, events, clock } = login({ store: { take }, onStoreError });
       await using _ = client;

@@ -165,7 +165,7 @@ test('the option "timeoutMs" of a route must be an integer from 1 to 86_400_000 
   assert.throws(() => new TimeoutMiddleware({ second: 5 } as never), { code: 'E_OPTION_UNKNOWN' });
 });
 
-test('when the time limit passes, RequestTimeout is thrown into generators of dependencies, background tasks are dropped, and the stream of the handler is closed', async () => {
+test('when the time limit passes, generators of dependencies receive RequestTimeout, and when the handler ends, its background tasks do not run', async () => {
   const s = site();
   const reported: string[] = [];
   const told2 = (name: string, error: unknown): void =>

@@ -125,7 +125,7 @@ test('if the client leaves before or during the body, chunksOf() throws ClientDi
   await assert.rejects(drained(chunksOf(incoming, -1, 100)), ClientDisconnected);
 });
 
-test('an error thrown inside a for-await loop over chunksOf() leaves the loop unchanged', async () => {
+test('if the body of a for-await loop over chunksOf() throws, the loop throws the same error object', async () => {
   const incoming = source({ body: 'abc' });
   const failure = new Error('mine');
   await assert.rejects(

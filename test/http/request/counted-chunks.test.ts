@@ -31,7 +31,7 @@ for (const [name, source] of Object.entries(SOURCES)) {
     assert.equal(bytes, 5);
   });
 
-  test(`if a loop over CountedChunks ends early, a list can still be read, and any other source is closed (source: ${name})`, async () => {
+  test(`if a loop over CountedChunks ends early, the iterator is closed, unless its source is a list (source: ${name})`, async () => {
     let bytes = 0;
     const chunks = iterate(
       new CountedChunks(source(), (more) => {

@@ -208,7 +208,7 @@ test('MultipartParser accepts input at each limit, and answers 413 to one byte o
   );
 });
 
-test('after its first problem, MultipartParser returns this problem for all further input, and reads nothing more', () => {
+test('after MultipartParser has found a problem in its input, push() and end() return the same problem, and emit no parts', () => {
   const kept = new Kept();
   const parser = new MultipartParser('b', kept, LIMITS);
   const problem = parser.push(text('--bad'));

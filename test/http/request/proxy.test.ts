@@ -147,8 +147,8 @@ for (const [what, value, expected] of [
   ['brackets around IPv4', '[203.0.113.9]', '10.0.0.1'],
   ['a bracket alone', '[2001:db8::1', '10.0.0.1'],
   ['a port without number', '203.0.113.9:x', '10.0.0.1'],
-  ['a mapped address', '::ffff:10.0.0.9, ::FFFF:10.0.0.2', '10.0.0.9'],
-  ['a zone', 'fe80::1%eth0', '10.0.0.1'],
+  ['an IPv4-mapped address', '::ffff:10.0.0.9, ::FFFF:10.0.0.2', '10.0.0.9'],
+  ['an address with a zone', 'fe80::1%eth0', '10.0.0.1'],
   ['an octal octet', '010.0.0.2', '10.0.0.1'],
   ['an entry of 600 characters', `203.0.113.9,${' '.repeat(600)}10.0.0.2`, '10.0.0.1'],
 ] as const) {
@@ -189,15 +189,15 @@ test('several X-Forwarded-For fields received over a socket are read as one list
 });
 
 for (const [what, forwarded] of [
-  ['no for', 'proto=https'],
+  ['no parameter "for"', 'proto=https'],
   ['an unquoted IPv6', 'for=2001:db8::1'],
   ['quoted IPv6 without brackets', 'for="2001:db8::1"'],
   ['"unknown"', 'for=unknown'],
-  ['for twice', 'for=192.0.2.1;for=192.0.2.2'],
+  ['the parameter "for" twice', 'for=192.0.2.1;for=192.0.2.2'],
   ['an open quote', 'for="192.0.2.1'],
   ['a stray character', 'for=192.0.2.1;;x'],
-  ['an element that is none', 'for'],
-  ['an empty one', ''],
+  ['an element that is not a pair', 'for'],
+  ['an empty field', ''],
 ] as const) {
   test(`if Forwarded is malformed or has no usable address, the client has the address of the peer: ${what}`, () =>
     assert.equal(ipOf(1, '10.0.0.1', { forwarded }), '10.0.0.1'));

@@ -276,7 +276,7 @@ test('TransportRequest.signal does not abort when the response is complete, or w
   assert.deepEqual([signal.aborted, late.req.signal.aborted, failedSignal.aborted], [false, false, false]);
 });
 
-test('TransportRequest.takeAfterwards() returns the functions registered so far, and the given runner receives functions registered later', () => {
+test('TransportRequest.takeAfterwards() returns the functions given to afterwards(), and passes functions given to afterwards() later to its second argument', () => {
   const { req } = fakeRequest();
   const fn = (): void => undefined;
   const late: unknown[] = [];

@@ -98,7 +98,7 @@ test('HttpServer.adopt() limits the time of a request body, which may be longer 
   assert.equal((await client.answer()).status, 408);
 });
 
-test('HttpServer.close() closes idle adopted connections at once, and busy adopted connections after their response', async () => {
+test('HttpServer.close() closes connections received by HttpServer.adopt(): idle connections at once, busy connections after their response', async () => {
   const [begun, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   await using it = await adopting((app) =>
     app

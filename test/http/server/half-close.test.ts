@@ -118,7 +118,7 @@ test('if an HTTP/1.0 client half-closes its connection, HttpServer aborts the si
   socket.destroy();
 });
 
-test('if a client half-closes a connection without having sent a request, HttpServer closes the connection', async () => {
+test('if a client half-closes a connection before its first request or after a response, HttpServer closes the connection', async () => {
   await using it = await serve();
   await using silent = await RawClient.open(it.port);
   await using used = await RawClient.open(it.port);
@@ -129,7 +129,7 @@ test('if a client half-closes a connection without having sent a request, HttpSe
   }
 });
 
-test('if a client half-closes its connection during the body and still reads, HttpServer answers 400', async () => {
+test('if a client half-closes its connection during the body and still reads, HttpServer answers 400 or 405', async () => {
   await using it = await serve();
   await using client = await RawClient.open(it.port);
   client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc').socket.end();

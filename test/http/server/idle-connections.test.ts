@@ -118,7 +118,7 @@ test('HttpServer does not close an idle WebSocket', async () => {
   assert.equal(socket!.destroyed, false);
 });
 
-test('if there are no idle connections, HttpServer has no timer', { skip }, async () => {
+test('HttpServer starts its timer for idle connections after a response, and stops the timer when no connection is left', { skip }, async () => {
   await using it = await serve();
   const before = it.clock.pending;
   await using client = await RawClient.open(it.server.port);

@@ -254,7 +254,7 @@ test('HttpServer answers requests above maxInFlight with 503, keeps their connec
   for (const each of busy) await each[Symbol.asyncDispose]();
 });
 
-test('if a client pipelines too many requests, HttpServer answers the running request and maxPipelined further requests, and closes the connection', async () => {
+test('if a client pipelines more than maxPipelined requests, HttpServer answers the running request and maxPipelined waiting requests, and closes the connection', async () => {
   const release = Promise.withResolvers<void>();
   let seen = 0;
   await using it = await serve(

@@ -163,7 +163,7 @@ test('Svc.fetch() adds Secure to cookies of https requests, and returns each of 
   );
 });
 
-test('Svc.fetch() calls the functions of afterwards() before it resolves, or after the last chunk if the response is a stream', async () => {
+test('Svc.fetch() calls the functions given to req.afterwards() before it resolves, or after the last chunk if the response is a stream', async () => {
   const order: unknown[] = [];
   const it = app()
     .use((req, next) => {

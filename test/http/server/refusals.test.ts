@@ -238,12 +238,12 @@ for (const [what, bytes, text] of [
   ].map((host) => [`Host: ${host}`, get('/x', `Host: ${host}\r\n`), `GET ${host} /x 0`] as const),
   ['white space around Host', get('/x', 'Host:  \t a \t \r\n'), 'GET a /x 0'],
   [
-    'chunked in any case',
+    '"Chunked" with a capital letter',
     `POST /x HTTP/1.1\r\n${HOST}transfer-encoding: Chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n`,
     'POST a /x 3',
   ],
   [
-    'extensions of chunks and trailers, which do not count',
+    'chunk extensions and trailer fields, which are ignored',
     `POST /x HTTP/1.1\r\n${HOST}Transfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n0\r\nHost: evil\r\n\r\n`,
     'POST a /x 3',
   ],
@@ -251,7 +251,7 @@ for (const [what, bytes, text] of [
   ['a value with bytes above 0x7f', get('/x', `${HOST}X: caf\xe9\r\n`), 'GET a /x 0'],
   ['200 fields', get('/x', HOST + 'a: b\r\n'.repeat(199)), 'GET a /x 0'],
   [
-    'several fields of the same name that is a list',
+    'repeated fields whose values form a list',
     get('/x', `${HOST}Accept: a/b\r\nAccept: c/d\r\nCookie: a=b\r\nCookie: c=d\r\n`),
     'GET a /x 0',
   ],

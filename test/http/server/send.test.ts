@@ -160,17 +160,17 @@ for (const [what, source] of [
         }),
       ),
   ],
-  ['is a file that is not there', () => createReadStream('/nothing/here')],
-  ['gives an object', () => [{ a: 1 } as unknown as string]],
+  ['is a file that does not exist', () => createReadStream('/nothing/here')],
+  ['yields an object', () => [{ a: 1 } as unknown as string]],
   [
-    'gives a number',
+    'yields a number',
     () =>
       (async function* () {
         yield 5 as unknown as string;
       })(),
   ],
 ] as const) {
-  test(`if the source of a stream fails before its first byte, the client receives a 500 with the header fields of all middleware (it ${what})`, async () => {
+  test(`if the source of a stream fails before its first byte, the client receives a 500 with the header fields of all middleware (the source ${what})`, async () => {
     await using it = await serve((app) =>
       app
         .use(new CORSMiddleware({ origins: ['https://app.example'] }))
@@ -266,11 +266,11 @@ test('svc_errors_total counts an error that occurs after the response head', asy
 });
 
 for (const [what, chunks, contentLength] of [
-  ['more in its first piece', ['abcdef'], 4],
-  ['nothing at all', [], 4],
-  ['nothing but empty pieces', ['', ''], 1],
+  ['a first chunk that is too long', ['abcdef'], 4],
+  ['no chunk', [], 4],
+  ['only empty chunks', ['', ''], 1],
 ] as const) {
-  test(`if a stream is empty or its first chunk exceeds its contentLength, the response is a 500 with E_STREAM (it yields ${what})`, async () => {
+  test(`if a stream is empty or its first chunk exceeds its contentLength, the response is a 500 with E_STREAM (the stream yields ${what})`, async () => {
     await using it = await serve((app) =>
       app.get('/', () => new StreamingResponse(chunks, { contentLength })),
     );
@@ -502,7 +502,7 @@ test('a response is not interrupted if its client reads slowly or its source is 
   assert.equal(metric(it.app, 'svc_slow_readers_total'), 0);
 });
 
-test('a response has exactly one request id, even if other header names are as long as X-Request-Id', async () => {
+test('a response has exactly one X-Request-Id, even if the handler sets this field and header fields whose names have the same length', async () => {
   await using it = await serve((app) =>
     app.get(
       '/',

@@ -205,7 +205,7 @@ test('HttpServer calls the handler of a pipelined request only when the client h
   assert.equal(made, 10);
 });
 
-test('if a client resets its connection, HttpServer does not handle its waiting pipelined requests, and no longer counts them', async () => {
+test('if a client resets its connection, HttpServer drops its waiting pipelined requests, and no longer counts them as in flight', async () => {
   const outcomes: unknown[] = [];
   const ended = gate();
   await using it = await serve((app) =>
@@ -249,7 +249,7 @@ test('HttpServer.close() sends "Connection: close" only with the response to the
   assert.equal((await it.client.ended()).length, 0);
 });
 
-test('when a CONNECT arrives, HttpServer aborts the running request, closes the connection, and answers no waiting request', async () => {
+test('when a client sends CONNECT, HttpServer closes the connection, aborts the running request, and answers none of the pipelined requests', async () => {
   const clock = new ManualClock();
   const release = gate();
   const aborted: string[] = [];
@@ -296,7 +296,7 @@ test('if a client sends CONNECT and does not read the response, HttpServer.close
   }
 });
 
-test('HttpServer still works if a client sends CONNECT and resets its connection, or sends CONNECT after its last response', async () => {
+test('HttpServer closes the connection if a client resets it after CONNECT, or sends CONNECT after a 400 response', async () => {
   const clock = new ManualClock();
   const server = new HttpServer(new Svc({ clock }).application());
   await server.listen({ port: 0 });
@@ -696,9 +696,9 @@ for (const [how, read] of [
   ['form()', (req) => req.form()],
 ] as [string, (req: HttpRequest) => Promise<unknown>][]) {
   for (const [end, leave] of [
-    ['its client has left', async (it) => void it.client.socket.destroy()],
+    ['the client has left', async (it) => void it.client.socket.destroy()],
     [
-      'it was cut, for it went on too long',
+      'the time limit has passed',
       async (_, clock) => {
         while (clock.pending === 0) await clock.advance(0);
         await clock.advance(5_000);
@@ -1031,14 +1031,14 @@ for (const [what, source, contentLength] of [
     undefined,
   ],
   [
-    'gives less than it announced',
+    'yields fewer bytes than declared',
     function* (): Generator<string> {
       yield 'head';
     },
     9,
   ],
   [
-    'gives more than it announced',
+    'yields more bytes than declared',
     function* (): Generator<string> {
       yield 'head';
       yield 'HTTP/1.1 200 OK';
@@ -1046,7 +1046,7 @@ for (const [what, source, contentLength] of [
     4,
   ],
   [
-    'gives what is neither text nor bytes',
+    'yields neither text nor bytes',
     function* (): Generator<string> {
       yield 'head';
       yield 5 as unknown as string;
@@ -1126,7 +1126,7 @@ test('HttpServer sends no content with 204, 205 and 304, and closes the sources 
   assert.equal(ended, 1);
 });
 
-test('HttpServer sends Content-Length 0 for an empty body, whatever the option "contentLength" says', async () => {
+test('HttpServer sends Content-Length 0 for an empty body of a GET response, whatever the option "contentLength" says', async () => {
   await using it = await serve((app) =>
     app.get('/', () => {
       const response = new HttpResponse(null);
@@ -1543,7 +1543,7 @@ for (const [what, behind] of [
     'POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc',
   ],
 ] as const) {
-  test(`if a later request exceeds its time limit, HttpServer completes the streamed response in flight and closes the connection (${what})`, async () => {
+  test(`if a pipelined request exceeds its time limit, HttpServer completes the streamed response to the previous request, and closes the connection (${what})`, async () => {
     const [begun, late] = [gate(), gate()];
     const app = new Svc({ requestTimeoutMs: 40, headersTimeoutMs: 20 });
     app.get(
@@ -1586,7 +1586,7 @@ test('if a request body becomes malformed after the response was sent, HttpServe
   assert.equal((await it.client.ended()).toString(), '');
 });
 
-test('if a request body is malformed, HttpServer answers only the earlier requests, and closes the connection', async () => {
+test('if the body of a pipelined request is malformed, HttpServer answers only the requests before it, and closes the connection', async () => {
   const [early, late] = [gate(), gate()];
   const app = new Svc();
   app
@@ -1620,7 +1620,7 @@ test('if a request body is malformed, HttpServer answers only the earlier reques
   await server.close(0);
 });
 
-test('if a request arrives between the rest of the previous body and malformed bytes, HttpServer answers the request', async () => {
+test('if one packet contains the rest of a request body, a valid request and malformed bytes, HttpServer answers the valid request', async () => {
   const release = gate();
   await using it = await serve((app) =>
     app

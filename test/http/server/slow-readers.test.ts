@@ -67,7 +67,7 @@ function stepwise(): Duplex & { allow: (() => void) | undefined; bytesWritten: n
   return socket;
 }
 
-test('HttpServer disconnects a client that reads nothing within the time limit, and keeps a client that reads at least one chunk', async () => {
+test('HttpServer disconnects a client that reads nothing within the time limit, but not a client that reads one chunk within each time limit', async () => {
   await using it = await serve(
     () =>
       new StreamingResponse(
@@ -92,7 +92,7 @@ test('HttpServer disconnects a client that reads nothing within the time limit, 
   assert.equal(socket.destroyed, true);
 });
 
-test('if a client never reads, HttpServer disconnects it, logs its request, and stops the timer', async () => {
+test('if a client never reads its response, HttpServer disconnects the client, logs the request, and stops the timer for unread responses', async () => {
   await using it = await serve(() => BIG);
   const client = connect(it.server.port, '127.0.0.1');
   client.pause();

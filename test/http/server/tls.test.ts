@@ -349,7 +349,7 @@ test('if a connection does not complete the TLS handshake, run({ tls }) closes i
   assert.equal((await silent.ended()).length, 0);
 });
 
-test('over TLS, HttpServer.adopt() releases a connection whenever its client leaves, as HttpServer.listen() does', async (t) => {
+test('over TLS, HttpServer.adopt() destroys a socket when its client leaves: before, during or after the handshake, or after a response', async (t) => {
   const app = new Svc({
     logger: collectedLog().logger,
     headersTimeoutMs: 60_000,

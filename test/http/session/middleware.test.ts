@@ -393,7 +393,7 @@ for (const [how, options] of KEPT) {
   });
 }
 
-test('SessionMiddleware({ encrypt: true }) hides the values of its cookie, and the cookie is invalid under another name or key id', async () => {
+test('SessionMiddleware({ encrypt: true }) hides the values of its cookie, and encrypts equal values differently each time', async () => {
   await using site = new Site({ session: { encrypt: true, secrets: [SECRET, NEXT_SECRET] } });
   await site.visit((req) => req.session.set('user', 'ada-lovelace'));
   const text = site.client.cookies.get('svc_session')!;
@@ -736,7 +736,7 @@ test('the session cookie has the name and the attributes that the options of Ses
   }
 });
 
-test('a key from sessionKey() is typed, and stores its value under the plain name', async () => {
+test('sessionKey(name) returns a typed key for get(), set() and delete() of a session, and its value is also stored under that name', async () => {
   const cart = sessionKey<string[]>('cart');
   await using site = new Site();
   await site.visit((req) => req.session.set(cart, ['book']));

@@ -32,7 +32,7 @@ function reasonOf(
 }
 
 for (const protection of BOTH) {
-  test(`ProtectedValues.read() returns the payload and times of a written value, which needs no encoding in a cookie (${protection})`, () => {
+  test(`ProtectedValues.write() returns text that needs no encoding in a cookie, and read() returns the payload and times given to write() (${protection})`, () => {
     const text = values(protection).write('a', PAYLOAD, TIMES);
     assert.match(text, /^[se]1(?:\.[\w-]+)+$/);
     assert.deepEqual(values(protection).read('a', text, 1_999), {
@@ -55,7 +55,7 @@ for (const protection of BOTH) {
     );
   });
 
-  test(`ProtectedValues.read() refuses a value under another name, label, key or protection, or with changed times (${protection})`, () => {
+  test(`ProtectedValues.read() refuses a value that was written with another name, label, key or protection, or whose times were changed (${protection})`, () => {
     const text = values(protection).write('a', PAYLOAD, TIMES);
     assert.equal(reasonOf(values(protection), 'b', text), 'forged');
     assert.equal(reasonOf(values(protection, NEW, 'other'), 'a', text), 'forged');

@@ -121,7 +121,7 @@ test('if a concurrent request has destroyed a session, a later change does not r
   assert.equal(records.size, 0);
 });
 
-test('if another request has ended the session, regenerate() keeps only the values that its own request has set', async () => {
+test('if a concurrent request has ended the session, session.regenerate() keeps only values that the current request has set', async () => {
   const { site, records } = slowSite();
   await using _site = site;
   await site.visit((req) => req.session.set('user', 'ada'));
@@ -219,10 +219,10 @@ for (const [what, record] of [
   ['no object', '5'],
   ['null', 'null'],
   ['no values', '{"b":1}'],
-  ['values that are none', '{"b":1,"v":null}'],
+  ['invalid values', '{"b":1,"v":null}'],
   ['no birth', '{"v":{}}'],
   ['an id that is a number', '{"i":5,"b":1,"v":{}}'],
-  ['messages that are none', '{"b":1,"v":{},"f":{}}'],
+  ['invalid flash messages', '{"b":1,"v":{},"f":{}}'],
 ] as const) {
   test(`a session record with invalid content (${what}) gives an empty session`, async () => {
     const options = stored(new ManualClock());

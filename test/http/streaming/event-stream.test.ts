@@ -71,7 +71,7 @@ for (const [what, event, expected] of [
   ['text', 'hello', 'data: hello\n\n'],
   ['empty text', '', 'data: \n\n'],
   [
-    'every member',
+    'every property of an event',
     { event: 'price', id: '7', retryMs: 500, data: { tea: 3 } },
     'event: price\nid: 7\nretry: 500\ndata: {"tea":3}\n\n',
   ],
@@ -84,7 +84,7 @@ for (const [what, event, expected] of [
   ],
   ['null, false and 0 as JSON', { data: null }, 'data: null\n\n'],
   ['dates and bigints as JSON', { data: [new Date(0), 1n] }, 'data: ["1970-01-01T00:00:00.000Z","1"]\n\n'],
-  ['an id alone', { id: '' }, 'id: \n\n'],
+  ['only an id', { id: '' }, 'id: \n\n'],
   ['a leading space', ' x', 'data:  x\n\n'],
 ] as const) {
   test(`encodeEvent() writes an event in the text/event-stream format: ${what}`, () =>
@@ -437,7 +437,7 @@ test('EventBroadcast disconnects a client that does not read, and continues to s
   assert.ok((await it.client.answer()).isWhole);
 });
 
-test('if a stream of EventBroadcast has no socket and too many unread events, the stream ends', async () => {
+test('if a stream of EventBroadcast is read through app.fetch() and exceeds maxBufferedBytes, the stream ends', async () => {
   const news = new EventBroadcast({ maxBufferedBytes: 1_024 });
   const app = new Svc().get('/', () => news.stream()) as Svc;
   const reader = (await app.fetch(new Request('http://a/'))).body!.getReader();

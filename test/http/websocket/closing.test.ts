@@ -153,7 +153,7 @@ test('if a for-await loop in an onOpen listener throws, the WebSocket closes wit
 for (const [what, payload, expected] of [
   ['a code and a reason', closing(4321, 'enough 😀'), 'CLOSE 4321 enough 😀'],
   ['the longest reason', closing(1000, 'r'.repeat(123)), `CLOSE 1000 ${'r'.repeat(123)}`],
-  ['a code alone', closing(1001), 'CLOSE 1001'],
+  ['a code without a reason', closing(1001), 'CLOSE 1001'],
   ['nothing', Buffer.alloc(0), 'CLOSE 1005'],
 ] as const)
   test(`a WebSocket close frame is answered with an equal close frame (RFC 6455 §5.5.1): ${what}`, async (t) => {

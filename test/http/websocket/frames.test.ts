@@ -310,13 +310,13 @@ describe('FrameReader', () => {
   });
 
   for (const [what, bytes, reported] of [
-    ['a message of the size that is allowed', frames(text('12345678')), [['text', '12345678']]],
-    ['a message that is longer', frames(text('123456789')), [TOO_BIG]],
-    ['a message whose fragments are together longer', frames(start('12345'), more('6789')), [TOO_BIG]],
-    ['a message that says it is longer, before it comes', frames(text('', { length: 9n })), [TOO_BIG]],
-    ['one that says so with 64 bits', frames(text('', { length: 70_000n })), [TOO_BIG]],
+    ['a message of exactly the limit', frames(text('12345678')), [['text', '12345678']]],
+    ['a message above the limit', frames(text('123456789')), [TOO_BIG]],
+    ['fragments that are together above the limit', frames(start('12345'), more('6789')), [TOO_BIG]],
+    ['an announced length above the limit', frames(text('', { length: 9n })), [TOO_BIG]],
+    ['an announced 64-bit length above the limit', frames(text('', { length: 70_000n })), [TOO_BIG]],
     [
-      'messages that are together longer',
+      'messages that are only together above the limit',
       frames(text('12345678'), text('12345678')),
       [
         ['text', '12345678'],
@@ -324,7 +324,7 @@ describe('FrameReader', () => {
       ],
     ],
     [
-      'control frames, whatever their size',
+      'control frames of any size',
       frames(ping('p'.repeat(100)), text('x')),
       [
         ['ping', hexOf('p'.repeat(100))],
@@ -605,7 +605,7 @@ describe('FrameReader decompresses messages', () => {
       [['text', 'Hello']],
     ],
     [
-      'its two fragments',
+      'the compressed "Hello" of §7.2.3.1 in two fragments',
       frames({ rsv: 4, isFinal: false, payload: hex('f248cd') }, more(hex('c9c90700'))),
       [['text', 'Hello']],
     ],
@@ -650,15 +650,15 @@ describe('FrameReader decompresses messages', () => {
       ],
     ],
     [
-      'a continuation that says it is compressed',
+      'a continuation frame with the RSV1 bit',
       frames({ rsv: 4, isFinal: false, payload: hex('f248cd') }, more(hex('c9c90700'), { rsv: 4 })),
       [BAD],
     ],
-    ['a ping that says it is compressed', frames(ping('x', { rsv: 4 })), [BAD]],
+    ['a ping with the RSV1 bit', frames(ping('x', { rsv: 4 })), [BAD]],
     ['another reserved bit', frames({ rsv: 6, payload: hex('f248cdc9c90700') }), [BAD]],
-    ['what cannot be inflated', frames({ rsv: 4, payload: hex('ffffffff') }), [NOT_TEXT]],
+    ['data that cannot be inflated', frames({ rsv: 4, payload: hex('ffffffff') }), [NOT_TEXT]],
     [
-      'what inflates to no text',
+      'a text message that inflates to invalid UTF-8',
       frames({ rsv: 4, payload: new MessageDeflater(15, 6, false).deflate(Buffer.alloc(30, 0xff))! }),
       [NOT_TEXT],
     ],

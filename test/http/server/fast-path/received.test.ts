@@ -75,7 +75,7 @@ test('HttpServer delivers the body of each pipelined request to the handler of t
 });
 
 test(
-  'ReceivedMessage reports the end of a body only when the whole packet has been parsed',
+  'if several pipelined requests arrive in one packet, ReceivedMessage reports the ends of their bodies only after the whole packet is parsed',
   { skip },
   async () => {
     const seen: string[] = [];
@@ -183,7 +183,7 @@ async function bare(
 }
 
 test(
-  'while node:http checks whether a body follows, "headers" of ReceivedMessage has no key except content-length',
+  '"headers" of ReceivedMessage contains at most content-length, as a sign for node:http that the request has a body',
   { skip },
   async () => {
     const seen: unknown[] = [];
@@ -202,7 +202,7 @@ test(
 );
 
 test(
-  'ReceivedMessage has every header field if a diagnostics channel of node:http has a subscriber, or if emit() is patched',
+  '"headers" of ReceivedMessage has every header field if a diagnostics channel of node:http has a subscriber, or if Server.emit() is patched',
   { skip },
   async () => {
     const seen: unknown[] = [];
