@@ -131,7 +131,7 @@ test('cached() stores at most 10,000 results, each for 60 seconds, by default', 
   assert.equal(calls, 1);
 });
 
-test('cached() evicts results beyond maxEntries, also with the system clock', async () => {
+test('cached() without the option "clock" evicts results beyond maxEntries', async () => {
   let calls = 0;
   const count = cached(
     (n: number) => {

@@ -31,7 +31,7 @@ test('StoreFull is an HTTPException with status 503', () => {
   });
 });
 
-test('if MemoryRecordStore is full of records that have not expired, it throws StoreFull for a new record, and keeps all others', () => {
+test('when MemoryRecordStore is full of records that have not expired, it throws StoreFull for a new record, and keeps its records', () => {
   const store = new MemoryRecordStore({ maxRecords: 3, clock: new ManualClock() });
   for (const key of ['a', 'b', 'c']) store.set(key, key, 1_000);
   assert.throws(() => store.set('d', 'd', 1_000), StoreFull);
@@ -184,7 +184,7 @@ test('when MemoryRateLimitStore is full, it evicts the bucket that will be the f
   assert.equal(store.size, 100);
 });
 
-test('even after a flood of attempts by other keys, MemoryRateLimitStore still refuses a key that has reached its limit', () => {
+test('MemoryRateLimitStore still refuses a key that has reached its limit after many attempts with other keys', () => {
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock: new ManualClock() });
   const rule = { limit: 5, periodMs: 60_000 };
   store.take('victim', rule, 5);

@@ -199,7 +199,7 @@ test('DatabaseRecordStore does not store a record whose time to live is 0', asyn
   assert.equal(await store.get('a'), undefined);
 });
 
-test('recordStoreMigration() has statements for every engine, and quotes the name of the table', () => {
+test('recordStoreMigration() returns statements for every engine, and quotes the name of the table', () => {
   const migration = recordStoreMigration('my "records"');
   assert.deepEqual(Object.keys(migration), ['sqlite', 'postgres', 'mysql', 'mariadb']);
   assert.match(migration.sqlite[0]!, /^create table "my ""records"""/);
@@ -207,7 +207,7 @@ test('recordStoreMigration() has statements for every engine, and quotes the nam
   assert.throws(() => recordStoreMigration(''), fault('E_DB_IDENTIFIER'));
 });
 
-test('when six processes call add(), replace() or delete() of DatabaseRecordStore at the same time, exactly one succeeds', async (t) => {
+test('when six processes call add(), replace() or delete() of DatabaseRecordStore for one key at the same time, exactly one call succeeds', async (t) => {
   const at = folder(t);
   const url = `sqlite:${join(at, 'records.db')}`;
   await using db = await openDatabase(url);

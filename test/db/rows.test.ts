@@ -250,7 +250,7 @@ test('snakeCase converts acronyms and digits in member names to the expected col
   ]);
 });
 
-test('RowDecoder parses JSON text for SQLite and not for PostgreSQL, even if every row has other columns', () => {
+test('RowDecoder parses JSON text for SQLite and not for PostgreSQL, even if each row has a column that no other row has', () => {
   class Small extends Schema {
     a = Field(any);
   }
@@ -266,7 +266,7 @@ test('RowDecoder parses JSON text for SQLite and not for PostgreSQL, even if eve
   assert.deepEqual(postgres.all([]), []);
 });
 
-test('the option "snakeCase" of a call overrides the option of the database', async () => {
+test('the option "snakeCase" of fetchOne() overrides the option "snakeCase" of openDatabase()', async () => {
   await using db = await openDatabase('sqlite::memory:', { snakeCase: true });
   class Made extends Schema {
     madeAt = Field(datetime);
@@ -283,7 +283,7 @@ test('the option "snakeCase" of a call overrides the option of the database', as
   });
 });
 
-test('instances that are read from rows are validated by their schema, and have the getters and private members of its class', async () => {
+test('instances of a schema class that are read from rows are validated, and have the getters and private members of the class', async () => {
   class Named extends Schema {
     name = Field(str, { minLength: 2, maxLength: 4 });
     readonly #secret = 'kept';

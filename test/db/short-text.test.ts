@@ -13,7 +13,7 @@ test('shortAscii() decodes up to eight ASCII characters at any offset to the sam
   }
 });
 
-test('shortAscii() returns undefined for a longer text, and for a text with a non-ASCII byte at any position', () => {
+test('shortAscii() returns undefined for a text of nine characters, and for a text with a non-ASCII byte at any position', () => {
   assert.equal(shortAscii(Buffer.from('123456789'), 0, 9), undefined);
   for (let length = 1; length <= 8; length++) {
     for (let place = 0; place < length; place++) {

@@ -78,7 +78,7 @@ for (const [name, open, sleep] of [
     assert.ok(!JSON.stringify(events).includes('secret'));
   });
 
-test('SQLite: a stream is logged when one of its later batches is slow', async () => {
+test('SQLite: a stream is logged as a slow statement even if only its last row is slow', async () => {
   const { logger, events } = collectedLog();
   await using db = await openDatabase('sqlite::memory:', { slowStatementMs: 30, log: logger });
   const numbers = (most: number): string =>

@@ -53,7 +53,7 @@ test('inside a transaction of one database, a transaction of another database ca
   );
 });
 
-test('after a transaction has settled, the Transaction object of its callback fails with E_DB_OVER in any async context', async (t) => {
+test('after a transaction has settled, a statement of its Transaction object rejects with E_DB_OVER, even in an event listener', async (t) => {
   const db = await memory(t);
   const events = new EventEmitter();
   let handle: Transaction | undefined;

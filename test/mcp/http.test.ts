@@ -1269,7 +1269,7 @@ test(
 );
 
 test(
-  "MCP over HTTP, authorization: if a tool's route requires another token or more scopes, the answer is 401 or 403 with the route's challenge",
+  "MCP over HTTP, authorization: if a tool's route requires a token or a scope that the request lacks, the answer is 401 or 403 with the route's challenge",
   LIMITED,
   async (t) => {
     const place = 'resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"';

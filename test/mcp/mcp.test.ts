@@ -329,7 +329,7 @@ test('mcpCall(): all invalid arguments are reported at once, each by its name', 
   );
 });
 
-test('mcpCall(): whatever the value of a path argument is, the call never reaches another route', async (t) => {
+test('mcpCall(): whatever the value of a path argument is, the call reaches no route except the route of the tool', async (t) => {
   const { app } = make(t);
   app
     .get('/users/{name}', ({ params }) => `user ${params.name}`)
@@ -424,7 +424,7 @@ test('mcpCall(): at whatever step a call is aborted, its handler either does not
   assert.ok(reached > 0, 'no call reached its handler');
 });
 
-test('mcpCall(): a call counts in log, metrics and rate limit like a request', async (t) => {
+test('mcpCall(): a call counts in log, metrics and rate limit like an HTTP request', async (t) => {
   const { app, lines } = make(t, { accessLog: true });
   app.use(new RateLimitMiddleware({ perMinute: 3 }));
   const seen: string[] = [];

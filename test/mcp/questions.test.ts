@@ -453,7 +453,7 @@ test(
 );
 
 test(
-  'MCP request to the client, before version 2026-07-28: if the client responds with an error, incorrectly or too late, the call has an error result',
+  'MCP request to the client, before version 2026-07-28: if the client responds with an error, with an invalid result or too late, the call has an error result',
   LIMITED,
   async (t) => {
     const clock = new ManualClock();

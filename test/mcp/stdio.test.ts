@@ -206,7 +206,7 @@ test("MCP over stdio, initialize: the result has the server's name and capabilit
   });
 });
 
-test('MCP over stdio, initialize: a request without all parameters is refused, and so is a second initialize request', async (t) => {
+test('MCP over stdio, initialize: an initialize request is refused if a required parameter is missing, or if it is the second one', async (t) => {
   const line = bare(t);
   for (const params of [
     undefined,
@@ -406,7 +406,7 @@ test('MCP over stdio, before version 2026-07-28: results have no metadata of ver
   }
 });
 
-test('MCP over stdio, tools/call: an unknown tool is a protocol error, but a refusal by the tool is a result', async (t) => {
+test('MCP over stdio, tools/call: a call of an unknown tool gets a protocol error, but a refusal by a known tool gets a result', async (t) => {
   const line = await open(t);
   assert.deepEqual(errorOf(await line.ask(call(1, 'nope'))), [1, -32_602]);
   assert.deepEqual(
@@ -713,7 +713,7 @@ test('MCP over stdio, subscriptions/listen: the server acknowledges the subscrip
   assert.deepEqual([id, (result as { _meta: Json })._meta['io.modelcontextprotocol/subscriptionId']], [7, 7]);
 });
 
-test('MCP over stdio, subscriptions/listen: after a subscription has ended, none of its listeners remain', async (t) => {
+test('MCP over stdio, subscriptions/listen: after a subscription has ended, its listener for the abort signal of the server is removed', async (t) => {
   const app = new Svc({ env: 'test' });
   t.after(() => app.shutdown());
   const closing = new AbortController(),

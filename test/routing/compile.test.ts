@@ -29,7 +29,7 @@ function findingsOf(app: Svc): readonly Finding[] {
 const ask = (app: Svc, path: string, method = 'GET'): Promise<Response> =>
   app.fetch(new Request(`http://a.example${path}`, { method }));
 
-test('if two routes have the same method and path, compileAll() reports SVC101 at the second route and names the first', () => {
+test('if two routes have the same method and path, compileAll() reports SVC101 at the second route and names the first route', () => {
   const app = make();
   const first = line() + 1;
   app.get('/a/{x}', handler);

@@ -192,7 +192,7 @@ const REFUSED: Readonly<Record<string, { request: TestRequest; status: number }>
     request: { body: new Uint8Array([34, 255, 34]), headers: JSON_TYPE },
     status: 400,
   },
-  'another media type': { request: { body: '{}', headers: { 'content-type': 'text/plain' } }, status: 415 },
+  'the media type text/plain': { request: { body: '{}', headers: { 'content-type': 'text/plain' } }, status: 415 },
   'a form': { request: { form: { name: 'Ada' } }, status: 415 },
   'a body above maxBodyBytes': { request: { json: { ...ADA, name: 'x'.repeat(200) } }, status: 413 },
 };
@@ -569,10 +569,10 @@ const MISFITS: Readonly<Record<string, { value: unknown; path: RegExp }>> = {
     value: { id: 1, name: 'x', password: 'hunter2hunter2' },
     path: /password is declared as secret/,
   },
-  'a member of another type': { value: { id: 'hunter2hunter2', name: 'x' }, path: /id must be/ },
+  'a member of a wrong type': { value: { id: 'hunter2hunter2', name: 'x' }, path: /id must be/ },
   'a missing member': { value: { id: 1 }, path: /name is required/ },
-  'no object': { value: 'hunter2hunter2', path: /the value must be an object/ },
-  nothing: { value: undefined, path: /the value must be an object/ },
+  'text instead of an object': { value: 'hunter2hunter2', path: /the value must be an object/ },
+  undefined: { value: undefined, path: /the value must be an object/ },
   null: { value: null, path: /the value must be an object/ },
   'a list': { value: [{ id: 1, name: 'x' }], path: /the value must be an object/ },
 };

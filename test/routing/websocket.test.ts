@@ -170,12 +170,12 @@ describe('WebSocket handshakes are accepted or refused as RFC 6455 §4.2 defines
     ['a body', 400, { 'Content-Length': '5' }],
     ['a body in chunks', 400, { 'Transfer-Encoding': 'chunked' }],
     ['no Origin', 403, { Origin: undefined }],
-    ['another Origin', 403, { Origin: 'http://b.example' }],
+    ['an Origin of another host', 403, { Origin: 'http://b.example' }],
     ['an Origin of another port', 403, { Origin: 'http://a.example:8080' }],
     ['two Origins', 400, { Origin: 'http://a.example', origin: 'http://b.example' }],
     ['the Origin null', 403, { Origin: 'null' }],
-    ['another path', 404, {}, 'GET /other HTTP/1.1'],
-    ['another method', 405, {}, 'POST /chat HTTP/1.1'],
+    ['a path without a route', 404, {}, 'GET /other HTTP/1.1'],
+    ['the method POST', 405, {}, 'POST /chat HTTP/1.1'],
   ] as [what: string, status: number, changes: Record<string, string | undefined>, line?: string][]) {
     test(`a WebSocket handshake is refused with ${status} if it has ${what}`, async (t) => {
       const { raw, answer } = await shake(t, chat(), changes, line);
@@ -853,7 +853,7 @@ describe('invalid declarations of WebSocket routes are refused or reported', LIM
     );
   });
 
-  test('a WebSocket route that switches off a protection is reported as the warning SVC212', () => {
+  test('a WebSocket route that allows all origins, has neither heartbeat nor idle limit, or accepts huge messages causes the warning SVC212', () => {
     const { app } = make();
     app.websocket('/open', { origins: '*' }).onOpen(() => undefined);
     app.websocket('/endless', { heartbeatMs: false }).onOpen(() => undefined);

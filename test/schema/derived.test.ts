@@ -270,7 +270,7 @@ test('the static method check() of a schema runs in parse(), accepts() and the c
   assert.equal(Long.accepts({ ...bad, nights: 1 }), false, 'inherited');
 });
 
-test('the static method check() of a schema must not be async', () => {
+test('Schema.parse() throws E_SCHEMA_FIELD if the static member check of the schema is async or not a function', () => {
   class Wrong extends Schema {
     static check = 1;
     a = Field(int);

@@ -224,7 +224,7 @@ test('if a class has defaults, secret members or readOnly members, the class Jso
   assert.deepEqual(Object.keys(only.components()), ['Account']);
 });
 
-test('the class JsonSchemas uses one definition for equal input and output, and numbers the definitions of classes with the same name', () => {
+test('the class JsonSchemas writes one definition for a class whose input and output are equal, and numbers the definitions of classes with the same name', () => {
   const make = (): typeof Schema =>
     class User extends Schema {
       home = Field(Address, { description: 'Where', optional: true });

@@ -423,7 +423,7 @@ test('initialisers of a schema can construct instances of other schemas', () => 
   }
 });
 
-test('if the construction of a schema throws, later constructions are unaffected', () => {
+test('if the constructor or an initialiser of a schema throws, later constructions of this and other schemas succeed', () => {
   const boom = (): never => {
     throw new RangeError('boom');
   };
@@ -457,7 +457,7 @@ test('if the construction of a schema throws, later constructions are unaffected
   assert.equal(new Strict({ a: 12 }).a, 12);
 });
 
-test('after a #private member of a schema has thrown in a construction, other schemas are unaffected from the next microtask on', async () => {
+test('after the initialiser of a #private member of a schema has thrown, other schemas are unaffected from the next microtask on', async () => {
   class Breaking extends Schema {
     a = Field(str);
     #b = ((): number => {
@@ -476,7 +476,7 @@ test('after a #private member of a schema has thrown in a construction, other sc
   assert.deepEqual(fieldsOf({ c: Field(str) }).parseJson({ c: 'x' }), { ok: true, value: { c: 'x' } });
 });
 
-test('after a construction has skipped the last call of Field(), other schemas are unaffected from the next microtask on', async () => {
+test('after an initialiser has skipped the last call of Field() of its schema, other schemas are unaffected from the next microtask on', async () => {
   class Losing extends Schema {
     a = Field(str);
     b = this.a === 'skip' ? 'none' : Field(str);
@@ -546,7 +546,7 @@ test('Schema accepts only plain objects, including objects from another realm or
     assert.deepEqual(issuesOf(Address, value), ['type']);
 });
 
-test('Schema refuses declarations that contradict each other', () => {
+test('Schema refuses declarations with unknown, invalid or contradictory options', () => {
   const declare = (field: () => unknown) => () => fieldsOf({ x: field() });
   throwsFault(
     declare(() => Field(str, { minLenght: 1 } as object)),
@@ -1332,7 +1332,7 @@ test('each member of the input is read once, at any depth and in whatever order 
   assert.deepEqual(issuesOf(Chain, { c: 'x', b: 'x', a: 'x', z: 1 }), ['a type', 'b type', 'c type']);
 });
 
-test('if there are more than 100 issues, the first 100 are listed, and one more issue says that others exist', () => {
+test('if a value has more than 100 problems, the issues list the first 100, and a last issue says that there are more', () => {
   const many = Array.from({ length: 100_000 }, () => 'x');
   const startedMs = cpuMs();
   for (const source of [list(int), any]) {
@@ -1412,7 +1412,7 @@ test('validation never changes its input', () => {
 
 // ── text ──
 
-test('a text input is converted to the type of its member', () => {
+test('text from a query or form is converted to the type of its field', () => {
   const cases: [unknown, string, unknown][] = [
     [Field(str), '3', '3'],
     [Field(str), '', ''],
@@ -1448,7 +1448,7 @@ test('a text input is converted to the type of its member', () => {
   assert.ok(Object.is(readText(Field(int), { x: '-0' }), -0));
 });
 
-test('a text input that cannot be converted is an issue', () => {
+test('text from a query or form that cannot be converted to the type of its field is an issue', () => {
   const cases: [unknown, string, string][] = [
     [Field(int), '1.0', 'x type'],
     [Field(int), '', 'x type'],
@@ -1483,7 +1483,7 @@ test('a text input that cannot be converted is an issue', () => {
     assert.deepEqual(readText(field, { x: text }), found, text.slice(0, 20));
 });
 
-test('an empty text input counts as missing if the member is optional and not a string', () => {
+test('an empty text from a query or form counts as missing if its field is optional and not a string', () => {
   assert.equal(readText(Field(int, { optional: true }), { x: '' }), undefined);
   assert.equal(readText(Field(5), { x: '' }), 5);
   assert.equal(readText(Field(bool, { default: true }), { x: '' }), true);
@@ -1506,7 +1506,7 @@ test('an empty text input counts as missing if the member is optional and not a 
   assert.equal(readText(Field(nullable(int), { optional: true }), { x: '' }), undefined);
 });
 
-test('repeated text inputs become a list, and are refused if the type is not a list', () => {
+test('a repeated name in a query or form becomes a list, and is refused if the type of its field is not a list', () => {
   assert.deepEqual(readText(Field(list(int)), { x: ['1', '2'] }), [1, 2]);
   assert.equal(readText(Field(int), { x: ['1', '2'] }), 'x repeated');
   assert.equal(readText(Field(int), { x: ['1'] }), 1);
@@ -1516,7 +1516,7 @@ test('repeated text inputs become a list, and are refused if the type is not a l
   assert.equal(readText(Field(list(int), { maxLength: 1 }), { x: ['1', '2'] }), 'x max_length');
 });
 
-test('a text input of a list with separator "," is split at commas, and may also be repeated', () => {
+test('text for a list with separator "," is split at commas, and its name may also be repeated in the query or form', () => {
   const ids = Field(list(int), { separator: ',', maxLength: 3 });
   assert.deepEqual(readText(ids, { x: '1,2' }), [1, 2]);
   assert.deepEqual(readText(ids, { x: ['1,2', '3'] }), [1, 2, 3]);
@@ -1583,7 +1583,7 @@ test('the declaration of a file field refuses invalid content types', () => {
     });
 });
 
-test('the static property "extra" of a schema also applies to its text inputs', () => {
+test('the static property "extra" of a schema also applies to queries and forms', () => {
   class Forbidding extends Schema {
     static extra = 'forbid';
     a = Field(int);
@@ -1607,7 +1607,7 @@ test('the static property "extra" of a schema also applies to its text inputs', 
   });
 });
 
-test('textIssue() names the types that text cannot represent', () => {
+test('textIssue() returns the reason why a type, such as an object, cannot be read from text', () => {
   const problem = (field: unknown, isForm = false): string | undefined =>
     textIssue(fieldsOf({ x: field }).fields[0]!.node, isForm);
   for (const field of [

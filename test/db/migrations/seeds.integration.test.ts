@@ -76,7 +76,7 @@ onEveryDatabase(
   },
 );
 
-test('refuseInProduction() throws in production, unless the caller allows seeds there', () => {
+test('refuseInProduction() throws in production, unless the caller allows seeds in production', () => {
   assert.throws(() => refuseInProduction('production', false), fault('E_SEED_PRODUCTION'));
   refuseInProduction('production', true);
   refuseInProduction('development', false);

@@ -153,7 +153,7 @@ for (const [what, said, pattern] of [
 }
 
 test(
-  'MySQL client: when the server sends a reply and closes the connection, all pending requests reject',
+  'MySQL client: when the server sends an error about its shutdown right after a reply, the running statement rejects with ConnectionLost',
   { timeout: 30_000 },
   async (t) => {
     const leave = packet(0, Buffer.of(0xff, 0x1d, 0x04), '#08S01Server shutdown in progress'); // 1053

@@ -91,7 +91,7 @@ test('MySQL: RETURNING is a syntax error, but "lastInsertId" contains the key of
   });
 });
 
-test('MariaDB: sequences return exact numbers above 2^53, and UUID and INET6 values are found in any spelling', async (t) => {
+test('MariaDB: sequences return exact numbers above 2^53, and a query finds UUID and INET6 values in any spelling', async (t) => {
   const db = await mysqlDatabase(t, 'mariadb');
   if (db === undefined) return;
   await db.script(
@@ -126,7 +126,7 @@ for (const [name, engine] of [
     ['INSERT statements', 'insert into item values (?, ?)'],
     ['UPDATE statements', 'update item set label = ? where id = ?'],
   ] as const) {
-    test(`${name}: when executeMany() of ${what} reaches its time limit, it ends and stores no rows, even if each of its statements is short`, async (t) => {
+    test(`${name}: when executeMany() of ${what} reaches its time limit, it ends and stores no rows, even if each of its statements takes little time`, async (t) => {
       const db = await mysqlDatabase(t, engine);
       if (db === undefined) return;
       await db.script(

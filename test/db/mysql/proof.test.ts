@@ -202,7 +202,7 @@ for (const [plugin, hash, logIn] of [
     ['with the proof of another certificate', info(proofOf(hash, FIRST))],
     ['with the proof of another password', info(proofOf(nativeHash('another')))],
     ['with the proof for another nonce', info(proofOf(hash, SECOND, SWITCH_NONCE))],
-    ['with a proof in another kind of information', info(proofOf(hash), 2)],
+    ['with a proof whose type byte is wrong', info(proofOf(hash), 2)],
     ['with a truncated proof', info(proofOf(hash).slice(0, -1))],
     ['with a proof that is too long', info(`${proofOf(hash)}0`)],
     ['with an empty proof', info('')],
@@ -287,7 +287,7 @@ test('MariaDB client: a self-signed certificate is refused when a trusted author
   assert.deepEqual(received, []);
 });
 
-test('MariaDB client: a self-signed certificate needs no proof when it is configured as the trusted authority, or when verification is off', async (t) => {
+test('MariaDB client: a server with a self-signed certificate need not prove that it knows the password if the certificate is configured as trusted, or verification is off', async (t) => {
   const { url } = await serving(t, native(Buffer.alloc(0)));
   const named = join(folder(t, { 'ca.pem': SECOND.cert }), 'ca.pem');
   for (const query of [

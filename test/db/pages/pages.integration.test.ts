@@ -318,7 +318,7 @@ function linksOf(response: Response, url: string): Record<string, string> {
   );
 }
 
-test('the Link headers of a route with KeysetPages keep all query parameters but the cursor, and invalid sizes and cursors get 400', async () => {
+test('a route with KeysetPages sends Link headers that keep the query parameters of the request, and answers 400 to invalid sizes and cursors', async () => {
   await using client = new TestClient(await listing());
   const found: unknown[] = [];
   let url: string | undefined = '/entries?size=4&label=l1';

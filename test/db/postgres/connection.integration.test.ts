@@ -310,7 +310,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a function that raises the error "not supported" runs only once, and its error is not retryable',
+  'PostgreSQL connection: an SQL function that raises SQLSTATE 0A000 runs only once per call, and its error is not retryable',
   async (t) => {
     const connection = await connected(t);
     await connection.execute('create temporary sequence runs', [], undefined);
@@ -1145,7 +1145,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a connection that must accept writes is stale while its server refuses writes',
+  'PostgreSQL connection: with the option "mustWrite", isStale of a connection is true while the server refuses writes',
   async (t) => {
     const connection = await connected(t, { mustWrite: true, parameters: { application_name: 'test' } });
     assert.deepEqual(

@@ -537,7 +537,7 @@ for (const [what, isOurs, expected] of [
   ['its own transaction', true, CommitOutcomeUnknown],
   ['a transaction of the caller', false, QueryTimeout],
 ] as const) {
-  test(`PostgreSQL client: if the server stays silent after a loop over a stream in ${what}, the client cancels the statement and closes the connection`, async (t) => {
+  test(`PostgreSQL client: if the server does not answer when a stream in ${what} ends, the client cancels the statement and closes the connection`, async (t) => {
     const clock = new ManualClock();
     const asked = Promise.withResolvers<void>(),
       reported = Promise.withResolvers<void>();
@@ -801,7 +801,7 @@ test('PostgreSQL client: when the server ignores a cancellation, the connection 
 });
 
 test(
-  'PostgreSQL client: when the server sends a reply and closes the connection, all pending requests reject',
+  'PostgreSQL client: when the server sends the FATAL error 57P01 right after a reply, the running statement rejects with ConnectionLost',
   { timeout: 30_000 },
   async (t) => {
     const described = Buffer.concat([

@@ -344,7 +344,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL types: for a value that the server would refuse, the client throws the same DataError and does not send the value',
+  'PostgreSQL types: for a value that the server would refuse, the client throws a DataError with the SQLSTATE of the server, and does not send the value',
   async (t) => {
     const connection = await connected(t);
     const fromServer = async (sql: string): Promise<unknown> =>
@@ -452,7 +452,7 @@ withPostgres(
 
 // ── without a server ──
 
-test('PostgreSQL types: a binary date is decoded to the same day as by Date, for successive and for random days', () => {
+test('PostgreSQL types: a date in the binary format is decoded to the day that Date computes, for successive and for random days', () => {
   const random = seeded(5);
   const days = [
     ...Array.from({ length: 3_000 }, (_, day) => day - 1_500),

@@ -311,7 +311,7 @@ test('for an insert into a table without rowid, SQLite returns no lastInsertId, 
   assert.equal((await db.execute(insert, ['b', 1])).lastInsertId, 2, 'and what a trigger inserts is not it');
 });
 
-test('while a SQLite transaction streams the rows of a statement, it can run the same text again, and the stream returns all rows', async (t) => {
+test('while a SQLite transaction streams the rows of a statement, it can run this statement a second time, and the stream returns all rows', async (t) => {
   const { db } = await inFile(t);
   await db.script('create table t (id integer primary key)');
   await db.insertMany(

@@ -346,7 +346,7 @@ test('Pool tries to connect less than 20 times a second while its server is stop
   }
 });
 
-test('Pool counts an attempt as failed if the new connection is already stale', async () => {
+test('Pool counts an attempt to connect as failed if isStale is true for the new connection', async () => {
   const { pool, server, clock, events } = bench({ acquireTimeoutMs: 1_000 });
   server.areStale = true;
   const refused = assert.rejects(

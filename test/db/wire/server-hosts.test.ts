@@ -63,7 +63,7 @@ for (const [kinds, target, done, found] of [
   [['away', 'primary off'], 'prefer-standby', ['try 1', 'try 2', 'close 2', 'try 1', 'try 2'], 2],
   [['dies', 'primary off'], 'read-write', ['try 1', 'destroy 1', 'try 2'], 2],
 ] as const) {
-  test(`findServer() for the target "${target}" selects server ${found} of the servers "${kinds.join('", "')}"`, async () => {
+  test(`findServer() for target_session_attrs=${target} selects server ${found} of "${kinds.join('", "')}" (role, and read-only mode on or off)`, async () => {
     const { search, done: did } = searched(kinds, target);
     const session = (await findServer(search, LIMIT)) as unknown as { readonly port: number };
     assert.deepEqual([did, session.port], [done, found]);
