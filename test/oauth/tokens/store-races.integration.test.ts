@@ -49,7 +49,7 @@ test('OAuth over HTTP: each refresh gets one new token, even after a crash of th
   await killedOverHttp(unlimited, 1);
 });
 
-test('OAuth: if a process is killed while it handles refreshes, at most one response is lost, and the replay of an already refreshed token is detected', async (t) => {
+test('OAuth: if a process is killed while it handles refreshes, at most one response is lost, and the replay of a refreshed token is detected', async (t) => {
   const sites = await Sites.start(t, 2, 'no limits');
   const { inFlight, lost, caught } = await killedUnderLoad(sites, 1, 6, seeded(7));
   assert.ok(lost <= 1, `${lost} of ${inFlight}`); // one response may be cut on its way to the client
