@@ -58,7 +58,7 @@ for (const [what, isClosed] of [
   ['is closed', true],
   ['is full and has no reader', false],
 ] as const) {
-  test(`a process answers every request even if the pipe for its log output ${what}`, async (t) => {
+  test(`a server answers every request even if the pipe for its log output ${what}`, async (t) => {
     const cwd = project(t, {
       'app.ts': `${HEAD}app.get('/', () => { throw new Error('x'.repeat(2_000)); });\nawait app.run({ port: 0 }).then(({ url }) => console.log(url));\n`,
     });

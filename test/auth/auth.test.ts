@@ -323,7 +323,7 @@ test('if a token is invalid, BearerAuth() answers 401 before the body is read or
   assert.equal((await client.post('/', { json: {}, ...bearer(tokenOf()) })).status, 400);
 });
 
-test('svc check reports no start error for an application with BearerAuth() and a secret, neither before nor after its start', async () => {
+test('svc check reports nothing about BearerAuth() with a secret, neither before nor after the start of the application', async () => {
   const { app } = make();
   app.get('/', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
   const about = (): string[] =>

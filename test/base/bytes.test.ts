@@ -116,7 +116,7 @@ test('ByteQueue.indexOf() searches the unread bytes between its arguments "from"
   assert.equal(new ByteQueue().indexOf(1), -1);
 });
 
-test('ByteQueue.clear() removes all bytes', () => {
+test('ByteQueue.clear() removes all bytes from the queue', () => {
   const queue = new ByteQueue();
   queue.push(bytes(1));
   queue.push(bytes(2));

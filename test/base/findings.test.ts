@@ -49,7 +49,7 @@ function declare(): ReturnType<typeof declaredHere> {
 }
 const line = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);
 
-test('declaredHere(fn) returns the position at which fn is called, even through Reflect.apply() or map()', () => {
+test('declaredHere(fn) returns the source position of the code that called fn, even through Reflect.apply() or map()', () => {
   const { stackTraceLimit } = Error;
   try {
     for (const limit of [10, 1]) {

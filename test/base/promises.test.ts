@@ -11,7 +11,7 @@ test('within() settles like the given promise if this promise settles in time, a
   assert.equal(clock.pending, 0);
 });
 
-test('within() settles with the result or error of its callback after the time limit', async () => {
+test('if the promise does not settle within the time limit, within() settles with the result or error of its callback', async () => {
   const clock = new ManualClock();
   const never = new Promise<string>(ignore);
   const late = within(clock, 10, never, () => 'late');

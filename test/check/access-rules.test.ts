@@ -31,7 +31,7 @@ test('svc check reports routes that change data and have no guard, unless they a
   assert.deepEqual(subjects(app, 'SVC201').sort(), ['DELETE /d', 'POST /a', 'PUT /a']);
 });
 
-test('svc check reports a route whose access rules are weaker than those of a less powerful method on the same path (SVC203)', () => {
+test('for one path, svc check reports a method such as DELETE that is protected less than a less dangerous method such as GET (SVC203)', () => {
   const app = quiet()
     .get('/a', someone, handler)
     .post('/a', { public: true }, handler)
@@ -46,7 +46,7 @@ test('svc check reports a route whose access rules are weaker than those of a le
   ]);
 });
 
-test('svc check accepts a route whose guard is stricter than, or not comparable to, the guards of other methods on its path (SVC203)', () => {
+test('svc check accepts a DELETE guard that is stricter than the GET guard of its path, and guards that cannot be compared (SVC203)', () => {
   const app = quiet()
     .get('/a', someone, handler)
     .post('/a', handler)
@@ -61,7 +61,7 @@ test('svc check accepts a route whose guard is stricter than, or not comparable 
   assert.deepEqual(found(app, 'SVC203'), []);
 });
 
-test('svc check reports two methods of a path that change data, if no role may use both (SVC203)', () => {
+test('svc check reports a path whose PUT and DELETE require two different roles, so that no single role may use both (SVC203)', () => {
   const app = quiet()
     .put('/a', { me: Depends(requireRoles('sales')) }, handler)
     .delete('/a', { me: Depends(requireRoles('stock')) }, handler);
@@ -106,7 +106,7 @@ for (const path of [
   });
 }
 
-test('svc check requires no rate limit for GET pages, guarded routes, and paths with longer words such as "tokenize" (SVC204)', () => {
+test('svc check requires no rate limit for GET routes, for guarded routes, and for words that only contain a login word, such as "tokenize" (SVC204)', () => {
   const app = quiet()
     .get('/login', handler)
     .post('/token', someone, handler)

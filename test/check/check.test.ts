@@ -116,7 +116,7 @@ test('app.check() sorts its findings by severity, place and rule, whatever the o
   assert.deepEqual(about(app), about(app));
 });
 
-test('app.check() runs its rules in the order of their phases, and gives each rule the compiled application', () => {
+test('app.check() runs check rules in the order graph, security, contract, environment, and gives each rule the compiled application', () => {
   const seen: string[] = [];
   const app = make({ env: 'test', config: { pageSize: 20 } });
   for (const phase of ['live', 'environment', 'contract', 'security', 'graph'] as const)

@@ -39,7 +39,7 @@ test('svc check reports blocking calls in handlers, dependencies and middleware,
   ]);
 });
 
-test('svc check reports calls of functions that block the event loop, and not every call whose name ends with "Sync" (SVC501)', () => {
+test('svc check reports known blocking functions such as hashSync(), but not every function whose name ends with "Sync" (SVC501)', () => {
   const calendar = { requestSync: async (): Promise<string> => 'asked' };
   const bcrypt = { hashSync: (text: string): string => text };
   const app = quiet()
@@ -50,7 +50,7 @@ test('svc check reports calls of functions that block the event loop, and not ev
   ]);
 });
 
-test('svc check accepts a blocking call that runs only once, and a call of a local function named like a blocking one (SVC501)', () => {
+test('svc check accepts a blocking call that runs only once, and a call of a local function named like a blocking function (SVC501)', () => {
   let text: string | undefined;
   const settings = (): string => readFileSync('/dev/null', 'utf8');
   const app = quiet()
@@ -159,7 +159,7 @@ test('svc check accepts a dependency that commits a transaction after "yield" an
   );
 });
 
-test('svc check finds the use of a dependency in a nested destructuring pattern, and accepts an unused dependency that returns no value (SVC113)', () => {
+test('svc check recognises that a nested destructuring pattern uses a dependency, and accepts an unused dependency that returns no value (SVC113)', () => {
   const value = provide({}, () => 1);
   const count = provide({}, ({ req }) => {
     String(req.ip);

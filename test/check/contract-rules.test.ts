@@ -61,7 +61,7 @@ test('svc check requires no response schema if only a callback inside the handle
   assert.deepEqual(subjects(app, 'SVC302'), ['GET /list']);
 });
 
-test('svc check requires no response schema for a value computed from an object, or if only a local method returns an object (SVC302)', () => {
+test('svc check requires no response schema if a handler returns a text computed from an object, or only its local method returns an object (SVC302)', () => {
   const rows = [{ a: 'x' }];
   const app = quiet()
     .get('/pick', ({ req }) => ({ de: 'Hallo', en: 'Hello' })[req.path === '/' ? 'de' : 'en'])

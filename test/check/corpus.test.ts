@@ -78,7 +78,7 @@ async function load({ file, env }: Case): Promise<Readonly<Record<string, unknow
 const canLoad = ({ awaits, imports }: Case): boolean =>
   (imports === 'well' || imports === 'throws') && awaits.every((method) => method in Svc.prototype);
 
-test('each check rule has an example with a mistake in test/check/corpus, and a similar one without the mistake in test/check/near', () => {
+test('each check rule has an example with a mistake in test/check/corpus, and a similar example without the mistake in test/check/near', () => {
   assert.ok(casesOf('corpus').length >= 60);
   const rulesOf = (kind: Case['kind']): string[] =>
     [...new Set(casesOf(kind).map(({ rule }) => String(rule)))].sort();
@@ -95,7 +95,7 @@ test('the folder test/check/clean has at least 15 applications with at least 40 
   }
 });
 
-test('each example in test/check/corpus marks one line with the rule in its file name, and examples in other folders mark no line', () => {
+test('each example in test/check/corpus marks one line with the check rule in its file name, and examples in "near" and "clean" mark none', () => {
   for (const { file, kind, marks, rule } of allCases()) {
     assert.deepEqual(
       marks.map((mark) => mark.rule),

@@ -126,7 +126,7 @@ const cases = allCases().filter(({ awaits }) => awaits.every((method) => method 
 const isAlone = ({ kind, imports, args, rule }: Case): boolean =>
   kind === 'clean' || imports !== 'well' || args.length > 0 || OF_THE_COMMAND.has(rule);
 
-test('svc check reports each marked line of the example applications in test/check/corpus, and no other error or warning', async (t) => {
+test('svc check reports each marked line of the examples in test/check/corpus, and reports no error or warning for unmarked lines', async (t) => {
   const wrong: string[] = [];
   let checked = 0;
   const note = ({ kind, name }: Case, found: readonly string[]): void => {

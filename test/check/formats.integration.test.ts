@@ -66,7 +66,7 @@ const REPORT = makeReport(FINDINGS, [{ ...FINDINGS[0]!, subject: 'GET /allowed' 
 const EMPTY = makeReport([]);
 const OPTIONS = { version: '1.4.0', isLoaded: true };
 
-test('the fingerprint of a check finding depends on rule and subject, not on message or place, and repeated findings are numbered', () => {
+test('the fingerprint of a check finding depends on rule, subject and occurrence number, not on message or source position', () => {
   const moved = FINDINGS.map((finding) => ({
     ...finding,
     message: 'other',

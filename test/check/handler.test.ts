@@ -143,7 +143,7 @@ test('repliesWithObject() examines both branches of a conditional expression in 
   );
 });
 
-test('givesNothing() returns true for a function without a return value, even if a callback inside the function returns a value', () => {
+test('givesNothing() returns true for a function that returns no value, even if a callback inside the function returns one', () => {
   const nothing: Any[] = [
     () => {
       items.map((item) => {

@@ -75,7 +75,7 @@ test('if a database fails, app.checkLive() names the plugin of this database, an
   assert.deepEqual(more, []);
 });
 
-test('app.checkLive() reports a configured TLS certificate that is unreadable, lacks its key or does not match its key', async () => {
+test('app.checkLive() reports a configured TLS certificate that is unreadable, has no configured key or does not match its key', async () => {
   const configured = (config: Record<string, string>): Svc =>
     new Svc({ logger: createLogger({ level: 'silent' }), config });
   assert.deepEqual(await found(configured({ tlsCert: FIRST.cert, tlsKey: FIRST.key })), []);

@@ -413,7 +413,7 @@ for (const [what, code, message] of [
   ['an error that is thrown later', "queueMicrotask(() => { throw new TypeError('later'); });", /^later$/],
   ['a rejected promise without a handler', "void Promise.reject(new TypeError('later'));", /^later$/],
 ] as const) {
-  test(`if an import leaves ${what} behind, svc check reports the source line and ends with status 1`, async (t) => {
+  test(`svc check fails if the import of a module starts or causes ${what}`, async (t) => {
     if (what === 'a DNS look-up')
       return void assert.equal((await check(t, { 'app.ts': `${APP}\n${code}\n` })).status, 3); // thrown at once
     const { status, document, stderr } = await check(t, { 'app.ts': `${APP}\n${code}\n` });
@@ -430,7 +430,7 @@ test('svc check ignores timers of the imported module that end soon, and handles
   assert.deepEqual([status, document.findings], [0, []]);
 });
 
-test('svc check prevents the imported module from sending anything over the network', async (t) => {
+test('a module that svc check imports cannot send HTTP, TLS or WebSocket requests', async (t) => {
   let requests = 0;
   const server = createServer(() => {
     requests++;
@@ -473,7 +473,7 @@ for (const [what, code] of [
   });
 }
 
-test('svc check works in a read-only folder, and writes no file', async (t) => {
+test('svc check ends with status 0 for an application in a read-only folder, and writes no file', async (t) => {
   const cwd = project(t, { 'app.ts': `${APP}app.get('/', () => 1);\n`, 'tmp/.keep': '' });
   const seen = (): unknown[] =>
     ['', 'tmp', 'node_modules'].map((folder) => [
@@ -588,7 +588,7 @@ test('svc check skips an imported file that is not valid JavaScript, and still r
 
 // ── known findings, and the extent of a check ──
 
-test('svc check --known FILE writes the current findings to the file, and later runs report only findings that are not in the file', async (t) => {
+test('svc check --known FILE writes the findings to a new file, and later runs report only findings that the file does not contain', async (t) => {
   const page = (path: string, name: string): string =>
     `app.get('${path}', {}, ({ query }) => new HTMLResponse('<p>' + query.${name}));\n`;
   const head = `import { HTMLResponse, Svc } from 'svc';\nexport const app = new Svc();\n`;

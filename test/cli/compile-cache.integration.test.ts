@@ -71,7 +71,7 @@ for (const args of [['--version'], ['openapi', 'app.ts'], ['mcp', 'app.ts', '--l
   });
 }
 
-test('svc run stores compiled code in the compile cache of Node.js, unless NODE_DISABLE_COMPILE_CACHE is set', async (t) => {
+test('unless NODE_DISABLE_COMPILE_CACHE is set, svc run stores compiled code in the compile cache of Node.js', async (t) => {
   for (const disabled of [undefined, '1']) {
     const { cwd, env } = inside(t);
     const server = start(t, process.execPath, [BIN, 'run', 'app.ts', '--port', '0'], {

@@ -119,7 +119,7 @@ for (const module of [
   });
 }
 
-test('packageSeenBy() returns the running copy of svc for a module that can import it, and undefined for other modules', (t) => {
+test('packageSeenBy() returns the running copy of svc for a module that can import it, and undefined if a module cannot import svc', (t) => {
   assert.equal(packageSeenBy(pathToFileURL(join(project(t), 'app.ts'))), ownPackage());
   assert.equal(packageSeenBy(pathToFileURL(join(folder(t), 'app.ts'))), undefined);
 });
@@ -131,7 +131,7 @@ test('packageSeenBy() returns the running copy of svc for modules of svc itself'
   );
 });
 
-test('packageSeenBy() returns another copy of svc if the given module imports that copy', (t) => {
+test('packageSeenBy() returns the copy of svc in node_modules beside the module, even if a different copy is running', (t) => {
   const cwd = folder(t, { 'node_modules/svc/package.json': '{"name":"svc"}' });
   assert.equal(packageSeenBy(pathToFileURL(join(cwd, 'app.ts'))), join(cwd, 'node_modules/svc/package.json'));
 });
@@ -270,7 +270,7 @@ for (const [what, files, message] of [
   });
 }
 
-test('loadApplication() wraps an error of the module, which becomes the cause, but rethrows E_COMPILE unchanged', async (t) => {
+test('if the import throws, loadApplication() throws an error whose cause is the thrown error, but rethrows E_COMPILE unchanged', async (t) => {
   await assert.rejects(load(t, { 'app.ts': `${APP}app.get('nope', () => 1);` }), (error: unknown) => {
     assert.ok(error instanceof SvcError && error.cause instanceof SvcError);
     assert.equal(error.cause.code, 'E_PATH_TEMPLATE');

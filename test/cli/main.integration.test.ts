@@ -282,7 +282,7 @@ for (const [name, better] of [
   });
 }
 
-test('svc run prints every compilation error of the application with file and line, and ends with status 3', async (t) => {
+test('svc run prints every mistake that app.compileAll() finds, with file and line, and ends with status 3', async (t) => {
   const { status, stderr } = await runOver(t, {
     'app.ts': `${APP}app.get('/', () => 'twice');\napp.get('/a', { name: 'x' }, () => 1);\napp.get('/b', { name: 'x' }, () => 2);\n`,
   });
@@ -544,7 +544,7 @@ function projectWithOwnCopy(t: TestContext, change: (copy: string) => void): str
   return cwd;
 }
 
-test('svc run uses the copy of svc that the application imports, not the copy that was started', async (t) => {
+test('svc run uses the copy of svc that the application imports, even if the command belongs to a different copy', async (t) => {
   const cwd = projectWithOwnCopy(t, (copy) => {
     writeFileSync(
       join(copy, 'dist/cli/main.js'),

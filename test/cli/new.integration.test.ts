@@ -496,7 +496,7 @@ test('svc new --vendor copies exactly the published files of svc, without its de
     assert.equal(key in manifest, true, key);
 });
 
-test('svc new copies the package even if fs.cpSync() fails, as it does if Yarn stores the package in an archive', async (t) => {
+test('svc new copies the package even if fs.cpSync() throws, which happens when Yarn keeps the package in an archive', async (t) => {
   const cwd = folder(t, {
     'archive.cjs': `const fs = require('node:fs'); fs.cpSync = () => { throw Object.assign(new Error('ENOENT'), { code: 'ENOENT' }); }; require('node:module').syncBuiltinESMExports();`,
   });

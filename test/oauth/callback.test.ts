@@ -638,7 +638,7 @@ test('OAuth callback: if the token endpoint closes the connection, the state is 
   assert.deepEqual([await count('svc_oauth_used'), await count('svc_oauth_login')], [2, 1]);
 });
 
-test('OAuth callback: a state is refused if the application no longer has the secret with which the state was made', async () => {
+test('OAuth callback: a state that was made with one secret is refused after the application has switched to a different secret', async () => {
   const clock = new ManualClock();
   const used = new SingleUse(() => new MemoryRecordStore({ clock }));
   const states = (secret: string): LoginStates =>

@@ -236,7 +236,7 @@ test('OAuth cookie mode: a request that does not prove the same origin cannot re
   assert.equal((await post(site, '/oauth/token', OWN)).status, 200);
 });
 
-test('OAuth cookie mode: when concurrent refreshes are refused, their responses do not clear the cookies', async () => {
+test('OAuth cookie mode: with concurrency "strict", the responses to refused concurrent refreshes do not clear the cookies', async () => {
   await using site = await open({ plugin: { concurrency: 'strict', limits: { token: false } } });
   await login(site);
   const answers = await Promise.all(
@@ -377,7 +377,7 @@ test('OAuth cookie mode: logout() in a handler ends the login and the session, c
   assert.equal((await site.oauth.listSessions('user-ada')).length, 1);
 });
 
-test('OAuth logout() works in cookie mode without SessionMiddleware, and in JSON mode clears only the session', async () => {
+test('OAuth logout() clears the token cookies in cookie mode even without SessionMiddleware, and clears only the session in JSON mode', async () => {
   await using bare: LoginSite = await open({ more: (app) => leave(app, () => bare) });
   await login(bare);
   const response = await post(bare, '/leave', OWN);

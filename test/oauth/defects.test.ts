@@ -92,7 +92,7 @@ test('OAuth: a slow provider causes a 504, an invalid provider response causes a
   assert.equal(site.fake.count('other'), 0);
 });
 
-test('/oauth/token refuses other grant types and tokens that are not strings, and /oauth/revoke answers known and unknown tokens alike', async () => {
+test('/oauth/token refuses the grant type "password" and tokens that are not strings, and /oauth/revoke answers known and unknown tokens alike', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   await refusedAs(
@@ -116,7 +116,7 @@ test('/oauth/token refuses other grant types and tokens that are not strings, an
   assert.deepEqual(await shown(known), await shown(unknown));
 });
 
-test('requireScopes() accepts the access tokens of OAuthPlugin for the scopes in the token, and refuses other scopes with 403', async () => {
+test('requireScopes() accepts access tokens of OAuthPlugin that contain the required scope, and answers 403 if the scope is missing', async () => {
   await using site = await LoginSite.open({
     plugin: { scopes: ['notes:read'] },
     more: (app) =>

@@ -146,7 +146,7 @@ test('OAuth login: if one browser starts nine logins, the latest eight of them c
   assert.deepEqual(site.client.cookies.names(), []);
 });
 
-test('OAuth login: forged login cookies are deleted before genuine ones when there are too many, and cannot prevent a login', async () => {
+test('OAuth login: if a browser has more than eight login cookies, forged ones are deleted first, so that they cannot prevent a login', async () => {
   await using site = await LoginSite.open();
   for (let count = 0; count < 20; count++)
     site.client.cookies.set(`svc_oauth_0000000${count.toString(36)}`, 'x');
@@ -181,7 +181,7 @@ test('OAuth login: an X-Forwarded-For header from a proxy that is not trusted is
   assert.equal(site.events.filter(({ event }) => event === 'proxy_not_trusted').length, 1);
 });
 
-test('OAuth login: the start of a login writes no database row, so many unfinished logins cannot displace other logins', async () => {
+test('OAuth login: the start of a login writes no database row, and 500 unfinished logins do not prevent an earlier login from finishing', async () => {
   await using site = await LoginSite.open({ env: 'production', plugin: { limits: { login: false } } });
   const { state } = await site.begin();
   const tables = async (): Promise<unknown> =>

@@ -463,7 +463,7 @@ test('OAuthPlugin: the metrics count logins by provider and outcome, and refresh
   assert.ok(!metrics.includes('strange'));
 });
 
-test('OAuthPlugin: the clean-up of logins runs periodically, even after a failure, and keeps revoked logins until their absolute expiry', async () => {
+test('OAuthPlugin: expired logins are deleted periodically, even after one deletion failed, and revoked logins are kept until their absolute expiry', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { refreshAbsoluteTtlSeconds: 5_000, refreshIdleTtlSeconds: 5_000 },
@@ -498,7 +498,7 @@ test('OAuthPlugin: the clean-up of logins runs periodically, even after a failur
   assert.ok(site.clock.pending >= 1, 'a failure does not end it');
 });
 
-test('OAuthPlugin: the clean-up deletes expired logins in batches until none is left', async (t) => {
+test('OAuthPlugin: cleanUp() deletes expired logins in batches until none is left', async (t) => {
   let left = 2_500;
   t.mock.method(MemoryTokenStore.prototype, 'cleanUp', async (_now: number, batch: number) => {
     const count = Math.min(batch, left);

@@ -76,7 +76,7 @@ const exchange = (url: string, code: string): Promise<Response> =>
 const errorOf = async (response: Response): Promise<string> =>
   ((await response.json()) as { error: string }).error;
 
-test('OAuth with Redis: a login that starts at one process can be finished at another, and its state works once across both processes', async (t) => {
+test('OAuth with Redis: a login that starts at one process can be finished at another process, and its state cannot be used again at either', async (t) => {
   if (!needsRedis(t)) return;
   const site = await pair(t, 1_000);
   const [one, two] = site.urls;
@@ -92,7 +92,7 @@ test('OAuth with Redis: a login that starts at one process can be finished at an
   }
 });
 
-test('OAuth with Redis: a code of a native client can be exchanged once across both processes', async (t) => {
+test('OAuth with Redis: if a native client sends its code to both processes, the code is exchanged for tokens once', async (t) => {
   if (!needsRedis(t)) return;
   const site = await pair(t, 1_000);
   for (let round = 0; round < 10; round++) {

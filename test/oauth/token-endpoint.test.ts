@@ -424,7 +424,7 @@ test('/oauth/token: if a hook throws an HTTPException, the refresh is refused wi
   await site.refreshed(token);
 });
 
-test('/oauth/token: a replaced or revoked refresh token gets invalid_grant even if the scope is invalid, too', async () => {
+test('/oauth/token: a refresh with a replaced or revoked token gets invalid_grant even if its scope is also invalid', async () => {
   await using site = await LoginSite.open({ plugin: { scopes: ['read'] } });
   const { refresh_token: oldest } = await site.login();
   const second = await site.refreshed(oldest);
@@ -541,7 +541,7 @@ test('OAuthPlugin: revokeAll() ends every login of exactly one subject, and retu
   );
 });
 
-test('OAuthPlugin: revokeAll() also ends the logins of twenty clients that refresh their tokens at that time', async () => {
+test('OAuthPlugin: revokeAll() ends the logins of twenty clients, even while these clients refresh their tokens', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { limits: { login: false, callback: false, token: false } },
@@ -604,7 +604,7 @@ test('OAuthPlugin: without enforceValidAfter, access tokens stay valid after rev
   assert.equal((await site.client.get('/me', { headers: { authorization: `Bearer ${token}` } })).status, 200);
 });
 
-test('ValidAfterGate keeps a revocation even if an older database query finishes later, and queries each subject at most every five seconds', async () => {
+test('ValidAfterGate keeps a revocation when an earlier store query returns an outdated result, and queries the store for one subject once in five seconds', async () => {
   let release: (() => void) | undefined;
   const asked: string[] = [];
   const store = new (class extends MemoryTokenStore {
@@ -762,7 +762,7 @@ test('OAuth access tokens: a JWT with another typ header is refused, even if sig
     );
 });
 
-test('/oauth/token: concurrent refreshes get a response even if the clock of the application does not advance', async () => {
+test('/oauth/token: two concurrent refreshes with one token both succeed even if the clock of the application stands still', async () => {
   await using site = await LoginSite.open({ hasDatabase: false });
   const { refresh_token: first } = await site.login();
   const racing = await Promise.all(

@@ -37,7 +37,7 @@ function watched(): { delay: EventLoopDelay; monitor: WrittenMonitor; watch: Dis
   return { delay, monitor, watch: delay.watch() };
 }
 
-test('EventLoopDelay.recentMs() returns the mean delay of the latest 250 ms window only', () => {
+test('EventLoopDelay.recentMs() returns the mean delay of the latest 250 ms, without earlier samples', () => {
   const { delay, monitor } = watched();
   monitor.samples.push(20, 20);
   assert.equal(delay.recentMs(1_000), 0);

@@ -187,7 +187,7 @@ test('label values of metrics are truncated to 256 characters', () => {
   assert.deepEqual(metrics.snapshot()[0]!.series, [[['x'.repeat(256)], [2]]]);
 });
 
-test('slot() of a counter or histogram keeps counting for its labels, even after many other label sets were added', () => {
+test('slot() of a counter or histogram keeps counting for its labels, even after 100 further label sets were added', () => {
   const { metrics } = setUp();
   const [counter, histogram] = [
     metrics.counter('svc_a', '', ['l']),

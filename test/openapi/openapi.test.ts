@@ -261,7 +261,7 @@ test('OpenAPI document: path templates that differ only in parameter names becom
   });
 });
 
-test('OpenAPI document: if two routes need the same path, the more specific route is documented and the other route is reported', () => {
+test('OpenAPI document: if two routes have one OpenAPI path, the more specific route is documented and the less specific route is reported', () => {
   for (const templates of [
     ['/u/{name}', '/u/{id:int}'],
     ['/u/{id:int}', '/u/{name}'],

@@ -92,7 +92,7 @@ test('svc run --reload does not restart the application when a file changes that
   assert.equal(server.count(/"event":"changed"/g), 1);
 });
 
-test('svc run --reload keeps the value of SVC_ENV if this variable is set', async (t) => {
+test('svc run --reload runs the application with the value of SVC_ENV if this variable is set', async (t) => {
   const { url } = await serve(t, FILES, [], { env: { SVC_ENV: 'test' } });
   assert.equal((await ask(url)).body, 'one 1 test ');
 });

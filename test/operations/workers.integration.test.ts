@@ -520,7 +520,7 @@ test('the class Workers waits longer before each restart of a dying worker, unti
   assert.equal(await over, 0);
 });
 
-test('during a renewal, the class Workers keeps the old worker if the new worker exits before it serves', async () => {
+test('when the class Workers replaces a worker, it keeps the old worker if the new worker exits before it serves', async () => {
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const children: FakeChild[] = [];
@@ -553,7 +553,7 @@ test('during a renewal, the class Workers keeps the old worker if the new worker
   assert.ok(events.some(({ event }) => event === 'worker_killed'));
 });
 
-test('during a renewal, the class Workers ends a new worker that does not serve within a minute, and keeps the old worker', async () => {
+test('when the class Workers replaces a worker, it ends a new worker that does not serve within a minute, and keeps the old worker', async () => {
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const children: FakeChild[] = [];
@@ -600,7 +600,7 @@ test('during a renewal, the class Workers ends a new worker that does not serve 
   assert.equal(await over, 0);
 });
 
-test('if Workers.stop() is called during a renewal of workers, the renewal is not logged as failed', async () => {
+test('if Workers.stop() is called while workers are replaced, the replacement is not logged as failed', async () => {
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const children: FakeChild[] = [];
@@ -714,7 +714,7 @@ test('WorkerMetrics keeps the counters of workers that have exited, and omits wo
   assert.doesNotMatch(rest, /^svc_now/m);
 });
 
-test('WorkerMetrics keeps 1,000 label sets of exited workers, and adds up all further label sets under the label "other"', async () => {
+test('for exited workers, WorkerMetrics keeps 1,000 label sets of a metric, and adds up all further ones under the label "other"', async () => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const metrics = new WorkerMetrics({ clock, log: logger, workers: () => 0 });

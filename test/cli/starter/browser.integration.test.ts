@@ -188,7 +188,7 @@ test('an open page of a new project shows new notes and logouts from other brows
   await until('document.querySelector("a.button")?.textContent === "Log in with dev"');
 });
 
-test('in a new project, a logout in one browser logs the person out in every browser, and does not affect other persons', async (t) => {
+test('in a new project, a logout in one browser logs the person out in every browser, and keeps a second person logged in', async (t) => {
   if (!needsChromium(t)) return;
   const [here, there, other] = [await visitor(url), await visitor(url), await visitor(url)];
   for (const [page, who] of [

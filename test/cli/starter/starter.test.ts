@@ -179,7 +179,7 @@ test('the container image of a new project runs as a non-root user, has a health
   assert.match(lines[0]!, /-t shop /); // tags have no scope
 });
 
-test('the container image of a new project keeps data in a volume that the user of the container owns', () => {
+test('the container image of a new project keeps data in a volume that the user of the server process owns', () => {
   const lines = textOf('Dockerfile').split('\n');
   const [owned, volume, user] = ['RUN mkdir /data && chown node:node /data', 'VOLUME /data', 'USER node'].map(
     (line) => lines.indexOf(line),

@@ -626,7 +626,7 @@ test('identify() fetches the key set once for many logins, and fetches it again 
   assert.equal(fake.count('jwks'), 3);
 });
 
-test('identify() accepts a key that was replaced under the same id, because a wrong signature makes it fetch a minute-old key set again', async () => {
+test('after a wrong signature, identify() fetches the key set again if it is a minute old, and then accepts a replaced key', async () => {
   await using fake = await FakeProvider.start();
   const { client, clock } = openId(fake);
   const before = jwk(generateKeyPairSync('rsa', { modulusLength: 2_048 }).publicKey, { kid: 'rsa' });

@@ -364,7 +364,7 @@ test('Outbound.call() with an address check refuses a host name if any of its ad
   assert.equal(fake.sockets.size + fake.count(), 0);
 });
 
-test('Outbound.call() works if autoSelectFamily is off, so that Node.js asks for one address of the host name', async () => {
+test('Outbound.call() connects to the first address of a host name if autoSelectFamily of Node.js is off', async () => {
   await using fake = await FakeProvider.start();
   const { getDefaultAutoSelectFamily, setDefaultAutoSelectFamily } = await import('node:net');
   const before = getDefaultAutoSelectFamily();

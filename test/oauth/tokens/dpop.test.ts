@@ -330,7 +330,7 @@ test('DPoP: if dpopNonces is "required", a proof without a nonce is refused, and
   assert.equal((await refresh(site, token, proof(site.clock, EC, { claims: { nonce } }))).status, 200);
 });
 
-test('DPoP: a login with the parameter dpop_jkt binds even the first tokens to the key with this thumbprint (RFC 9449 §10)', async () => {
+test('DPoP: with the parameter dpop_jkt, the tokens from the login itself are bound to the key with this thumbprint (RFC 9449 §10)', async () => {
   await using site = await open('required');
   const { state } = await site.begin({ dpop_jkt: EC.jkt });
   const tokens = (await (await site.back({ code: 'c', state })).json()) as Tokens;
@@ -374,7 +374,7 @@ test('DPoP: a proof with a changed or missing character is never accepted', asyn
   assert.equal(await reasonOf(good), 'accepted');
 });
 
-test('DPoP: the first refresh with a proof binds the login to the key of the proof, and later refreshes with other keys are refused', async () => {
+test('DPoP: the first refresh with a proof binds the login to the key of the proof, and later refreshes with a different key are refused', async () => {
   for (const env of ['test', 'production'] as const) {
     await using site = await open('optional', { hasDatabase: env === 'production' });
     const first = await site.login();

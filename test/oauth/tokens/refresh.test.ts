@@ -200,7 +200,7 @@ for (const count of [2, 5, 20, 100]) {
   });
 }
 
-test('refresh tokens: a refresh waits 25 ms for simultaneous refreshes before it responds, and its delivery is recorded afterwards', async () => {
+test('refresh tokens: a refresh waits 25 ms for simultaneous refreshes, and its new token counts as delivered only after markDelivered()', async () => {
   const clock = new ManualClock();
   const { login, answer, tokens, store } = machine({ holdMs: 25 }, { clock, pause: (ms) => clock.sleep(ms) });
   const { refreshToken, login: row } = await login();
@@ -235,7 +235,7 @@ test('refresh tokens: if the response to a refresh was never sent, a retry with 
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('refresh tokens: reuse of an old token after the response was ready counts as a replay, even if the delivery is recorded later', async () => {
+test('refresh tokens: a retry with the old token counts as a replay if the first response is sent while the retry waits', async () => {
   const { login, answer, refresh, tokens, clock, names } = machine();
   const { refreshToken } = await login();
   const first = await answer(refreshToken);
@@ -409,7 +409,7 @@ test('refresh tokens: a refresh with fewer scopes narrows one access token only,
   assert.deepEqual((await refresh(narrowed.refreshToken)).scopes, ['read', 'write']);
 });
 
-test('refresh tokens: a new token that was not delivered is returned by a retry even a day later, without any grace period', async () => {
+test('refresh tokens: if a new token was never sent to the client, a retry with the old token returns it even a day later', async () => {
   const { login, refresh, clock, store, codec } = machine();
   const { refreshToken, login: row } = await login();
   const token = codec.parse(refreshToken)!;
@@ -566,7 +566,7 @@ test('refresh tokens: a login is refused if revokeAll() is called after the logi
   assert.ok((await login()).refreshToken);
 });
 
-test('refresh tokens: a login that is refused because of revokeAll() is also revoked in the store', async () => {
+test('refresh tokens: if revokeAll() is called during a login, the token store revokes this login before the login is refused', async () => {
   const isRevoked: boolean[] = [];
   const store = new (class extends MemoryTokenStore {
     override async revoke(...row: Parameters<MemoryTokenStore['revoke']>): Promise<boolean> {
@@ -581,7 +581,7 @@ test('refresh tokens: a login that is refused because of revokeAll() is also rev
   assert.deepEqual(isRevoked, [true]);
 });
 
-test('refresh tokens: with clockSkewMs, a login that begins shortly after revokeAll() is also refused', async () => {
+test('refresh tokens: a login is refused if it begins after revokeAll() by no more than clockSkewMs', async () => {
   const { login, store, clock } = machine({ clockSkew: 2 * SECOND });
   await store.revokeAll('alice', clock.nowMicros());
   await clock.advance(2_000);
@@ -603,7 +603,7 @@ test('refresh tokens: a login right after revokeAll() waits until its access tok
   assert.equal((await login()).issuedAt, clock.nowMicros());
 });
 
-test('refresh tokens: after the clock was set back, a new login does not wait until the time of the latest revokeAll()', async () => {
+test('refresh tokens: if the clock is set back after revokeAll(), a new login does not wait until the clock reaches the time of revokeAll()', async () => {
   const { login, store, clock } = machine({ apart: 10_000 });
   const later = clock.nowMicros() + 3_600 * SECOND;
   await store.revokeAll('alice', later);
@@ -613,7 +613,7 @@ test('refresh tokens: after the clock was set back, a new login does not wait un
   assert.ok((await waiting).refreshToken);
 });
 
-test('refresh tokens: if revokeAll() is called while the response to a login is delayed, this login is refused', async () => {
+test('refresh tokens: if revokeAll() is called while a login waits after an earlier revokeAll(), this login is refused', async () => {
   for (const lag of [0, 5_000]) {
     // revokeAll() and the login are in the same process
     const { login, store, clock } = machine({ apart: 10_000 }, still());
@@ -648,7 +648,7 @@ test('refresh tokens: a slow commit does not shorten the 25 ms during which a re
   assert.equal((await store.findLogin(row.id))?.deliveredAt, clock.nowMicros());
 });
 
-test('refresh tokens: even after a slow onRefresh(), a refresh waits one turn of the event loop for simultaneous refreshes', async () => {
+test('refresh tokens: if onRefresh() takes longer than 25 ms, a refresh still waits briefly for simultaneous refreshes', async () => {
   const clock = new ManualClock();
   const { login, refresh } = machine(
     { holdMs: 25 },
@@ -662,7 +662,7 @@ test('refresh tokens: even after a slow onRefresh(), a refresh waits one turn of
   assert.ok((await answer).refreshToken);
 });
 
-test('refresh tokens: if the event loop stalls, simultaneous refreshes that wait still get the same new token', async () => {
+test('refresh tokens: two refreshes with one token get the same new token if the second arrives just before the first responds', async () => {
   const { login, refresh, clock } = machine({ holdMs: 25 }, still());
   const { refreshToken } = await login();
   const first = refresh(refreshToken);

@@ -509,7 +509,7 @@ test('the page /docs in Chromium sends API keys, and sends session cookies toget
   assertPeaceful(page, [REFUSED]);
 });
 
-test('for an OpenAPI document of another tool, /docs in Chromium sends Basic credentials, cookies, and parameters in their declared style', async (t) => {
+test('for an OpenAPI document that svc did not generate, /docs in Chromium sends Basic credentials, cookies, and parameters in their declared style', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/foreign/docs');
   await unfold(page, 'basic');
