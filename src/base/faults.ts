@@ -243,7 +243,7 @@ export const FAULTS = {
   E_MIGRATION_CHANGED: {
     describe: (origin: string, appliedAt: string): string =>
       `Cannot migrate: ${origin} has changed since it was applied at ${appliedAt}`,
-    remedy: 'Restore the text that was applied, and add changes as a new migration: svc migrate new <name>',
+    remedy: 'Restore the text that was applied; add changes as a new migration: svc migrate new <name>',
   },
   E_MIGRATION_CONTRIBUTED: {
     describe: (id: string, problem: string): string => `Cannot read the migration "${id}": ${problem}`,
