@@ -22,7 +22,7 @@ export const FAULTS = {
   E_AUTH: {
     describe: (owner: string, problem: string): string => `Cannot set up ${owner}: ${problem}`,
     remedy:
-      'Use one of these dependencies: Depends(requireRoles("admin")), Depends(requireScopes("a", "b")) or Depends(APIKeyAuth({ keys: { client: "16 characters or more" } }))',
+      'Write the guard as in one of these examples: Depends(requireRoles("admin")), Depends(requireScopes("a", "b")) or Depends(APIKeyAuth({ keys: { client: "16 characters or more" } }))',
   },
   E_BACKGROUND_FULL: {
     describe: (most: number, isOfRequest: boolean): string =>
@@ -35,7 +35,7 @@ export const FAULTS = {
     remedy: 'Await the code that adds tasks, so that they are added before the handler returns',
   },
   E_BODY_CONSUMED: {
-    describe: (how: string): string => `Cannot read the request body as ${how}: it is already read`,
+    describe: (how: string): string => `Cannot read the request body as ${how}: the body is already read`,
     remedy: 'Read a request body either with stream() or with one of body(), json(), text() and form()',
   },
   E_BODY_DISCARDED: {
@@ -52,7 +52,7 @@ export const FAULTS = {
     describe: (): string =>
       'Cannot cache the value: each caller gets a copy, but structuredClone() cannot copy the value',
     remedy:
-      'Cache plain data without functions and streams, or set shareReferences: true to share one object',
+      'Cache plain data without functions and streams, or set shareReferences: true to give all callers the same object',
   },
   E_CLI_USAGE: {
     describe: (problem: string): string => `Cannot understand the command line: ${problem}`,
@@ -90,7 +90,7 @@ export const FAULTS = {
     describe: (directive: string, problem: string): string =>
       `Cannot build the Content-Security-Policy: "${directive}" ${problem}`,
     remedy:
-      "Write contentSecurityPolicy: { scriptSrc: [\"'self'\", 'https://cdn.example'] }: keywords in single quotes, one source per list item",
+      "Put keywords in single quotes, and one source into each list item: contentSecurityPolicy: { scriptSrc: [\"'self'\", 'https://cdn.example'] }",
   },
   E_CSRF_ABSENT: {
     describe: (): string => 'Cannot make a CSRF token: no CSRF middleware is in use for this request',
@@ -100,7 +100,7 @@ export const FAULTS = {
   E_DB_CLOSED: {
     describe: (reason = 'the database is closed'): string => `Cannot run a statement: ${reason}`,
     remedy:
-      'Use the database only while the application runs, or open a separate database for work before or after that',
+      'Use the database only while the application runs; open a separate database for work before its start or after its end',
   },
   E_DB_CONNECT: {
     describe: (server: string, problem: string): string =>
@@ -120,7 +120,7 @@ export const FAULTS = {
     describe: (problem: string): string =>
       `Cannot run a statement outside of the innermost open transaction: ${problem}`,
     remedy:
-      'Use the innermost transaction: the parameter of its callback, or the value of Depends(transaction)',
+      'Run the statement in the innermost transaction: use the parameter of its callback, or the value of Depends(transaction)',
   },
   E_DB_OPEN: {
     describe: (path: string, problem: string): string => `Cannot open the database "${path}": ${problem}`,
@@ -154,7 +154,7 @@ export const FAULTS = {
     describe: (what: string, schema: string, problem: string): string =>
       `Cannot read ${what} as ${schema}: ${problem}`,
     remedy:
-      'Make the statement and the schema agree: nullable(…) for columns that may be NULL, str for large integers and decimals, snakeCase: true to read created_at as createdAt',
+      'Make the schema match the columns of the statement: use nullable(…) for columns that may be NULL, str for large integers and decimals, snakeCase: true to read created_at as createdAt',
   },
   E_DB_STATEMENT: {
     describe: (problem: string): string => `Cannot run the statement: ${problem}`,
@@ -169,7 +169,7 @@ export const FAULTS = {
   },
   E_DEPENDENCY_YIELD: {
     describe: (label: string, problem: string): string => `Cannot use the dependency ${label}: ${problem}`,
-    remedy: 'Yield exactly once in the generator: put set-up code before the yield, clean-up code after it',
+    remedy: 'Yield exactly once in the generator: put set-up code before the yield, clean-up after the yield',
   },
   E_DEPENDS: {
     describe: (found: string, problem = 'the value is not a dependency'): string =>
@@ -229,7 +229,7 @@ export const FAULTS = {
   },
   E_METRIC_LABELS: {
     describe: (name: string, labels: readonly string[], found: number): string =>
-      `Cannot update the metric "${name}": it was registered with ${labels.length === 0 ? 'no label' : `the labels ${labels.map((label) => `"${label}"`).join(', ')}`}, found ${found} label values`,
+      `Cannot update the metric "${name}": the metric has ${labels.length === 0 ? 'no labels' : `the labels ${labels.map((label) => `"${label}"`).join(', ')}`}, but the call passes ${found} label values`,
     remedy: 'Pass one value for each declared label, in order',
   },
   E_MIDDLEWARE: {
@@ -243,7 +243,7 @@ export const FAULTS = {
   E_MIGRATION_CHANGED: {
     describe: (origin: string, appliedAt: string): string =>
       `Cannot migrate: ${origin} has changed since it was applied at ${appliedAt}`,
-    remedy: 'Restore the applied text, and write new statements into a new migration: svc migrate new <name>',
+    remedy: 'Restore the text that was applied; add changes as a new migration: svc migrate new <name>',
   },
   E_MIGRATION_CONTRIBUTED: {
     describe: (id: string, problem: string): string => `Cannot read the migration "${id}": ${problem}`,
@@ -274,7 +274,7 @@ export const FAULTS = {
     describe: (database: string, names: readonly string[]): string =>
       `Cannot start: the database "${database}" lacks migrations: ${names.join(', ')}`,
     remedy:
-      'Apply the migrations before the new version starts: svc migrate up <module>; or create the plugin with migrations: "apply"',
+      'Apply the migrations before the new version starts: svc migrate up <module>; or set the option migrations: "apply" of the DatabasePlugin',
     rule: 'SVC402',
   },
   E_MIGRATION_TARGET: {
@@ -314,7 +314,7 @@ export const FAULTS = {
   },
   E_OAUTH_UNREGISTERED: {
     describe: (): string =>
-      'Cannot use the OAuth plugin: no application has registered it, or the application is not compiled yet',
+      'Cannot use the OAuth plugin: no application has registered the plugin, or the application is not compiled yet',
     remedy: 'Call app.register(plugin), and use the plugin after the application has started',
   },
   E_OAUTH_USER: {
@@ -355,7 +355,7 @@ export const FAULTS = {
   E_REDIS_ARGUMENT: {
     describe: (where: string, problem: string): string => `Cannot send ${where} to Redis: ${problem}`,
     remedy:
-      'Pass text, bytes (Uint8Array), a finite number or a bigint, and other values as JSON.stringify(value); begin a command with its name',
+      'Pass text, bytes (Uint8Array), a finite number or a bigint, and other values as JSON.stringify(value); pass the name of the command as its first argument',
   },
   E_REDIS_CLOSED: {
     describe: (): string => 'Cannot use Redis: the client is not open',
@@ -502,7 +502,7 @@ export const FAULTS = {
   E_STREAM: {
     describe: (problem: string): string => `Cannot stream the response: ${problem}`,
     remedy:
-      'Pass an iterable, an async iterable or a stream of strings and bytes; send objects with NDJSONResponse or EventStreamResponse, and omit contentLength if it is unknown',
+      'Pass an iterable, an async iterable or a stream of strings and bytes; send objects with NDJSONResponse or EventStreamResponse, and omit contentLength if the length is unknown',
   },
   E_TLS: {
     describe: (problem: string): string => `Cannot serve TLS: ${problem}`,
@@ -564,13 +564,13 @@ export const FAULTS = {
     remedy: 'Await socket.drain() between messages, or set another policy with the route option slowConsumer',
   },
   E_WEBSOCKET_ITERATED: {
-    describe: (): string => 'Cannot iterate over the messages of the WebSocket: another reader takes them',
+    describe: (): string => 'Cannot iterate over the WebSocket: other code already receives its messages',
     remedy: 'Take messages either with one "for await" loop or with onMessage()',
   },
   E_WORKERS: {
     describe: (problem: string): string => `Cannot run workers: ${problem}`,
     remedy:
-      'Read the output of the processes above this message, or start a single process, without workers, to see its error',
+      'Read the errors of the worker processes above this message, or start the application without workers to see its error',
   },
 } as const;
 

@@ -185,7 +185,7 @@ export function findWeaker(view: ApplicationView, report: ReportFinding): void {
         const demand = stricter === undefined ? `requires only ${demandsOf(detail)}` : weakDemandOf(detail);
         report(
           subjectOf(detail),
-          `the method ${detail.route.method} changes more than the method ${other.route.method} of the same path, but is protected less: ${other.route.method} requires ${demandsOf(other)}, and ${detail.route.method} ${demand}`,
+          `the method ${detail.route.method} changes more than the method ${other.route.method} of the same path, but has weaker protection: ${other.route.method} requires ${demandsOf(other)}, and ${detail.route.method} ${demand}`,
           detail.route.place,
         );
       } else findForeignRoles(detail, before, report);
@@ -213,7 +213,7 @@ function findWeakerBulk(view: ApplicationView, report: ReportFinding): void {
     if (item !== undefined)
       report(
         subjectOf(detail),
-        `this route deletes more than DELETE ${item.route.template}, but is protected less: DELETE ${item.route.template} requires ${demandsOf(item)}, and this route requires only ${demandsOf(detail)}`,
+        `this route deletes more than DELETE ${item.route.template}, but has weaker protection: DELETE ${item.route.template} requires ${demandsOf(item)}, and this route requires only ${demandsOf(detail)}`,
         detail.route.place,
       );
   }
@@ -281,12 +281,12 @@ function findForeignRoles(detail: RouteDetail, before: readonly RouteDetail[], r
   if (other !== undefined)
     report(
       subjectOf(detail),
-      `no single role may use both methods of the path: ${other.route.method} requires ${demandsOf(other)}, and ${detail.route.method} requires ${demandsOf(detail)}`,
+      `two methods of the path require different roles: ${other.route.method} requires ${demandsOf(other)}, and ${detail.route.method} requires ${demandsOf(detail)}`,
       detail.route.place,
       {
         severity: 'info',
         remedy:
-          'Require the same role for all methods of the path. If the difference is intended, allow the finding',
+          'Require the same role for all methods of the path. If the difference is intended, allow it with a reason: allow: [{ rule: "SVC203", reason: "…" }]',
       },
     );
 }
@@ -313,7 +313,7 @@ function findUnguardedCorners(view: ApplicationView, report: ReportFinding): voi
       if (OF_ONE_CLIENT.test(detail.route.template)) continue;
       report(
         subjectOf(detail),
-        `this route accepts every authenticated client, but ${subjectOf(stricter)}, whose path also begins with ${corner}, requires ${demandsOf(stricter)}`,
+        `this route accepts every authenticated client, but another route below ${corner} requires more: ${subjectOf(stricter)} requires ${demandsOf(stricter)}`,
         detail.route.place,
         {
           remedy: `Require a role for every route below ${corner}, for example with new Router({ prefix, deps: { me: … } })`,

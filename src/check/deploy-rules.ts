@@ -134,7 +134,7 @@ export function findUnnamedHosts(
           {
             ...finding,
             message:
-              'the server accepts requests for any host name, so a client chooses where links lead that are made of req.host',
+              'the server accepts requests for any host name, so a client can choose the host of links that are built from req.host',
             remedy,
           },
         ]),
@@ -187,9 +187,12 @@ export function findForgedClients(view: ApplicationView, report: ReportFinding):
     if (header !== undefined)
       report(
         'middleware rate-limit',
-        `the rate limit counts requests by the header "${header}", but a client that sends a new value counts as a new client`,
+        `the rate limit counts requests by the header "${header}", so a client can avoid the limit by sending a new value each time`,
         place,
-        { severity: 'warning', remedy: 'Count requests by req.ip, or by the authenticated user' },
+        {
+          severity: 'warning',
+          remedy: 'Let the option "key" return req.ip, or the id of the authenticated user',
+        },
       );
   }
 }

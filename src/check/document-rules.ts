@@ -19,7 +19,8 @@ export function reportDocument(view: ApplicationView, report: ReportFinding): vo
     if ((counts.get(`${detail.route.method} ${shapeOf(detail)}`) ?? 0) < 2)
       report(subject, message, detail.route.place, {
         severity: 'info',
-        remedy: 'If you generate clients from the OpenAPI document, add a fixed word to one of the two paths',
+        remedy:
+          'If you generate clients from the OpenAPI document, add a fixed word to one of the two paths, such as /users/by-name/{name}',
       });
   findNamesakes(view, report);
   reportTools(view, report);

@@ -194,7 +194,7 @@ export function findRebound(view: ApplicationView, report: ReportFinding): void 
       if (earlier === undefined || earlier.source === dependency.source) continue;
       report(
         `${declared.methods.join(', ')} ${declared.template.template}`,
-        `the router declares the dependency "${name}" as ${viewOfDependency(earlier).label}, the route as ${viewOfDependency(dependency).label}: both run, but the handler receives only the dependency of the route`,
+        `the router declares the dependency "${name}" as ${viewOfDependency(earlier).label}, and the route declares it as ${viewOfDependency(dependency).label}: both run, but the handler receives only the dependency of the route`,
         declared.declared.place,
         {
           why: 'If a router and a route declare dependencies of the same name, both run, but the handler receives only the dependency of the route',

@@ -125,7 +125,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     run: findOutlived,
     why: 'A long-lived dependency must not keep the value of a short-lived dependency: that value may be cleaned up, or belong to another request',
     remedy:
-      'Give the outer dependency the scope of the inner dependency, or give the inner dependency the scope of the outer dependency',
+      'Give both dependencies the same scope, for example the scope "request": Depends(fn, { scope: "request" })',
   },
   {
     id: 'SVC113',
@@ -273,7 +273,8 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'warning',
     phase: 'source',
     why: 'A leaked token works until it expires, and most leaks are noticed late',
-    remedy: 'Remove requireExp: false, and issue tokens that expire: expiresInSeconds: 3_600',
+    remedy:
+      'Remove the option requireExp: false, which accepts tokens without an expiry time, and issue tokens that expire: expiresInSeconds: 3_600',
   },
   {
     id: 'SVC216',
@@ -584,6 +585,6 @@ function findOldNode({ nodeVersion, nowMs }: ApplicationView, report: ReportFind
     problems.push(`the version lacks the security fixes of ${major}.${line.floor.join('.')}`);
   }
   if (line !== undefined && nowMs >= Date.parse(`${line.endsOn}T00:00:00Z`))
-    problems.push(`its release line reached its end of life on ${line.endsOn}`);
+    problems.push(`this release line of Node.js reached its end of life on ${line.endsOn}`);
   for (const problem of problems) report(`Node.js ${nodeVersion}`, problem);
 }

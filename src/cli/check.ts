@@ -55,7 +55,7 @@ export const checkCommand: Command = {
     '  --env <name>        production, development or test; default SVC_ENV, else production, even if the source sets another',
     ENV_FILE_HELP,
     `  --timeout <seconds> time limit for the import of the module; default ${DEFAULT_TIMEOUT_SECONDS}`,
-    '  --no-color          no colours; they are used on terminals only, and not with NO_COLOR',
+    '  --no-color          prints no colours; colours are used only on terminals, and not with NO_COLOR',
     '  --list              prints the rules; with a module, also those of its plugins and its own; as JSON with --format json',
     '  --explain <rule>    prints the purpose of a rule and the remedy for its findings; loads no application',
     '',

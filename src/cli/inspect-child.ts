@@ -272,7 +272,7 @@ function slow({ given }: Job, importMs: number): readonly Finding[] {
       rule: 'SVC503',
       severity,
       subject: given,
-      message: `importing the application takes ${(importMs / 1_000).toFixed(1)} s, more than ${SLOW_IMPORT_MS / 1_000} s`,
+      message: `importing the application takes ${(importMs / 1_000).toFixed(1)} s, longer than the limit of ${SLOW_IMPORT_MS / 1_000} s`,
       remedy,
     },
   ];

@@ -236,7 +236,7 @@ const NO_MODULE =
 /** Translates an error of the import into a message with a remedy. */
 function translate(error: unknown): string {
   if (!(error instanceof Error))
-    return `it threw ${error === null ? 'null' : `a value of type ${typeof error}`}`;
+    return `the module threw ${error === null ? 'null' : `a value of type ${typeof error}`}`;
   const { code } = error as NodeJS.ErrnoException;
   const where = placeIn(error);
   const said = error.message.split('\n')[0]!;
@@ -245,14 +245,14 @@ function translate(error: unknown): string {
   }
   if (code === 'ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING') return `${said}: packages must ship JavaScript`;
   if (/does not provide an export named/.test(said))
-    return `${where}${said}: if it is a type, write "import type"`;
+    return `${where}${said}: if the export is a type, write "import type"`;
   if (code === 'ERR_MODULE_NOT_FOUND') {
     const isAlias = /Cannot find package '[@~]\/?/.test(said);
     return said + (isAlias ? ': tsconfig "paths" are not read; use "imports" in package.json' : '');
   }
   if (error instanceof SyntaxError && where !== '' && NO_MODULE.test(said)) {
     const [, letter] = /\.c([jt])s:\d+: $/.exec(where) ?? [];
-    return `${where}${said}: ${letter === undefined ? 'the nearest package.json makes it CommonJS; set "type": "module" there' : `its name makes it CommonJS; call it .m${letter}s`}`;
+    return `${where}${said}: ${letter === undefined ? 'the nearest package.json makes the file a CommonJS module; set "type": "module" there' : `the file name means CommonJS; rename the file to .m${letter}s`}`;
   }
   if (error instanceof SyntaxError) return where === '' ? syntaxError(said) : `${where}${said}`;
   return isFault(error) ? `${where}${said}` : `${where}${error.name}: ${said}`;

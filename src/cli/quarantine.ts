@@ -22,7 +22,7 @@ export interface Trespass {
 /** Error thrown by a denied operation. */
 export class Denied extends Error {
   constructor(what: string) {
-    super(`svc does not allow this while importing the module: the import ${what}`);
+    super(`svc allows no network access while a module is imported, but the import ${what}`);
     this.name = 'Denied';
   }
 }

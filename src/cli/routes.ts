@@ -17,7 +17,7 @@ export const routesCommand: Command = {
   details: [
     '  --format <form>     human (default) or json',
     ENV_FILE_HELP,
-    '  --no-color          no colours; they are used on terminals only, and not with NO_COLOR',
+    '  --no-color          prints no colours; colours are used only on terminals, and not with NO_COLOR',
     '',
     'Each line has a method, a path, the name for urlFor(), the security requirements, and the place of the declaration.',
     'The module is imported in a process of its own, without network; no startup hook runs.',

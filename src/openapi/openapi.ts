@@ -159,7 +159,7 @@ class DocumentWriter {
       if (goes !== undefined)
         this.#report(
           goes,
-          `OpenAPI has one path for it and for ${stays.route.method} ${stays.route.template}, so only the latter is documented`,
+          `OpenAPI has one path for this route and for ${stays.route.method} ${stays.route.template}, so the document leaves out this route`,
         );
     }
     return paths;
@@ -225,7 +225,7 @@ class DocumentWriter {
    */
   #laidOver(operation: Operation, own: unknown, detail: RouteDetail): Operation {
     if (!isRecord(own)) {
-      this.#report(detail, 'its meta.openapi must be an object');
+      this.#report(detail, 'meta.openapi of the route must be an object');
       return operation;
     }
     const { components, responses, parameters, ...rest } = own;
@@ -264,7 +264,7 @@ class DocumentWriter {
       if (renamed !== undefined && firstRoute !== undefined)
         this.#report(
           firstRoute,
-          `its schema ${renamed.wanted} is called ${renamed.name} in the document, because another schema is called ${renamed.wanted}`,
+          `the schema ${renamed.wanted} of this route is called ${renamed.name} in the document, because another schema is called ${renamed.wanted}`,
         );
     });
     const taken = new Set([...Object.keys(own), ...Object.keys(brought)]);

@@ -80,7 +80,7 @@ export class SecurityWriter {
           type: 'apiKey',
           in: credential?.in ?? 'header',
           name: credential?.name ?? 'X-API-Key',
-          description: 'An API key of a program',
+          description: 'An API key that identifies a program',
         };
       case 'session':
         return {

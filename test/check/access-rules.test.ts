@@ -40,9 +40,9 @@ test('for one path, svc check reports a method such as DELETE that is protected 
     .patch('/c', { me: Depends(requireScopes('c:write')) }, handler)
     .put('/c', someone, handler);
   assert.deepEqual(found(app, 'SVC203'), [
-    'POST /a: the method POST changes more than the method GET of the same path, but is protected less: GET requires a credential, and POST requires no credential',
-    'DELETE /b/{other}: the method DELETE changes more than the method PUT of the same path, but is protected less: PUT requires the role "admin", and DELETE accepts every authenticated client',
-    'PUT /c: the method PUT changes more than the method PATCH of the same path, but is protected less: PATCH requires the scope "c:write", and PUT accepts every authenticated client',
+    'POST /a: the method POST changes more than the method GET of the same path, but has weaker protection: GET requires a credential, and POST requires no credential',
+    'DELETE /b/{other}: the method DELETE changes more than the method PUT of the same path, but has weaker protection: PUT requires the role "admin", and DELETE accepts every authenticated client',
+    'PUT /c: the method PUT changes more than the method PATCH of the same path, but has weaker protection: PATCH requires the scope "c:write", and PUT accepts every authenticated client',
   ]);
 });
 
@@ -66,7 +66,7 @@ test('svc check reports a path whose PUT and DELETE require two different roles,
     .put('/a', { me: Depends(requireRoles('sales')) }, handler)
     .delete('/a', { me: Depends(requireRoles('stock')) }, handler);
   assert.deepEqual(found(app, 'SVC203'), [
-    'DELETE /a: no single role may use both methods of the path: PUT requires the role "sales", and DELETE requires the role "stock"',
+    'DELETE /a: two methods of the path require different roles: PUT requires the role "sales", and DELETE requires the role "stock"',
   ]);
 });
 

@@ -156,7 +156,7 @@ const FORMS: Readonly<Record<string, Form>> = {
       'client.js': "export const clientOf = (req) => req.headers['x-client'] ?? req.ip;",
     },
     found: [
-      'SVC210 app.js:4 the rate limit counts requests by the header "x-client", but a client that sends a new value counts as a new client',
+      'SVC210 app.js:4 the rate limit counts requests by the header "x-client", so a client can avoid the limit by sending a new value each time',
     ],
   },
   'a function for origins in another module': {

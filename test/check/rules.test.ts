@@ -293,7 +293,7 @@ test('svc check warns when a route and its router declare different dependencies
   assert.deepEqual(brief(make().includeRouter(router, '/r')), [['SVC113', 'GET, POST /r/a', at]]);
   assert.match(
     about(make().includeRouter(router, '/r'))[0]!.message,
-    /^the router declares the dependency "me" as alice, the route as bob/,
+    /^the router declares the dependency "me" as alice, and the route declares it as bob/,
   );
   const outer = new Router({ deps: { me: Depends(bob) } }).includeRouter(
     new Router({ deps: { me: Depends(alice) } }).get('/x', handler),
@@ -603,13 +603,13 @@ for (const [version, day, expected] of [
   ['24.18.0', '2026-11-20', ['the version lacks the security fixes of 24.18.1']],
   ['24.16.0', '2026-11-20', ['the version lacks the security fixes of 24.18.1']],
   ['26.5.0', '2026-11-20', ['the version lacks the security fixes of 26.5.1']],
-  ['24.21.0', '2028-04-30', ['its release line reached its end of life on 2028-04-30']],
+  ['24.21.0', '2028-04-30', ['this release line of Node.js reached its end of life on 2028-04-30']],
   [
     '25.9.0',
     '2026-11-20',
     [
       'the version is outside the supported range (^24.18.1 || >=26.5.1)',
-      'its release line reached its end of life on 2026-06-01',
+      'this release line of Node.js reached its end of life on 2026-06-01',
     ],
   ],
   ['22.23.2', '2026-11-20', ['the version is outside the supported range (^24.18.1 || >=26.5.1)']],

@@ -264,7 +264,7 @@ for (const [what, files, message, place, options] of [
     /^RangeError: too much$/,
     'app.ts:4',
   ],
-  ['a thrown null', { 'app.ts': 'throw null;' }, /^it threw null$/, null],
+  ['a thrown null', { 'app.ts': 'throw null;' }, /^the module threw null$/, null],
   ['a syntax error', { 'app.ts': '\n\nexport const app = (;' }, /^Expression expected$/, 'app.ts:3'],
   [
     'a missing export',

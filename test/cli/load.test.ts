@@ -263,7 +263,7 @@ for (const [what, files, message] of [
     { 'app.ts': 'throw Object.assign(new Error("bare"), { stack: undefined });' },
     /: Error: bare$/,
   ],
-  ['a thrown string', { 'app.ts': 'throw "no";' }, /it threw a value of type string$/],
+  ['a thrown string', { 'app.ts': 'throw "no";' }, /the module threw a value of type string$/],
 ] as const) {
   test(`loadApplication() throws E_LOAD when the module to load has or causes ${what}`, async (t) => {
     await assert.rejects(load(t, files), fault('E_LOAD', message));

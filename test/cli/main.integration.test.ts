@@ -188,7 +188,7 @@ for (const [what, files, target, message] of [
     'a type imported as a value',
     { 'app.ts': "import { Svc, SvcOptions } from 'svc';\n" },
     'app.ts',
-    /app\.ts:1: .*does not provide an export named 'SvcOptions': if it is a type, write "import type"/,
+    /app\.ts:1: .*does not provide an export named 'SvcOptions': if the export is a type, write "import type"/,
   ],
   [
     'an alias of tsconfig',
@@ -224,7 +224,7 @@ for (const [what, files, target, message] of [
     'app.ts',
     /app\.ts:3: TypeError: Invalid URL/,
   ],
-  ['a module that throws no error', { 'app.ts': 'throw null;' }, 'app.ts', /it threw null/],
+  ['a module that throws no error', { 'app.ts': 'throw null;' }, 'app.ts', /the module threw null/],
   [
     'a mistake in a declaration',
     { 'app.ts': "import { Svc } from 'svc';\nexport const app = new Svc({ titel: 'x' });\n" },
@@ -265,7 +265,7 @@ for (const [said, source] of [
     assert.equal(status, 3, stderr);
     assert.match(
       stderr,
-      /^svc: Cannot load "app\.ts": .+\/app\.ts:1: .+: the nearest package\.json makes it CommonJS; set "type": "module" there$/m,
+      /^svc: Cannot load "app\.ts": .+\/app\.ts:1: .+: the nearest package\.json makes the file a CommonJS module; set "type": "module" there$/m,
     );
     assert.ok(stderr.includes(`: ${said}: `), stderr);
   });
@@ -278,7 +278,7 @@ for (const [name, better] of [
   test(`for an ES module in the file ${name}, whose extension means CommonJS, svc run suggests the extension of ES modules`, async (t) => {
     const { status, stderr } = await runOver(t, { 'package.json': '{"type":"module"}', [name]: APP }, [name]);
     assert.equal(status, 3, stderr);
-    assert.ok(stderr.includes(`: its name makes it CommonJS; call it ${better}\n`), stderr);
+    assert.ok(stderr.includes(`: the file name means CommonJS; rename the file to ${better}\n`), stderr);
   });
 }
 

@@ -96,7 +96,7 @@ test('svc openapi warns if an OpenAPI document cannot distinguish two routes of 
   assert.equal(status, 0);
   assert.match(
     stderr,
-    /^svc: GET \/items\/\{name\}: OpenAPI has one path for it and for GET \/items\/\{id:int\}/m,
+    /^svc: GET \/items\/\{name\}: OpenAPI has one path for this route and for GET \/items\/\{id:int\}/m,
   );
 });
 

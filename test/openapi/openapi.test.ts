@@ -277,7 +277,7 @@ test('OpenAPI document: if two routes have one OpenAPI path, the more specific r
       [
         [
           'GET /u/{name}',
-          'OpenAPI has one path for it and for GET /u/{id:int}, so only the latter is documented',
+          'OpenAPI has one path for this route and for GET /u/{id:int}, so the document leaves out this route',
         ],
       ],
     );
@@ -739,7 +739,7 @@ test('OpenAPI document: schema classes of the same name get different names, and
   assert.deepEqual(
     openapiFindings(app.inspect()).map(({ subject, message }) => `${subject}: ${message}`),
     [
-      'POST /other: its schema Address is called Address2 in the document, because another schema is called Address',
+      'POST /other: the schema Address of this route is called Address2 in the document, because another schema is called Address',
     ],
   );
 });
@@ -811,8 +811,8 @@ test('OpenAPI document: the option meta.openapi of a route overrides members of 
   assert.deepEqual(
     openapiFindings(app.inspect()).map(({ message }) => message),
     [
-      'its meta.openapi must be an object',
-      'its schema Address is called Address2 in the document, because another schema is called Address',
+      'meta.openapi of the route must be an object',
+      'the schema Address of this route is called Address2 in the document, because another schema is called Address',
     ],
   );
 });

@@ -118,7 +118,7 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
   ],
   [
     'SVC305',
-    /^OpenAPI has one path for it and for |in the document, because another schema is called \w+$/,
+    /^OpenAPI has one path for this route and for |in the document, because another schema is called \w+$/,
     'info',
   ],
   ['SVC305', / already has the tool name /, undefined],
@@ -131,7 +131,7 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
     'warning',
   ],
   ['SVC205', /is used for two purposes/, 'warning'],
-  ['SVC203', /^no single role may use both methods of the path: /, 'info'],
+  ['SVC203', /^two methods of the path require different roles: /, 'info'],
 ];
 
 /** Messages that are errors for every rule: an allowance that does not count, and a rule that throws. */

@@ -15,15 +15,15 @@ export const SOURCE_RULES: readonly CoreRule[] = [
     id: 'SVC602',
     severity: 'error',
     phase: 'source',
-    why: 'A shell also runs commands that a client adds to the text, for example after a semicolon',
+    why: 'A client can add commands to a text that a shell runs, for example after a semicolon',
     remedy: 'Call the program without a shell, with its arguments as a list: execFile("convert", [file])',
   },
   {
     id: 'SVC603',
     severity: 'error',
     phase: 'source',
-    why: 'Text from a client that runs as code has all rights of the process',
-    remedy: 'Choose a function by its name from a fixed table, or parse the text as data',
+    why: 'If the server runs text from a client as code, the client gains all rights of the process',
+    remedy: 'Never run the text: choose a function by name from a fixed table, or parse the text as data',
   },
   {
     id: 'SVC604',
@@ -66,7 +66,7 @@ export const SOURCE_RULES: readonly CoreRule[] = [
     id: 'SVC611',
     severity: 'error',
     phase: 'source',
-    why: 'A promise always counts as true, so a condition lets every client in. Errors of promises that no code awaits are lost',
+    why: 'A promise always counts as true, so a condition that tests a promise lets every client in. Errors of promises that no code awaits are lost',
     remedy: 'Await the promise, return it, or pass it to BackgroundTasks',
   },
   {
@@ -88,7 +88,7 @@ export const SOURCE_RULES: readonly CoreRule[] = [
     id: 'SVC614',
     severity: 'error',
     phase: 'source',
-    why: 'A statement outside of the transaction is not rolled back, does not see the writes of the transaction, and may wait for its locks forever',
+    why: 'A statement outside of the transaction is not rolled back, does not see the writes of the transaction, and may wait forever for locks of the transaction',
     remedy:
       'Use the session that transaction() passes to its callback: db.transaction(async (tx) => { await tx.execute(…); })',
   },
@@ -132,7 +132,7 @@ export const SOURCE_RULES: readonly CoreRule[] = [
     id: 'SVC625',
     severity: 'warning',
     phase: 'source',
-    why: 'Logs are kept for long, copied to other systems and read by many people',
+    why: 'Logs are kept for long and read by many people, so a secret in a log does not stay secret',
     remedy:
       "Log the user and the action, but not the secret. The application's logger leaves out members named password, token or secret",
   },

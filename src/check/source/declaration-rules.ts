@@ -452,8 +452,11 @@ function judgeKey(
         'SVC210',
         home,
         node,
-        `the rate limit counts requests by the header "${name}", but a client that sends a new value counts as a new client`,
-        { severity: 'warning', remedy: 'Count requests by req.ip, or by the authenticated user' },
+        `the rate limit counts requests by the header "${name}", so a client can avoid the limit by sending a new value each time`,
+        {
+          severity: 'warning',
+          remedy: 'Let the option "key" return req.ip, or the id of the authenticated user',
+        },
       );
   });
 }

@@ -51,7 +51,7 @@ export function findVariables(sources: Sources, report: ReportNode): void {
         `nothing sets the environment variable ${name}, and the code reads it without a default`,
         {
           severity: 'warning',
-          remedy: `Set ${name} where the application runs and where it is checked (--env-file), or give the variable a default in the code`,
+          remedy: `Set ${name} for the application and for svc check (--env-file), or give the variable a default in the code`,
         },
       );
   }
