@@ -81,7 +81,7 @@ export function refuseParameter(
 ): never {
   const where = row === undefined ? `parameter ${position}` : `parameter ${position} of row ${row}`;
   if (sqlstate === undefined) throw new SvcError('E_DB_PARAMETER', [where, `found ${problem}`]);
-  throw new DataError(`Cannot bind ${where}: found ${problem}`, { sqlstate, errno, sql });
+  throw new DataError(`Cannot bind the value of ${where}: found ${problem}`, { sqlstate, errno, sql });
 }
 
 /** Throws the error for a wrong number of values. */

@@ -342,7 +342,7 @@ function quotedTable(table: string | Sql, dialect: Dialect): string {
       .map((name) => quotedName(dialect, name))
       .join('.');
   if (table.params.length > 0)
-    throw new SvcError('E_DB_IDENTIFIER', ['the sql template of the table must not contain values']);
+    throw new SvcError('E_DB_IDENTIFIER', ['the sql template that names the table must not contain values']);
   return table.text(dialect);
 }
 

@@ -74,7 +74,8 @@ function append(parts: Part[], params: Parameter[], value: Piece): void {
 function identifier(...names: readonly string[]): Sql {
   // check the names now, so that the error's stack leads to the template
   for (const name of names) quotedName('sqlite', name);
-  if (names.length === 0) throw new SvcError('E_DB_IDENTIFIER', ['at least one name is needed, found none']);
+  if (names.length === 0)
+    throw new SvcError('E_DB_IDENTIFIER', ['sql.identifier() needs at least one name, found none']);
   return new Sql([{ names }], []);
 }
 

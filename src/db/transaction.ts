@@ -49,7 +49,7 @@ const scopes = new AsyncLocalStorage<Scope>();
 export function refuseInsideTransaction(root: object): void {
   if (innermost(root) !== undefined)
     throw new SvcError('E_DB_NESTED', [
-      'a statement on the database itself would not be part of the open transaction',
+      'a statement that is run on the database object would not be part of the open transaction',
     ]);
 }
 
@@ -250,7 +250,7 @@ export class Transaction extends Session {
     const inner = innermost(this.#deps.root);
     if (inner !== undefined && inner.#isInside(this))
       throw new SvcError('E_DB_NESTED', [
-        'a statement on the outer transaction would wait until the inner transaction ends',
+        'a statement on the outer transaction must wait until the inner transaction has ended',
       ]);
     return nested;
   }

@@ -66,7 +66,7 @@ class WebChunks implements ChunkIterator {
   /** @throws SvcError `E_STREAM` when another reader has locked the stream */
   constructor(stream: ReadableStream<Chunk>) {
     if (stream.locked)
-      throw new SvcError('E_STREAM', ['another reader already reads the stream that is to be sent']);
+      throw new SvcError('E_STREAM', ['the stream is locked, because another reader already reads it']);
     this.#reader = stream.getReader();
   }
 

@@ -133,7 +133,7 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
   if (field.length > MAX_PAIR_BYTES)
     return refuse(
       name,
-      `name and value together have ${field.length - 1} bytes, but browsers accept 4,096: store the data on the server, and only a key in the cookie`,
+      `name and value together have ${field.length - 1} bytes, but browsers accept at most 4,096: store the data on the server, and only an identifier in the cookie`,
     );
   field += path === '/' ? '; Path=/' : `; Path=${path}`;
   if (domain !== undefined) field += `; Domain=${domain}`;

@@ -193,7 +193,7 @@ function refuseUnreadable(template: string, segment: string): never {
   return refuse(
     template,
     `the segment "${segment}" contains "?", "#" or a percent-escape: ` +
-      'remove "?" and "#", and write each escaped character itself',
+      'remove "?" and "#", and replace each escape by the character that it encodes',
   );
 }
 

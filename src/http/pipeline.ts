@@ -396,7 +396,7 @@ export class OneApplication {
       severity: 'error',
       subject,
       message:
-        'this instance of the middleware already belongs to another application, and cannot use the keys and settings of both',
+        'this instance of the middleware already belongs to another application, and cannot use the keys and settings of both applications',
       remedy:
         'Create a new instance of the middleware for each application: app.use(new SessionMiddleware())',
     };

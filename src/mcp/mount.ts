@@ -257,7 +257,7 @@ function readAuthorization(
     throw new SvcError('E_OPTION_RANGE', [
       owner,
       'servers',
-      'must name at least one issuer by an absolute URL',
+      'must contain the absolute URL of at least one issuer of access tokens',
       'none',
     ]);
   if (Object.keys(deps).length === 0)

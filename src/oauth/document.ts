@@ -165,7 +165,7 @@ const ENDPOINTS: Readonly<
   link: ({ mode }) => ({
     summary: 'Link another account',
     description:
-      'Redirects the browser to the identity provider, and links the account there to the logged-in user. Requires an access token, or cookies sent from a page of this origin.',
+      'Redirects the browser to the identity provider, and links the account there to the logged-in user. The user must be logged in: the request needs an access token, or cookies; a request with cookies must be sent by a page of this application.',
     requestBody: body({
       redirect_uri: ADDRESS,
       scope: TEXT,

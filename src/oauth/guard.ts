@@ -111,7 +111,7 @@ export function assertOwnPage(req: HttpRequest, ownPages: OwnPages, isByCookie: 
   audit.foreignPage(req, problem);
   throw new OAuthError('invalid_request', {
     status: 403,
-    description: 'The request does not come from a page of this origin',
+    description: 'The request was not sent by a page of this application',
     reason: problem,
   });
 }

@@ -72,7 +72,7 @@ export function rulesOf(
       phase: 'security',
       why: 'Any application on a device may claim a private-use URI scheme or a loopback port, and so receive an authorization code; only PKCE makes a stolen code useless',
       remedy:
-        'Omit the option "nativeRedirects" without native clients or single-page applications; prefer https addresses, whose owner the operating system verifies',
+        'Remove the option "nativeRedirects" if no native client or single-page application needs it; otherwise prefer https addresses, whose owner the operating system verifies',
       run(_view, report) {
         if (options.nativeRedirects.length > 0)
           report(
@@ -87,7 +87,7 @@ export function rulesOf(
       phase: 'security',
       why: 'Only the nonce and PKCE prevent an attacker from using a stolen code or id_token in another browser',
       remedy:
-        'Remove the options usesNonce, usesPkce and clientIdName and the algorithm HS256 if the provider supports the standard; otherwise accept the finding',
+        'Remove the options usesNonce, usesPkce and clientIdName and the algorithm HS256; restore only those without which logins at the provider fail, and ignore the warnings that remain',
       run(_view, report) {
         for (const provider of providers)
           for (const weakness of weaknessesOf(provider))

@@ -132,7 +132,11 @@ export class MetricsRegistry implements Metrics {
     suffixes: readonly string[],
     make: () => T,
   ): T {
-    if (!METRIC_NAME.test(name)) throw new SvcError('E_METRIC', [name, 'the name must match svc_[a-z0-9_]+']);
+    if (!METRIC_NAME.test(name))
+      throw new SvcError('E_METRIC', [
+        name,
+        'the name must be "svc_", followed by lower-case letters, digits and "_"',
+      ]);
     const wrong = labels.find(
       (label, index) => !LABEL_NAME.test(label) || label === 'le' || labels.indexOf(label) !== index,
     );
@@ -146,7 +150,7 @@ export class MetricsRegistry implements Metrics {
     if (histogram instanceof HistogramMetric)
       throw new SvcError('E_METRIC', [
         name,
-        `the histogram "${histogram.name}" already has a series with the same name`,
+        `the name already belongs to a series of the histogram "${histogram.name}"`,
       ]);
     const metric = make();
     this.#metrics.set(name, metric);

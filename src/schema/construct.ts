@@ -88,8 +88,8 @@ function refuse({ of, values, cursor, instance, outer }: Frame, call: Call | und
   if (instance !== undefined) current = outer;
   const problem =
     call === undefined
-      ? `the number of calls of Field() exceeds ${values.length}, the number in the first construction`
-      : `call number ${cursor} of Field() declared the field "${call.name}" in the first construction, but not in this construction`;
+      ? `the number of calls of Field() exceeds ${values.length}, the number in the first construction of the class`
+      : `call number ${cursor} of Field() declared the field "${call.name}" in the first construction of the class, but not in this construction`;
   throw new SvcError('E_SCHEMA_FIELD_CALLS', [of.name, problem]);
 }
 
@@ -147,7 +147,7 @@ export function construct(
     if (frame.isTaken && frame.cursor !== values.length) {
       throw new SvcError('E_SCHEMA_FIELD_CALLS', [
         of.name,
-        `the number of calls of Field() is ${frame.cursor}, but was ${values.length} in the first construction`,
+        `the number of calls of Field() is ${frame.cursor}, but was ${values.length} in the first construction of the class`,
       ]);
     }
     return instance;

@@ -142,5 +142,5 @@ ${NAMES.map((name) => `<a id="login-${name}" href="/oauth/${name}/login">Log in<
     `data:text/html,<form method="post" action="${url}/oauth/two/link"><button>x</button></form>`,
   );
   await foreign.click('button', url);
-  assert.match(await foreign.text(), /another origin|not come from a page of this origin/);
+  assert.match(await foreign.text(), /another origin|not sent by a page of this application/);
 });

@@ -339,7 +339,7 @@ test('OAuth in a browser: a page of another site cannot refresh the tokens or lo
   const attacks = [
     ['token', '', /"error":"invalid_request"/],
     ['revoke', '', /"error":"invalid_request"/],
-    ['token', before.get('svc_refresh')!.value, /does not come from a page of this origin/],
+    ['token', before.get('svc_refresh')!.value, /was not sent by a page of this application/],
   ] as const;
   for (const [path, token, answer] of attacks) {
     await page.open(

@@ -215,7 +215,7 @@ function checkNumbers(
         other.name === name &&
         (dialect === undefined || preferredFiles(dialect).includes(other.dialect)),
     );
-    if (!hasUp) refuse(`${file} needs ${number}_${name}.up.sql, which the folder does not have`);
+    if (!hasUp) refuse(`${file} has no up file: add ${number}_${name}.up.sql to the folder`);
   }
   const ordered = [...groups];
   ordered.forEach(([number, [first]], index) => {

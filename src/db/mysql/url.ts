@@ -133,7 +133,9 @@ function pluginsOf(text: string | undefined, refuse: Refuse): readonly AuthPlugi
     .map(
       (name) =>
         AUTH_PLUGINS.find((plugin) => plugin === name) ??
-        refuse(`"auth_plugins" must be a list of these names, with commas: ${AUTH_PLUGINS.join(', ')}`),
+        refuse(
+          `"auth_plugins" must contain only these names, separated by commas: ${AUTH_PLUGINS.join(', ')}`,
+        ),
     );
 }
 

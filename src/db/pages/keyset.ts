@@ -204,7 +204,7 @@ export class KeysetPages {
     const positions = rows.map((row) => this.#positionOf(row));
     if (cursor !== undefined && rows.length > 0 && isEqual(positions[0]!, cursor.position))
       throw new SvcError('E_DB_PAGE', [
-        'a row occurs on two pages: do not sort by a FLOAT column of MySQL, because clients get rounded values',
+        'a row occurs on two pages, probably because MySQL rounds the values of a FLOAT column: sort by a column of another type',
       ]);
     if (hasMore && isEqual(positions[size - 1]!, positions[size]!))
       throw new SvcError('E_DB_PAGE', [
@@ -256,7 +256,7 @@ ${fromSource(query)} ${where} ${orderBy(this.#columns, isForward)} limit ${limit
         ]);
       if (!isKeyValue(value))
         throw new SvcError('E_DB_PAGE', [
-          `the sort column "${name}" contains ${shown(value)}, which cannot be written into a cursor`,
+          `the sort column "${name}" contains ${shown(value)}, but a cursor can contain only text, bytes, true, false and finite numbers`,
         ]);
       return value;
     });

@@ -55,7 +55,7 @@ export class SqliteDriver implements Driver {
     this.#options = options;
     this.#lock = new FairLock({
       what: 'the writing connection',
-      hint: '; if an open transaction holds the connection, run the statements on the transaction that its callback receives',
+      hint: '; inside the callback of transaction(), run every statement on the transaction that the callback receives',
       permits: 1,
       maxWaiting,
       acquireTimeoutMs,
@@ -102,7 +102,7 @@ export class SqliteDriver implements Driver {
     if (connection.isInTransaction) {
       this.#options.log?.warn('transaction_left_open', {
         remedy:
-          'The open transaction was rolled back: end a transaction in the script or callback that begins it',
+          'The open transaction was rolled back: a script or callback that begins a transaction must also end the transaction',
       });
       this.#main.rollback();
     }

@@ -252,7 +252,10 @@ export class Pool<C extends PooledConnection> {
     // count this connection as a failure, so that the next one is opened after a pause
     connection.destroy();
     this.#failed(
-      new ConnectionLost('The server ended the connection, or does not accept writes', { sqlstate: '08001' }),
+      new ConnectionLost(
+        'The new connection cannot be used: the server ended the connection, or does not accept writes',
+        { sqlstate: '08001' },
+      ),
       startedMs,
     );
   }

@@ -154,7 +154,7 @@ function queryOf(
   for (const part of query.split('&')) {
     if (part === '') continue;
     const mark = part.indexOf('=');
-    if (mark === -1) refuse(`"${decode(part)}" needs a value`);
+    if (mark === -1) refuse(`the parameter "${decode(part)}" of the address needs a value`);
     const [key, value] = [decode(part.slice(0, mark)), decode(part.slice(mark + 1))];
     if (settings.has(key)) refuse(`"${key}" occurs twice in the address: write it once`);
     if (key.startsWith('set.')) checkParameter(key.slice('set.'.length), rules, refuse);
@@ -206,7 +206,7 @@ function hostsOf(
   const ports = settings.get('port')?.split(',') ?? [];
   if (ports.length > 1 && ports.length !== found.length)
     refuse(
-      `the number of hosts (${found.length}) differs from the number of ports (${ports.length}): write one port for each host, or one for all`,
+      `the number of hosts (${found.length}) differs from the number of ports (${ports.length}): write one port for each host, or one port for all hosts`,
     );
   if (ports.length > 0 && found.some(({ port }) => port !== undefined))
     refuse('"port" occurs twice in the address: write it once');

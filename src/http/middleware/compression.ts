@@ -250,7 +250,7 @@ function misplaced({ kind, constructor }: Middleware, severity: Finding['severit
         ? 'the middleware "idempotency" runs before CompressionMiddleware, so stored responses are compressed, although clients that repeat a request may not accept the compression'
         : kind === 'etag'
           ? 'the middleware "etag" runs before CompressionMiddleware, so entity tags are made from compressed responses, and differ for each compression method'
-          : `the middleware "${kind}" runs before CompressionMiddleware, which must not compress responses with cookies, but cannot see cookies that "${kind}" adds later`;
+          : `the middleware "${kind}" runs before CompressionMiddleware, and so adds cookies to compressed responses, but responses with cookies must not be compressed`;
   const remedy =
     kind === 'compression'
       ? 'Register CompressionMiddleware only once'

@@ -240,7 +240,7 @@ export class RateLimitMiddleware implements Middleware {
         message:
           'the rate limit counts requests by a header field that every client can set: a client evades the limit by changing the field',
         remedy:
-          'Set trustProxy to the addresses of your proxies, and remove the option "key", so that requests are counted by req.ip',
+          'Set trustProxy to the addresses of your proxies, and remove the option "key", so that requests are counted by the address of the client (req.ip)',
       };
     }
   }

@@ -159,12 +159,12 @@ for (const [what, files, message] of [
   [
     'a down file without its up file',
     { '0001_a.up.sql': UP, '0002_b.down.sql': UP },
-    /0002_b\.down\.sql needs 0002_b\.up\.sql, which the folder does not have/,
+    /0002_b\.down\.sql has no up file: add 0002_b\.up\.sql to the folder/,
   ],
   [
     'a down file of an engine that has no up file',
     { '0001_a.postgres.up.sql': UP, '0001_a.mysql.down.sql': UP },
-    /0001_a\.mysql\.down\.sql needs 0001_a\.up\.sql, which the folder does not have/,
+    /0001_a\.mysql\.down\.sql has no up file: add 0001_a\.up\.sql to the folder/,
   ],
   ['an unknown engine', { '0001_a.oracle.up.sql': UP }, /"0001_a\.oracle\.up\.sql" is not a valid name/],
   [
@@ -175,7 +175,7 @@ for (const [what, files, message] of [
   [
     'a down file of another name',
     { '0001_a.up.sql': UP, '0001_b.down.sql': UP },
-    /0001_b\.down\.sql needs 0001_b\.up\.sql/,
+    /0001_b\.down\.sql has no up file: add 0001_b\.up\.sql to the folder/,
   ],
   [
     'a file without a statement',

@@ -375,7 +375,7 @@ withPostgres(
             assert.ok(error instanceof DataError, `${type}: ${String(error)}`);
             const { name, code, sqlstate, message, sql } = error;
             assert.deepEqual({ name, code, sqlstate }, expected);
-            assert.match(message, /^Cannot bind parameter 2: found [^\0]+$/);
+            assert.match(message, /^Cannot bind the value of parameter 2: found [^\0]+$/);
             assert.doesNotMatch(message, /secret/);
             assert.equal(sql, `select 1, $1::int, $2::${type} as value`);
             return true;
