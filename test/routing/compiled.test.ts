@@ -192,7 +192,10 @@ const REFUSED: Readonly<Record<string, { request: TestRequest; status: number }>
     request: { body: new Uint8Array([34, 255, 34]), headers: JSON_TYPE },
     status: 400,
   },
-  'the media type text/plain': { request: { body: '{}', headers: { 'content-type': 'text/plain' } }, status: 415 },
+  'the media type text/plain': {
+    request: { body: '{}', headers: { 'content-type': 'text/plain' } },
+    status: 415,
+  },
   'a form': { request: { form: { name: 'Ada' } }, status: 415 },
   'a body above maxBodyBytes': { request: { json: { ...ADA, name: 'x'.repeat(200) } }, status: 413 },
 };

@@ -118,15 +118,19 @@ test('HttpServer does not close an idle WebSocket', async () => {
   assert.equal(socket!.destroyed, false);
 });
 
-test('HttpServer starts its timer for idle connections after a response, and stops the timer when no connection is left', { skip }, async () => {
-  await using it = await serve();
-  const before = it.clock.pending;
-  await using client = await RawClient.open(it.server.port);
-  await client.send(GET).answer();
-  const [socket] = it.sockets;
-  assert.equal(it.clock.pending, before + 1);
-  const closed = once(socket!, 'close');
-  await client[Symbol.asyncDispose]();
-  await closed;
-  assert.equal(it.clock.pending, before);
-});
+test(
+  'HttpServer starts its timer for idle connections after a response, and stops the timer when no connection is left',
+  { skip },
+  async () => {
+    await using it = await serve();
+    const before = it.clock.pending;
+    await using client = await RawClient.open(it.server.port);
+    await client.send(GET).answer();
+    const [socket] = it.sockets;
+    assert.equal(it.clock.pending, before + 1);
+    const closed = once(socket!, 'close');
+    await client[Symbol.asyncDispose]();
+    await closed;
+    assert.equal(it.clock.pending, before);
+  },
+);
