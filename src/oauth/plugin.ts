@@ -118,7 +118,7 @@ export class OAuthPlugin implements Plugin {
    * In JSON mode, send `body` of the result to the client. In cookie mode, pass `response`, on which the
    * cookies are set. If `SessionMiddleware` is in use, the session is renewed.
    *
-   * Call this method from a POST route behind `CSRFMiddleware`, or from a route that ignores cookies.
+   * Call `issue()` only in a POST route behind `CSRFMiddleware`, or in a route that ignores cookies.
    *
    * @throws SvcError `E_OPTION_RANGE` for an invalid option, `E_OAUTH_USER` for a user, scopes or claims that
    * cannot be in a token; OAuthError `invalid_dpop_proof` or `use_dpop_nonce` for an invalid proof,

@@ -303,7 +303,7 @@ function successesOf({ responses }: Found): [status: string, response: JsonObjec
   return Object.entries(responses).filter(([status]) => status.startsWith('2'));
 }
 
-/** Returns the response of the later document for a success status of the earlier one. */
+/** Returns the response that the later document declares for a success status of the earlier document. */
 function responseFor(status: string, { responses }: Found): JsonObject | undefined {
   return responses[status] ?? responses['2XX'] ?? responses['default'];
 }

@@ -94,7 +94,7 @@ export interface SharedSpec extends TextInputs {
 
 /** Description of a request that the application sends to another server, for the OpenAPI document. */
 export interface SentRequest extends Pick<TextInputs, 'query' | 'headers'> {
-  /** Method of the request. Default `POST`. */
+  /** HTTP method of the request that the application sends. Default `POST`. */
   readonly method?: SentMethod | undefined;
   readonly summary?: string | undefined;
   readonly description?: string | undefined;

@@ -85,7 +85,10 @@ test('the message of an SvcError about an unknown name contains no suggestion if
     /unknown option "a"; the options are size, depth$/,
   );
   assert.match(new SvcError('E_URL_NAME', ['a', undefined]).message, /"a"$/);
-  assert.match(new SvcError('E_METRIC_LABELS', ['svc_a', [], 1]).message, /has no labels, but the call passes 1 label values$/);
+  assert.match(
+    new SvcError('E_METRIC_LABELS', ['svc_a', [], 1]).message,
+    /has no labels, but the call passes 1 label values$/,
+  );
 });
 
 for (const [Class, status] of [

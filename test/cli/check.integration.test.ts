@@ -288,7 +288,7 @@ for (const [what, files, message, place, options] of [
   [
     'a module that starts its application',
     { 'app.ts': `${APP}app.onStartup(() => console.log('HOOK'));\nawait app.run({ port: 0 });` },
-    /^Cannot start the application while a command such as svc check inspects the application/,
+    /^Cannot start the application while a command such as svc check inspects it/,
     'app.ts:4',
   ],
   [

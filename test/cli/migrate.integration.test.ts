@@ -136,10 +136,7 @@ test('svc migrate ends with status 3 if the module calls run() at import, and do
     env: { STARTS: '1' },
   });
   assert.equal(status, 3);
-  assert.match(
-    stderr,
-    /Cannot start the application while a command such as svc check inspects the application/,
-  );
+  assert.match(stderr, /Cannot start the application while a command such as svc check inspects it/);
 });
 
 test('svc migrate does not start an application that calls run() at import, even if the application has its own bundled copy of svc', async (t) => {
@@ -152,10 +149,7 @@ test('svc migrate does not start an application that calls run() at import, even
     env: { STARTS: '1' },
   });
   assert.equal(status, 3);
-  assert.match(
-    stderr,
-    /Cannot start the application while a command such as svc check inspects the application/,
-  );
+  assert.match(stderr, /Cannot start the application while a command such as svc check inspects it/);
 });
 
 test('svc migrate seed runs all seed files each time, but refuses if migrations are pending, and in production without --in-production', async (t) => {

@@ -232,7 +232,7 @@ test('MCP request to the client, version 2026-07-28: a "requestState" is accepte
   assert.equal(textOf(await round(client, repeated, { headers: { 'x-api-key': ada } })), 'cancel');
 });
 
-test('MCP request to the client, version 2026-07-28: a response that is not an object gets -32602, and a missing response is requested again', async (t) => {
+test('MCP version 2026-07-28: if the client answers an elicitation with a value that is not an object, the server replies with -32602; if the answer is missing, the server asks again', async (t) => {
   const { client } = site(t, async (asked) => (await asked.elicit(NAME)).action);
   for (const inputResponses of [null, 7, [], { name: 7 }, { name: [] }])
     assert.equal((await round(client, { ...ASK, inputResponses })).error.code, -32_602);

@@ -271,8 +271,8 @@ function findForgotten(sources: Sources, report: ReportNode): void {
 }
 
 /**
- * Whether the error of a promise is lost. A call of a project function counts only if requests reach the
- * call, and if the project has no listener for rejections.
+ * Whether the error of a promise is lost. For a call of a project function, this is true only if requests
+ * reach the call, and the project has no listener for rejections.
  */
 function isLost({ isOurs, fn }: Promised, call: Call, sources: Sources): boolean {
   if (isOurs || fn === undefined) return true;

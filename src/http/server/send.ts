@@ -45,7 +45,7 @@ interface SentTo {
 export interface Sending {
   /** Whether cookies get `Secure` even without TLS, unless they set it themselves. True in production. */
   readonly securesCookies: boolean;
-  /** Formats the heads of responses that are sent as one text. */
+  /** Formats the status line and header fields of responses that are sent in one write. */
   readonly heads: HeadTexts;
   /** Event streams and other endless bodies that are being sent. They are ended when the server stops. */
   readonly endless: Set<EndlessChunks>;

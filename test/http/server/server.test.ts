@@ -610,7 +610,7 @@ test('when the rest of an unread body has arrived, HttpServer removes the time l
   assert.equal(clock.pending, IDLE_TIMERS);
 });
 
-test('if a handler reads the body after its timeout, HttpServer removes the time limit of the body, and the connection stays usable', async () => {
+test('if a handler still reads the body after timeoutMs, HttpServer answers 503, completes the reading, and keeps the connection usable', async () => {
   const clock = new ManualClock();
   const read = gate<string>();
   await using it = await serve(
