@@ -121,8 +121,8 @@ export class StaticFolder {
   }
 
   /**
-   * Returns `before` if the file has not changed between look-up and opening. Otherwise returns the current
-   * size and header fields of the file.
+   * Returns `before`, the result of the look-up, if the file has not changed since then. Otherwise returns
+   * the current size and header fields of the file.
    */
   reopened(before: Representation, entry: FileEntry, file: OpenFile, clock: Clock): Representation {
     if (isSameState(before.state, file)) return before;
