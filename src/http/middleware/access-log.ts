@@ -49,8 +49,8 @@ const WORDS: ReadonlyMap<string, number> = new Map([
 const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 const SERVER_ERROR = 500;
 /**
- * A sample value, for finding out which path parameters are secret: safeField() masks it if the parameter has
- * the name of a secret, for example `token`.
+ * A sample value for path parameters. If safeField() masks the sample, the parameter has the name of a
+ * secret, for example `token`.
  */
 const LIKE_A_SECRET = 'x'.repeat(64);
 

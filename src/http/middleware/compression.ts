@@ -2,9 +2,9 @@
  * Compresses responses with zstd, br or gzip, as the client's `Accept-Encoding` allows (RFC 9110 §12.5.3). A
  * short body is compressed synchronously, a longer one in another thread, and a stream while it is sent.
  *
- * Responses are sent uncompressed if compression would save nothing or change their meaning: bodies shorter
- * than `thresholdBytes`, media types that are compressed already, the statuses 204, 206 and 304, and
- * responses with `Content-Encoding`, `Cache-Control: no-transform` or a digest of their content.
+ * A response is sent uncompressed if its body is shorter than `thresholdBytes`, if its media type is already
+ * compressed, or if its status is 204, 206 or 304. Responses with `Content-Encoding`, a digest of
+ * their content or `Cache-Control: no-transform` are sent uncompressed, too.
  *
  * Responses that set a cookie are sent uncompressed, because they often contain a secret. If an attacker can
  * place text in such a page, its compressed size reveals the secret (the BREACH attack).
@@ -326,8 +326,8 @@ function partOf(response: HttpResponse): HttpResponse {
 
 /**
  * Adds `Vary` to a 304 response of a handler, because the 200 response that the client has stored may be
- * compressed. If `If-None-Match` contains the weak form of the `ETag`, the stored response is compressed, so
- * the `ETag` becomes weak.
+ * compressed. If `If-None-Match` contains the weak form of the `ETag`, the client has stored the compressed
+ * response. The `ETag` of the 304 then becomes weak, too.
  */
 function revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
   response.headers.vary('Accept-Encoding');

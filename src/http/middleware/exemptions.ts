@@ -70,7 +70,8 @@ function tableOf(templates: readonly ParsedTemplate[]): RoutingTable<true> {
 }
 
 /**
- * Returns the segments of a template. For example, `/users/{id:int}` has the segments `=users` and `:int`.
+ * Returns the segments of a template. For example, `/users/{id:int}` leads to `=users` for the literal text,
+ * and `:int` for the parameter.
  */
 export function segmentsOf({ template, parameters }: ParsedTemplate): string[] {
   let next = 0;

@@ -51,10 +51,10 @@ export interface IdempotencyOptions {
   /** Lifetime of a stored response in seconds, 1 ... 31_536_000. Default 86_400. */
   readonly ttlSeconds?: number | undefined;
   /**
-   * Returns a text that identifies the client, so that a client never gets the response of another one. Use
-   * only verified data. Without this option, or if the result is undefined, the client is identified by its
-   * credentials: `Authorization`, the credentials that the route accepts, and the session. If there are none,
-   * all cookies together identify the client, or else its address.
+   * Returns a text that identifies the client, so that a client never gets the response of another client.
+   * Use only verified data. Without this option, or if the result is undefined, the client is identified by
+   * its credentials: `Authorization`, the credentials that the route accepts, and the session. If there are
+   * none, all cookies together identify the client, or else its address.
    */
   readonly principal?: ((req: HttpRequest) => Awaitable<string | undefined>) | undefined;
   /** Store that all processes share. Default: 10_000 records in the memory of this process. */
@@ -94,8 +94,8 @@ const IPV6_BITS = 64;
 type Fate = 'executed' | 'replayed' | 'in_progress' | 'mismatch' | 'answer_lost';
 
 /**
- * Claim of an idempotency key: key and text of the stored record, and the fingerprint of the request
- * (`print`).
+ * The claim of an idempotency key. The store has `text` under `key`. `print` is the fingerprint of the
+ * request.
  */
 interface Claim {
   readonly key: string;
@@ -409,16 +409,11 @@ function isMethods(value: unknown): boolean {
   );
 }
 
-/*
- * The store has one record for each request with an idempotency key. The record is stored under a hash of the
- * method, the route, the client and the sent key. So two clients never share a record.
- *
- * The record of a request is `claimed` while a process executes the request. After that it is `answered` and
- * contains the response. If the response is a stream or too large, the record is `done` and contains only the
- * status.
+/**
+ * The stored record of a request. It is `claimed` while a process executes the request. After that it is
+ * `answered` and contains the response. If the response is a stream or too large, the record is `done` and
+ * contains only the status. `print` is the fingerprint of the request.
  */
-
-/** The stored record of a request. `print` is the fingerprint of the request. */
 export type IdempotencyRecord =
   | { readonly kind: 'claimed'; readonly print: string; readonly owner: string }
   | {
@@ -455,7 +450,10 @@ export function readIdempotencyKey(field: string): string | undefined {
   return key.length > 0 && key.length <= MAX_KEY ? key : undefined;
 }
 
-/** Returns the key of a record: a hash of `parts`, so that the store does not contain credentials. */
+/**
+ * Returns the key of a record: a hash of `parts`, which are the method, the route, the client and the sent
+ * key. So two clients never share a record, and the store contains no credentials.
+ */
 export function recordKey(parts: readonly string[]): string {
   return `idempotency:${createHash('sha256').update(JSON.stringify(parts)).digest('base64url')}`;
 }

@@ -130,8 +130,9 @@ export class RateLimitMiddleware implements Middleware {
     this.keys = [key, ...(rules ?? []).map((rule) => rule.key)].filter((each) => typeof each === 'function');
     this.#gate = new Gate(store);
     this.#epochMs = legacyHeaders ? () => this.#nowMs() : undefined;
-    // Without `name` and `key`, the client's address is the key in the store, without a prefix. This saves
-    // one string for each request. Keys of other limits contain a space, so they never equal an address.
+    // Without the options `name` and `key`, the key in the store is the client's address without a prefix.
+    // This saves one string for each request. Keys of other limits contain a space, so they never equal an
+    // address.
     this.#limit = new Limit({
       name: this.name,
       perMinute,

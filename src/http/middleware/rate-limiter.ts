@@ -107,10 +107,9 @@ export class RateLimiter {
   }
 
   /**
-   * Counts a call against `key`, by default the address of the client. `cost` is the number of calls that it
-   * counts as, default 1. With a cost of 0, the quota is only read. Returns the remaining quota; undefined
-   * while the store fails. A refused call is not counted, so it does not extend the time that the client must
-   * wait.
+   * Counts a call against `key`, by default the address of the client. The call counts as `cost` calls,
+   * default 1. With a cost of 0, the quota is only read. Returns the remaining quota; undefined while the
+   * store fails. A refused call is not counted, so it does not extend the time that the client must wait.
    *
    * @throws TooManyRequests if the quota is used up; HTTPException 503 if the store fails and `onStoreError`
    *   is `refuse`
@@ -147,8 +146,8 @@ export class Limit {
   readonly #epochMs: (() => number) | undefined;
 
   /**
-   * `epochMs` returns the time for the older fields `X-RateLimit-…`; without `epochMs`, these are not sent.
-   * Only one limit of a store may have an empty `prefix`.
+   * `epochMs` returns the time for the older fields `X-RateLimit-…`. Without `epochMs`, these fields are not
+   * sent. Only one limit of a store may have an empty `prefix`.
    */
   constructor(given: {
     readonly name: string;
@@ -256,8 +255,8 @@ export class Gate {
   }
 
   /**
-   * Takes clock, log and metrics from an application. If the clock has changed, the counters in memory start
-   * again at zero.
+   * Takes clock, log and metrics from an application. If its clock is not the clock of the previous call, the
+   * counters in memory start again at zero.
    */
   attach(services: Services): void {
     const { clock } = services;
@@ -408,7 +407,8 @@ function watchOf({ metrics, log }: Services): ProxyWatch {
 const STORE_FAILED = '\nstore';
 
 /**
- * Returns `name` if it is a valid name of a limit. `owner` is the subject of the error message.
+ * Returns `name` if it is a valid name of a limit. The error message names `owner`, for example
+ * `RateLimiter`.
  * @throws SvcError `E_OPTION_RANGE` unless `name` consists of 1 to 64 letters, digits, `_`, `-` or `.`
  */
 export function checkedName(owner: string, name: string): string {

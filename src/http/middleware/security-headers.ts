@@ -62,8 +62,8 @@ export interface SecurityHeadersOptions {
    */
   readonly crossOriginResourcePolicy?: 'same-origin' | 'same-site' | 'cross-origin' | false | undefined;
   /**
-   * `Cross-Origin-Embedder-Policy`; only in documents. Not sent by default, because with it, a page can embed
-   * only resources that are sent with matching header fields.
+   * `Cross-Origin-Embedder-Policy`; only in documents. Not sent by default, because `require-corp` blocks
+   * resources of other sites that are sent without CORS or `Cross-Origin-Resource-Policy`.
    */
   readonly crossOriginEmbedderPolicy?: 'require-corp' | 'credentialless' | 'unsafe-none' | false | undefined;
   /**
@@ -243,8 +243,8 @@ export class SecurityHeadersMiddleware implements Middleware {
     const misplaced = around.find((layer) => layer.kind !== 'trusted-host') ?? around[0];
     if (misplaced === undefined) return;
     yield {
-      // only a warning for TrustedHostMiddleware, because its own responses are for other hosts, so no
-      // browser shows them as pages of this application
+      // TrustedHostMiddleware only leads to a warning: it responds to requests for other hosts, and browsers
+      // do not show these responses as pages of this application
       rule: 'SVC121',
       severity: misplaced.kind === 'trusted-host' ? 'warning' : 'error',
       subject: 'middleware security-headers',
@@ -329,9 +329,7 @@ function fieldsOf(pairs: readonly (readonly [name: string, value: string | false
 /*
  * Directives as an object, and as the value of Content-Security-Policy (CSP Level 3):
  *   { scriptSrc: ["'self'", 'https://cdn.example'] } -> default-src 'self'; ...; script-src 'self' https://cdn.example
- *
- * Browsers ignore unknown directives and keywords of a policy. A misspelt directive would have no effect, so
- * it is an error here.
+ * A misspelt directive is an error here, because browsers would ignore it.
  */
 
 /** The sources of a directive: text, or a list of texts. `false` omits the directive. */

@@ -73,8 +73,8 @@ export class TimeLimit implements Middleware {
   }
 
   /**
-   * Aborts `req.signal` with an error, and returns a copy of the error for the response. If the handler
-   * throws the original error, it is recognized and ignored.
+   * Aborts `req.signal` with a RequestTimeout, and returns another RequestTimeout for the response. If the
+   * handler then throws the reason of the signal, that error is ignored.
    */
   #expire(req: HttpRequest, answer: Promise<HttpResponse>): RequestTimeout {
     this.#counter.add(1, req.route?.template ?? '');
