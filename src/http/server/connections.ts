@@ -390,8 +390,9 @@ export class Connections {
 
 /** State of a connection that another process accepted, while the server waits for a request head. */
 interface HeadTime {
-  /** Numbers of received requests and bytes at the last check. */
+  /** Number of requests received until the last check. */
   requests: number;
+  /** Number of bytes received until the last check. */
   bytes: number;
   /**
    * Time in milliseconds at which the connection was opened, or the first byte of the head arrived. Infinity
@@ -492,15 +493,7 @@ function takenOf({ bytesWritten, writableLength }: Socket): number {
   return writableLength === 0 ? -1 : bytesWritten - writableLength;
 }
 
-/*
- * Metrics of connections:
- *   - svc_connections: open connections, including idle ones
- *   - svc_connection_requests: histogram of the number of requests of a connection; 1 means that a client
- *     does not reuse connections
- *   - svc_connections_refused_total{reason}: refused connections; the reasons are malformed, timeout, tls,
- *     overflow (head too large) and limit (too many connections)
- */
-
+/** Buckets for the number of requests of a connection. A client that never reuses connections leads to 1. */
 const REQUEST_BUCKETS = [0, 1, 2, 5, 10, 50, 100, 1_000, 10_000];
 
 /** Value of the label `reason` by the error code of node:http. Other codes mean malformed data. */
@@ -512,7 +505,9 @@ const REASONS: Readonly<Record<string, string | undefined>> = {
 /** Codes of errors that occur when the client closes the connection; they are not counted as refusals. */
 const GONE: ReadonlySet<string | undefined> = new Set(['ECONNRESET', 'EPIPE']);
 
-/** Metrics of the connections to all servers of one application. */
+/**
+ * Counts open and refused connections of all servers of one application, and the requests of each connection.
+ */
 export class ConnectionMeter {
   readonly #requests: HistogramSlot;
   readonly #refused: CounterMetric;

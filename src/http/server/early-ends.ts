@@ -108,7 +108,7 @@ export function watchEnd(socket: Socket, connection: Connection, request: Answer
   if (socket.readableEnded) request.leave();
   if (connection.isWatched) return;
   connection.isWatched = true;
-  socket.on('end', onEnd); // the listener of node:http was added earlier, so it runs before onEnd()
+  socket.on('end', onEnd);
 }
 
 function onEnd(this: Socket): void {

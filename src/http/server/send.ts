@@ -259,7 +259,7 @@ function sendEndless(
  * always has data would block the process.
  */
 const TURN_BYTES = 1_048_576;
-/** Number of bytes added to the size of each chunk, because even a short write takes time. */
+/** Each chunk counts as this many bytes more than its size, because even a short write takes time. */
 const CHUNK_COST = 64;
 
 /** Maximum length of a slice of text in UTF-16 units. Each unit becomes at most three bytes. */

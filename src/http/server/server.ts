@@ -245,8 +245,8 @@ export class HttpServer {
       adopted.delete(socket);
       if (adopted.size === 0) this.#whenAlone?.();
     });
-    // `allowHalfOpen` is true, as for sockets that node:http accepts. With TLS it is false: otherwise the
-    // socket of a client that disconnects before the handshake would stay open until the time limit.
+    // `allowHalfOpen` is true, as for sockets that node:http accepts. With TLS it is false. If it were true,
+    // the socket of a client that disconnects before the handshake would stay open until the time limit.
     socket.allowHalfOpen = !this.isSecure;
     this.#server.emit('connection', socket);
     if (!this.isSecure) socket.resume(); // with TLS, node:tls itself begins to read

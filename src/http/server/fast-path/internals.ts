@@ -464,8 +464,8 @@ for (const name of [
 }
 
 /**
- * Formats the heads of all responses of a server, in the same way as node:http. If
- * node:http reads or formats a field specially, it formats the head itself.
+ * Formats the heads of all responses of a server, in the same way as node:http. A head with a field that
+ * node:http treats specially is left to node:http.
  */
 export class HeadTexts {
   readonly #identity: Pick<RequestIdentity, 'field' | 'name'>;
