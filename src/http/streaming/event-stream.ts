@@ -122,7 +122,7 @@ export class EventStreamResponse extends HttpResponse {
 type Streamed = Answered & Pick<HttpRequest, 'state'>;
 
 /**
- * Returns `chunks`, and ends them after the request even if the body was never read.
+ * Returns `chunks`. If nothing has read them, their source is ended after the request.
  * @internal
  */
 function eventBody(
