@@ -55,7 +55,7 @@ export interface HttpRequest {
   readonly trace: TraceContext;
   /** The matched route; undefined for 404 and 405. It is known before middleware runs. */
   readonly route: CompiledRoute | undefined;
-  /** Parameters of the path, converted as the path template declares: `{id:int}` leads to a number. */
+  /** Parameters of the path, converted as the path template declares: `{id:int}` gives a number. */
   readonly pathParams: Readonly<Record<string, unknown>>;
   readonly query: MultiMap;
   /** Header fields of the request by lower-case name. */

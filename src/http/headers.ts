@@ -244,17 +244,13 @@ export class HeaderList {
   }
 }
 
-/*
- * Parses HTTP dates (RFC 9110 §5.6.7) in three formats. httpDate() writes only the first one:
- *   Sun, 06 Nov 1994 08:49:37 GMT       IMF-fixdate
- *   Sunday, 06-Nov-94 08:49:37 GMT      RFC 850, obsolete
- *   Sun Nov  6 08:49:37 1994            asctime(), obsolete
- */
-
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
+/** The current format of HTTP dates (RFC 9110 §5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`. */
 const FIXDATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), (\d\d) ([A-Z][a-z]{2}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT$/;
+/** Obsolete format of HTTP dates: `Sunday, 06-Nov-94 08:49:37 GMT`. */
 const RFC850 =
   /^(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, (\d\d)-([A-Z][a-z]{2})-(\d\d) (\d\d):(\d\d):(\d\d) GMT$/;
+/** Obsolete format of HTTP dates, from the C function asctime(): `Sun Nov  6 08:49:37 1994`. */
 const ASCTIME = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ([A-Z][a-z]{2}) ([ \d]\d) (\d\d):(\d\d):(\d\d) (\d{4})$/;
 
 /**

@@ -30,7 +30,7 @@ export class AllowedOrigins {
   readonly #list: ReadonlySet<string> | undefined;
   readonly #test: OriginTest | undefined;
   #isAsynchronous = false;
-  /** Origin of an unknown site that the asynchronous function allows, found by settle(). */
+  /** Result of settle(): an origin of another site that the function allows by mistake. */
   #settled: string | undefined;
 
   /** @throws SvcError `E_CORS` when a list entry is not an origin in the form that browsers send */
@@ -54,9 +54,7 @@ export class AllowedOrigins {
     return this.#test !== undefined;
   }
 
-  /**
-   * Whether the function returns promises. Known only after {@link strangerAmong} has called the function.
-   */
+  /** Whether the function that decides returns promises. Known only after a call of {@link strangerAmong}. */
   get isAsynchronous(): boolean {
     return this.#isAsynchronous;
   }

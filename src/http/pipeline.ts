@@ -64,7 +64,7 @@ export class ErrorRenderer {
    */
   render(error: unknown, req: TransportRequest): Awaitable<HttpResponse> {
     if (req.expiry !== undefined && (isOf(error, req.expiry) || isDiscardedBody(error)))
-      // This response is not sent: the client already got a response when the time limit stopped the handler.
+      // This response is not sent: the client already got a response when the time limit passed.
       return problem(req.expiry.status, req.id);
     const found = this.#find(error);
     if (found === undefined) return plainAnswer(error, req, this.#failures);

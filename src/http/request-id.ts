@@ -205,9 +205,8 @@ function newSpanId(): string {
   return randomHex(SPAN_DIGITS);
 }
 
-/** Number of hex digits of a trace id, and of a span id. */
-const ID_DIGITS = 32,
-  SPAN_DIGITS = 16;
+const ID_DIGITS = 32;
+const SPAN_DIGITS = 16;
 /**
  * Random bytes for many ids. V8 keeps the hex text of the whole buffer in memory as long as one id from it
  * exists, so the buffer is small.

@@ -2,7 +2,7 @@
  * State of an application or request: values under typed keys, which plugins and middleware set for other
  * code.
  *
- * This file also stores the default scope (lifetime) of a dependency source, which is a function or class.
+ * This file also stores the default scope (lifetime) of dependencies.
  */
 import { SvcError } from '../base/errors.ts';
 import type { Context, HttpRequest, Services, Session, StateKey, StateMap } from './contracts.ts';
@@ -109,9 +109,9 @@ const SCOPES = new WeakMap<object, Scope>();
 const SURROUNDS = new WeakMap<object, Surround>();
 
 /**
- * Sets the default scope of a dependency source, such as a function or class, and returns the source. If
- * given, `surround` wraps the handler and all functions that need this dependency, for example inside a
- * transaction. A dependency with `surround` is resolved after all dependencies that do not need it.
+ * Sets the default scope of the dependency that the function or class `source` provides, and returns
+ * `source`. If given, `surround` wraps the handler and all functions that need this dependency, for example
+ * in a transaction. A dependency with `surround` is resolved after all dependencies that do not need it.
  *
  * @internal
  */
@@ -121,12 +121,18 @@ export function withScope<F extends object>(source: F, scope: Scope, surround?: 
   return source;
 }
 
-/** Returns the function `surround` of a dependency source; undefined if it has none. @internal */
+/**
+ * Returns the function `surround` that withScope() has set for a function or class; undefined if none is set.
+ * @internal
+ */
 export function surroundOfSource(source: object): Surround | undefined {
   return SURROUNDS.get(source);
 }
 
-/** Returns the default scope of a dependency source; undefined if it has none. @internal */
+/**
+ * Returns the default scope that withScope() has set for a function or class; undefined if none is set.
+ * @internal
+ */
 export function scopeOfSource(source: object): Scope | undefined {
   return SCOPES.get(source);
 }
