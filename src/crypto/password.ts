@@ -287,7 +287,7 @@ async function derive(
 ): Promise<Buffer> {
   if (running < MOST_AT_ONCE) running++;
   else if (waiting.length < MOST_WAITING)
-    // a computation that ends resolves this promise, and leaves `running` unchanged
+    // resolved when another computation ends; this one takes its place, so `running` stays unchanged
     await new Promise<void>((resolve) => waiting.push(resolve));
   else
     throw new HTTPException(503, 'Too many passwords are being checked; try again later', {

@@ -322,9 +322,9 @@ export class Members {
   }
 
   /**
-   * Reads the fields before `key`, beginning at the index `at`, and returns the index of the field `key`.
-   * Returns `at`, and reads nothing, if no such field follows. A separate method keeps {@link read} small
-   * enough for V8 to inline (test/bench/parts.mjs --only=validation).
+   * Reads the fields from the index `at` to the field before `key`, and returns the index of `key`. If no
+   * field `key` follows, reads nothing, and returns `at`. A separate method keeps {@link read} small enough
+   * for V8 to inline (test/bench/parts.mjs --only=validation).
    */
   #reach(key: string, at: number, object: Input, run: Run, values: unknown[]): number {
     const index = this.#indexes.get(key);
@@ -414,8 +414,8 @@ export function unknownMembers(plan: ObjectPlan): UnknownMembers {
 }
 
 /*
- * {@link Plain} compares the usual values without calling the check of their type. A call takes about 10 ns,
- * and a comparison 2 ns (test/bench/parts.mjs --only=validation).
+ * The class Plain recognizes usual values by comparisons, without a call of the check of their type. A call
+ * takes about 10 ns, and a comparison 2 ns (test/bench/parts.mjs --only=validation).
  */
 
 /**

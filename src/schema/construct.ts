@@ -3,9 +3,8 @@
  * watches the object under construction.
  *
  * A call of `Field()` runs in one of three situations:
- *   - A class is constructed once to learn its fields (see Probe). A Proxy sees the member to which each call
- *     is assigned.
- *   - An instance is constructed from validated values (see Frame). The n-th call returns the n-th value.
+ *   - A class is constructed once to learn its fields. A Proxy sees to which member each call is assigned.
+ *   - An instance is constructed from validated values. The n-th call returns the n-th value.
  *   - The call stands in a plain object of fields, such as `query: { page: Field(1) }`. It returns a marker,
  *     which fieldsOf() reads.
  *
@@ -226,7 +225,7 @@ export function learn(schema: SchemaClass, sample: (declaration: Declaration) =>
       const probe = new Probe(schema, standIn);
       probing = probe;
       try {
-        new schema(ABSORBING as never); // the constructor can use ABSORBING like any input
+        new schema(ABSORBING as never); // ABSORBING stands for the input, and supports every operation
         return probe.result();
       } catch (error) {
         if (error instanceof SvcError) throw error;

@@ -292,9 +292,9 @@ export class JsonSchemas {
 }
 
 /**
- * Returns the keywords that restrict the names of members. `extra: 'forbid'` allows only the names of fields,
- * including read-only fields, which the schema of an input omits. `extra: 'allow'` forbids the names of
- * methods and other members of the class.
+ * Returns the keywords that restrict the names of members. `extra: 'forbid'` allows only the names of fields.
+ * An input may contain read-only fields, although its `properties` do not list them. `extra: 'allow'` forbids
+ * the names of methods and other members of the class.
  */
 function namesSchema({ fields, extra, reserved }: ObjectPlan, direction: Direction): JsonSchema {
   const wires = new Set(fields.map((field) => field.wireName));

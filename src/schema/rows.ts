@@ -68,8 +68,8 @@ type RowMember =
       readonly members: readonly RowMember[];
       readonly columns: readonly string[];
       /**
-       * Value of the member if every column is NULL; undefined if the member is neither nullable nor
-       * optional.
+       * Contains the value of the member if every column is NULL. Undefined if the member is neither nullable
+       * nor optional.
        */
       readonly absent: { readonly value: null | undefined } | undefined;
     }

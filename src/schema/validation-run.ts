@@ -94,8 +94,8 @@ export class Run {
   }
 
   /**
-   * Removes the issues of an alternative of a union that does not accept the value: all after the first
-   * `mark` issues. Returns the number of removed issues.
+   * Removes all issues after the first `mark` issues. Called when one type of a union does not accept the
+   * value, before the next type is tried. Returns the number of removed issues.
    */
   rewind(mark: number, wasFull: boolean): number {
     const noted = this.count - mark;
@@ -116,7 +116,7 @@ export class Run {
 
   /**
    * Puts `key` in front of the path of each issue after the first `mark` issues. Returns the number of all
-   * issues, which is `mark` for the next key.
+   * issues, which the caller passes as `mark` for the next key.
    */
   place(mark: number, key: string | number): number {
     if (mark === this.count) return mark;
@@ -420,7 +420,7 @@ export function keyIssue(key: string, run: Run): typeof FAIL | undefined {
 }
 
 /*
- * Checks of types that consist of other types: unions without a tag, tuples, and lists of unique items.
+ * The functions below check unions without a tag, tuples, and lists of unique items.
  */
 
 /** Maximum number of union alternatives that one validation tries. Nested unions multiply them. */

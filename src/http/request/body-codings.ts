@@ -5,8 +5,8 @@
  * A small body can decode to a huge one (a decompression bomb). So two limits apply to the decoded size: the
  * limit for bodies, and a maximum ratio to the received size.
  */
-// A namespace import, because node:zlib of Node.js 20 lacks some members. Named imports would fail before the
-// program can report that this version of Node.js is too old.
+// A namespace import, because node:zlib of Node.js 20 has no zstd functions. Named imports of them would fail
+// before the program can report that this version of Node.js is too old.
 import * as zlib from 'node:zlib';
 import { BadRequest, HTTPException, PayloadTooLarge } from '../../base/errors.ts';
 import { writable } from '../chunks.ts';
@@ -64,8 +64,9 @@ const MAX_WHOLE_BYTES = 10_000_000;
  * Returns zlib options that refuse extra bytes after a compressed body. Bodies of several zstd frames (RFC
  * 8878 §3.1) are refused, too, because Node 24 decodes only the first frame.
  *
- * The option is off for gzip, because a gzip body may have several members (RFC 1952 §2.2). Node then ignores
- * extra bytes that begin with a zero. Callers find them by comparing the number of consumed bytes.
+ * For gzip, `rejectGarbageAfterEnd` is off, because a gzip body may have several members (RFC 1952 §2.2). The
+ * decoder then ignores extra bytes that begin with a zero. So callers must check that the decoder has read
+ * all bytes.
  */
 function strictness(coding: BodyCoding): DecoderOptions {
   return { rejectGarbageAfterEnd: coding !== 'gzip' };
@@ -74,8 +75,8 @@ function strictness(coding: BodyCoding): DecoderOptions {
 /**
  * Returns the coding in a Content-Encoding field; undefined for `identity`. `isWanted`: whether the
  * application decodes request bodies.
- * @throws HTTPException 415 for any other coding; its `Accept-Encoding` names the supported codings (RFC 9110
- *   §15.5.16)
+ * @throws HTTPException 415 for any other coding; the field `Accept-Encoding` of this response names the
+ *   supported codings (RFC 9110 §15.5.16)
  */
 export function bodyCodingOf(field: string, isWanted: boolean): BodyCoding | undefined {
   const name = field.trim().toLowerCase();
@@ -165,7 +166,7 @@ async function feed(coded: AsyncIterable<Uint8Array>, decoder: Transform, receiv
     }
     decoder.end();
   } catch (error) {
-    // a decoder that is already destroyed has failed itself, so this is not an error of reading the body
+    // if the decoder is already destroyed, the decoder has failed, not the reading of the body
     if (!decoder.destroyed) received.error = error;
     // the cast is safe: this module and Node's streams only throw instances of Error
     decoder.destroy(error as Error);

@@ -9,7 +9,7 @@ const FEW_PARTS = 8;
 const SMALL_BYTES = 4_096;
 const GATHER_BYTES = 16_384;
 
-/** Property of a body stream with its {@link Collector}, which the listeners of the stream read. */
+/** Key of the property in which a body stream stores its {@link Collector}. */
 const COLLECTOR: unique symbol = Symbol('collector');
 
 /** Returns a 413 error that names the limit. */
@@ -79,7 +79,7 @@ function onClose(this: BodySource): void {
 class Collector implements BodyTaker {
   readonly #source: BodySource;
   readonly #maxBytes: number;
-  /** Reader of the body; undefined after it was called. */
+  /** Gets the body or an error, only once; undefined afterwards. */
   #reader: BodyReader | undefined;
   #first: Buffer | undefined;
   /**

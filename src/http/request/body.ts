@@ -76,8 +76,9 @@ export class RequestBody implements BodyReader {
   /** Header fields of the request that describe the body. */
   readonly #fields: BodyHead;
   readonly #defaults: BodyDefaults;
-  /** The first caller that waits for the body; `#others` are the later callers, in order. */
+  /** The first caller that waits for the body. */
   #first: LimitedReader | undefined;
+  /** Later callers that wait for the body, in order. */
   #others: LimitedReader[] | undefined;
   /** Whether the body was received or has failed. The result is in `#bytes` or `#error`. */
   #isRead = false;
@@ -333,7 +334,7 @@ function bodyHeadOf(rawHeaders: readonly string[]): BodyHead {
     const name = rawHeaders[index]!;
     const value = rawHeaders[index + 1]!;
     switch (
-      name.length // most names have another length, and need no comparison
+      name.length // only names of these lengths need a comparison
     ) {
       case 12:
         // nearly all clients write `Content-Type`, so this spelling is compared first

@@ -78,9 +78,8 @@ export function formTypeOf(contentType: string | undefined): { readonly boundary
 const BOUNDARY = /^[0-9A-Za-z'()+_,\-./:=? ]{0,69}[0-9A-Za-z'()+_,\-./:=?]$/;
 
 /**
- * Returns the boundary in a `Content-Type: multipart/form-data` field. Returns undefined if it is missing,
- * repeated or invalid (RFC 2046). With such a boundary, another parser, for example of a firewall, could find
- * different parts.
+ * Returns the boundary in a `Content-Type: multipart/form-data` field. Returns undefined if the boundary is
+ * missing, repeated or invalid (RFC 2046), because a firewall could then find other parts than this parser.
  */
 export function boundaryOf(contentType: string): string | undefined {
   const pattern = /[ \t]*;[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"((?:[^"\\]|\\[^])*)"|([^\s";]+))[ \t]*/y;
@@ -142,7 +141,7 @@ export function parseUrlencoded(body: string, { maxFields, maxFieldBytes }: Reso
       code: 'max_fields',
     });
   if (3 * body.length > maxFieldBytes) {
-    // each UTF-16 unit takes at most three bytes, so the values of shorter bodies cannot be too large
+    // only a long body can have a value that is too large, because each UTF-16 unit takes at most three bytes
     for (const [, value] of pairs) {
       if (Buffer.byteLength(value) <= maxFieldBytes) continue;
       throw new PayloadTooLarge(`The form is too large: a field is larger than ${maxFieldBytes} bytes`, {

@@ -36,11 +36,11 @@ export interface MultipartSink {
 export interface MultipartLimits {
   /** Maximum size of the head of one part in bytes. */
   readonly maxHeaderBytes: number;
-  /** Maximum numbers of fields (parts without a file name) and of files. */
+  /** Maximum number of fields: parts without a file name. */
   readonly maxFields: number;
   readonly maxFiles: number;
-  /** Maximum sizes in bytes: of one field, of all fields and all heads together, and of one file. */
   readonly maxFieldBytes: number;
+  /** Maximum size of all fields and all heads together, in bytes. */
   readonly maxTextBytes: number;
   readonly maxFileBytes: number;
 }
@@ -77,7 +77,10 @@ export class MultipartParser {
   #at = 0;
   /** Number of bytes of the delimiter that have matched so far. */
   #matched = 2;
-  /** Number of matched bytes that were not received as content, such as the CRLF at the end of a head. */
+  /**
+   * Number of matched bytes that are not content: 2 at the start of the body and after a head, because a
+   * delimiter may lack its CRLF there. Otherwise 0.
+   */
   #implied = 2;
   /**
    * Buffer for the head of a part that spans several chunks. `#headLength` is the number of bytes in it, or

@@ -96,7 +96,8 @@ export class UploadStore {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    // flush() may still open the file, which must then be closed. The caller of flush() gets its error.
+    // A running flush() may still open the file, which must then be closed. The caller of flush() gets its
+    // errors, so they are ignored here.
     await this.#flushing?.catch(() => undefined);
     await this.#spool?.close();
   }

@@ -148,8 +148,8 @@ export class CSRFMiddleware implements Middleware {
   }
 
   /**
-   * Names of settings that must contain a secret: `authSecret` if the sessions come from another middleware
-   * than SessionMiddleware. Otherwise undefined.
+   * Names of settings that must contain a secret. This is `authSecret` if the application has a session
+   * middleware of its own, not SessionMiddleware. Otherwise undefined.
    */
   get secrets(): readonly string[] | undefined {
     return this.#secrets;
@@ -180,7 +180,7 @@ export class CSRFMiddleware implements Middleware {
     const isOurs = session instanceof SessionMiddleware;
     this.#secrets = session === undefined || isOurs ? undefined : ['authSecret'];
     const ring = isOurs ? session.ring : ringOf(view);
-    if (ring === undefined) return; // the application has no secret, which rule SVC205 reports
+    if (ring === undefined) return; // no secret is set, which `svc check` reports by rule SVC205
     this.#ring = ring.derive('svc csrf');
     this.#services = view.services;
     this.#audit = SecurityLog.of(view.services);

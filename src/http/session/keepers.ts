@@ -215,8 +215,8 @@ export class CookieKeeper implements SessionKeeper {
   }
 
   /**
-   * Sets the cookie if the session was changed, or must be renewed. Only requests for pages renew a session:
-   * the response to another request may arrive after a logout, and would restore the session.
+   * Sets the cookie if the session was changed, or must be renewed. Only requests for pages renew a session.
+   * A background request may get its response after a logout, and a cookie in it would restore the session.
    */
   keep(session: RequestSession, req: HttpRequest, response: HttpResponse): void {
     const { opened } = session;

@@ -164,7 +164,7 @@ export class SessionMiddleware implements Middleware {
       };
     }
     const ring = (this.#ring = this.#own ?? ringOf(view));
-    if (ring === undefined) return; // the application has no secret, which rule SVC205 reports
+    if (ring === undefined) return; // no secret is set, which `svc check` reports by rule SVC205
     const deps = { services: view.services, ring, cookie: this.#cookie, ...this.#options };
     this.#keeper = this.#store === undefined ? new CookieKeeper(deps) : new StoreKeeper(deps, this.#store);
   }

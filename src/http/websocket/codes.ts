@@ -24,14 +24,15 @@ export const CLOSE = {
   tryAgainLater: 1013,
 } as const;
 
-/**
- * Bits in the first two bytes of a frame (RFC 6455 §5.2), and the two length values that announce a longer
- * length field.
- */
+/** Bit in the first byte of a frame: the frame is the last one of its message (RFC 6455 §5.2). */
 export const FIN = 0x80;
+/** Bit in the first byte of a frame: the message is compressed (RFC 7692 §6). */
 export const RSV1 = 0x40;
+/** Bit in the second byte of a frame: the payload is masked (RFC 6455 §5.2). */
 export const MASKED = 0x80;
+/** Value of the length in the second byte of a frame: the length follows in two bytes (RFC 6455 §5.2). */
 export const LENGTH_16 = 126;
+/** Value of the length in the second byte of a frame: the length follows in eight bytes (RFC 6455 §5.2). */
 export const LENGTH_64 = 127;
 
 /** Maximum length of the payload of a control frame, in bytes (RFC 6455 §5.5). */

@@ -20,8 +20,8 @@ export interface SocketListener<Socket> extends MessageDecoder {
 }
 
 /**
- * Calls a handler, and then `done`, or `failed` with the error. If the handler returns no promise, all of
- * this happens within the call.
+ * Calls a handler, and then `done`, or `failed` with the error. If the handler returns a promise, this second
+ * call is made when the promise settles.
  */
 export function callHandler(
   handler: () => Awaitable<unknown>,

@@ -232,10 +232,13 @@ export function readCompression(owner: string, options: WebSocketCompression): R
 
 /** Parameters of permessage-deflate on which client and server have agreed. */
 export interface DeflateAgreement {
-  /** For each side, the window size as a power of two, and whether a message may refer to earlier ones. */
+  /** Size of the window for messages of the server, as a power of two. */
   readonly serverBits: number;
+  /** Whether a message of the server may refer to earlier ones. */
   readonly serverTakesOver: boolean;
+  /** Size of the window for messages of the client, as a power of two. */
   readonly clientBits: number;
+  /** Whether a message of the client may refer to earlier ones. */
   readonly clientTakesOver: boolean;
   /** Value of `Sec-WebSocket-Extensions` in the response. */
   readonly field: string;

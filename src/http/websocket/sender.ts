@@ -72,8 +72,8 @@ const FRAME_COST = 128;
  */
 const MOST_PENDING_BYTES = 16_777_216;
 /**
- * Sent frames are removed from the queue array when they are more than this number, and more than half of the
- * array.
+ * The queue array still contains frames that were sent. They are removed when they are more than this number,
+ * and more than half of the array.
  */
 const MOST_EMPTY = 64;
 
@@ -239,7 +239,8 @@ export class FrameSender {
   }
 
   /**
-   * Sends a message that several sockets share. Never throws: if the queue is full, the message is dropped.
+   * Sends a message that several sockets share. Never throws: if the policy is `wait`, and the queue is full,
+   * the message is dropped.
    */
   deliver(message: SharedMessage): void {
     if (this.#isOver) return;

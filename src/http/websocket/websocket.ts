@@ -362,7 +362,7 @@ export class WebSocketConnection
     );
     if (found === 'idle') this.close(CLOSE.normal, 'no message was received within the idle timeout');
     else if (found === 'silent')
-      // with the payload of a pending ping(), because a client may respond only to the newest ping
+      // a client may respond only to the newest ping, so a pending ping() is repeated with its payload
       this.#sender.sendControl(OPCODE.ping, this.#ping?.payload ?? EMPTY);
     else if (found === 'lost') {
       this.#deps.log.debug('websocket_peer_lost', this.req.logFields());
@@ -445,7 +445,7 @@ export class WebSocketConnection
       inbox.answer(this.#deps.listener);
       if (inbox.hasRoom) this.#hold(HOLD.inbox, false);
     }
-    if (this.#state === 'answering' && !this.#mayReply) return this.#answerClose(); // calls #proceed() again
+    if (this.#state === 'answering' && !this.#mayReply) return this.#answerClose();
     if (
       this.#state === 'answering' ||
       this.#end?.close === undefined ||
