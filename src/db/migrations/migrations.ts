@@ -9,8 +9,8 @@
  * (lock.ts). In MySQL and MariaDB, the connection takes a lock before the transaction.
  *
  * An interrupted migration is rolled back. There are two exceptions: a migration without a transaction (`--
- * svc: no-transaction`), and statements that commit implicitly in MySQL and MariaDB. Such a migration is
- * recorded without a time before it starts, and gets its time at the end.
+ * svc: no-transaction`), and statements that commit implicitly in MySQL and MariaDB. Before such a migration
+ * starts, its row is added without a time. The time is set at the end.
  *
  * A row without a time belongs to a migration that is still running or was interrupted. Other processes wait
  * until the migration ends, or else throw `E_MIGRATION_UNFINISHED`.
@@ -319,7 +319,7 @@ export class Migrator {
     }
   }
 
-  /** Runs a migration. Returns false if it is no longer the next one, because another process was faster. */
+  /** Runs a migration. Returns false if it is no longer the next one, because another process has run it. */
   async #run(
     connection: Connection,
     limit: Limit,
@@ -353,7 +353,8 @@ export class Migrator {
             await begin();
             for (const statement of script.statements)
               await runStatement(connection, script, statement, UNDONE);
-            // later errors do not belong to a statement: the commit checks deferred constraints
+            // errors after this line belong to no statement: the commit, for example, checks deferred
+            // constraints
             isAtEnd = true;
             await end();
           }),

@@ -84,7 +84,7 @@ function readSeeds(directory: string, dialect: Dialect): readonly { file: string
   return [...names.values()].flatMap((group) => {
     const engine = preferredFiles(dialect).find((each) => group.some((seed) => seed.dialect === each));
     const seed = group.find((each) => each.dialect === engine);
-    if (seed === undefined) return []; // all files with this name are for other engines
+    if (seed === undefined) return []; // skip this seed: all its files are for other database engines
     const script = readScript(
       directory,
       seed.file,

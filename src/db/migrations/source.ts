@@ -179,7 +179,7 @@ function readDirectory(directory: string, dialect: Dialect): Migration[] {
   checkNumbers(directory, files, numbers);
   return [...numbers.values()].flatMap((group) => {
     const up = fileFor(group, 'up', dialect);
-    if (up === undefined) return []; // all files with this number are for other engines
+    if (up === undefined) return []; // skip this number: all its files are for other database engines
     const text = readText(directory, up.file);
     const down = fileFor(group, 'down', dialect);
     return {

@@ -230,7 +230,7 @@ function hasMore({ status }: Exchange): boolean {
 
 /**
  * SQL modes that make the server refuse a value that does not fit its column, instead of changing it. With
- * NO_AUTO_VALUE_ON_ZERO, the server stores the key 0, and does not generate one.
+ * NO_AUTO_VALUE_ON_ZERO, the server stores 0 in an AUTO_INCREMENT column instead of generating a key.
  */
 const STRICT =
   'NO_AUTO_VALUE_ON_ZERO,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION';

@@ -36,7 +36,7 @@ export interface Dialogue {
 
 /** Options of an {@link Exchange}, the handler of a request's replies. */
 export interface ExchangeDeps {
-  /** SQL text as it was sent, for errors. */
+  /** SQL text of the request, for error messages. */
   readonly sql: string;
   readonly kind: Kind;
   readonly wanted: RowsWanted;
@@ -104,7 +104,10 @@ export class Exchange extends ServerExchange<RowPlan> {
     if (options.kind === 'fetch') this.#step = 'rows';
   }
 
-  /** Adds a request of the same kind. `sequence` is the sequence number of the reply's first packet. */
+  /**
+   * Adds a further request of this exchange's kind. `sequence` is the sequence number of the reply's first
+   * packet.
+   */
   add(sequence: number): void {
     if (sequence !== 1) (this.#sequences ??= new Map()).set(this.#written, sequence);
     this.#written++;

@@ -367,7 +367,8 @@ async function writeAll(many: Many, batch: Batch): Promise<void> {
   const rowsAtOnce = perRow === 0 ? 1 : placeholders / perRow;
   runner.writeClosing();
   for (; many.next.done !== true && !batch.hasFailed; many.next = source.next(), many.row += rowsAtOnce) {
-    // check the limit for each row: KILL QUERY would have no effect between two of these short statements
+    // check the time limit for each row: KILL QUERY would have no effect between two of these short
+    // statements
     runner.check(sql, limit);
     const params = many.next.value;
     if (params.length !== placeholders) refuseCount(placeholders, params.length, many.row);

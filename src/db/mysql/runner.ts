@@ -233,7 +233,10 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
       this.statements.close(statement);
   }
 
-  /** Removes outdated prepared statements from the cache. `text` is the text of the statements. */
+  /**
+   * Removes the statements that are prepared for `text` from the cache, because they are outdated or
+   * unusable.
+   */
   forget(text: string, params: Params): void {
     this.statements.delete(text);
     if (this.#pinsTypes) this.statements.delete(variant(text, params));
@@ -467,7 +470,9 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     );
   }
 
-  /** Writes a request with SQL text. `isAlone` is true when no other request is sent together with it. */
+  /**
+   * Writes a request with SQL text. `isAlone` is true when no other request is sent together with this one.
+   */
   #writeQuery(text: string, wanted: RowsWanted, isAlone: boolean = true): Exchange {
     const { writer } = this.conversation;
     const before = writer.length;

@@ -114,7 +114,7 @@ export type OnPacket = (bytes: Buffer, at: number, end: number, sequence: number
 /** Splits a byte stream into packets, and joins payloads that continue in several packets. */
 export class PacketReader extends FrameReader {
   onPacket: OnPacket;
-  /** Parts of a payload whose other packets have not arrived. */
+  /** Received parts of a payload that is not complete yet. */
   #chunks: Buffer[] = [];
   #chunksLength = 0;
   #sequence = 0;

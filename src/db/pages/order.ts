@@ -4,7 +4,7 @@
  *   created_at <= c and ((created_at < c) or (created_at = c and id > i))
  * The first comparison, `created_at <= c`, lets the database use an index.
  *
- * Databases sort NULL differently, so a column that may be NULL must have `nulls last`.
+ * Database engines sort NULL at different ends, so a column that may be NULL must have `nulls last`.
  */
 import { SvcError } from '../../base/errors.ts';
 import { shown } from '../../base/options.ts';

@@ -75,8 +75,7 @@ export async function connectPostgres(
 }
 
 /**
- * Sets the DateStyle ISO, because the start-up message for poolers does not contain it. In other styles, the
- * order of day and month is ambiguous.
+ * Sets the DateStyle to ISO, unless it already is. In other styles, the order of day and month is ambiguous.
  */
 async function setUp(connection: PostgresConnection, limit: Limit): Promise<void> {
   if (/^ISO\b/.test(connection.parameters.get('DateStyle') ?? '')) return;

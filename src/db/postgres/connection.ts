@@ -204,7 +204,10 @@ export class PostgresConnection
     else await this.commit(limit);
   }
 
-  /** Restarts a failed transaction if only one statement has run in it. Otherwise returns false. */
+  /**
+   * Begins a failed transaction again, if only one statement has run in it, so that this statement can be
+   * retried. Otherwise returns false.
+   */
   async #beginAnew(limit: Limit | undefined): Promise<boolean> {
     if (!this.hasBegun || this.conversation.asked !== this.#askedAtBegin + 1) return false;
     await this.runner.simple(`rollback; ${this.#beginText}`, endingLimit(limit, 0, this.#options.clock));

@@ -29,7 +29,7 @@ export function isoFromStyle(text: string, style: string | undefined): string {
     return iso(text, [year!, month, day], time, zone, bc);
   }
   const named = NAMED.exec(text);
-  if (named === null) return text; // for example `infinity`, which is the same in every DateStyle
+  if (named === null) return text; // text such as `infinity` is the same in every DateStyle
   const [, month, day, dayBefore, monthBehind, time, year, zone, bc] = named;
   const number = MONTHS.indexOf(month ?? monthBehind!) + 1;
   return iso(text, [year!, String(number).padStart(2, '0'), day ?? dayBefore!], time, zone, bc);

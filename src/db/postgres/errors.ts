@@ -81,8 +81,8 @@ const CHANGED = '0A000';
 const STALE: ReadonlySet<string> = new Set([CHANGED, '26000', '42P05']);
 
 /**
- * C function of the server that reports changed result columns. The server sends its name with the error.
- * Other errors have the same SQLSTATE.
+ * C function of the server that reports changed result columns. Its name, which the server sends with the
+ * error, distinguishes this error from others with the SQLSTATE 0A000.
  */
 const FINDS_STALE = 'RevalidateCachedQuery';
 /**
@@ -96,7 +96,7 @@ const RAISES = 'exec_stmt_raise';
  */
 const STATEMENT_TIMEOUT =
   /statement timeout|Zeitüberschreitung|expiration du délai|tiempo de espera|timeout|tempo limite|tidsgräns|тайм-?аут|czasu oczekiwania/i;
-/** Errors that look like errors about an outdated prepared statement, but have another cause. */
+/** Errors that are not caused by an outdated prepared statement, although their SQLSTATE may look so. */
 const OTHERS = new WeakSet<DatabaseError>();
 
 /** Matches messages of internal errors about a dropped object. The server never translates these messages. */

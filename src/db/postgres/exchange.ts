@@ -31,7 +31,7 @@ export type Step = (typeof STEP)[keyof typeof STEP];
 const TAG_COUNT = /^(?:INSERT \d+|UPDATE|DELETE|MERGE|COPY) (\d+)$/;
 
 interface ExchangeDeps {
-  /** SQL text as it was sent, for errors. */
+  /** SQL text of the request, for error messages. */
   readonly sql: string;
   readonly steps: readonly Step[];
   readonly wanted: RowsWanted;
@@ -196,7 +196,7 @@ export class Exchange extends ServerExchange<RowPlan> {
 
   /**
    * Returns whether a message belongs to a COPY that was run as an ordinary statement. The client must refuse
-   * this COPY, or read all its data. Otherwise the connection would wait forever.
+   * this COPY, or read all its data. Without this, the connection would wait forever.
    */
   #isCopy(type: number): boolean {
     if (type === SERVER.copyIn) this.unasked = 'copy-in';

@@ -60,7 +60,7 @@ interface Message {
   readonly body: Buffer;
 }
 
-/** Logs in over a new socket. After the login, a PostgresConversation uses the same reader and writer. */
+/** Logs in over a new socket. Later requests use the reader and the writer of the login. */
 export class PostgresLogin extends ServerLogin<Message> {
   readonly reader: MessageReader;
   readonly writer: MessageWriter = new MessageWriter();
@@ -185,8 +185,8 @@ export class PostgresLogin extends ServerLogin<Message> {
   }
 
   /**
-   * Returns the channel binding for this login. If the server does not offer channel binding, the login
-   * states that the client supports it (RFC 5802 §6).
+   * Returns the channel binding for this login. With the kind `unused`, the server learns that the client
+   * supports channel binding (RFC 5802 §6).
    */
   #binding(mechanisms: readonly string[]): ChannelBinding {
     const { tls } = this.#link;
@@ -201,7 +201,7 @@ export class PostgresLogin extends ServerLogin<Message> {
 
   /**
    * Returns the password. Throws if the address has no password, or if channel binding is required and the
-   * server requested a method without it.
+   * server requested a method without channel binding.
    */
   #password(what: string, isScram: boolean = false): string {
     const { password, tls } = this.#options;

@@ -39,7 +39,7 @@ export const MAX_MESSAGE_BYTES: number = 1024 ** 3;
 const HEADER_BYTES = 5;
 const LENGTH_BYTES = 4;
 
-/** Content of an authentication message: the method that the server requests, its data, or `ok`. */
+/** Content of an authentication message: the requested method, data for this method, or `ok`. */
 export type Authentication =
   | { readonly kind: 'ok' | 'cleartext' }
   | { readonly kind: 'md5'; readonly salt: Buffer }

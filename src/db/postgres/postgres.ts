@@ -44,8 +44,8 @@ export class PostgresDriver extends ServerDriver<PostgresSession> {
 }
 
 /**
- * Checks that LISTEN works on this connection. LISTEN does not work through a pooler that runs each
- * transaction in any free session of the server. Such a pooler reports a process id of its own.
+ * Checks that LISTEN works: the process id from the login must be the id of the server session. A pooler that
+ * changes the session between two transactions reports an id of its own.
  */
 async function checkedToListen(session: PostgresSession, limit: Limit): Promise<PostgresSession> {
   try {

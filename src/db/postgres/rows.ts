@@ -98,7 +98,7 @@ export class RowPlan implements RowReader {
   }
 }
 
-/** Decodes again the columns whose types were unknown when the rows arrived. */
+/** Decodes columns whose types were unknown when the rows arrived. Until now, their values are text. */
 export function rereadRows(plan: RowPlan, types: PostgresTypes, rows: readonly (Row | unknown[])[]): void {
   for (const index of plan.unknown) {
     const read = types.get(plan.columns[index]!.typeOid)?.fromText;
@@ -119,7 +119,7 @@ export function rereadRows(plan: RowPlan, types: PostgresTypes, rows: readonly (
 export const FIND_TYPES = `select t.oid::int8, t.typname, case when t.typsubscript = 'array_subscript_handler'::regproc then coalesce(nullif(e.typbasetype, 0), t.typelem) else 0 end::int8, coalesce(e.typdelim, t.typdelim), t.typbasetype::int8, coalesce(b.typname, e.typname)
   from pg_catalog.pg_type t left join pg_catalog.pg_type e on e.oid = t.typelem left join pg_catalog.pg_type b on b.oid = nullif(e.typbasetype, 0) where t.oid = any ($1::oid[])`;
 
-/** Converts a row of {@link FIND_TYPES}. */
+/** Converts a row that the query {@link FIND_TYPES} has returned. */
 export function foundType([
   oid,
   name,

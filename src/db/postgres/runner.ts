@@ -6,8 +6,8 @@
  * text. The second use sends these messages with a name, and caches the types of parameters and columns.
  * Later uses send only Bind and Execute, with binary values where that is faster.
  *
- * Each use of a statement takes one round trip. A list, an object or bytes as a value need one more, because
- * their encoding depends on the type of the parameter.
+ * Each use of a statement takes one round trip. A value that is a list, an object or bytes may need one more,
+ * because its encoding depends on the type of the parameter.
  *
  * With `statement_cache=0` in the address, every statement is unnamed, and all values are text. This suits
  * poolers that change the session between two statements.
@@ -88,7 +88,10 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
    * these statements may be outdated.
    */
   #changes: number;
-  /** Restarts a failed transaction if only one statement has run in it. Otherwise returns false. */
+  /**
+   * Begins a failed transaction again, if only one statement has run in it, so that this statement can be
+   * retried. Otherwise returns false.
+   */
   beginAnew: ((limit: Limit | undefined) => Promise<boolean>) | undefined;
 
   constructor(conversation: PostgresConversation, options: PostgresConnectionOptions, types: PostgresTypes) {
@@ -221,7 +224,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
         (await this.run(CAN_COPY, [table], limit, 'lists', asLists)).some(([can]) => can !== true)
       )
         return await this.many(text, all, limit);
-      // if this call fails, INSERT would fail with the same error, so there is no fallback to INSERT
+      // no fallback to INSERT: if this call fails, INSERT would fail with an equal error
       const { oids } = await this.#described(text, limit);
       while (this.mustWait) await this.turn();
       this.check(text, limit);
@@ -239,7 +242,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   }
 
   /**
-   * Removes cached statements if another connection has found that the schema changed. An outdated statement
+   * Clears the statement cache if another connection has found that the schema changed. An outdated statement
    * would make an open transaction fail.
    */
   forgetOld(): void {
@@ -332,8 +335,8 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   }
 
   /**
-   * Converts an error about an outdated prepared statement to StalePlan. Removes all cached statements, so
-   * that a retry of the transaction prepares its statements again.
+   * Returns a StalePlan error with the message of `error`, and clears the statement cache. So a retry of the
+   * transaction prepares its statements again.
    */
   #changed(error: DatabaseError): DatabaseError {
     const { sqlstate, sql } = error;
@@ -461,7 +464,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     // `parameterOids` is set, because the server has described the statement
     await this.#learn(exchange.parameterOids!, exchange.plan, limit);
     if (known === undefined) return { oids: exchange.parameterOids!, plan: exchange.plan };
-    // close the statement that another caller has prepared for the same text meanwhile
+    // another caller has meanwhile prepared the same text: close that statement
     if (known.name !== '') this.statements.closeHandles(known.name);
     known.name = name;
     return this.#remember(known, exchange.parameterOids, exchange.plan);
@@ -487,7 +490,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     const found = (await this.run(FIND_TYPES, [`{${unknown.join(',')}}`], limit, 'lists', asLists)).map(
       foundType,
     );
-    // treat a type that was dropped meanwhile as text, so that the database is not asked for it again
+    // treat a type that does not exist any more as text, so that the database is not asked for it again
     const missing = unknown.filter((oid) => !found.some((type) => type.oid === oid));
     this.types.learn([
       ...found,

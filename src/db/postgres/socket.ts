@@ -104,7 +104,7 @@ async function asksForTls(opening: Opening, at: PostgresHost, mayBePlain: boolea
   return false;
 }
 
-/** Returns the error for an address at which another kind of server answers. */
+/** Returns the error for an address at which a server other than PostgreSQL answers. */
 export function foreignRefusal(at: PostgresHost, kind: string): SvcError<'E_DB_CONNECT'> {
   return new SvcError('E_DB_CONNECT', [shownHost(at), `the server is ${kind}, not a PostgreSQL server`]);
 }

@@ -149,11 +149,11 @@ export class PostgresTypes {
   readonly #builtIn: number;
   readonly #int8: Int8;
   readonly #timestamps: Timestamps;
-  /** Types that all connections share. Set if this instance belongs to one connection. */
+  /** Types that all connections share. Undefined in the shared instance itself. */
   readonly #shared: PostgresTypes | undefined;
   #changes = 0;
 
-  /** `session` is set only if this instance belongs to one connection. */
+  /** `session` is undefined for the instance that all connections share. */
   constructor(
     int8: Int8,
     timestamps: Timestamps = 'date',

@@ -116,8 +116,8 @@ export interface PostgresConnectionOptions
    */
   readonly protocol?: PostgresUrl['protocol'] | undefined;
   /**
-   * Whether the server must accept writes. If so, the pool replaces a connection that gets the SQLSTATE 25006
-   * outside of a read-only transaction.
+   * Whether the server must accept writes. If so, the pool replaces a connection on which the server refuses
+   * a write with SQLSTATE 25006 outside of a read-only transaction.
    */
   readonly mustWrite: boolean;
   /**

@@ -30,7 +30,7 @@ const FIRST_OWN_OID = 16_384;
 const MAX_LEVELS = 6;
 const NUL: Refusal = { problem: 'text with a NUL, which PostgreSQL cannot store', sqlstate: '22021' };
 
-/** Statement and number of a row, counted from 1, for error messages. */
+/** SQL text of a statement, and the number of a row of values, counted from 1, for error messages. */
 export type RowPlace = Pick<ParameterPlace, 'sql' | 'row'>;
 
 /** Returns whether one of the values can be encoded only if the type of its parameter is known. */
@@ -292,8 +292,8 @@ function jsonText(value: object): string | undefined {
 }
 
 /**
- * Returns the text of an array. If an element cannot be encoded, returns the reason, or undefined if the
- * element has a wrong type.
+ * Returns the text of an array. If an element cannot be stored, returns the reason. If an element has a wrong
+ * type, or lists are nested too deep, returns undefined.
  */
 function listText(list: readonly unknown[], type: PostgresType | undefined): string | Refusal | undefined {
   let refused: Refusal | undefined;

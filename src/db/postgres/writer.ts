@@ -1,6 +1,5 @@
 /**
- * Encodes messages for PostgreSQL, protocol 3, in one reused buffer. A new buffer for each flush would cost
- * 30-50 % of the encoding time. Example:
+ * Encodes messages for PostgreSQL, protocol 3, in one reused buffer. Example:
  *   writer.query('select 1'); socket.write(writer.take())
  *
  * A method of the writer throws if a count or length is too large for the message. Then the caller removes

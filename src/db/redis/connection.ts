@@ -81,8 +81,8 @@ export class RedisConnection {
   /** Called once when the connection ends without a call of close() or destroy(). */
   onLost: ((error: Error) => void) | undefined;
   /**
-   * Called for each message of the server. Returns true if the message is not a reply to a command. Without a
-   * handler, push messages of RESP3 are dropped.
+   * Called for each message of the server. Must return true if the message is not a reply to a command.
+   * Without a handler, push messages of RESP3 are dropped.
    */
   onPush: ((value: RespValue, isPush: boolean) => boolean) | undefined;
 

@@ -54,8 +54,8 @@ export interface RedisCacheOptions extends RedisStoreOptions {
  */
 const MAX_KEY_BYTES = 200;
 /**
- * Maximum length in bytes of a key that RedisCache stores unchanged. It is large, because clear() cannot find
- * a hashed key by a long prefix.
+ * Maximum length in bytes of a key that RedisCache stores unchanged. The limit is high, because clear()
+ * finds keys by a prefix, and a hashed key keeps only its beginning.
  */
 const MAX_CACHE_KEY_BYTES = 2_000;
 const MARK = '\0#';
@@ -102,7 +102,7 @@ export class RedisCache implements CacheBackend {
     try {
       return this.#isJson ? JSON.parse(new TextDecoder().decode(bytes)) : fromBytes(bytes);
     } catch {
-      return undefined; // a value of a newer version or another program counts as missing
+      return undefined; // a value that another program has written counts as missing
     }
   }
 

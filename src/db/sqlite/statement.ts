@@ -33,7 +33,7 @@ interface Target {
 }
 
 interface Counters {
-  /** Grows whenever SQLite compiles a statement, also again after a change of the schema. */
+  /** Number that grows whenever SQLite compiles a statement, for example again after a schema change. */
   readonly compilations: number;
   /** Number of rows that the last statement inserted, updated or deleted. */
   changes(): number;
@@ -42,8 +42,8 @@ interface Counters {
   /** Key of the last inserted row. It is exact even if a number cannot represent it. */
   lastInsertId(): number | bigint | string;
   /**
-   * Returns whether the table has integer row keys. If not, the key that SQLite reports belongs to another
-   * table.
+   * Returns whether the table has integer row keys. Without them, the last insert id of SQLite belongs to
+   * another table.
    */
   hasRowid(target: Target): boolean;
 }

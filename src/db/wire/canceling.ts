@@ -56,8 +56,8 @@ export class Canceling {
   }
 
   /**
-   * Called when the server starts to work on this statement. Before that, a cancellation could end another
-   * statement.
+   * Allows cancellations, because the server starts to work on this statement. An earlier cancellation could
+   * end another statement.
    */
   begin(): void {
     this.#isFirst = true;
@@ -65,8 +65,8 @@ export class Canceling {
   }
 
   /**
-   * Called when the statement has ended. Waits until a cancellation is completely sent, because it could end
-   * the next statement.
+   * Stops watching, because the statement has ended. If a cancellation is being sent, waits until it is sent,
+   * because a late cancellation could end the next statement.
    */
   async end(): Promise<void> {
     this.#isOver = true;

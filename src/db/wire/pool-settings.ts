@@ -112,7 +112,7 @@ export interface PooledConnection extends Connection {
    */
   ping(limit: Limit | undefined): Promise<void>;
   retire(): void;
-  /** Resets all session state: `DISCARD ALL`, `COM_RESET_CONNECTION`. */
+  /** Resets all session state, for example with `DISCARD ALL` or `COM_RESET_CONNECTION`. */
   reset(): Promise<void>;
   /**
    * Ends the session, and waits until the socket is closed. Never rejects. May be called again, and after

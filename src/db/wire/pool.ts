@@ -282,7 +282,7 @@ export class Pool<C extends PooledConnection> {
     if (this.#abort.signal.aborted) return this.#drop(slot);
     this.#tickLater();
     this.#offer(slot);
-    this.#pump(); // after this success, more connections may be opened at once
+    this.#pump(); // after a success, several connections may be opened at the same time
   }
 
   #failed(error: unknown, startedMs: number): void {

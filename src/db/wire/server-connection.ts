@@ -180,7 +180,7 @@ export abstract class ServerRunner<
     return this.writing !== undefined;
   }
 
-  /** Runs `work`, which writes one request in several steps. Other requests wait until it ends. */
+  /** Runs `work`, which writes one request in several steps. Other requests wait until `work` ends. */
   async exclusively<T>(work: () => Promise<T>): Promise<T> {
     const done = Promise.withResolvers<void>();
     this.writing = done.promise;
@@ -228,7 +228,7 @@ export abstract class ServerRunner<
     });
   }
 
-  /** Runs the rest of a statement, and records the time since the statement started. */
+  /** Waits for `work`, converts its reply with `answer`, and records the time since the statement started. */
   protected async timed<T>(
     sql: string,
     timing: StatementTiming | undefined,

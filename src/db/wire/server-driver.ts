@@ -51,8 +51,8 @@ export class ServerDriver<C extends PooledConnection> extends Pool<C> implements
   }
 
   /**
-   * Opens the first connection. If the server is still starting, waits as long as a caller waits for a
-   * connection.
+   * Opens the first connection. If the server is still starting, waits at most for the pool's
+   * `acquireTimeoutMs`.
    */
   async open(): Promise<void> {
     try {

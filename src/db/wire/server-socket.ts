@@ -218,7 +218,10 @@ export class Opening {
   }
 }
 
-/** Returns socket options that read into a shared buffer. This saves a third of the time of a short reply. */
+/**
+ * Returns socket options with which all sockets read into one buffer. This saves a third of the time of a
+ * short reply.
+ */
 function intoOneBuffer(incoming: Incoming): {
   readonly buffer: Buffer;
   readonly callback: (count: number, buffer: Uint8Array) => boolean;
