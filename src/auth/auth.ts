@@ -141,8 +141,8 @@ export interface TokenIssuer {
 }
 
 /**
- * Key of the {@link TokenIssuer} in the application's state. BearerAuth() uses this issuer unless it verifies
- * with another secret.
+ * Key of the {@link TokenIssuer} in the application's state. `BearerAuth(secret)` ignores an issuer that
+ * signs with another secret.
  */
 export const tokenIssuer: StateKey<TokenIssuer> = stateKey('tokenIssuer');
 
@@ -156,7 +156,7 @@ class BearerKeys {
   constructor(state: StateMap, own: Keyring | undefined, secret: Secrets | undefined) {
     const shared = state.get(services);
     const issuer = state.has(tokenIssuer) ? state.get(tokenIssuer) : undefined;
-    // an issuer that signs with another key than `own` is not used, because its tokens would be refused here
+    // ignore an issuer that signs with another key than `own`, because the tokens of that issuer are refused
     this.issuer = own === undefined || own.current.id === issuer?.keyId ? issuer : undefined;
     this.keyring = own ?? Keyring.of(authSecrets(shared.config));
     this.audit = SecurityLog.of(shared);
@@ -227,7 +227,7 @@ class BearerReader {
     const token = isBearer ? CREDENTIALS.exec(field)?.[1] : keys.issuer?.tokenOf(req);
     if (token === undefined && !isBearer) {
       if (this.#isOptional) return undefined;
-      // called before withoutStack(), so that an exception of the issuer has a stack trace
+      // called outside withoutStack(), so that an error in #challenges() has a stack trace
       const headers = this.#challenges(undefined, req, keys); // no error code (RFC 6750 §3.1)
       throw withoutStack(() => new Unauthorized('An access token is needed', { headers }));
     }
@@ -291,7 +291,7 @@ class RefusedToken extends InvalidToken {
 }
 
 /*
- * Functions that BearerAuth(), requireSession(), APIKeyAuth() and the guards of require.ts share.
+ * Types and functions that BearerAuth(), requireSession(), APIKeyAuth() and the guards of require.ts share.
  *
  * If credentials are missing or invalid, the response is 401 with a challenge (RFC 9110 §11.6.1). If valid
  * credentials lack a permission, the response is 403.
@@ -360,7 +360,7 @@ export const SCHEMES: Readonly<Record<SecurityRequirement['scheme'], string>> = 
   apiKey: 'ApiKey',
 };
 
-/** Sets the name of a function. Error messages show it as the name of a dependency. */
+/** Sets the name of a function that is used as a dependency. Error messages show this name. */
 export function named<F extends object>(name: string, fn: F): F {
   return Object.defineProperty(fn, 'name', { value: name });
 }

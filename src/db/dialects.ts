@@ -60,7 +60,7 @@ export function writtenTable(
 /** Returns the statements that begin a transaction, in the order in which they run. */
 export function beginTexts(dialect: Dialect, { isolation, isReadOnly }: BeginOptions): readonly string[] {
   switch (dialect) {
-    // after `begin deferred`, a write fails if another connection has written since: use it only for reads
+    // `begin deferred` is only for reads: after it, a write fails if another connection has written meanwhile
     case 'sqlite':
       return [isReadOnly ? 'begin deferred' : 'begin immediate'];
     case 'postgres':

@@ -101,8 +101,8 @@ export function endingLimit(
 const ANSWER_MS = 200;
 
 /**
- * Returns the result of `work`. If `work` still runs {@link ANSWER_MS} after the limit, rejects with the
- * error of the limit, and passes `work` to `onLate`.
+ * Returns the result of `work`. If `work` still runs {@link ANSWER_MS} milliseconds after the limit, rejects
+ * with the error of the limit, and passes `work` to `onLate`.
  */
 export function settledBy<T>(
   work: Promise<T>,

@@ -36,8 +36,8 @@ const OBJECT =
   /^(?:table|view|index|database|schema|user|role|server|sequence|tablespace|procedure|function|trigger|event|package)$/;
 const HAS_BODY = /^(?:procedure|function|trigger|event|package)$/;
 /**
- * Matches the word after `end` in `end if`, `end loop` and so on. Not `case`, because a `case` expression
- * ends with plain `end`.
+ * Matches the word after `end` in `end if`, `end loop` and so on. Does not match `case`, because a `case`
+ * expression ends with plain `end`.
  */
 const BLOCK = /^(?:if|loop|while|repeat|for)$/;
 const EXPRESSION = 'case in an expression';

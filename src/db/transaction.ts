@@ -88,8 +88,8 @@ export class Transaction extends Session {
   /** Number of statements that still run after their time limits. */
   #late = 0;
   /**
-   * Resolves at the end of the transaction. Undefined unless the caller's time limit passed first. Never
-   * rejects.
+   * Promise for the end of a transaction that still runs after the caller's time limit; undefined for other
+   * transactions. Never rejects.
    */
   #behind: Promise<unknown> | undefined;
 
@@ -107,8 +107,8 @@ export class Transaction extends Session {
   }
 
   /**
-   * Resolves when the transaction has ended. Undefined if it ended within the caller's time limit. Never
-   * rejects.
+   * Promise for the end of a transaction that still runs after the caller's time limit; undefined for other
+   * transactions. Never rejects.
    *
    * @internal
    */

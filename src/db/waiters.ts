@@ -77,7 +77,7 @@ export class Waiters<T> {
     for (let waiter = this.shift(); waiter !== undefined; waiter = this.shift()) waiter.reject(error());
   }
 
-  /** Stops the timer, which otherwise runs on while the queue is empty. add() starts it again. */
+  /** Stops the timer after the queue has become empty. add() starts the timer again. */
   end(): void {
     this.#timer?.[Symbol.dispose]();
     this.#timer = undefined;

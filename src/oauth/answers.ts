@@ -19,8 +19,8 @@ function unstored<T extends HttpResponse>(response: T): T {
 }
 
 /**
- * The error of each failed request. A middleware may have compressed the response body, so the error cannot
- * be read from it.
+ * The error of each failed request. It cannot be read from the response body, because a middleware may have
+ * compressed the body.
  */
 const refused = new WeakMap<HttpRequest, Failure>();
 

@@ -105,8 +105,7 @@ export class Audit {
   }
 
   /**
-   * Logs that a client has exceeded a rate limit. The caller does this at most once a minute for each client
-   * and limit.
+   * Logs that a client has exceeded a rate limit. Called at most once a minute for each client and limit.
    */
   rateLimited(req: HttpRequest, limit: string, loginId: string | undefined): void {
     this.#log.warn('rate_limited', {

@@ -35,8 +35,8 @@ interface PendingLogin {
 }
 
 /**
- * Marks the code of a stored login as used. `usedBy` is the id of the login that started, or null until it
- * has started.
+ * Marks a one-time code as used. `usedBy` is the id of the login that the code has started, or null while the
+ * login is not stored yet.
  */
 interface UsedCode {
   readonly usedBy: string | null;

@@ -60,9 +60,8 @@ export class FailurePages {
   }
 
   /**
-   * Returns the path that starts the failed login again. If several redirect URIs are allowed, the query
-   * contains the redirect URI with the path of this callback. Returns undefined if no such redirect URI is
-   * found.
+   * Returns the path that starts the failed login again. If several redirect URIs are allowed, the path has
+   * the query parameter `redirect_uri`. Returns undefined if no such redirect URI is found.
    */
   #loginOf({ path, host }: HttpRequest): string | undefined {
     const login = path.replace(/callback$/, 'login');

@@ -14,7 +14,7 @@ export interface OAuthLimits {
   readonly login?: number | false | undefined;
   /** Callbacks from one client address. Default 20. */
   readonly callback?: number | false | undefined;
-  /** Token refreshes of one login. A separate limit of this number applies to revocations. Default 60. */
+  /** Token refreshes of one login. A separate counter applies this limit to revocations, too. Default 60. */
   readonly token?: number | false | undefined;
   /** Invalid refresh tokens and logout tokens from one client address. Default 600. */
   readonly forged?: number | false | undefined;

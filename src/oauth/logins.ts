@@ -1,8 +1,8 @@
 /**
  * Starts a login after a user was identified: stores the login, renews the session and issues tokens.
  *
- * After a login at a provider, the callback calls onUser(), and then start(). After a login by password or
- * passkey, the application calls oauth.issue(), which calls issue().
+ * After a login at a provider, the callback calls onUser(), and then start(). An application that identifies
+ * a user itself, for example by password, calls `issue()` of OAuthPlugin.
  */
 import { SESSION } from '../http/state.ts';
 import { text, given, isObject, readOptions } from '../base/options.ts';

@@ -116,8 +116,8 @@ export class LogoutEndpoints {
   }
 
   /**
-   * Returns the URL of the provider's logout page. Undefined if the provider has none or cannot be reached:
-   * the logout here must still succeed.
+   * Returns the URL of the provider's logout page; undefined if the provider has no such page, or cannot be
+   * reached.
    */
   async #urlOf(
     req: HttpRequest,

@@ -64,8 +64,8 @@ export class TokenEndpoints {
 
   /**
    * Handles `POST /oauth/revoke` with a refresh token (RFC 7009). Responds with 200 even if there was nothing
-   * to revoke. In cookie mode, a request from a page of this origin needs no refresh token; then only the
-   * cookies are deleted.
+   * to revoke. In cookie mode, a page of this origin may omit the refresh token; then only the cookies and
+   * the session are deleted.
    */
   revoke(req: HttpRequest): Promise<HttpResponse> {
     return this.#deps.guard.watched(req, async () => {

@@ -128,7 +128,7 @@ export class DevProvider {
 
   /**
    * Adds the routes of this provider to an application, below `path`. Returns the provider for `OAuthPlugin`.
-   * The application calls it without a network connection.
+   * The application calls the provider without a network connection.
    *
    * Browsers open the provider at the origin of the application, and paths in `redirectUris` are relative to
    * this origin. Without the option `issuer`, the issuer is `http://localhost` followed by the path.

@@ -1,4 +1,4 @@
-/** Keys of DevProvider: one RSA and one EC key pair, generated when it starts. */
+/** Keys of DevProvider: one RSA and one EC key pair, generated at the first use. */
 import { generateKeyPair, randomBytes, verify } from 'node:crypto';
 import { promisify } from 'node:util';
 import { signedToken } from '../provider/client-assertion.ts';

@@ -159,8 +159,8 @@ const STYLE =
 const STYLE_HASH = hash('sha256', STYLE, 'base64');
 
 /**
- * Returns the headers of a page. Its forms may be sent only to this origin, and redirected only to
- * `formOrigins`: the CSP directive form-action also applies to redirects.
+ * Returns the headers of a page. Its Content Security Policy allows forms to this origin, with redirects to
+ * `formOrigins`. If `formOrigins` is empty, the policy allows no forms.
  */
 export function pageHeaders(formOrigins: readonly string[]): Record<string, string> {
   const targets = formOrigins.length === 0 ? "'none'" : ["'self'", ...formOrigins].join(' ');

@@ -46,7 +46,7 @@ export async function serve(
       .writeHead(answer.status, answer.headers)
       .end(request.method === 'HEAD' ? undefined : answer.body);
   } catch {
-    response.destroy(); // happens, for example, when the client has disconnected
+    response.destroy(); // an error occurred: for example, the client has disconnected
   }
 }
 

@@ -42,8 +42,9 @@ for (const [network, prefix] of PRIVATE)
   privateNetworks.addSubnet(network, prefix, isIP(network) === 6 ? 'ipv6' : 'ipv4');
 
 /**
- * Returns whether an IP address is not public. Inside an IPv6 address such as `::ffff:127.0.0.1` or NAT64
- * (RFC 6052), the IPv4 address decides. Text that is no IP address counts as not public.
+ * Returns whether an IP address is not public. If an IPv6 address contains an IPv4 address, as
+ * `::ffff:127.0.0.1` and NAT64 addresses do (RFC 6052), the IPv4 address is checked. Text that is no IP
+ * address counts as not public.
  */
 export function isPrivateAddress(address: string): boolean {
   const bare = address.replace(/^\[|\]$|%.*$/g, '');
@@ -57,7 +58,7 @@ export function isPrivateAddress(address: string): boolean {
   return privateNetworks.check(bits.join('.'), 'ipv4');
 }
 
-/** Returns why the server must not call a URL; undefined if it may. The text does not contain the URL. */
+/** Returns why the server must not call a URL; undefined if the URL is allowed. The reason omits the URL. */
 export function issueOfUrl(text: string, allowsInsecure: boolean | readonly string[]): string | undefined {
   if (typeof text !== 'string' || !URL.canParse(text)) return 'is not an absolute URL';
   const url = new URL(text);

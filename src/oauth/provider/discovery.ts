@@ -173,8 +173,8 @@ const ENDPOINTS = {
 } as const;
 
 /**
- * Returns the used members of a discovery document, or the reason why the document is invalid. The issuer is
- * compared byte for byte (RFC 8414 §3.3).
+ * Returns the endpoints and other members of a discovery document, or the reason why the document is invalid.
+ * The issuer is compared byte for byte (RFC 8414 §3.3).
  */
 export function readMetadata(
   document: Readonly<Record<string, unknown>>,

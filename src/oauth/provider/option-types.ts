@@ -89,8 +89,8 @@ export interface OAuthProviderOptions {
    */
   readonly mapUser?: ((raw: Readonly<Record<string, unknown>>) => MappedUser) | undefined;
   /**
-   * Parameters to add to every authorization URL, for example `{ access_type: 'online' }`. `max_age`, in
-   * whole seconds, is also checked: `auth_time` in the id_token must not be older.
+   * Parameters to add to every authorization URL, for example `{ access_type: 'online' }`. With `max_age` in
+   * whole seconds, an id_token whose claim `auth_time` is older is refused.
    */
   readonly authorizeParams?: Readonly<Record<string, string>> | undefined;
   /**

@@ -58,8 +58,8 @@ export class AccessTokens {
    * Returns an access token for a login. The id of the login is the claim `sid`. If the login has a DPoP key,
    * the token is bound to this key (RFC 9449 §6.1).
    *
-   * `issuedAt` is in microseconds since the epoch. It must be a time before the login was last read. Then a
-   * revocation after this read is also later than `issuedAt`, and makes the token invalid.
+   * `issuedAt` is in microseconds since the epoch, and must be a time before the login was read from the
+   * store. So a revocation that this read has missed is later than `issuedAt`, and makes the token invalid.
    */
   make(user: TokenUser, loginId: string, issuedAt: number, keyThumbprint: string | null = null): string {
     const bound = keyThumbprint === null ? {} : { cnf: { jkt: keyThumbprint } };
@@ -168,7 +168,7 @@ const DRIFT = 10_000;
 const EXACT_TIME = 'iat_us';
 
 /**
- * Returns by how many microseconds a token must be later than a revocation to be valid, because their times
+ * Returns the minimum time in microseconds between a revocation and the issue of a valid token. Both times
  * may come from different clocks.
  */
 export function marginOf(clockSkew: number): number {
@@ -190,7 +190,7 @@ interface Revocation {
 export class ValidAfterGate {
   readonly #store: TokenStore;
   readonly #clock: Clock;
-  /** The last revocation of each user, sorted by the time at which it was read. */
+  /** The last revocation of each user, in the order in which the revocations were read from the store. */
   readonly #revocations = new Map<string, Revocation>();
   readonly #margin: number;
 

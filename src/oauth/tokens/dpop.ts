@@ -133,8 +133,8 @@ export class DPoP {
   }
 
   /**
-   * Returns the `WWW-Authenticate` challenge for a protected route (RFC 9449 §7.1). It contains an error only
-   * if the request used the scheme `DPoP`.
+   * Returns the `WWW-Authenticate` challenge for a protected route (RFC 9449 §7.1). The challenge contains
+   * an error only if the request used the scheme `DPoP`.
    */
   challengeOf(req: HttpRequest, error: string | undefined): string {
     if (error === undefined || this.tokenOf(req) === undefined) return `DPoP ${ALGS}`;

@@ -38,7 +38,7 @@ interface RefreshPolicy {
   /** Time in milliseconds for which a response waits for overlapping requests. */
   readonly holdMs: number;
   /**
-   * Time by which an access token must be later than the last `revokeAll()` to be valid. 0 without the option
+   * Minimum time between the last `revokeAll()` and the issue of a valid access token. 0 without the option
    * `enforceValidAfter`.
    */
   readonly apart: number;
@@ -106,8 +106,8 @@ export interface Refreshed {
   readonly scopes: readonly string[];
   readonly claims: Readonly<Record<string, unknown>>;
   /**
-   * Issue time of the access token in microseconds since the epoch. It is a time before the login was last
-   * read. Then a revocation after this read is also later than the token.
+   * Issue time of the access token in microseconds since the epoch, taken before the login was read from the
+   * store. So a revocation that this read has missed is later than the token, and makes it invalid.
    */
   readonly issuedAt: number;
 }
@@ -181,8 +181,7 @@ export class RefreshTokens {
       revokeReason: null,
     };
     await this.#deps.store.addLogin(row);
-    // read this time after the login is stored: an earlier revokeAll() is found here, and a later one ends
-    // the login
+    // call this after addLogin(): an earlier revokeAll() is found here, and a later one ends the stored login
     const revokedAt = await this.#revokedBefore(row, startedAt);
     return {
       refreshToken: this.#deps.codec.format(token),
@@ -314,7 +313,7 @@ export class RefreshTokens {
       throw this.#refusal(request, 'concurrent', row.id);
     if (!overlaps && !(request.arrivedAt < row.deliveredAt + grace + clockSkew))
       return this.#onReuse(row, request);
-    // check the key last: if a thief has bound the token to his own key, the request of its owner must still
+    // check the key last: if a thief has bound the login to his own key, a request by the user must still
     // count as reuse
     if (row.keyThumbprint !== request.keyThumbprint) throw this.#refusal(request, 'other_key', row.id);
     this.#assertGranted(row, request);
@@ -322,8 +321,8 @@ export class RefreshTokens {
   }
 
   /**
-   * Waits at most a second until the response of the last rotation was sent. Returns the login as it was read
-   * last.
+   * Waits at most a second until the response of the last rotation was sent. Returns the current state of the
+   * login.
    */
   async #whenDelivered(token: RefreshToken, found: LoginRow, request: RefreshRequest): Promise<LoginRow> {
     const isPredecessor = found.generation === token.generation + 1 && hashOf(token) === found.previousHash;
