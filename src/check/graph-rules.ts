@@ -75,8 +75,8 @@ export function coveredBy<T>(
 }
 
 /**
- * Returns a letter for a path segment: E (empty), O (one parameter without a type), P (a `path` parameter) or
- * X (any other segment).
+ * Returns a letter for a path segment: E (empty), O (a `str` parameter), P (a `path` parameter) or X (any
+ * other segment).
  */
 function letterOf(segment: string): 'E' | 'O' | 'P' | 'X' {
   return segment === '='
