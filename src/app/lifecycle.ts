@@ -66,8 +66,8 @@ interface LivingApplication {
    */
   application(): Application;
   /**
-   * Starts the application. The servers call this method and not {@link Lifecycle.startup}, because a
-   * subclass of `Svc` may override it.
+   * Starts the application. The servers call this method and not {@link Lifecycle.startup}, so that a
+   * subclass of `Svc` can override the start.
    */
   startup(): Promise<void>;
   shutdown(): Promise<void>;
@@ -130,8 +130,8 @@ export class Lifecycle {
     try {
       await (this.#sharing ??= this.#app.application().start());
     } catch (error) {
-      // do not move this call into a catch() of `#sharing`: shutdown() awaits `#sharing`, so neither would
-      // settle
+      // do not call shutdown() in a catch() of `#sharing`: shutdown() waits for `#sharing`, so each would
+      // wait for the other
       await this.#app.shutdown();
       throw error;
     }

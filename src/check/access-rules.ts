@@ -251,8 +251,8 @@ const RANKS: readonly RegExp[] = [
 ];
 
 /**
- * Whether the lowest role or scope that `other` accepts is higher than the lowest that `detail` accepts.
- * False if RANKS lacks one of them.
+ * Compares the lowest role or scope of each route, and returns whether `other` has the higher one. False if a
+ * role or scope is not in RANKS.
  */
 function ranksAbove(other: RouteDetail, detail: RouteDetail): boolean {
   const [theirs, own] = [ranksOf(other), ranksOf(detail)];

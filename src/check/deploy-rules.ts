@@ -457,8 +457,8 @@ function before(version: Version, limit: Version | undefined): boolean {
 }
 
 /**
- * Returns the version that follows in the first `parts` numbers: for 1.2.3, 2.0.0 with one part and 1.3.0
- * with two.
+ * Increments the number at position `parts`, and sets the later numbers to 0. For 1.2.3, returns 2.0.0 if
+ * `parts` is 1, and 1.3.0 if it is 2. Undefined if `parts` is 0.
  */
 function nextOf([major, minor, patch]: Version, parts: number): Version | undefined {
   return parts === 0

@@ -47,8 +47,8 @@ function hasReadableCode({ declared: { deps, routerDeps, handler } }: RouteDetai
  * some path still reaches the route.
  *
  * Several templates can cover only a route that ends with a `path` parameter, such as `/files/{name:path}`.
- * They begin with the same segments. Their further segments are compared as letters, see letterOf(): in
- * `/files/{a}/{rest:path}`, the letters are OP.
+ * All of them begin with `/files/`. letterOf() shortens each further segment to a letter, so that
+ * `{a}/{rest:path}` becomes `OP`.
  */
 export function coveredBy<T>(
   path: ParsedTemplate,
@@ -63,7 +63,7 @@ export function coveredBy<T>(
     if (segments.length < own.length || prefix.some((segment, index) => segments[index] !== segment))
       return [];
     const word = segments.slice(prefix.length).map(letterOf).join('');
-    // the word P means that both templates are equal, which SVC101 reports
+    // skips an equal template (`P`), which SVC101 reports, and a template that matches too few paths (`X`)
     return word === 'P' || word.includes('X') ? [] : [{ other, word }];
   });
   return leavesGap(
@@ -75,8 +75,8 @@ export function coveredBy<T>(
 }
 
 /**
- * Returns the letter of a path segment: E if it is empty, O for a plain parameter, P for a `path` parameter,
- * else X. A template with an X cannot cover a route.
+ * Returns a letter for a path segment: E (empty), O (a `str` parameter), P (a `path` parameter) or X (any
+ * other segment).
  */
 function letterOf(segment: string): 'E' | 'O' | 'P' | 'X' {
   return segment === '='
@@ -89,8 +89,8 @@ function letterOf(segment: string): 'E' | 'O' | 'P' | 'X' {
 }
 
 /**
- * Whether some path that begins with `word` matches none of the templates in `rests`. Each letter stands for
- * a path segment, see letterOf().
+ * Whether some path that begins with `word` matches none of the templates in `rests`. `word` and `rests`
+ * consist of the letters that letterOf() returns for path segments.
  */
 function leavesGap(rests: readonly string[], word: string): boolean {
   if (word !== '' && word !== 'E' && !rests.includes(word)) return true;
@@ -99,7 +99,7 @@ function leavesGap(rests: readonly string[], word: string): boolean {
     const longer = word + letter;
     const following = rests.filter((rest) => rest.startsWith(longer));
     if (!isOpen) return leavesGap(following, longer);
-    // a `path` parameter matches every rest of a path, except an empty one after a final slash
+    // a `path` parameter needs at least one character: `/{a}/{rest:path}` does not match `/a/`
     return letter === 'E' && longer !== 'E' && !following.includes(longer);
   });
 }

@@ -102,7 +102,7 @@ function isRefused(secret: string): boolean {
   }
 }
 
-/** `place` may be a getter that computes the place, because few findings need it. */
+/** `place` may be a getter, so that the place is computed only if a finding needs it. */
 interface Placed {
   readonly place: Place | undefined;
 }

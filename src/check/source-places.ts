@@ -165,7 +165,8 @@ const TELLS_ENVIRONMENT = /\bproduction\b|\bdevelopment\b|isDev|isProd|NODE_ENV|
 
 /**
  * Whether a text is used only in development. A condition or function around the text mentions the
- * environment, as `if (isDev)` does. Also true if a constant holds the text, and such code uses the constant.
+ * environment, as `if (isDev)` does. Also true for `const key = 'text'` if such a condition is around a use
+ * of `key`.
  */
 function isForDevelopment(node: Node, module: SourceModule, sources: Sources, depth = 0): boolean {
   const tells = ({ start, end }: Node, { source } = module): boolean =>

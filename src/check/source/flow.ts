@@ -329,7 +329,7 @@ export class Flow {
     return found;
   }
 
-  /** Returns the paths that a test of this expression validates: `url.host` and `url` for `url.host`. */
+  /** Returns the paths that a test of this expression validates. For `url.host`: `url.host` and `url`. */
   #pathsOf(node: Node, names: Names): string[] {
     if (node.type !== 'name' && node.type !== 'member' && node.type !== 'call') return [];
     const path = pathOf(node);

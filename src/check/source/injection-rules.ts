@@ -147,7 +147,7 @@ function findPatterns({ call, module, given }: Visit, meaning: string, report: R
     );
 }
 
-/** Parts of a request in which a link on another site cannot pass an address, such as headers and cookies. */
+/** Parts of a request, such as cookies, that a link on another site cannot set to an address. */
 const CANNOT_CHOOSE = /(?:^|\W)referr?er$|^headers?\b|^(?:signedC|c)ookies?\b|^params$/i;
 
 /** SVC605: client input in the target of a redirect. */

@@ -80,8 +80,8 @@ function isOfPackage(call: Call, { object, property }: Member, module: SourceMod
 }
 
 /**
- * Whether an expression is named like a request, as in `limiter.take(req)`. A call such as `limiter.take(5)`
- * does not belong to RateLimiter.
+ * Whether an expression is named like a request, as in `limiter.take(req)`. A call without a request, such as
+ * `limiter.take(5)`, probably belongs to another class than RateLimiter.
  */
 function isOfRequest(node: Node | undefined): boolean {
   return node !== undefined && REQUEST.test(pathOf(node) ?? '');
@@ -222,7 +222,7 @@ function allIn(list: Node): readonly Node[] {
   if (list.type === 'list') return list.items;
   const [callback] = list.type === 'call' && calledName(list) === 'map' ? list.args : [];
   if (callback?.type !== 'function') return [list];
-  // isUncaught() takes only calls, so this node is a call of the callback that the source does not contain
+  // isUncaught() examines calls, so this creates a node for a call of the callback
   return [
     { type: 'call', callee: callback, args: [], isNew: false, start: callback.start, end: callback.end },
   ];

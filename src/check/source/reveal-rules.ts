@@ -51,8 +51,8 @@ function findLogged(sources: Sources, report: ReportNode): void {
 }
 
 /**
- * Whether a log message with a secret does no harm. A generated password, a rejected token, and any token
- * outside of log() and info() are harmless.
+ * Whether a log call with a secret is harmless, because it shows a generated password or a rejected token. A
+ * token is also harmless in a call such as debug() or error(), but not in log() or info().
  */
 function isHarmlessMessage(word: string, call: Call, { source }: SourceModule): boolean {
   const text = source.slice(call.start, call.end);

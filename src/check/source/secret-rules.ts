@@ -17,7 +17,7 @@ export function reportSecrets(sources: Sources, report: ReportNode): void {
 
 const SECRET_WORD =
   /(?:secret|apikey|accesskey|adminkey|masterkey|sharedkey|webhookkey|password|passwd|passphrase|passwordhash|(?:csrf|access|auth|bearer|admin|reset|internal|service|api|webhook|hook|session|login|invite|verification|confirmation|unsubscribe)token)$/;
-/** Words that name a secret in some programs only: a key may be a secret, or the key of a list. */
+/** Words that do not always name a secret: a key, for example, may be the key of a Map. */
 const MAYBE_SECRET_WORD = /(?:token|pass|key|signature|hmac|mac|sig)$/;
 const SIGNATURE_WORD = /(?:signature|hmac|mac|sig|digest)$/;
 /** Names of values that a program computes and then compares with a secret from a client. */

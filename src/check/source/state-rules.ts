@@ -161,11 +161,11 @@ function personalIn(value: Node, module: SourceModule, sources: Sources): string
       return node.type !== 'function';
     if (node.parent?.type === 'entry' && node.parent.isShorthand === false && node.parent.value !== node)
       return true;
-    // `providers(req)` may return a setting of the application, which belongs to no client
+    // skips `providers(req)`, which may return a setting of the application
     if (node.parent?.type === 'call' && node.parent.callee !== node && /^req(?:uest)?$/.test(node.name))
       return true;
     if (node.parent?.type === 'member' && /^(?:json|text|form|body|method)$/.test(node.parent.property ?? ''))
-      return true; // a request body may change shared state on purpose
+      return true; // skips a request body, which may change shared state on purpose
     if (isOfClient(node.name, node, module, sources)) found = node.name;
     return true;
   });

@@ -197,7 +197,7 @@ export function isOneCharacter({ callee, args }: Call): boolean {
 
 /**
  * Whether a call tests for forbidden text: `next.startsWith('//')`, `name.includes('..')`. A value counts as
- * validated where this test fails.
+ * validated where this call returns false.
  */
 export function isDenial({ callee, args }: Call): boolean {
   return (

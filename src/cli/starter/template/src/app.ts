@@ -102,7 +102,7 @@ const person = provide({ token: Depends(token) }, ({ token: { sub, sid, name = s
   return { id: sub, name };
 });
 
-/** Name of the WebSocket room of all open pages of a person. A hash, because an id may be too long. */
+/** Returns the name of the WebSocket room of a person. It is a hash, because an id may be too long. */
 const roomOf = (person: string): string => hash('sha256', person);
 const announce = (person: string): void => app.rooms.broadcast(roomOf(person), 'changed');
 
