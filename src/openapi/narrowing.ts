@@ -193,7 +193,7 @@ class Comparison {
     for (const choice of choicesOf(earlier) ?? [withoutNotes(earlier)]) {
       const isTaken = after.some((candidate) => {
         let narrower = 0;
-        // a copy, because this trial reports nothing; otherwise, real comparisons would skip these pairs
+        // a copy, because this trial reports nothing: with `#seen`, later comparisons would skip its pairs
         const seen = new Map([...this.#seen].map(([schema, others]) => [schema, new Set(others)]));
         new Comparison(this.#documents, () => narrower++, seen).compare(choice, candidate, path);
         return narrower === 0;
