@@ -464,8 +464,8 @@ export class RecordRateLimitStore implements RateLimitStore {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const known = await this.#records.get(bucket);
       const nowMs = this.#clock.nowMs();
-      // after the clock was set back, the stored time may be far ahead: a client still waits at most one
-      // period
+      // the stored time may be far ahead if the clock was set back; with this limit, a client waits at most
+      // one period
       const fromMs = Math.min(Math.max(nowMs, Number(known ?? 0)), nowMs + rule.periodMs);
       const result = takeFrom(fromMs - nowMs, rule, cost);
       if (!result.isAllowed || cost === 0) return result;

@@ -440,9 +440,7 @@ export class McpEndpoint {
   }
 }
 
-/**
- * A signal that never aborts. Subscriptions need a signal that aborts, but a batch contains no subscription.
- */
+/** A signal that never aborts, for batches: only subscriptions need to end, and a batch contains none. */
 const NEVER: AbortSignal = new AbortController().signal;
 
 const NO_STORE: Readonly<Record<string, string>> = { 'Cache-Control': 'no-store' };

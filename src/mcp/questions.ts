@@ -304,7 +304,8 @@ export class ToolClient {
       !isObject(answer['content'])
     )
       throw unusable(key);
-    // `role` and the parts of `content` are not checked: later protocol versions may allow more values
+    // the value of `role` and the parts of `content` are not checked, because later protocol versions may
+    // allow more values
     return answer as unknown as Sampled;
   }
 
@@ -441,7 +442,7 @@ export class WaitingCall implements Asker {
     });
   }
 
-  /** Called when the call ends. Cancels the requests to the client that have no response yet. */
+  /** Cancels the requests to the client that have no response yet, because the client's call has ended. */
   outcome(): undefined {
     this.#ended.abort();
     return undefined;
@@ -525,8 +526,8 @@ export class RepeatedCall implements Asker {
   }
 
   /**
-   * Called when the call ends. Returns the result "input_required" with the requests to the client that have
-   * no response yet; undefined if all have responses.
+   * Returns the result "input_required" for the client's call. It contains the requests to the client that
+   * have no response yet. Returns undefined if all have responses.
    * @throws RpcError -32021 when the call has failed, and its handler has made a request that the client does
    * not support
    */

@@ -41,8 +41,8 @@ export function reservedWrite(
 }
 
 /**
- * Redirects writes on `output` to `elsewhere`, except MCP messages. Disposing the result undoes this. Does
- * nothing if the stream is already reserved.
+ * Redirects writes on `output` to `elsewhere`, except MCP messages. Disposing the result ends the
+ * redirection. Does nothing if the stream is already reserved.
  */
 export function reserveOutput(output: Writable, elsewhere: Writable): Disposable {
   if (reservedWrite(output) !== undefined) return { [Symbol.dispose]: () => undefined };

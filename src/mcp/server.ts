@@ -348,7 +348,7 @@ export class McpDispatcher {
       return ask === undefined || session === undefined
         ? new WaitingCall(new Set(), () => Promise.resolve())
         : new WaitingCall(session.abilities, ask);
-    // two callers with the same principal may have different credentials, so `subject` contains them, too
+    // `subject` also contains the credentials, because callers with equal principals may have different ones
     const shown = caller.carrier === undefined ? [] : credentialsOf(caller.carrier, detail.route.security);
     return new RepeatedCall({
       // the cast is safe: readModern() has checked the type

@@ -216,7 +216,7 @@ const BATCH_CHARACTERS = 16_384;
 const RETRY_MS = 10;
 const DISK_FULL_RETRY_MS = 1_000;
 const EXIT_PAUSE_MS = 5;
-/** Maximum number of pauses at the exit of the process: a slow reader delays it by at most half a second. */
+/** Maximum number of pauses at the exit of the process: a slow reader delays the exit by at most 0.5 s. */
 const MAX_EXIT_PAUSES = 100;
 const TRY_LATER: ReadonlySet<string | undefined> = new Set(['EAGAIN', 'EWOULDBLOCK', 'EINTR']);
 const DISK_FULL: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);

@@ -254,7 +254,7 @@ class Comparison {
     }
   }
 
-  /** Reports a response body that may now contain further values, which existing clients may not expect. */
+  /** Reports changes of a response, webhook or callback body that its receivers may not expect. */
   #compareRead(subject: string, before: JsonObject, after: JsonObject): void {
     const [types, kept] = [record(before['content']), record(after['content'])];
     for (const [type, media] of Object.entries(types)) {
@@ -264,8 +264,8 @@ class Comparison {
   }
 
   /**
-   * Reports values that the later schema accepts and the earlier one refuses: clients could not receive them
-   * before.
+   * Reports values that the later schema accepts and the earlier one refuses, because existing receivers may
+   * not expect them.
    */
   #compareValues(subject: string, before: JsonSchema, after: JsonSchema): void {
     const { earlier, later } = this.#documents;

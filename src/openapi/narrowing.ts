@@ -45,9 +45,7 @@ const BOUNDS: readonly (readonly [inclusive: string, exclusive: string | undefin
   ['maxItems', undefined, -1],
   ['maxProperties', undefined, -1],
 ];
-/**
- * Keywords that constrain a value. A new or changed keyword counts as a constraint that accepts fewer values.
- */
+/** Keywords that constrain a value. If one is new or has changed, the later schema counts as stricter. */
 const RULES = ['pattern', 'format', 'contentEncoding'] as const;
 
 class Comparison {
@@ -195,7 +193,7 @@ class Comparison {
     for (const choice of choicesOf(earlier) ?? [withoutNotes(earlier)]) {
       const isTaken = after.some((candidate) => {
         let narrower = 0;
-        // a copy, because this trial reports nothing: later comparisons must examine the same pairs again
+        // a copy, because this trial reports nothing: with `#seen`, later comparisons would skip its pairs
         const seen = new Map([...this.#seen].map(([schema, others]) => [schema, new Set(others)]));
         new Comparison(this.#documents, () => narrower++, seen).compare(choice, candidate, path);
         return narrower === 0;

@@ -2,8 +2,8 @@
  * Generates the OpenAPI 3.1 document of an application from its routes, schemas and guards.
  *
  * The document has one operation for each method of a route. The option `meta: { openapi: { ... } }` of a
- * route adds or overrides members. The document omits routes of the framework such as `/docs`, static files,
- * and routes with `meta: { docs: false }`.
+ * route adds or overrides members of its operations. The document omits routes of the framework such as
+ * `/docs`, static files, and routes with `meta: { docs: false }`.
  */
 import { isRecord, defined } from '../base/options.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';

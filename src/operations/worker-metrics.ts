@@ -66,7 +66,8 @@ export class WorkerMetrics {
   }
 
   async #collect(children: readonly Child[]): Promise<Snapshots> {
-    // read before the await: a worker that exits during the await is already counted in `lists`
+    // read before the await: a worker that exits during the await is in `lists`, and `#ended` would count
+    // its metrics again
     const ended = this.#ended;
     const lists = await Promise.all(children.map((child) => this.#ask(child)));
     return mergeMetrics([...lists, ended, this.#own.snapshot()]);

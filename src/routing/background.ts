@@ -13,8 +13,8 @@ const MAX_PER_REQUEST = 1_000;
 const MAX_WAITING = 10_000;
 
 /**
- * Dependency with which a handler adds background tasks. The spec of its route declares it:
- * `{ tasks: Depends(BackgroundTasks) }`.
+ * Dependency with which a handler adds background tasks:
+ * `app.post('/users', { tasks: Depends(BackgroundTasks) }, ({ tasks }) => ...)`.
  */
 export class BackgroundTasks {
   readonly #tasks: (() => unknown)[] = [];

@@ -78,8 +78,8 @@ class RouteCall {
 
   /**
    * Resolves the dependencies of routers, and dependencies with security requirements, before the body is
-   * read. If one of them has an invalid input, the others are resolved first. So a request without a login
-   * gets 401, even if it is also invalid and would get 400.
+   * read. An invalid input is reported only after that. So a request without a login gets 401, even if it
+   * also has an invalid input.
    */
   #resolveEarly(): unknown {
     const { early } = this.#plan;

@@ -403,7 +403,7 @@ function compiled(
     };
   } catch (error) {
     deps.report({
-      // an error without a rule comes from the program, for example from a getter in the spec of the route
+      // SVC107 covers errors without a rule of their own, for example from a getter in the spec of the route
       rule: (error instanceof SvcError ? faultOf(error.code).rule : undefined) ?? 'SVC107',
       severity: 'error',
       subject: `${method} ${route.template.template}`,
@@ -488,7 +488,7 @@ function core(
   };
 }
 
-/** Other remedies if a route of the application has the path of a framework route. The key is the path. */
+/** Further advice for a finding about a route with the path of a framework route. The key is this path. */
 const OTHER_WAYS: Readonly<Record<string, string>> = {
   '/metrics': ', or the metrics a port of their own: ops: { metrics: { port } }',
   '/docs': ', or switch the page off with enableDocs: false',

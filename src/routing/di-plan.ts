@@ -318,7 +318,8 @@ export function surrounded(planned: readonly PlannedDependency[]): {
 } {
   const around: PlannedDependency[][] = [];
   for (const { needs } of planned) {
-    // a dependency comes after all dependencies that it needs, so both lists have an element at `slot`
+    // a dependency comes after all dependencies that it needs, so `around` and `planned` have an element at
+    // `slot`
     const outer = needs.flatMap((slot) => [...around[slot]!, planned[slot]!]);
     around.push([...new Set(outer)].filter(({ surround }) => surround !== undefined));
   }

@@ -23,9 +23,7 @@ import type { Result, SchemaClass, SchemaPlan } from '../schema/schema.ts';
 
 export type { Scope } from '../http/state.ts';
 
-/**
- * Argument of {@link Depends}: a function that gets the request's context, or a class whose constructor does.
- */
+/** Argument of {@link Depends}: a function or class that gets the request's context as its argument. */
 export type DependencySource =
   ((context: Context) => unknown) | (new (context: Context) => unknown) | typeof BackgroundTasks;
 
@@ -41,7 +39,7 @@ export type Provided<F> = F extends abstract new (...args: never[]) => infer I
       : Awaited<R>
     : never;
 
-/** A dependency in a spec. Only {@link Depends} creates it. */
+/** A declared dependency. Only {@link Depends} creates instances. */
 export class Dependency<out T> {
   /** Carries the type of the value for the compiler; never set at run time. */
   declare readonly value?: T;
@@ -223,8 +221,8 @@ export function functionOf({ source }: Dependency<unknown>): (...args: never[]) 
 }
 
 /**
- * Reads name, function and spec of a dependency's source. In a test, `source` may replace the source
- * `declared`, whose security requirements still apply.
+ * Returns the name, function and spec of `source`, an argument of {@link Depends}. In a test, `source` may
+ * replace `declared`. The security requirements of `declared` still apply.
  */
 export function readSource(source: DependencySource, declared: DependencySource = source): ReadSource {
   const provider = PROVIDERS.get(source);

@@ -28,8 +28,8 @@ const PLACES = [
   ['cookie', 'cookies'],
 ] as const;
 /**
- * Names that the type of a schema cannot have, because TypeScript or the generated client uses them. The
- * names in runtime.ts are added from that file.
+ * Names that the type of a schema cannot have, because TypeScript or the generated client uses them.
+ * TypeWriter also gets the names that runtime.ts declares.
  */
 const RESERVED = [
   'any bigint boolean never null number object string symbol undefined unknown void',

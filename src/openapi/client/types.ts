@@ -112,7 +112,7 @@ export class TypeWriter {
       this.member(name, member, required.has(name), place, indent),
     );
     const object = lines.length === 0 ? 'Record<string, never>' : `{\n${lines.join('')}${indent}}`;
-    // an intersection, because an index signature would have to fit the type of every member
+    // an intersection, because in a single type, every member would have to match the index signature
     return others.length === 0 ? object : `${object} & Record<string, unknown>`;
   }
 

@@ -108,7 +108,7 @@ export class DocsPage {
   }
 }
 
-/** Adds a CSRF token to the response to HEAD, because that response must have the header fields of GET. */
+/** Adds a CSRF token to the response to HEAD. */
 function withToken(req: HttpRequest, response: HttpResponse): ReturnType<Next> {
   const token = csrfTokenIfAny(req);
   if (token !== undefined) response.headers.set(TOKEN_FIELD, token);

@@ -143,8 +143,8 @@ export class SchemaWriter {
   // -- members --
 
   /**
-   * Returns the schema whose members are shown, not a reference. For a list of a named schema, this is the
-   * named schema.
+   * Resolves a reference to a schema. For a list whose items are a reference, returns the schema of the
+   * items.
    */
   #followed(schema: unknown): unknown {
     const { root } = this.#document;
