@@ -201,7 +201,7 @@ interface ReadSvcOptions {
 }
 
 /**
- * Checks the options of `new Svc()`, and separates objects from settings.
+ * Checks the options of `new Svc()`. Separates objects such as `logger` from plain settings such as `env`.
  * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for a value that is not allowed
  */
 export function readSvcOptions(options: SvcOptions): ReadSvcOptions {

@@ -78,9 +78,9 @@ export async function within<T, Late>(
   }
 }
 
-/** A listener that does nothing, for errors that are reported elsewhere. */
+/** A rejection handler that does nothing, for a promise whose error another handler reports. */
 export function ignore(): void {
-  /* the error is reported elsewhere */
+  /* empty */
 }
 
 /** Function that calls `fn` with `args` in an earlier async context, and returns its result. */

@@ -71,8 +71,8 @@ export class AllowedOrigins {
   }
 
   /**
-   * Searches like {@link strangerAmong} for an asynchronous function, and stores the result. Waits at most
-   * `limitMs` for the function. Never rejects.
+   * Prepares {@link strangerAmong} if the function for origins is asynchronous: calls it with the variants,
+   * and stores an origin that it allows. Waits at most `limitMs`. Never rejects.
    */
   async settle(text: string, limitMs: number): Promise<void> {
     const test = this.#test;

@@ -79,7 +79,7 @@ export function rateLimitStoreContract(name: string, make: () => Awaitable<RateL
   );
 
   contract(
-    'when "resetMs" has passed, RateLimitStore allows as many attempts as the limit again',
+    'when "resetMs" has passed, RateLimitStore again allows the full number of attempts',
     async ({ store, pass, toleranceMs = 0 }) => {
       let resetMs = 0;
       for (let count = 0; count < 3; count++) ({ resetMs } = await store.take('reset', RULE));

@@ -119,7 +119,7 @@ export class Flow {
     } else this.#statements(fn.body, names);
   }
 
-  /** Analyses a call of a project function. Returns the request value in its result, if any. */
+  /** Analyses a call of a project function. Returns the request data that its result contains, if any. */
   #call(fn: Fn, args: readonly (Given | undefined)[], hasSpread: boolean): Given | undefined {
     if (
       this.#stack.length >= MAX_DEPTH ||

@@ -187,7 +187,7 @@ async function begin(connection: Connection, limit: Limit): Promise<void> {
       // lock
       return await connection.begin({ isolation: 'read committed', isReadOnly: false }, limit);
     } catch (error) {
-      // try again after a lock timeout; when the limit is reached, the next attempt throws
+      // after a lock timeout, try again; at the time limit, begin() of the connection throws another error
       if (!(error instanceof LockTimeout)) throw error;
     }
   }

@@ -3,9 +3,9 @@
  * Overlapping requests get the same new token. A later use of the old token means that it was stolen, so the
  * login ends.
  *
- * If several requests send one refresh token, an UPDATE in the database decides which of them replaces it.
- * Its response waits 25 ms for the other requests. A request that arrives before the response is ready gets
- * the same new token. A request that arrives later, and after the grace time, ends the login.
+ * If several requests send one refresh token, an UPDATE in the database decides which request replaces the
+ * token. The response to this request waits 25 ms. Requests that arrive in this time get the same new token.
+ * A request after the grace time ends the login.
  *
  * After a refresh, the old token still gives the new token until the database stores that the response was
  * sent. So a crash of the server ends no login.

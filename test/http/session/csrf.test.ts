@@ -142,7 +142,7 @@ test('CSRFMiddleware refuses a token of one session in a request with another se
   assert.deepEqual(reasons(protectedSite), ['token_wrong', 'token_wrong']);
 });
 
-test('if another host of the site has set the CSRF cookie of a visitor, CSRFMiddleware does not accept its token for a session', async () => {
+test('once a session exists, CSRFMiddleware refuses a token that was made for a visitor without a session', async () => {
   await using protectedSite = site();
   const attackers = await tokenFrom(protectedSite);
   const planted = protectedSite.client.cookies.get('svc_csrf')!;

@@ -282,7 +282,7 @@ test('refresh tokens: with concurrency "strict", one of many simultaneous refres
   assert.ok((await next).refreshToken);
 });
 
-test('refresh tokens: with concurrency "strict", a retry after five seconds gets the new token if this token was not delivered', async () => {
+test('refresh tokens: with concurrency "strict", a retry after five seconds gets the new token if its delivery was not recorded', async () => {
   const { login, refresh, clock, store, codec } = machine({ concurrency: 'strict' });
   const { refreshToken, login: row } = await login();
   const token = codec.parse(refreshToken)!;
