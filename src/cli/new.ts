@@ -35,7 +35,7 @@ import type { PackageSource } from './starter/starter.ts';
 
 export const newCommand: Command = {
   usage: 'svc new <dir> [--name <name>] [--vendor | --registry | --link] [--if-absent]',
-  summary: 'creates a new project that is ready for production',
+  summary: 'creates a production starter project',
   details: [
     '  --name <name>   name in package.json; default the name of the folder',
     '  --vendor        puts a copy of svc into the project, so that npm install needs no network; the default',
