@@ -99,9 +99,9 @@ function partCheck(node: TypeNode): Check {
     case 'record':
       return recordCheck(partCheck(node.item), node);
     case 'object':
-      return deferred(() => objectCheck(node.plan()));
+      return objectCheck(node.plan());
     case 'union':
-      return deferred(() => unionCheck(node));
+      return unionCheck(node);
     case 'file':
       return (_, run) => run.fail('type', 'is declared as a file, which cannot be read from a database');
     default:
@@ -283,8 +283,8 @@ const objectCheck = oncePerPlan(compileObject);
 function compileObject(plan: ObjectPlan): Check {
   const members = new Members(
     plan.fields.map((field) => {
-      const check = orAbsent(field, partCheck(field.node));
-      return new Member(field.wireName, new Plain(field.node), check, absence(field));
+      const compile = (): Check => orAbsent(field, partCheck(field.node));
+      return new Member(field.wireName, new Plain(field.node), compile, absence(field));
     }),
   );
   const unknown = plan.extra === 'ignore' ? undefined : unknownMembers(plan);

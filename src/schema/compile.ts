@@ -96,13 +96,13 @@ export function jsonCheck(node: TypeNode): Check {
     case 'lazy':
       return deferred(() => jsonCheck(node.resolve()));
     case 'object':
-      return deferred(() => objectCheck(node.plan()));
+      return objectCheck(node.plan());
     case 'union':
       return unionCheck(node);
   }
 }
 
-/** Returns a check that is compiled on first use, because a type may contain itself. */
+/** Returns a check that is compiled on first use, because a lazy type may contain itself. */
 export function deferred(compile: () => Check): Check {
   let check: Check | undefined;
   return (value, run) => (check ??= compile())(value, run);
@@ -182,24 +182,22 @@ function definedKeys(value: Input): string[] {
 }
 
 function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
-  return deferred(() => {
-    const variants = node.variants();
-    const { byTag, message } = checksByTag(variants, objectCheck);
-    const tagWire = variants[0]!.tagWire;
-    return (value, run) => {
-      if (!isInputObject(value, run))
-        return variants.some(({ plan }) => value instanceof plan.schema!)
-          ? value
-          : run.fail('type', 'must be an object');
-      const tag = Object.hasOwn(value, tagWire) ? value[tagWire] : undefined;
-      const check = byTag.get(tag);
-      if (check !== undefined) return check(value, run);
-      const mark = run.count;
-      run.fail(tag === undefined ? 'required' : 'enum', tag === undefined ? 'is required' : message);
-      run.place(mark, tagWire);
-      return FAIL;
-    };
-  });
+  const variants = node.variants();
+  const { byTag, message } = checksByTag(variants, objectCheck);
+  const tagWire = variants[0]!.tagWire;
+  return (value, run) => {
+    if (!isInputObject(value, run))
+      return variants.some(({ plan }) => value instanceof plan.schema!)
+        ? value
+        : run.fail('type', 'must be an object');
+    const tag = Object.hasOwn(value, tagWire) ? value[tagWire] : undefined;
+    const check = byTag.get(tag);
+    if (check !== undefined) return check(value, run);
+    const mark = run.count;
+    run.fail(tag === undefined ? 'required' : 'enum', tag === undefined ? 'is required' : message);
+    run.place(mark, tagWire);
+    return FAIL;
+  };
 }
 
 /** Returns the check for each tag value of a union, and the message for any other tag value. */
@@ -354,19 +352,22 @@ export class Member {
   /** Name of the member in the object. */
   readonly key: string;
   readonly plain: Plain;
-  readonly check: Check;
+  readonly compile: () => Check;
   readonly absent: (run: Run) => unknown;
+  /** Check of the field's type; compiled on first use, because an object may contain its own type. */
+  check: Check | undefined;
 
-  constructor(key: string, plain: Plain, check: Check, absent: (run: Run) => unknown) {
+  constructor(key: string, plain: Plain, compile: () => Check, absent: (run: Run) => unknown) {
     this.key = key;
     this.plain = plain;
-    this.check = check;
+    this.compile = compile;
     this.absent = absent;
+    this.check = undefined;
   }
 
   checked(raw: unknown, run: Run): unknown {
     const mark = run.count;
-    const out = raw === undefined ? this.absent(run) : this.check(raw, run);
+    const out = raw === undefined ? this.absent(run) : (this.check ??= this.compile())(raw, run);
     if (out === FAIL) run.place(mark, this.key);
     return out;
   }
@@ -376,8 +377,8 @@ export class Member {
 function memberOf(field: FieldPlan): Member {
   const absent = absence(field);
   return field.isReadOnly
-    ? new Member(field.wireName, Plain.nothing, (_, run) => absent(run), absent)
-    : new Member(field.wireName, new Plain(field.node), jsonCheck(field.node), absent);
+    ? new Member(field.wireName, Plain.nothing, () => (_, run) => absent(run), absent)
+    : new Member(field.wireName, new Plain(field.node), () => jsonCheck(field.node), absent);
 }
 
 /** Members of an input object by name. */

@@ -101,7 +101,7 @@ export function outputCheck(node: TypeNode): Check {
     case 'lazy':
       return deferred(() => outputCheck(node.resolve()));
     case 'object':
-      return deferred(() => objectOutput(node.plan()));
+      return objectOutput(node.plan());
     case 'union':
       return unionOutput(node);
     default:
@@ -189,18 +189,16 @@ function partsOutput(value: object, run: Run): unknown {
 }
 
 function unionOutput(node: Extract<TypeNode, { kind: 'union' }>): Check {
-  return deferred(() => {
-    const { byTag, message } = checksByTag(node.variants(), objectOutput);
-    return (value, run) => {
-      if (typeof value !== 'object' || value === null) return run.fail('type', 'must be an object');
-      const check = byTag.get((value as Record<string, unknown>)[node.tag]);
-      if (check !== undefined) return check(value, run);
-      const mark = run.count;
-      run.fail('enum', message);
-      run.place(mark, node.tag);
-      return FAIL;
-    };
-  });
+  const { byTag, message } = checksByTag(node.variants(), objectOutput);
+  return (value, run) => {
+    if (typeof value !== 'object' || value === null) return run.fail('type', 'must be an object');
+    const check = byTag.get((value as Record<string, unknown>)[node.tag]);
+    if (check !== undefined) return check(value, run);
+    const mark = run.count;
+    run.fail('enum', message);
+    run.place(mark, node.tag);
+    return FAIL;
+  };
 }
 
 const objectOutput = oncePerPlan(compileOutput);
@@ -212,7 +210,7 @@ function compileOutput(plan: ObjectPlan): Check {
         new Member(
           field.name,
           field.isSecret ? Plain.nothing : new Plain(field.node),
-          field.isSecret ? secretOutput : outputCheck(field.node),
+          () => (field.isSecret ? secretOutput : outputCheck(field.node)),
           outputAbsence(field),
         ),
     ),

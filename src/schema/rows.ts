@@ -99,8 +99,8 @@ class ColumnReader {
     const column = this.#columnOf(name) ?? this.#columnOf(prefix + field.name);
     if (column !== undefined) {
       this.used.add(column);
-      const check = orAbsent(field, columnCheck(field.node, this.#naming.parsesText));
-      return { kind: 'column', member: new Member(column, new Plain(field.node), check, absence(field)) };
+      const compile = (): Check => orAbsent(field, columnCheck(field.node, this.#naming.parsesText));
+      return { kind: 'column', member: new Member(column, new Plain(field.node), compile, absence(field)) };
     }
     const joined = this.#joined(field, `${name}_`);
     if (joined !== undefined) return joined;
