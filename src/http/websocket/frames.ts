@@ -88,6 +88,16 @@ const LEAST_BUDGET = 16_384;
  * bytes would cause many slow garbage collections (test/bench/websocket.ts: text4KiB).
  */
 const RELEASED_BYTES = 2_048;
+/**
+ * A message in one frame of at least this many bytes is collected in one buffer. Each chunk is copied while it
+ * is in the cache of the processor, and its memory is freed (test/bench/websocket.ts --only=1MiB).
+ */
+const LONG_BYTES = 131_072;
+/**
+ * The buffer for a long message is allocated when this part of the message has arrived: 1/32. So a peer that
+ * only announces a long message takes no memory.
+ */
+const ARRIVED_PART = 32;
 const NOTHING: Buffer = Buffer.alloc(0);
 
 /** Reads frames from chunks of bytes. A chunk may begin and end within a frame. */
@@ -120,6 +130,8 @@ export class FrameReader {
   #messageBytes = 0;
   #cost = 0;
   #parts: ByteQueue | undefined;
+  /** Buffer for a long message; allocated when enough of the message has arrived. */
+  #whole: Buffer | undefined;
   #text: Utf8Check | undefined;
 
   constructor(options: FrameReaderOptions, sink: FrameSink) {
@@ -186,7 +198,7 @@ export class FrameReader {
     this.#isOver = true;
     this.#chunk = NOTHING;
     this.#at = 0;
-    this.#later = this.#parts = this.#text = this.#gathered = undefined;
+    this.#later = this.#parts = this.#whole = this.#text = this.#gathered = undefined;
   }
 
   get #isHalted(): boolean {
@@ -344,7 +356,7 @@ export class FrameReader {
     const to = Math.min(this.#chunk.length, from + this.#left);
     const isWhole = to - from === this.#left;
     this.#at = to;
-    if (isWhole && this.#isFinal && this.#opcode !== OPCODE.continuation && this.#parts === undefined) {
+    if (isWhole && this.#isSingle && this.#parts === undefined && this.#whole === undefined) {
       this.#state = this.#header;
       return this.#deliverInPlace(from, to);
     }
@@ -357,13 +369,47 @@ export class FrameReader {
 
   /** Adds a range of the chunk to the message. */
   #keep(from: number, to: number): boolean {
-    const kept = this.#addPart(from, to);
+    const kept = this.#isLong(to - from) ? this.#copyPart(from, to) : this.#addPart(from, to);
     this.#mask = rotateMask(this.#mask, to - from);
     this.#left -= to - from;
     if (this.#messageOpcode !== OPCODE.text || this.#isCompressed) return true;
     this.#text ??= new Utf8Check();
     // invalid UTF-8 closes the connection (RFC 6455 §8.1)
     return this.#text.push(kept) || this.#fail(CLOSE.invalidData, 'a text is not UTF-8');
+  }
+
+  /** Whether the current frame is a whole message. */
+  get #isSingle(): boolean {
+    return this.#isFinal && this.#opcode !== OPCODE.continuation;
+  }
+
+  /** Returns whether the message is long, and enough of it has arrived: `count` bytes more than before. */
+  #isLong(count: number): boolean {
+    if (this.#whole !== undefined) return true;
+    const length = this.#messageBytes;
+    const arrived = length - this.#left + count;
+    return length >= LONG_BYTES && this.#isSingle && arrived * ARRIVED_PART >= length;
+  }
+
+  /** Copies a range of the chunk into the buffer of the message. Frees the chunk if it has no other bytes. */
+  #copyPart(from: number, to: number): Buffer {
+    const chunk = this.#chunk;
+    const whole = (this.#whole ??= this.#allocateWhole());
+    const at = whole.length - this.#left;
+    const end = at + to - from;
+    chunk.copy(whole, at, from, to);
+    applyMask(whole, at, end, this.#mask);
+    if (from === 0 && to === chunk.length) this.#take(NOTHING);
+    return whole.subarray(at, end);
+  }
+
+  /** Allocates the buffer for a long message, and copies the parts that have arrived. */
+  #allocateWhole(): Buffer {
+    const whole = Buffer.allocUnsafeSlow(this.#messageBytes);
+    const parts = this.#parts;
+    if (parts !== undefined) whole.set(parts.take(parts.length)!);
+    this.#parts = undefined;
+    return whole;
   }
 
   #addPart(from: number, to: number): Buffer {
@@ -387,14 +433,15 @@ export class FrameReader {
   }
 
   #deliverParts(): boolean {
-    const parts = this.#parts;
+    const [parts, whole] = [this.#parts, this.#whole];
     const isChecked = this.#text !== undefined;
     if (this.#text?.isComplete === false)
       return this.#fail(CLOSE.invalidData, 'a text ends within a character');
     const opcode = this.#messageOpcode;
     this.#messageOpcode = 0;
-    this.#text = this.#parts = undefined;
-    return this.#deliver(opcode, asBuffer(parts?.take(parts.length) ?? NOTHING), isChecked);
+    this.#text = this.#parts = this.#whole = undefined;
+    const payload = whole ?? asBuffer(parts?.take(parts.length) ?? NOTHING);
+    return this.#deliver(opcode, payload, isChecked);
   }
 
   #deliver(opcode: number, payload: Buffer, isChecked: boolean): boolean {

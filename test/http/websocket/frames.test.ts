@@ -403,7 +403,8 @@ describe('FrameReader', () => {
       assert.ok(bytes.equals(reported[2] as Buffer));
       assert.equal(reported[3], 'end');
       const kept = chunks.filter((chunk, index) => chunk.length === sizes[index]);
-      if (!ownsChunks) assert.equal(kept.length, chunks.length);
+      if (ownsChunks) assert.ok(kept.length < chunks.length / 2, `${kept.length} of ${chunks.length}`);
+      else assert.equal(kept.length, chunks.length);
     });
   }
 
