@@ -2,7 +2,7 @@
  * Parts of the framework beside the package that people use for the same purpose: time of one call, as a
  * multiple of the package's.
  *
- *   npm run build && node test/bench/parts.mjs [--rounds=3] [--only=router,jwt]
+ *   npm run build && node test/bench/parts.mjs [--rounds=3] [--only=router,metrics]
  *
  * The svc side is candidate.mjs. Each sample is a fresh process for one operation of one side, so that the
  * sides share no optimized code; the sides take turns, and the median counts. The packages are installed into
@@ -118,7 +118,7 @@ const PARTS = {
       'one invalid field': (index) => assert.ok(!ok('user8', invalid[index % 16])),
     }),
   },
-  'validation, code generation forbidden': {
+  'validation without generated code': {
     node: ['--disallow-code-generation-from-strings'],
     packages: { zod: '^4' },
     svc: () => candidate.validator(),
@@ -333,6 +333,8 @@ async function child({ part, side, operation, peers }) {
 async function parent() {
   const rounds = Number(values.rounds ?? 3);
   const names = values.only?.split(',') ?? Object.keys(PARTS);
+  const unknown = names.find((name) => !Object.hasOwn(PARTS, name));
+  if (unknown !== undefined) throw new Error(`"${unknown}" is not a part: ${Object.keys(PARTS).join(', ')}`);
   const packages = Object.assign({}, ...names.map((name) => PARTS[name].packages));
   const peers = installed('parts', packages);
   if (peers === undefined) return;
