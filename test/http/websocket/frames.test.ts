@@ -368,7 +368,7 @@ describe('FrameReader', () => {
   });
 
   for (const ownsChunks of [false, true]) {
-    test(`FrameReader reads a long message from chunks of any size (ownsChunks: ${ownsChunks})`, () => {
+    test(`FrameReader reads a long message from chunks of any size, and ${ownsChunks ? 'frees' : 'keeps'} their memory with ownsChunks: ${ownsChunks}`, () => {
       const random = seeded(131_072);
       const words = Array.from({ length: 60_000 }, (_, index) => `${index} \u20ac `).join('');
       const bytes = Buffer.from(words);
