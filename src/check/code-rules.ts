@@ -2,8 +2,7 @@
  * Rules that read the code of handlers, dependencies and middleware. They find calls that block the process,
  * clean-up that may not run, and dependencies that a handler does not use.
  */
-import { isBlockingName } from './source/async-rules.ts';
-import { codeOf, givesNothing, takenBy, withoutOnce } from './source/functions.ts';
+import { codeOf, givesNothing, isBlockingName, takenBy, withoutOnce } from './source/functions.ts';
 import { dependenciesOf, needsOf, ownRoutes, subjectOf } from './check.ts';
 import { functionOf, viewOfDependency } from '../routing/di.ts';
 import { closest } from '../base/options.ts';

@@ -2,10 +2,7 @@
  * Rules about piped streams and transactions (SVC613, SVC614), missing limits on memory and time (SVC634,
  * SVC635), and blocking calls in functions that handlers call (SVC501).
  */
-import * as childProcess from 'node:child_process';
-import * as crypto from 'node:crypto';
-import * as fs from 'node:fs';
-import * as zlib from 'node:zlib';
+import { isBlockingName } from './functions.ts';
 import { calledName, entryOf, functionAround, isWithin, pathOf, walk } from './nodes.ts';
 import { DATABASE, OF_DATABASE, isOtherTransaction } from './promise-rules.ts';
 import { literal } from './routes.ts';
@@ -266,22 +263,6 @@ function isOwnAddress(node: Node | undefined): boolean {
 function parentText(call: Call, module: SourceModule): string {
   const { start, end } = functionAround(call) ?? call;
   return module.source.slice(start, end);
-}
-
-/** Synchronous functions that finish within microseconds and so may run in a handler. */
-const QUICK: ReadonlySet<string> = new Set(['randomFillSync', 'hkdfSync', 'generateKeySync']);
-const NAMES: ReadonlySet<string> = new Set([
-  ...[fs, crypto, zlib, childProcess]
-    .flatMap((module) => Object.keys(module))
-    .filter((name) => name.endsWith('Sync') && !QUICK.has(name)),
-  'hashSync',
-  'compareSync',
-  'genSaltSync',
-]);
-
-/** Whether a function of this name blocks the event loop. */
-export function isBlockingName(name: string): boolean {
-  return NAMES.has(name);
 }
 
 /** SVC501: blocking calls in functions that handlers call. */

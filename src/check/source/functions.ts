@@ -1,9 +1,13 @@
 /**
  * Parses the text of `String(fn)`: parameters, body and returned values. Nested callbacks are shortened to
- * `=>`.
+ * `=>`. Also knows the names of functions that block the event loop.
  *
  * The parser may misread code, so findings that depend on its results are warnings at most.
  */
+import * as childProcess from 'node:child_process';
+import * as crypto from 'node:crypto';
+import * as fs from 'node:fs';
+import * as zlib from 'node:zlib';
 import { tokensOf } from './tokens.ts';
 
 const codes = new WeakMap<(...args: never[]) => unknown, string>();
@@ -319,4 +323,20 @@ function afterPair(code: string, from: number): number {
     else if (CLOSING.includes(code[index]!) && --depth === 0) return index + 1;
   }
   return code.length;
+}
+
+/** Synchronous functions that finish within microseconds and so may run in a handler. */
+const QUICK: ReadonlySet<string> = new Set(['randomFillSync', 'hkdfSync', 'generateKeySync']);
+const NAMES: ReadonlySet<string> = new Set([
+  ...[fs, crypto, zlib, childProcess]
+    .flatMap((module) => Object.keys(module))
+    .filter((name) => name.endsWith('Sync') && !QUICK.has(name)),
+  'hashSync',
+  'compareSync',
+  'genSaltSync',
+]);
+
+/** Whether a function of this name blocks the event loop. */
+export function isBlockingName(name: string): boolean {
+  return NAMES.has(name);
 }
