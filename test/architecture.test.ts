@@ -36,6 +36,8 @@ const INDEX = 'index.ts';
 const MAX_FILES_IN_FOLDER = 40;
 const MAX_FILES = 420;
 const MAX_LINES = 600;
+/** Modules that a program loads when it imports the package. Each costs its start a fifth of a millisecond and more. */
+const MAX_LOADED = 155;
 
 /** Words that repeat a folder's name in another form. */
 const FORMS: Readonly<Record<string, readonly string[]>> = {
@@ -65,6 +67,8 @@ interface Import {
   readonly from: string;
   /** As written; undefined when it is worked out at run time. */
   readonly specifier: string | undefined;
+  /** Whether the module is loaded together with the file: not for types, and not for `import()`. */
+  readonly isEager: boolean;
 }
 
 const folderOf = (file: string): string => file.split('/', 1)[0]!;
@@ -93,11 +97,12 @@ function codeOf(file: string, text: string): string {
 function importsOf(file: string, text: string): Import[] {
   const code = codeOf(file, text);
   const statics = [...code.matchAll(/^(?:import|export)\b(?:[^'";(]*?\bfrom)?\s*['"]([^'"]+)['"]/gm)].map(
-    (match) => ({ from: file, specifier: match[1]! }),
+    (match) => ({ from: file, specifier: match[1]!, isEager: !/^(?:import|export) type\b/.test(match[0]) }),
   );
   const dynamics = [...code.matchAll(/\bimport\(\s*(?:['"]([^'"]+)['"]\s*[,)])?/g)].map((match) => ({
     from: file,
     specifier: match[1],
+    isEager: false,
   }));
   return [...statics, ...dynamics];
 }
@@ -238,6 +243,15 @@ function circles(files: Readonly<Record<string, string>>): string[] {
   return [...found];
 }
 
+/** The files that are loaded with a file, itself included. */
+function loadedWith(first: string, files: Readonly<Record<string, string>>): string[] {
+  const loaded = new Set([first]);
+  for (const file of loaded)
+    for (const each of importsOf(file, files[file]!))
+      if (each.isEager && files[targetOf(each)!] !== undefined) loaded.add(targetOf(each)!);
+  return [...loaded];
+}
+
 /** Every source by its path below src. */
 function sources(): Record<string, string> {
   const folder = join(ROOT, 'src');
@@ -253,6 +267,18 @@ function sources(): Record<string, string> {
 
 test('every source file is in a folder of the architecture table, and imports only what this table allows for the folder', () => {
   assert.deepEqual(violations(sources()), []);
+});
+
+test('a program that imports the package loads no database, login plugin, command, test client or parser of sources', () => {
+  const loaded = loadedWith(INDEX, sources());
+  assert.deepEqual(
+    loaded.filter((file) =>
+      /^(?:db|oauth|cli|testing|openapi\/docs|check\/source\/(?!catalogue|functions|tokens))/.test(file),
+    ),
+    [],
+  );
+  assert.ok(loaded.includes('app/svc.ts'));
+  assert.ok(loaded.length <= MAX_LOADED, `${loaded.length} modules`);
 });
 
 test('the tables in test/architecture.test.ts name only files and folders that exist', () => {
