@@ -1,7 +1,7 @@
 /**
  * Compares the cost of requests before and after a commit: the in-process requests of http.ts with both
- * builds, in fresh processes that take turns. Seven pairs give a mean ratio with a confidence interval. Only
- * a ratio that is certainly too high fails.
+ * builds, in processes that answer in turn. Seven pairs give a mean ratio with a confidence interval. Only a
+ * ratio that is certainly too high fails.
  *
  *   node test/bench/guard.ts [--before=HEAD^] [--after=HEAD] [--pairs=7] [--only=json,param]
  *
@@ -13,7 +13,7 @@ import { cpSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { alternate, argumentsOf, childResult, printHead, printRow } from './harness.ts';
+import { argumentsOf, inTurn, printHead, printRow, started } from './harness.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const BENCH = join(import.meta.dirname, 'http.ts');
@@ -60,10 +60,10 @@ async function guard(before: string, after: string): Promise<number> {
   const title = `CPU per request, ${values.after} × ${values.before}, ${values.pairs} pairs`;
   printHead(title, 'mean', '90 % interval');
   for (const scenario of (values.only ?? SCENARIOS).split(',')) {
-    const samples = await alternate([before, after], Number(values.pairs), (dist) =>
-      childResult(BENCH, ['--child=svc', `--scenario=${scenario}`, `--dist=${dist}`]),
+    const costs = await inTurn([before, after], Number(values.pairs), (dist) =>
+      started(BENCH, ['--child=svc', `--scenario=${scenario}`, `--dist=${dist}`], []),
     );
-    const { mean, low, high } = interval(samples[after]!.map((ns, pair) => ns / samples[before]![pair]!));
+    const { mean, low, high } = interval(costs[after]!.ratios);
     isSlower ||= low > LIMIT;
     const range = `${low.toFixed(3)} … ${high.toFixed(3)}${low > LIMIT ? ' **slower**' : ''}`;
     printRow(scenario, mean.toFixed(3), range);

@@ -1,5 +1,5 @@
 /**
- * Shared by all benches: fresh processes that take turns, medians, and Markdown tables with bounds.
+ * Shared by all benches: processes that take turns, medians, and Markdown tables with bounds.
  */
 import { fork, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -20,22 +20,25 @@ export function installed(name: string, packages: Readonly<Record<string, string
 }
 
 /** Runs a file in a fresh process, and returns the number that it prints as `RESULT number`. */
-export function childResult(file: string, args: readonly string[], quiet: boolean = false): number {
+export function childResult(file: string, args: readonly string[]): number {
   const { stdout, stderr } = spawnSync(process.execPath, [...process.execArgv, file, ...args], {
     encoding: 'utf8',
-    stdio: ['ignore', 'pipe', quiet ? 'ignore' : 'pipe'],
   });
   const result = /RESULT (-?[\d.]+)/.exec(stdout)?.[1];
   if (result === undefined) throw new Error(`${args.join(' ')}: ${stderr}`);
   return Number(result);
 }
 
-/** Starts a file as a process that {@link answering} serves. Returns it with the number that it sends first. */
+/**
+ * Starts a file as a process that {@link answering} serves, with these options of Node.js. Returns the process,
+ * and the number that it sends first.
+ */
 export async function started(
   file: string,
   args: readonly string[],
+  execArgv: readonly string[] = ['--expose-gc'],
 ): Promise<{ readonly child: ChildProcess; readonly first: number }> {
-  const child = fork(file, args, { execArgv: ['--expose-gc'] });
+  const child = fork(file, args, { execArgv: [...execArgv], stdio: ['ignore', 'inherit', 'ignore', 'ipc'] });
   return { child, first: await nextNumber(child) };
 }
 
@@ -46,14 +49,73 @@ export async function ask(child: ChildProcess, what: string): Promise<number> {
 }
 
 async function nextNumber(child: ChildProcess): Promise<number> {
-  const ended = once(child, 'exit').then(() => Promise.reject(new Error('A process of the bench has ended')));
-  return ((await Promise.race([once(child, 'message'), ended])) as [number])[0];
+  const heard = new AbortController();
+  const ended = once(child, 'exit', { signal: heard.signal }).then(() => {
+    throw new Error(`A process of the bench has ended: ${child.spawnargs.join(' ')}`);
+  });
+  try {
+    return ((await Promise.race([once(child, 'message'), ended])) as [number])[0];
+  } finally {
+    heard.abort();
+  }
 }
 
 /** Called in a started process: sends a number, and the answers to the questions of the parent process. */
 export function answering(first: number, answer: (what: string) => number | Promise<number>): void {
   process.on('message', async (what) => process.send!(await answer(String(what))));
   process.send!(first);
+}
+
+/** Time in milliseconds for which a process works before its first slice, and for which it works in a slice. */
+const WARM_MS = 1_000;
+const SLICE_MS = 40;
+const SLICES = 25;
+
+/** Called in a process that {@link inTurn} starts. `run` works for some milliseconds, and returns the cost. */
+export async function working(run: (ms: number) => Promise<number>): Promise<void> {
+  await run(WARM_MS);
+  answering(0, () => run(SLICE_MS));
+}
+
+/** The cost of one side. */
+export interface Cost {
+  /** Median of all slices. */
+  readonly median: number;
+  /** Median of all ratios: a slice of this side to the slice of the first side beside it. */
+  readonly ratio: number;
+  /** The same for each round. */
+  readonly ratios: readonly number[];
+}
+
+/**
+ * Returns the cost of each side. In each round, every side is a fresh process. The processes work for short
+ * slices, one after the other. So what slows the machine slows neighbouring slices alike, and their ratio
+ * stays.
+ */
+export async function inTurn<Side extends string>(
+  sides: readonly Side[],
+  rounds: number,
+  start: (side: Side) => ReturnType<typeof started>,
+): Promise<Record<Side, Cost>> {
+  const found = sides.map(() => [] as number[][]);
+  for (let round = 0; round < rounds; round++) {
+    const children: ChildProcess[] = [];
+    try {
+      for (const side of sides) children.push((await start(side)).child);
+      const slices = sides.map(() => [] as number[]);
+      for (let slice = 0; slice < SLICES; slice++)
+        for (const [index, child] of children.entries()) slices[index]!.push(await ask(child, 'slice'));
+      found.forEach((all, index) => all.push(slices[index]!));
+    } finally {
+      for (const child of children) child.kill('SIGKILL');
+    }
+  }
+  const base = found[0]!;
+  const costs = found.map((all): Cost => {
+    const ratios = all.map((slices, round) => slices.map((cost, slice) => cost / base[round]![slice]!));
+    return { median: median(all.flat()), ratio: median(ratios.flat()), ratios: ratios.map(median) };
+  });
+  return Object.fromEntries(sides.map((side, index) => [side, costs[index]])) as Record<Side, Cost>;
 }
 
 /** Returns samples of each side, taken in rounds with a changing order. */
@@ -89,11 +151,15 @@ export function printRow(...cells: readonly string[]): void {
  * Prints a row with the cost of the first side, the others as multiples of it, and the bound of the second.
  * Exits 1 when that is above its bound.
  */
-export function printRatios(name: string, costs: readonly (number | undefined)[], bound: number): void {
-  const [base, own, ...others] = costs.map((cost) => cost ?? NaN) as [number, number, ...number[]];
-  if (own / base > bound) process.exitCode = 1;
-  const ratios = [own, ...others].map((cost) => (Number.isNaN(cost) ? '' : (cost / base).toFixed(2)));
-  printRow(name, base.toFixed(base < 100 ? 2 : 0), ratios[0]!, bound.toFixed(2), ...ratios.slice(1));
+export function printRatios(
+  name: string,
+  base: number,
+  [own, ...others]: readonly [number, ...(number | undefined)[]],
+  bound: number,
+): void {
+  if (own > bound) process.exitCode = 1;
+  const cells = others.map((ratio) => ratio?.toFixed(2) ?? '');
+  printRow(name, base.toFixed(base < 100 ? 2 : 0), own.toFixed(2), bound.toFixed(2), ...cells);
 }
 
 /** Returns the CPU time of this process in microseconds. */

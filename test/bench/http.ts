@@ -3,12 +3,12 @@
  * ("bare").
  *
  * Requests go through in-memory streams into a real http.Server, so that only JavaScript and the parser are
- * measured: no kernel and no client. Each sample is a fresh process, the sides take turns, and the median
- * counts. Only ratios of one run can be compared.
+ * measured: no kernel and no client. The sides answer in turn, for slices of some milliseconds, and the median
+ * of the ratios counts.
  *
  * A second table compares requests that are refused early with successful requests of the same route.
  *
- *   npm run build && node test/bench/http.ts [--rounds=5 --only=json,param]     exits 1 above a bound
+ *   npm run build && node test/bench/http.ts [--rounds=3 --only=json,param]     exits 1 above a bound
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomUUID } from 'node:crypto';
@@ -18,8 +18,8 @@ import { copyFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { inject, serverOf } from '../support/inject.ts';
-import { alternate, argumentsOf, childResult, installed, median, printHead, printRatios } from './harness.ts';
+import { injector, serverOf } from '../support/inject.ts';
+import { argumentsOf, inTurn, installed, printHead, printRatios, started, working } from './harness.ts';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 
 const values = argumentsOf('rounds', 'only', 'child', 'scenario', 'dist', 'peers');
@@ -125,64 +125,55 @@ const REFUSALS: Readonly<Record<string, Readonly<Record<Outcome, readonly [strin
 };
 
 async function parent(): Promise<void> {
-  const rounds = Number(values.rounds ?? 5);
+  const rounds = Number(values.rounds ?? 3);
   const names = values.only?.split(',') ?? [...Object.keys(SCENARIOS), ...Object.keys(REFUSALS)];
   const compared = names.filter((name) => name in SCENARIOS);
   if (compared.length > 0) await compare(compared, rounds);
   const refused = names.filter((name) => name in REFUSALS);
-  if (refused.length > 0) await compareRefusals(refused, rounds * 3);
+  if (refused.length > 0) await compareRefusals(refused, rounds);
 }
 
 async function compare(names: readonly string[], rounds: number): Promise<void> {
   const folder = installed('http', PEER_PACKAGES);
   if (folder !== undefined) copyFileSync(join(import.meta.dirname, 'peers.mjs'), peersIn(folder));
   const peers = folder === undefined ? [] : PEERS;
-  printHead(`CPU per request, median of ${rounds} fresh processes each`, 'bare ns', 'svc', 'bound', ...peers);
+  printHead(`CPU per request, ${rounds} fresh processes each`, 'bare ns', 'svc', 'bound', ...peers);
   for (const name of names) {
     const sides: readonly Side[] = ['bare', 'svc', ...peers.slice(0, SHARED[name] ?? 0)];
-    const samples = await alternate(sides, rounds, (side) => measure(side, name, folder));
-    const costs = (['bare', 'svc', ...peers] as const).map((side) => samples[side] && median(samples[side]));
-    printRatios(name, costs, SCENARIOS[name]!.bound);
+    const costs = await inTurn(sides, rounds, (side) => start(side, name, folder));
+    const others = peers.map((side) => costs[side]?.ratio);
+    printRatios(name, costs.bare.median, [costs.svc.ratio, ...others], SCENARIOS[name]!.bound);
   }
 }
 
-/**
- * The lowest counts, not the median: with a connection for each request, a major collection may come when no
- * request is alive, and V8 then throws away what it has compiled for their shapes. A process that meets one
- * takes two to four times as long from there on, with bare node:http as well. A server under load meets none.
- */
-async function compareRefusals(names: readonly string[], processes: number): Promise<void> {
-  printHead(`Early refusals, lowest of ${processes} fresh processes each`, 'success ns', 'refusal', 'bound');
+async function compareRefusals(names: readonly string[], rounds: number): Promise<void> {
+  printHead(`Early refusals, ${rounds} fresh processes each`, 'success ns', 'refusal', 'bound');
   for (const name of names) {
-    const samples = await alternate(OUTCOMES, processes, (outcome) => measure(outcome, name));
-    const costs = OUTCOMES.map((outcome) => Math.min(...samples[outcome]));
-    printRatios(name, costs, MOST_OF_REFUSAL);
+    const { success, refusal } = await inTurn(OUTCOMES, rounds, (outcome) => start(outcome, name));
+    printRatios(name, success.median, [refusal.ratio], MOST_OF_REFUSAL);
   }
 }
 
 const peersIn = (folder: string): string => join(folder, 'peers.mjs');
 
-function measure(side: Side | Outcome, scenario: string, peers?: string): number {
+function start(side: Side | Outcome, scenario: string, peers?: string): ReturnType<typeof started> {
   const args = [`--child=${side}`, `--scenario=${scenario}`];
   if (peers !== undefined) args.push(`--peers=${peers}`);
-  return childResult(import.meta.filename, args, scenario === 'logged');
+  return started(import.meta.filename, args, []);
 }
 
 async function child(side: Side | Outcome): Promise<void> {
-  let cost: number;
   if (side === 'success' || side === 'refusal') {
     const [request, status] = REFUSALS[NAME]![side];
     // imported only here, because the process of the bare handler must not load it
     const { createToken } = await import('svc');
     const bytes = request.replace('TOKEN', createToken('ada', SECRET, { expiresInSeconds: 86_400 }));
-    cost = await inject(await svc(), Buffer.from(bytes), status, { isFresh: NAME === 'tooLarge' });
-  } else {
-    const { request, status } = SCENARIOS[NAME]!;
-    const server = side === 'svc' ? await svc() : side === 'bare' ? await bare() : await peer(side);
-    cost = await inject(server, Buffer.from(request), status);
+    const options = { isFresh: NAME === 'tooLarge' };
+    return working(await injector(await svc(), Buffer.from(bytes), status, options));
   }
-  console.log(`RESULT ${cost}`);
-  process.exit(0);
+  const { request, status } = SCENARIOS[NAME]!;
+  const server = side === 'svc' ? await svc() : side === 'bare' ? await bare() : await peer(side);
+  return working(await injector(server, Buffer.from(request), status));
 }
 
 /** Serves the routes by another framework. */

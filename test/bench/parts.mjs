@@ -4,16 +4,16 @@
  *
  *   npm run build && node test/bench/parts.mjs [--rounds=3] [--only=router,metrics]
  *
- * The svc side is candidate.mjs. Each sample is a fresh process for one operation of one side, so that the
- * sides share no optimized code; the sides take turns, and the median counts. The packages are installed into
- * a scratch folder; without the registry nothing is measured.
+ * The svc side is candidate.mjs. The sides are processes of their own, so that they share no optimized code.
+ * They work in turn, for slices of some milliseconds, and the median of the ratios counts. The packages are
+ * installed into a scratch folder; without the registry nothing is measured.
  */
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import * as candidate from './candidate.mjs';
-import { alternate, argumentsOf, childResult, installed, median, printHead, printRow } from './harness.ts';
+import { argumentsOf, inTurn, installed, printHead, printRow, started, working } from './harness.ts';
 
 const values = argumentsOf('rounds', 'only', 'part', 'side', 'operation', 'peers');
 
@@ -299,14 +299,10 @@ const ROUTES = Array.from({ length: 50 }, (_, index) => [
 ]).flat();
 const SECRET = 'a secret of this benchmark alone, of 32 bytes and more';
 
-const WARM_MS = 500;
-const SLICE_MS = 120;
-const SLICES = 6;
-
-/** Nanoseconds per call: the best of several slices. */
-async function measure(operation) {
+/** Calls an operation for some milliseconds. Resolves to the nanoseconds per call. */
+const calling = (operation) => {
   let calls = 0;
-  const run = async (ms) => {
+  return async (ms) => {
     const first = calls;
     const startedMs = performance.now();
     do {
@@ -317,17 +313,12 @@ async function measure(operation) {
     } while (performance.now() - startedMs < ms);
     return ((performance.now() - startedMs) * 1e6) / (calls - first);
   };
-  await run(WARM_MS);
-  let best = Infinity;
-  for (let slice = 0; slice < SLICES; slice++) best = Math.min(best, await run(SLICE_MS));
-  return best;
-}
+};
 
 async function child({ part, side, operation, peers }) {
   const { svc, peer, operations } = PARTS[part];
   const adapter = side === 'svc' ? await svc() : peer(createRequire(join(peers, 'package.json')));
-  console.log(`RESULT ${(await measure(operations(adapter)[operation])).toFixed(1)}`);
-  process.exit(0);
+  await working(calling(operations(adapter)[operation]));
 }
 
 async function parent() {
@@ -338,18 +329,16 @@ async function parent() {
   const packages = Object.assign({}, ...names.map((name) => PARTS[name].packages));
   const peers = installed('parts', packages);
   if (peers === undefined) return;
-  printHead(`Parts, median of ${rounds} processes each`, 'package', 'svc ns', '× the package');
+  printHead(`Parts, ${rounds} processes each`, 'package', 'svc ns', '× the package');
   for (const name of names) {
     const { svc, operations, node = [] } = PARTS[name];
-    process.execArgv = [...node];
     for (const operation of Object.keys(operations(await svc()))) {
       const args = [`--part=${name}`, `--operation=${operation}`, `--peers=${peers}`];
-      const samples = await alternate(['svc', 'peer'], rounds, (side) =>
-        childResult(import.meta.filename, [...args, `--side=${side}`]),
+      const costs = await inTurn(['peer', 'svc'], rounds, (side) =>
+        started(import.meta.filename, [...args, `--side=${side}`], node),
       );
-      const ratio = median(samples.svc) / median(samples.peer);
       const [peer = 'node:sqlite'] = Object.keys(PARTS[name].packages);
-      printRow(`${name}: ${operation}`, peer, median(samples.svc).toFixed(0), ratio.toFixed(2));
+      printRow(`${name}: ${operation}`, peer, costs.svc.median.toFixed(0), costs.svc.ratio.toFixed(2));
     }
   }
 }

@@ -66,7 +66,7 @@ async function parent(): Promise<void> {
     const { bare: base, svc: own } = await alternate(['bare', 'svc'], rounds, (side) =>
       measure(side, name, file),
     );
-    printRatios(name, [median(base), median(own)], BOUNDS[name]!);
+    printRatios(name, median(base), [median(own) / median(base)], BOUNDS[name]!);
   }
   rmSync(folder, { recursive: true });
 }

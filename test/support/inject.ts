@@ -66,21 +66,18 @@ class FakeSocket extends Duplex {
 }
 
 const SOCKETS = 64;
-const WARM_MS = 600;
-const SLICES = 6;
-const SLICE_MS = 100;
 
 /**
- * Returns the CPU nanoseconds per request: the best of several slices. `together`: number of requests that
- * are sent before the first response. `isFresh`: each request has its own connection, for responses that
- * close theirs.
+ * Returns a function that sends requests for a number of milliseconds, and resolves to the CPU nanoseconds per
+ * request. `together`: number of requests that are sent before the first response. `isFresh`: each request has
+ * its own connection, for responses that close theirs.
  */
-export async function inject(
+export async function injector(
   server: Server,
   request: Buffer,
   status: number,
   { together = SOCKETS, isFresh = false }: { readonly together?: number; readonly isFresh?: boolean } = {},
-): Promise<number> {
+): Promise<(ms: number) => Promise<number>> {
   const turn = (): Promise<void> =>
     new Promise((resolve) => {
       setImmediate(resolve);
@@ -93,7 +90,6 @@ export async function inject(
     });
   let sockets = connect();
   await turn();
-  let answered = 0;
   const step = async (): Promise<void> => {
     if (isFresh) {
       for (const socket of sockets) socket.destroy();
@@ -110,20 +106,16 @@ export async function inject(
       for (const socket of sockets) if (socket.bytes > socket.was) count++;
     }
     if (count < together) throw new Error('no answer');
-    answered += together;
   };
   await step();
   await turn();
   if (!sockets[0]!.first.startsWith(`HTTP/1.1 ${status} `))
     throw new Error(`wrong answer: ${sockets[0]!.first.slice(0, 300)}`);
-  for (const until = performance.now() + WARM_MS; performance.now() < until;) await step();
-  let best = Infinity;
-  for (let slice = 0; slice < SLICES; slice++) {
-    answered = 0;
+  return async (ms) => {
+    let answered = 0;
     const before = process.cpuUsage();
-    for (const until = performance.now() + SLICE_MS; performance.now() < until;) await step();
+    for (const until = performance.now() + ms; performance.now() < until; answered += together) await step();
     const { user, system } = process.cpuUsage(before);
-    best = Math.min(best, ((user + system) * 1_000) / answered);
-  }
-  return best;
+    return ((user + system) * 1_000) / answered;
+  };
 }
