@@ -13,7 +13,7 @@ import { cpSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { argumentsOf, inTurn, printHead, printRow, started } from './harness.ts';
+import { argumentsOf, inTurn, printHead, printRow, worker } from './harness.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const BENCH = join(import.meta.dirname, 'http.ts');
@@ -61,7 +61,7 @@ async function guard(before: string, after: string): Promise<number> {
   printHead(title, 'mean', '90 % interval');
   for (const scenario of (values.only ?? SCENARIOS).split(',')) {
     const costs = await inTurn([before, after], Number(values.pairs), (dist) =>
-      started(BENCH, ['--child=svc', `--scenario=${scenario}`, `--dist=${dist}`], []),
+      worker(BENCH, ['--child=svc', `--scenario=${scenario}`, `--dist=${dist}`]),
     );
     const { mean, low, high } = interval(costs[after]!.ratios);
     isSlower ||= low > LIMIT;

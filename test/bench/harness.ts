@@ -71,7 +71,24 @@ const WARM_MS = 1_000;
 const SLICE_MS = 40;
 const SLICES = 25;
 
-/** Called in a process that {@link inTurn} starts. `run` works for some milliseconds, and returns the cost. */
+/** A side of {@link inTurn}, warmed up. */
+export interface Worker {
+  /** Works for a slice of time, and returns the cost. */
+  slice(): number | Promise<number>;
+  stop(): unknown;
+}
+
+/** Starts a file as a process that calls {@link working}, with these options of Node.js. */
+export async function worker(
+  file: string,
+  args: readonly string[],
+  execArgv: readonly string[] = [],
+): Promise<Worker> {
+  const { child } = await started(file, args, execArgv);
+  return { slice: () => ask(child, 'slice'), stop: () => child.kill('SIGKILL') };
+}
+
+/** Called in the process of a {@link worker}. `run` works for some milliseconds, and returns the cost. */
 export async function working(run: (ms: number) => Promise<number>): Promise<void> {
   await run(WARM_MS);
   answering(0, () => run(SLICE_MS));
@@ -88,26 +105,27 @@ export interface Cost {
 }
 
 /**
- * Returns the cost of each side. In each round, every side is a fresh process. The processes work for short
- * slices, one after the other. So what slows the machine slows neighbouring slices alike, and their ratio
- * stays.
+ * Returns the cost of each side. In each round, every side starts a fresh process. The processes work for
+ * short slices, one after the other. So what slows the machine slows neighbouring slices alike, and their
+ * ratio stays.
  */
 export async function inTurn<Side extends string>(
   sides: readonly Side[],
   rounds: number,
-  start: (side: Side) => ReturnType<typeof started>,
+  start: (side: Side) => Promise<Worker>,
+  slicesOfRound: number = SLICES,
 ): Promise<Record<Side, Cost>> {
   const found = sides.map(() => [] as number[][]);
   for (let round = 0; round < rounds; round++) {
-    const children: ChildProcess[] = [];
+    const workers: Worker[] = [];
     try {
-      for (const side of sides) children.push((await start(side)).child);
+      for (const side of sides) workers.push(await start(side));
       const slices = sides.map(() => [] as number[]);
-      for (let slice = 0; slice < SLICES; slice++)
-        for (const [index, child] of children.entries()) slices[index]!.push(await ask(child, 'slice'));
+      for (let slice = 0; slice < slicesOfRound; slice++)
+        for (const [index, each] of workers.entries()) slices[index]!.push(await each.slice());
       found.forEach((all, index) => all.push(slices[index]!));
     } finally {
-      for (const child of children) child.kill('SIGKILL');
+      for (const each of workers) await each.stop();
     }
   }
   const base = found[0]!;

@@ -19,7 +19,8 @@ import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { injector, serverOf } from '../support/inject.ts';
-import { argumentsOf, inTurn, installed, printHead, printRatios, started, working } from './harness.ts';
+import { argumentsOf, inTurn, installed, printHead, printRatios, worker, working } from './harness.ts';
+import type { Worker } from './harness.ts';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 
 const values = argumentsOf('rounds', 'only', 'child', 'scenario', 'dist', 'peers');
@@ -156,10 +157,10 @@ async function compareRefusals(names: readonly string[], rounds: number): Promis
 
 const peersIn = (folder: string): string => join(folder, 'peers.mjs');
 
-function start(side: Side | Outcome, scenario: string, peers?: string): ReturnType<typeof started> {
+function start(side: Side | Outcome, scenario: string, peers?: string): Promise<Worker> {
   const args = [`--child=${side}`, `--scenario=${scenario}`];
   if (peers !== undefined) args.push(`--peers=${peers}`);
-  return started(import.meta.filename, args, []);
+  return worker(import.meta.filename, args);
 }
 
 async function child(side: Side | Outcome): Promise<void> {

@@ -13,7 +13,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import * as candidate from './candidate.mjs';
-import { argumentsOf, inTurn, installed, printHead, printRow, started, working } from './harness.ts';
+import { argumentsOf, inTurn, installed, printHead, printRow, worker, working } from './harness.ts';
 
 const values = argumentsOf('rounds', 'only', 'part', 'side', 'operation', 'peers');
 
@@ -335,7 +335,7 @@ async function parent() {
     for (const operation of Object.keys(operations(await svc()))) {
       const args = [`--part=${name}`, `--operation=${operation}`, `--peers=${peers}`];
       const costs = await inTurn(['peer', 'svc'], rounds, (side) =>
-        started(import.meta.filename, [...args, `--side=${side}`], node),
+        worker(import.meta.filename, [...args, `--side=${side}`], node),
       );
       const [peer = 'node:sqlite'] = Object.keys(PARTS[name].packages);
       printRow(`${name}: ${operation}`, peer, costs.svc.median.toFixed(0), costs.svc.ratio.toFixed(2));

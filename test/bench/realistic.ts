@@ -1,13 +1,13 @@
 /**
  * A realistic request on svc, Fastify and Hono, each with its usual middleware and plugins.
  *
- *   npm run build && node test/bench/realistic.ts [--rounds=4] [--seconds=6]
+ *   npm run build && node test/bench/realistic.ts [--rounds=2] [--slices=8]
  *
  * A browser's 13 fields and a session cookie: `GET /api/notes/7` passes security headers, CORS, a rate limit,
  * compression, a session and CSRF protection, reads one row of PostgreSQL and sends it through a schema. Then
  * the same with session and limit in Redis. Figures are the CPU of the server process per request, its ratio
- * to Fastify in the same run, and the 99th percentile of latency. Needs wrk, the programs of PostgreSQL and
- * Redis, and the registry for the peers; what is missing is named and skipped.
+ * to Fastify, and the 99th percentile of latency. The servers answer in turn, a second each. Needs wrk, the
+ * programs of PostgreSQL and Redis, and the registry for the peers; what is missing is named and skipped.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { copyFileSync, readFileSync } from 'node:fs';
@@ -18,10 +18,11 @@ import { openDatabase } from '../../src/db/index.ts';
 import { PostgresServer, postgresProblem } from '../support/postgres-server.ts';
 import { RedisServer, redisProblem } from '../support/redis-server.ts';
 import { scoped } from '../support/soak.ts';
-import { alternate, argumentsOf, installed, median, printHead, printRow } from './harness.ts';
+import { argumentsOf, inTurn, installed, median, printHead, printRow } from './harness.ts';
+import type { Worker } from './harness.ts';
 import type { ChildProcess } from 'node:child_process';
 
-const { rounds = '4', seconds = '6' } = argumentsOf('rounds', 'seconds');
+const { rounds = '2', slices = '8' } = argumentsOf('rounds', 'slices');
 const CONNECTIONS = 32;
 const NOTES = 1_000;
 const TICKS_PER_SECOND = 100; // unit of user and system time in /proc/PID/stat
@@ -60,7 +61,7 @@ const FIELDS: readonly string[] = [
   'Pragma: no-cache',
   'Origin: https://app.example',
 ];
-const SIDES = ['svc', 'fastify', 'hono'] as const;
+const SIDES = ['fastify', 'svc', 'hono'] as const;
 type Side = (typeof SIDES)[number];
 
 const hasWrk = spawnSync('wrk', ['--version']).error === undefined;
@@ -84,49 +85,44 @@ async function compare(scope: Parameters<typeof PostgresServer.start>[0], peers:
     ['in memory and cookies', {}],
     ['in Redis', { REDIS_URL: redis.url }],
   ] as const) {
-    const latencies: Record<Side, number[]> = { svc: [], fastify: [], hono: [] };
-    const cpu = await alternate(SIDES, Number(rounds), async (side) => {
-      const file = join(side === 'svc' ? HERE : peers, `${side}.mjs`);
-      const { cpuMicros, latencyMs } = await measure(file, { ...env, ...settings });
-      latencies[side].push(latencyMs);
-      return cpuMicros;
-    });
+    const latencies: Record<Side, number[]> = { fastify: [], svc: [], hono: [] };
+    const start = (side: Side): Promise<Worker> =>
+      served(join(side === 'svc' ? HERE : peers, `${side}.mjs`), { ...env, ...settings }, latencies[side]);
+    const costs = await inTurn(SIDES, Number(rounds), start, Number(slices));
     printHead(`Session and rate limit ${title}`, 'CPU µs a request', '× Fastify', 'p99 ms');
     for (const side of SIDES)
       printRow(
         side,
-        median(cpu[side]).toFixed(1),
-        (median(cpu[side]) / median(cpu.fastify)).toFixed(2),
+        costs[side].median.toFixed(1),
+        costs[side].ratio.toFixed(2),
         median(latencies[side]).toFixed(1),
       );
   }
 }
 
-/** Starts a server, logs in, warms up, and measures it under load. */
-async function measure(
-  file: string,
-  env: NodeJS.ProcessEnv,
-): Promise<{ readonly cpuMicros: number; readonly latencyMs: number }> {
+/** Starts a server, logs in, and warms up. A slice loads it for a second, and adds to `latencies`. */
+async function served(file: string, env: NodeJS.ProcessEnv, latencies: number[]): Promise<Worker> {
   const child = spawn(...pinned(0, process.execPath, [file]), { env, stdio: ['ignore', 'pipe', 'pipe'] });
-  try {
-    const url = `http://127.0.0.1:${await portOf(child)}`;
-    const [cookie = ''] = (await fetch(`${url}/login`)).headers.getSetCookie();
-    const fields = [...FIELDS, `Cookie: ${cookie.split(';')[0]}`];
-    const answer = await fetch(`${url}/api/notes/7`, { headers: { cookie: cookie.split(';')[0]! } });
-    const note = (await answer.json()) as { title?: unknown };
-    if (note.title !== 'Note 7') throw new Error(`${file} answered ${answer.status}`);
-    load(url, fields, 2);
-    const before = ticksOf(child);
-    const { requests, latencyMs } = load(url, fields, Number(seconds));
-    return {
-      cpuMicros: ((ticksOf(child) - before) / TICKS_PER_SECOND / requests) * 1e6,
-      latencyMs,
-    };
-  } finally {
-    const exited = new Promise((resolve) => child.once('exit', resolve));
-    child.kill('SIGKILL');
-    await exited;
-  }
+  const url = `http://127.0.0.1:${await portOf(child)}`;
+  const [cookie = ''] = (await fetch(`${url}/login`)).headers.getSetCookie();
+  const fields = [...FIELDS, `Cookie: ${cookie.split(';')[0]}`];
+  const answer = await fetch(`${url}/api/notes/7`, { headers: { cookie: cookie.split(';')[0]! } });
+  const note = (await answer.json()) as { title?: unknown };
+  if (note.title !== 'Note 7') throw new Error(`${file} answered ${answer.status}`);
+  load(url, fields, 3);
+  return {
+    slice() {
+      const before = ticksOf(child);
+      const { requests, latencyMs } = load(url, fields, 1);
+      latencies.push(latencyMs);
+      return ((ticksOf(child) - before) / TICKS_PER_SECOND / requests) * 1e6;
+    },
+    async stop() {
+      const exited = new Promise((resolve) => child.once('exit', resolve));
+      child.kill('SIGKILL');
+      await exited;
+    },
+  };
 }
 
 /** Resolves to the port that a server prints when it is ready. */
