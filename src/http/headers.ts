@@ -139,7 +139,7 @@ export class HeaderList {
     const wanted = name.toLowerCase();
     let value: string | undefined;
     for (let index = 0; index < this.flat.length; index += 2) {
-      if (this.flat[index]!.toLowerCase() !== wanted) continue;
+      if (!isNamed(this.flat[index]!, wanted)) continue;
       if (value === undefined) value = this.flat[index + 1]!;
       else if (wanted !== 'set-cookie') value += `, ${this.flat[index + 1]!}`;
     }
@@ -179,7 +179,7 @@ export class HeaderList {
   delete(name: string): void {
     const wanted = name.toLowerCase();
     for (let index = this.flat.length - 2; index >= 0; index -= 2) {
-      if (this.flat[index]!.toLowerCase() === wanted) this.flat.splice(index, 2);
+      if (isNamed(this.flat[index]!, wanted)) this.flat.splice(index, 2);
     }
   }
 
@@ -188,14 +188,18 @@ export class HeaderList {
    * §12.5.5).
    */
   vary(...names: string[]): void {
-    const present =
+    const listed =
       this.get('vary')
         ?.split(',')
         .map((part) => part.trim())
         .filter((part) => part !== '') ?? [];
-    if (present.includes('*') || names.length === 0) return;
-    const merged = new Map([...present, ...names].map((name) => [name.toLowerCase(), name]));
-    this.set('Vary', merged.has('*') ? '*' : [...merged.values()].join(', '));
+    if (listed.includes('*') || names.length === 0) return;
+    for (const name of names) {
+      const lower = name.toLowerCase();
+      const index = listed.findIndex((other) => isNamed(other, lower));
+      listed[index === -1 ? listed.length : index] = name;
+    }
+    this.set('Vary', listed.includes('*') ? '*' : listed.join(', '));
   }
 
   /** Iterates over the fields as pairs of name and value, in order. */
