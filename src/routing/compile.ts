@@ -179,12 +179,10 @@ export function compileApplication(declarations: Declarations): Compilation {
     tools.length === 0 ? view : { ...view, routes: [...routes, ...tools.map((detail) => detail.route)] };
   for (const layer of middleware) askMiddleware(layer, whole, declarations.placeOfMiddleware(layer), report);
   // routes of one router share one list of middleware, and the Map contains each list once
-  const lists = new Map(
-    [...details, ...tools].map(({ declared }) => [declared.use, declared.declared.place]),
-  );
-  for (const [use, place] of lists) {
+  const lists = new Map([...details, ...tools].map(({ declared }) => [declared.use, declared]));
+  for (const [use, { declared }] of lists) {
     for (const layer of use)
-      askMiddleware(layer, { ...whole, middleware: [...middleware, ...use] }, place, report);
+      askMiddleware(layer, { ...whole, middleware: [...middleware, ...use] }, declared.place, report);
   }
   return {
     view,
