@@ -383,7 +383,7 @@ export interface RoutedEndpoint {
 export function compileRoute(route: FlatRoute, method: string, deps: RouteDeps): RoutedEndpoint {
   const subject = `${method} ${route.template.template}`;
   const steps = planSteps(route, subject, deps);
-  if (steps.isPlain) {
+  if (steps === undefined) {
     const edge = edgeOf(replyPlan(route.spec, subject), deps);
     const run = plainCore(handlerOf(route), edge);
     return { endpoint: endpointOf(route, method, withOwn(NO_SECURITY, route.spec), run), inputs: NO_INPUTS };

@@ -54,8 +54,6 @@ export interface RoutePlan extends Steps {
 
 /** Compiled steps of a route before its handler. */
 export interface Steps {
-  /** Whether the route has neither inputs nor dependencies. */
-  readonly isPlain: boolean;
   readonly early: readonly PlannedDependency[];
   readonly late: readonly PlannedDependency[];
   /** Dependencies that surround the call of the handler, such as a transaction. */
@@ -75,10 +73,11 @@ export interface Steps {
 }
 
 /**
- * Determines the steps of a route. Mistakes in its dependencies are reported as findings.
+ * Determines the steps of a route. Mistakes in its dependencies are reported as findings. Returns undefined for
+ * a route without inputs and dependencies.
  * @throws SvcError when a schema of the route has a mistake
  */
-export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): Steps {
+export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): Steps | undefined {
   const { spec } = route;
   if (spec.body !== undefined && spec.form !== undefined)
     throw new SvcError('E_ROUTE_SPEC', [
@@ -95,12 +94,15 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
     ([name, dependency]) => [name, deps.graph.plan(ordering, dependency)] as const,
   );
   const { planned } = ordering;
-  const { order, inside } = surrounded(planned);
-  const isEarly = earlySlots(planned, ofRouter, inside);
   const inputs = readTextInputs({ query: spec.query, headers: spec.headers, cookies: spec.cookies });
-  const names = [...new Map([...routerNames, ...ownNames])];
   const body = spec.body === undefined ? undefined : compileType(spec.body, `the body of ${subject}`);
   const form = spec.form === undefined ? undefined : planOfShape(spec.form, `the form of ${subject}`);
+  for (const [name, callback] of Object.entries(spec.callbacks ?? {}))
+    planSent(callback, `callback ${name} of ${subject}`);
+  if (planned.length === 0 && inputs.length === 0 && body === undefined && form === undefined)
+    return undefined;
+  const { order, inside } = surrounded(planned);
+  const isEarly = earlySlots(planned, ofRouter, inside);
   const texts = [...inputs, ...planned.flatMap((dependency) => dependency.inputs)];
   for (const { key, plan } of form === undefined ? texts : [...texts, { key: 'form' as const, plan: form }])
     assertText(subject, key, plan);
@@ -108,16 +110,13 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
   for (const { plan } of texts) plansOf(plan, read);
   if (form !== undefined) plansOf(form, read);
   if (body !== undefined) for (const plan of assertJson(subject, body.node)) read.add(plan);
-  for (const [name, callback] of Object.entries(spec.callbacks ?? {}))
-    planSent(callback, `callback ${name} of ${subject}`);
   reportPatterns(read, subject, route.declared, deps.report);
   return {
-    names,
+    names: [...new Map([...routerNames, ...ownNames])],
     inputs,
     body,
     form,
     size: planned.length,
-    isPlain: planned.length === 0 && inputs.length === 0 && body === undefined && form === undefined,
     early: order.filter((dependency) => isEarly.has(dependency.slot)),
     late: order.filter((dependency) => !isEarly.has(dependency.slot)),
     around: planned.filter(({ surround }) => surround !== undefined),

@@ -100,7 +100,7 @@ export interface Cost {
   readonly median: number;
   /** Median of all ratios: a slice of this side to the slice of the first side beside it. */
   readonly ratio: number;
-  /** The same for each round. */
+  /** Median ratio of each round. */
   readonly ratios: readonly number[];
 }
 
