@@ -45,8 +45,8 @@ const POSTGRES_RUNS =
   "select count(*) from pg_locks where locktype = 'advisory' and granted and database = (select oid from pg_database where datname = current_database()) and (classid::bigint << 32) + objid::bigint = ";
 
 /**
- * Maximum number of attempts to lock the file beside a SQLite database. An attempt may fail because a process
- * that checks the lock holds it for a moment.
+ * Maximum number of attempts to take the lock of a runner, a millisecond apart. Another process may hold the
+ * lock for a moment, while it checks the lock or finishes its migration.
  */
 const RUNNER_TRIES = 50;
 
@@ -55,30 +55,35 @@ const RUNNER_TRIES = 50;
  * the result is disposed of or the process ends. Takes no lock in MySQL and MariaDB, where locked() already
  * holds one.
  *
- * @throws LockTimeout when another process holds the lock of a SQLite file
+ * @throws LockTimeout when another process holds the lock
  */
 export async function beginRunning(
   connection: Connection,
   dialect: Dialect,
   clock: Clock,
 ): Promise<AsyncDisposable | undefined> {
-  if (dialect === 'postgres') {
-    await connection.scalar(`select pg_try_advisory_lock(${POSTGRES_RUNNER})`, [], undefined);
-    return { [Symbol.asyncDispose]: () => releasePostgresRunner(connection) };
-  }
   const path = dialect === 'sqlite' ? await fileOf(connection) : '';
   // MySQL and MariaDB already hold a lock; a SQLite database in memory has only one process
-  if (path === '') return undefined;
-  const { takeRunnerLock } = await import('../sqlite/file.ts');
+  if (path === '' && dialect !== 'postgres') return undefined;
   for (let tries = 0; tries < RUNNER_TRIES; tries++) {
-    const lock = await takeRunnerLock(path);
-    if (lock !== undefined) return { [Symbol.asyncDispose]: async () => lock[Symbol.dispose]() };
+    const lock = path === '' ? await takePostgresRunner(connection) : await takeFileRunner(path);
+    if (lock !== undefined) return lock;
     await clock.sleep(1);
   }
   throw new LockTimeout(
-    'Another process is migrating the database file: try again when that process has finished',
+    'Another process is migrating the database: try again when that process has finished',
     { sqlstate: '55P03' },
   );
+}
+
+async function takeFileRunner(path: string): Promise<AsyncDisposable | undefined> {
+  const lock = await (await import('../sqlite/file.ts')).takeRunnerLock(path);
+  return lock === undefined ? undefined : { [Symbol.asyncDispose]: async () => lock[Symbol.dispose]() };
+}
+
+async function takePostgresRunner(connection: Connection): Promise<AsyncDisposable | undefined> {
+  const isTaken = await connection.scalar(`select pg_try_advisory_lock(${POSTGRES_RUNNER})`, [], undefined);
+  return isTaken === true ? { [Symbol.asyncDispose]: () => releasePostgresRunner(connection) } : undefined;
 }
 
 /**

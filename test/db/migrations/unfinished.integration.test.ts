@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { Migrator, openDatabase, type Database } from '../../../src/db/index.ts';
+import { LockTimeout, Migrator, openDatabase, type Database } from '../../../src/db/index.ts';
 import { mysqlUrl, needsEngine } from '../../support/mysql-database.ts';
 import { needsPostgres, postgresUrl } from '../../support/postgres-database.ts';
 import { folder, type Scope } from '../../support/run.ts';
@@ -171,4 +171,20 @@ test('PostgreSQL: when a migration in a transaction fails, it stays pending, and
     message: /; none of its changes remain in the database$/,
   });
   assert.deepEqual(await states(migrator), ['0001 pending', '0002 pending']);
+});
+
+test('PostgreSQL: while another process holds the lock of migrations without a transaction, Migrator.up() does not run one', async (t) => {
+  const opened = await open(t, SERVERS[0]!, 'select 1');
+  if (opened === undefined) return;
+  const { migrator, url } = opened;
+  await using other = await openDatabase(url, { pool: { max: 1 } });
+  const runner = '8319946623122237299';
+  await other.scalar(`select pg_advisory_lock(${runner})`);
+  await assert.rejects(migrator.up({ to: '0001' }), LockTimeout);
+  assert.deepEqual(await states(migrator), ['0001 pending', '0002 pending']);
+  await other.scalar(`select pg_advisory_unlock(${runner})`);
+  assert.deepEqual(
+    (await migrator.up({ to: '0001' })).map(({ id }) => id),
+    ['0001'],
+  );
 });
