@@ -98,6 +98,8 @@ export async function working(run: (ms: number) => Promise<number>): Promise<voi
 export interface Cost {
   /** Median of all slices. */
   readonly median: number;
+  /** The cheapest slice. */
+  readonly lowest: number;
   /** Median of all ratios: a slice of this side to the slice of the first side beside it. */
   readonly ratio: number;
   /** Median ratio of each round. */
@@ -131,7 +133,12 @@ export async function inTurn<Side extends string>(
   const base = found[0]!;
   const costs = found.map((all): Cost => {
     const ratios = all.map((slices, round) => slices.map((cost, slice) => cost / base[round]![slice]!));
-    return { median: median(all.flat()), ratio: median(ratios.flat()), ratios: ratios.map(median) };
+    return {
+      median: median(all.flat()),
+      lowest: Math.min(...all.flat()),
+      ratio: median(ratios.flat()),
+      ratios: ratios.map(median),
+    };
   });
   return Object.fromEntries(sides.map((side, index) => [side, costs[index]])) as Record<Side, Cost>;
 }
