@@ -194,12 +194,13 @@ export class HeaderList {
         .map((part) => part.trim())
         .filter((part) => part !== '') ?? [];
     if (listed.includes('*') || names.length === 0) return;
-    for (const name of names) {
+    const merged: string[] = [];
+    for (const name of [...listed, ...names]) {
       const lower = name.toLowerCase();
-      const index = listed.findIndex((other) => isNamed(other, lower));
-      listed[index === -1 ? listed.length : index] = name;
+      const index = merged.findIndex((other) => isNamed(other, lower));
+      merged[index === -1 ? merged.length : index] = name;
     }
-    this.set('Vary', listed.includes('*') ? '*' : listed.join(', '));
+    this.set('Vary', merged.includes('*') ? '*' : merged.join(', '));
   }
 
   /** Iterates over the fields as pairs of name and value, in order. */

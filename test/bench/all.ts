@@ -1,6 +1,5 @@
 /**
- * Measures everything that README.md and test/README.md state about performance, and prints it as Markdown
- * tables.
+ * Measures the tables of test/README.md about performance, and prints them as Markdown.
  *
  *   npm run bench                              20 to 30 minutes; nothing else should run on the machine
  *   npm run bench -- http startup              these alone: http, startup, parts, dependencies, rows, streams, websocket, realistic

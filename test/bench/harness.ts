@@ -29,16 +29,31 @@ export function childResult(file: string, args: readonly string[]): number {
   return Number(result);
 }
 
-/**
- * Starts a file as a process that {@link answering} serves, with these options of Node.js. Returns the process,
- * and the number that it sends first.
- */
+/** Options of {@link started}. */
+interface StartOptions {
+  /** Options of Node.js. Default: `--expose-gc`. */
+  readonly execArgv?: readonly string[];
+  /** Whether what the process writes to standard error is thrown away, and not kept for the message of a failure. */
+  readonly isQuiet?: boolean;
+}
+
+/** The last characters that a process wrote to standard error. */
+const complaints = new WeakMap<ChildProcess, string>();
+const MAX_COMPLAINT = 2_000;
+
+/** Starts a file as a process that {@link answering} serves. Returns it with the number that it sends first. */
 export async function started(
   file: string,
   args: readonly string[],
-  execArgv: readonly string[] = ['--expose-gc'],
+  { execArgv = ['--expose-gc'], isQuiet = false }: StartOptions = {},
 ): Promise<{ readonly child: ChildProcess; readonly first: number }> {
-  const child = fork(file, args, { execArgv: [...execArgv], stdio: ['ignore', 'inherit', 'ignore', 'ipc'] });
+  const child = fork(file, args, {
+    execArgv: [...execArgv],
+    stdio: ['ignore', 'inherit', isQuiet ? 'ignore' : 'pipe', 'ipc'],
+  });
+  child.stderr?.on('data', (chunk: Buffer) =>
+    complaints.set(child, `${complaints.get(child) ?? ''}${chunk}`.slice(-MAX_COMPLAINT)),
+  );
   return { child, first: await nextNumber(child) };
 }
 
@@ -49,58 +64,69 @@ export async function ask(child: ChildProcess, what: string): Promise<number> {
 }
 
 async function nextNumber(child: ChildProcess): Promise<number> {
-  const heard = new AbortController();
-  const ended = once(child, 'exit', { signal: heard.signal }).then(() => {
-    throw new Error(`A process of the bench has ended: ${child.spawnargs.join(' ')}`);
+  const settled = new AbortController();
+  const ended = once(child, 'close', { signal: settled.signal }).then(() => {
+    throw new Error(
+      `A process of the bench has ended: ${child.spawnargs.join(' ')}\n${complaints.get(child) ?? ''}`,
+    );
   });
   try {
     return ((await Promise.race([once(child, 'message'), ended])) as [number])[0];
   } finally {
-    heard.abort();
+    settled.abort();
   }
 }
 
 /** Called in a started process: sends a number, and the answers to the questions of the parent process. */
 export function answering(first: number, answer: (what: string) => number | Promise<number>): void {
+  endWithParent();
   process.on('message', async (what) => process.send!(await answer(String(what))));
   process.send!(first);
 }
 
-/** Time in milliseconds for which a process works before its first slice, and for which it works in a slice. */
+function endWithParent(): void {
+  process.once('disconnect', () => process.exit());
+}
+
+/** Time in milliseconds for which a process works before its first slice. */
 const WARM_MS = 1_000;
+/** Time in milliseconds for which a process works in a slice. */
 const SLICE_MS = 40;
+/** Slices of each side in a round. */
 const SLICES = 25;
 
 /** A side of {@link inTurn}, warmed up. */
 export interface Worker {
   /** Works for a slice of time, and returns the cost. */
   slice(): number | Promise<number>;
+  /** Ends the process. */
   stop(): unknown;
 }
 
-/** Starts a file as a process that calls {@link working}, with these options of Node.js. */
+/** Starts a file as a process that calls {@link working}. */
 export async function worker(
   file: string,
   args: readonly string[],
-  execArgv: readonly string[] = [],
+  { execArgv = [], ...options }: StartOptions = {},
 ): Promise<Worker> {
-  const { child } = await started(file, args, execArgv);
+  const { child } = await started(file, args, { execArgv, ...options });
   return { slice: () => ask(child, 'slice'), stop: () => child.kill('SIGKILL') };
 }
 
 /** Called in the process of a {@link worker}. `run` works for some milliseconds, and returns the cost. */
 export async function working(run: (ms: number) => Promise<number>): Promise<void> {
+  endWithParent();
   await run(WARM_MS);
   answering(0, () => run(SLICE_MS));
 }
 
 /** The cost of one side. */
-export interface Cost {
+interface Cost {
   /** Median of all slices. */
   readonly median: number;
   /** The cheapest slice. */
   readonly lowest: number;
-  /** Median of all ratios: a slice of this side to the slice of the first side beside it. */
+  /** Median of the ratios of each slice to the slice of the first side in the same turn. */
   readonly ratio: number;
   /** Median ratio of each round. */
   readonly ratios: readonly number[];
@@ -108,8 +134,8 @@ export interface Cost {
 
 /**
  * Returns the cost of each side. In each round, every side starts a fresh process. The processes work for
- * short slices, one after the other. So what slows the machine slows neighbouring slices alike, and their
- * ratio stays.
+ * short slices, one after the other, in the opposite order in every second round. A busy machine slows
+ * neighbouring slices alike, so their ratio stays the same.
  */
 export async function inTurn<Side extends string>(
   sides: readonly Side[],
@@ -123,11 +149,12 @@ export async function inTurn<Side extends string>(
     try {
       for (const side of sides) workers.push(await start(side));
       const slices = sides.map(() => [] as number[]);
+      const order = round % 2 === 0 ? [...workers.entries()] : [...workers.entries()].reverse();
       for (let slice = 0; slice < slicesOfRound; slice++)
-        for (const [index, each] of workers.entries()) slices[index]!.push(await each.slice());
+        for (const [index, each] of order) slices[index]!.push(await each.slice());
       found.forEach((all, index) => all.push(slices[index]!));
     } finally {
-      for (const each of workers) await each.stop();
+      await Promise.allSettled(workers.map((each) => each.stop()));
     }
   }
   const base = found[0]!;
@@ -140,6 +167,7 @@ export async function inTurn<Side extends string>(
       ratios: ratios.map(median),
     };
   });
+  // the cast is safe: `costs` has an element for each side
   return Object.fromEntries(sides.map((side, index) => [side, costs[index]])) as Record<Side, Cost>;
 }
 
@@ -173,8 +201,8 @@ export function printRow(...cells: readonly string[]): void {
 }
 
 /**
- * Prints a row with the cost of the first side, the others as multiples of it, and the bound of the second.
- * Exits 1 when that is above its bound.
+ * Prints a row: the cost of the first side, the ratio of svc, its bound, and the ratios of the others. The
+ * process will exit with 1 if svc is above its bound.
  */
 export function printRatios(
   name: string,

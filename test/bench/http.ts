@@ -153,7 +153,12 @@ async function compare(names: readonly string[], rounds: number): Promise<void> 
  * takes two to four times as long from there on, with bare node:http as well. A server under load meets none.
  */
 async function compareRefusals(names: readonly string[], processes: number): Promise<void> {
-  printHead(`Early refusals, lowest of ${processes} fresh processes each`, 'success ns', 'refusal', 'bound');
+  printHead(
+    `Early refusals, cheapest slice of ${processes} processes each`,
+    'success ns',
+    'refusal',
+    'bound',
+  );
   for (const name of names) {
     const { success, refusal } = await inTurn(OUTCOMES, processes, (outcome) => start(outcome, name));
     printRatios(name, success.lowest, [refusal.lowest / success.lowest], MOST_OF_REFUSAL);
@@ -165,7 +170,7 @@ const peersIn = (folder: string): string => join(folder, 'peers.mjs');
 function start(side: Side | Outcome, scenario: string, peers?: string): Promise<Worker> {
   const args = [`--child=${side}`, `--scenario=${scenario}`];
   if (peers !== undefined) args.push(`--peers=${peers}`);
-  return worker(import.meta.filename, args);
+  return worker(import.meta.filename, args, { isQuiet: scenario === 'logged' });
 }
 
 async function child(side: Side | Outcome): Promise<void> {

@@ -331,11 +331,11 @@ async function parent() {
   if (peers === undefined) return;
   printHead(`Parts, ${rounds} processes each`, 'package', 'svc ns', '× the package');
   for (const name of names) {
-    const { svc, operations, node = [] } = PARTS[name];
+    const { svc, operations, node: execArgv = [] } = PARTS[name];
     for (const operation of Object.keys(operations(await svc()))) {
       const args = [`--part=${name}`, `--operation=${operation}`, `--peers=${peers}`];
       const costs = await inTurn(['peer', 'svc'], rounds, (side) =>
-        worker(import.meta.filename, [...args, `--side=${side}`], node),
+        worker(import.meta.filename, [...args, `--side=${side}`], { execArgv }),
       );
       const [peer = 'node:sqlite'] = Object.keys(PARTS[name].packages);
       printRow(`${name}: ${operation}`, peer, costs.svc.median.toFixed(0), costs.svc.ratio.toFixed(2));

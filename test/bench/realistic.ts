@@ -10,6 +10,7 @@
  * programs of PostgreSQL and Redis, and the registry for the peers; what is missing is named and skipped.
  */
 import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { copyFileSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
@@ -103,26 +104,32 @@ async function compare(scope: Parameters<typeof PostgresServer.start>[0], peers:
 /** Starts a server, logs in, and warms up. A slice loads it for a second, and adds to `latencies`. */
 async function served(file: string, env: NodeJS.ProcessEnv, latencies: number[]): Promise<Worker> {
   const child = spawn(...pinned(0, process.execPath, [file]), { env, stdio: ['ignore', 'pipe', 'pipe'] });
-  const url = `http://127.0.0.1:${await portOf(child)}`;
-  const [cookie = ''] = (await fetch(`${url}/login`)).headers.getSetCookie();
-  const fields = [...FIELDS, `Cookie: ${cookie.split(';')[0]}`];
-  const answer = await fetch(`${url}/api/notes/7`, { headers: { cookie: cookie.split(';')[0]! } });
-  const note = (await answer.json()) as { title?: unknown };
-  if (note.title !== 'Note 7') throw new Error(`${file} answered ${answer.status}`);
-  load(url, fields, 3);
-  return {
-    slice() {
-      const before = ticksOf(child);
-      const { requests, latencyMs } = load(url, fields, 1);
-      latencies.push(latencyMs);
-      return ((ticksOf(child) - before) / TICKS_PER_SECOND / requests) * 1e6;
-    },
-    async stop() {
-      const exited = new Promise((resolve) => child.once('exit', resolve));
-      child.kill('SIGKILL');
-      await exited;
-    },
+  const exited = once(child, 'exit');
+  const stop = (): Promise<unknown> => {
+    child.kill('SIGKILL');
+    return exited;
   };
+  try {
+    const url = `http://127.0.0.1:${await portOf(child)}`;
+    const [cookie = ''] = (await fetch(`${url}/login`)).headers.getSetCookie();
+    const fields = [...FIELDS, `Cookie: ${cookie.split(';')[0]}`];
+    const answer = await fetch(`${url}/api/notes/7`, { headers: { cookie: cookie.split(';')[0]! } });
+    const note = (await answer.json()) as { title?: unknown };
+    if (note.title !== 'Note 7') throw new Error(`${file} answered ${answer.status}`);
+    load(url, fields, 3);
+    return { slice: () => cpuOfLoad(child, url, fields, latencies), stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** Loads a server for a second. Returns its CPU time per request in microseconds. */
+function cpuOfLoad(child: ChildProcess, url: string, fields: readonly string[], latencies: number[]): number {
+  const before = ticksOf(child);
+  const { requests, latencyMs } = load(url, fields, 1);
+  latencies.push(latencyMs);
+  return ((ticksOf(child) - before) / TICKS_PER_SECOND / requests) * 1e6;
 }
 
 /** Resolves to the port that a server prints when it is ready. */

@@ -131,4 +131,7 @@ test('HeaderList.vary() adds each name only once, and leaves "*" unchanged', () 
   other.append('vary', 'A,B');
   other.vary('b', 'C');
   assert.deepEqual(other.flat, ['Vary', 'A, b, C']);
+  const repeated = new HeaderList(['Vary', 'Origin', 'Vary', 'origin']);
+  repeated.vary('Cookie');
+  assert.deepEqual(repeated.flat, ['Vary', 'origin, Cookie']);
 });

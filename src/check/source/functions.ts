@@ -10,6 +10,17 @@ import * as fs from 'node:fs';
 import * as zlib from 'node:zlib';
 import { tokensOf } from './tokens.ts';
 
+/** Synchronous functions that finish within microseconds and so may run in a handler. */
+const QUICK: ReadonlySet<string> = new Set(['randomFillSync', 'hkdfSync', 'generateKeySync']);
+const NAMES: ReadonlySet<string> = new Set([
+  ...[fs, crypto, zlib, childProcess]
+    .flatMap((module) => Object.keys(module))
+    .filter((name) => name.endsWith('Sync') && !QUICK.has(name)),
+  'hashSync',
+  'compareSync',
+  'genSaltSync',
+]);
+
 const codes = new WeakMap<(...args: never[]) => unknown, string>();
 
 /**
@@ -324,17 +335,6 @@ function afterPair(code: string, from: number): number {
   }
   return code.length;
 }
-
-/** Synchronous functions that finish within microseconds and so may run in a handler. */
-const QUICK: ReadonlySet<string> = new Set(['randomFillSync', 'hkdfSync', 'generateKeySync']);
-const NAMES: ReadonlySet<string> = new Set([
-  ...[fs, crypto, zlib, childProcess]
-    .flatMap((module) => Object.keys(module))
-    .filter((name) => name.endsWith('Sync') && !QUICK.has(name)),
-  'hashSync',
-  'compareSync',
-  'genSaltSync',
-]);
 
 /** Whether a function of this name blocks the event loop. */
 export function isBlockingName(name: string): boolean {

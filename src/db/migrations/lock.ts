@@ -55,7 +55,7 @@ const RUNNER_TRIES = 50;
  * the result is disposed of or the process ends. Takes no lock in MySQL and MariaDB, where locked() already
  * holds one.
  *
- * @throws LockTimeout when another process holds the lock
+ * @throws LockTimeout when another process holds the lock of a SQLite file
  */
 export async function beginRunning(
   connection: Connection,
@@ -70,8 +70,10 @@ export async function beginRunning(
     if (lock !== undefined) return lock;
     await clock.sleep(1);
   }
+  // no migration runs, because locked() has checked that: a connection pooler keeps a session with the lock
+  if (dialect === 'postgres') return undefined;
   throw new LockTimeout(
-    'Another process is migrating the database: try again when that process has finished',
+    'Another process is migrating the database file: try again when that process has finished',
     { sqlstate: '55P03' },
   );
 }

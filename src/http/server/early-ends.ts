@@ -145,11 +145,11 @@ export class Lingering {
    */
   begin(incoming: ReceivedMessage, outgoing: SentMessage, isLast: boolean, onTaken: () => void): void {
     const { socket } = incoming;
-    const { end } = outgoing;
     if (!isLast && !incoming.awaitsContinue && keepsConnection(incoming)) {
       outgoing.once('finish', () => this.#linger(incoming, () => undefined));
       return;
     }
+    const { end } = outgoing;
     const onWritten = (error?: Error | null): void => {
       outgoing.end = end; // deleting the property would make every access to `outgoing` slow
       if ((error ?? null) !== null) return; // the response failed, so the event "close" follows
@@ -157,7 +157,8 @@ export class Lingering {
       // end() of node:http sends the final empty chunk of a chunked body
       const isChunked = outgoing.isStream && !outgoing.endsWithConnection;
       this.#linger(incoming, () => (isChunked ? outgoing.end() : socket.destroySoon()));
-      // node:http would destroy the request with an error, whose stack takes a quarter of the time of a refusal
+      // before node:http destroys it with an error, whose stack is a quarter of the cost of a refusal
+      // (test/bench/http.ts, tooLarge)
       socket.prependOnceListener('close', () => incoming.destroy());
       if (!isChunked) socket.end();
       onTaken();
