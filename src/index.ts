@@ -125,6 +125,7 @@ export type {
   Dependencies,
   ErrorStatus,
   HandlerResult,
+  MountOptions,
   ReplyOf,
   RouteSpec,
   SentRequest,

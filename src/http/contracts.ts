@@ -27,7 +27,12 @@ export type { Awaitable } from '../cache/stores.ts';
  */
 export interface HttpRequest {
   readonly method: string;
-  /** Path of the request target as received: still percent-encoded, and without the query. */
+  /**
+   * Path of the request target without the query, in its canonical form: paths that mean the same are equal
+   * texts, and routes match this value. Visible characters are decoded. `%25`, `%2F`, `%3F`, `%23`, `%5C`,
+   * spaces, controls and bytes that are not UTF-8 stay encoded, in upper case. A path with a malformed escape
+   * stays as received, and gets 400. `target` is the text that the client has sent.
+   */
   readonly path: string;
   /** Request target as received, such as `/users?page=2`. */
   readonly target: string;

@@ -6,8 +6,8 @@
  *   template = 1*( "/" segment )       segment = literal | "{" name [ ":" converter ] "}"
  *   converter = str (default) | int | float | uuid | path (the rest of the path; last segment only)
  *
- * Literal segments of a template are written without percent-escapes (`/café`), because a path is decoded
- * before it is matched. A segment that begins with ":" or "*" is refused, because it would be a parameter in
+ * Literal segments of a template are written without percent-escapes (`/café`). They are compared with the
+ * canonical form of a path. A segment that begins with ":" or "*" is refused, because it would be a parameter in
  * other frameworks. To match it literally, write a backslash before it (`/\\:id` in source).
  */
 import { SvcError } from '../base/errors.ts';
@@ -218,25 +218,44 @@ function readParameter(text: string, template: string, before: readonly PathPara
   return { name, converter: CONVERTERS[converter as ConverterName] };
 }
 
-/**
- * Replaces an encoded slash (`%2F`) while a path is matched, so that it does not end a segment. The
- * replacement is a lone surrogate, because percent-decoding never yields one.
- */
-const INNER_SLASH = '\uD800';
+/** Characters that stay percent-encoded in a canonical path: separators, controls and invisible characters. */
+const ESCAPED = /[\p{C}\p{Z}%/?#\\]/u;
+/** Paths that are in canonical form, because they have no escape, and only visible ASCII characters. */
+export const PLAIN_PATH: RegExp = /^[\x21\x22\x24\x26-\x5b\x5d-\x7e]*$/;
+/** One percent-encoded character in UTF-8, or else a single escape. */
+const ESCAPES =
+  /%[cd][\da-f]%[89ab][\da-f]|%e[\da-f](?:%[89ab][\da-f]){2}|%f[0-7](?:%[89ab][\da-f]){3}|%[\da-f]{2}/gi;
 
-/** Percent-decodes a path once. Returns undefined if an escape is malformed, which leads to 400. */
-export function decodePath(path: string): string | undefined {
+/**
+ * Returns the canonical form of a path, so that paths that mean the same are equal texts. Visible characters
+ * are decoded. `%25`, `%2F`, `%3F`, `%23`, `%5C`, spaces, controls and bytes that are not UTF-8 stay encoded,
+ * in upper case. A path with a malformed escape is returned unchanged.
+ */
+export function canonicalPath(path: string): string {
+  if (/%(?![\da-f]{2})/i.test(path)) return path;
+  return path
+    .toWellFormed()
+    .replace(/[\p{C}\p{Z}#\\]/gu, encodeURIComponent)
+    .replace(ESCAPES, readEscapes);
+}
+
+function readEscapes(escapes: string): string {
+  const character = decodeEscapes(escapes);
+  return character === undefined || ESCAPED.test(character) ? escapes.toUpperCase() : character;
+}
+
+/** Percent-decodes text. Returns undefined for a malformed escape, and for bytes that are not UTF-8. */
+export function decodeEscapes(text: string): string | undefined {
   try {
-    if (!/%2f/i.test(path)) return decodeURIComponent(path);
-    return path.split(/%2f/i).map(decodeURIComponent).join(INNER_SLASH);
+    return decodeURIComponent(text);
   } catch {
     return undefined;
   }
 }
 
-/** Replaces the placeholders of encoded slashes (`INNER_SLASH`) in a matched segment by slashes. */
-export function restoreSlashes(segment: string): string {
-  return segment.includes(INNER_SLASH) ? segment.replaceAll(INNER_SLASH, '/') : segment;
+/** Converts the literal text of a template to the form that it has in a canonical path. */
+export function canonicalLiteral(literal: string): string {
+  return literal.replace(/[\p{C}\p{Z}%?#\\]/gu, encodeURIComponent);
 }
 
 /**

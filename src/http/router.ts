@@ -8,8 +8,8 @@
  * the order uuid, int, float, str and path. It goes back if no child matches, or if the matching template has
  * no endpoint for the method.
  */
-import { CONVERTERS, decodePath, parseTemplate, restoreSlashes } from './path.ts';
-import type { Converter, ParsedTemplate } from './path.ts';
+import { CONVERTERS, canonicalLiteral, decodeEscapes, parseTemplate } from './path.ts';
+import type { Converter, ParsedTemplate, PathParameter } from './path.ts';
 
 /**
  * Result of a search. `found`: the endpoint, and the parameters of the path as text. `wrong-method`: the path
@@ -93,8 +93,7 @@ class Node<T> {
 const FEW = 4;
 /** Texts up to this length are compared character by character. */
 const SHORT = 12;
-const SLASH = 47,
-  PERCENT = 37;
+const SLASH = 47;
 const NO_CAPTURES: readonly string[] = Object.freeze([]);
 const NONE: Match<never> = Object.freeze({ kind: 'none' });
 const MALFORMED: Match<never> = Object.freeze({ kind: 'malformed' });
@@ -106,11 +105,6 @@ class Walk<T> {
   readonly method: string;
   /** Number of parameters in the path to the found endpoint. */
   depth = 0;
-  /**
-   * Whether a tested segment contains a percent-escape. If so, the path must be searched again after
-   * decoding, because another template may match.
-   */
-  isEscaped = false;
   missed: Leaf<T> | null = null;
   missedMore: Leaf<T>[] | null = null;
 
@@ -141,8 +135,6 @@ export class RoutingTable<T> {
    * methods share one list, so that it stays in the cache of the processor.
    */
   readonly #longer = new Map<readonly string[], Map<string, readonly string[]>>();
-  /** Whether a template contains "%". */
-  #hasPercent = false;
 
   /**
    * Adds an endpoint. If this method and path already have an endpoint, the existing one stays, and is
@@ -150,13 +142,11 @@ export class RoutingTable<T> {
    */
   add(method: string, template: string | ParsedTemplate, endpoint: T): T | undefined {
     const parsed = typeof template === 'string' ? parseTemplate(template) : template;
-    const [literal] = parsed.literals as readonly [string];
-    const hasPercent = parsed.template.includes('%');
-    this.#hasPercent ||= hasPercent;
-    // a template with "%" is not static: static templates are compared with the raw path, in which a "%" is
-    // escaped
-    const isStatic = parsed.parameters.length === 0 && !hasPercent;
-    const leaf = isStatic ? this.#staticLeaf(literal) : this.#treeLeaf(parsed);
+    const literals = parsed.literals.map(canonicalLiteral);
+    const leaf =
+      parsed.parameters.length === 0
+        ? this.#staticLeaf(literals.join(''))
+        : this.#treeLeaf(literals, parsed.parameters);
     const index = indexOfMethod(leaf, method);
     if (index !== -1) return leaf.endpoints[index];
     leaf.methods = this.#listWith(leaf.methods, method);
@@ -182,22 +172,23 @@ export class RoutingTable<T> {
     this.#leaves = [];
   }
 
+  /** Finds the endpoint for a canonical path (see canonicalPath()). Parameters are percent-decoded. */
   match(method: string, path: string): Match<T> {
     const leaf = this.#staticAt(path);
     if (leaf !== undefined) {
       const index = indexOfMethod(leaf, method);
       if (index !== -1) return leaf.matches[index]!;
     }
-    if (this.#hasPercent && path.includes('%')) return this.#matchEncoded(method, path);
     const walk = new Walk<T>(path, method);
     const endpoint = descend(this.#root, walk, 0, 0);
-    // true if decoding cannot change the result: a template matches the whole path, and no tested segment
-    // contains "%"
-    const isClear = (endpoint !== undefined || walk.missed !== null) && !walk.isEscaped;
-    if (!isClear && path.includes('%')) return this.#matchEncoded(method, path);
+    if (!path.includes('%'))
+      return endpoint === undefined
+        ? missed(walk, leaf)
+        : { kind: 'found', endpoint, captures: capturesOf(walk) };
+    if (decodeEscapes(path) === undefined) return MALFORMED;
     return endpoint === undefined
       ? missed(walk, leaf)
-      : { kind: 'found', endpoint, captures: capturesOf(walk) };
+      : { kind: 'found', endpoint, captures: capturesOf(walk).map(decodeURIComponent) };
   }
 
   #staticAt(path: string): StaticLeaf<T> | undefined {
@@ -206,19 +197,6 @@ export class RoutingTable<T> {
     if (alike.length > FEW) return this.#static.get(path);
     for (let index = 0; index < alike.length; index++) if (alike[index]!.path === path) return alike[index];
     return undefined;
-  }
-
-  #matchEncoded(method: string, path: string): Match<T> {
-    const decoded = decodePath(path);
-    if (decoded === undefined) return MALFORMED;
-    const leaf = this.#static.get(decoded);
-    const index = leaf === undefined ? -1 : indexOfMethod(leaf, method);
-    if (index !== -1) return leaf!.matches[index]!;
-    const walk = new Walk<T>(decoded, method);
-    const endpoint = descend(this.#root, walk, 0, 0);
-    return endpoint === undefined
-      ? missed(walk, leaf)
-      : { kind: 'found', endpoint, captures: capturesOf(walk).map(restoreSlashes) };
   }
 
   #listWith(methods: readonly string[], method: string): readonly string[] {
@@ -239,8 +217,7 @@ export class RoutingTable<T> {
     return leaf;
   }
 
-  #treeLeaf(parsed: ParsedTemplate): Leaf<T> {
-    const { literals, parameters } = parsed;
+  #treeLeaf(literals: readonly string[], parameters: readonly PathParameter[]): Leaf<T> {
     let node = literalOf(this.#root, literals[0]!);
     for (let index = 0; index < parameters.length; index++)
       node = literalOf(parameterOf(node, parameters[index]!.converter), literals[index + 1]!);
@@ -284,7 +261,7 @@ function descend<T>(node: Node<T>, walk: Walk<T>, at: number, depth: number): T 
       if (parameter === null) return undefined;
       if (parameter.next !== null || parameter.converter === CONVERTERS.path)
         return follow(parameter, walk, at, depth);
-      const end = endOfSegment(walk, at);
+      const end = endOfSegment(path, at);
       // not null: all nodes in `parameter` have a converter
       if (!parameter.converter!.test(path, at, end)) return undefined;
       STARTS[depth] = at;
@@ -333,13 +310,12 @@ function hasAt(path: string, text: string, at: number, from: number): boolean {
 /** Tries the child `first` and its siblings, one for each converter, on the segment at index `at`. */
 function follow<T>(first: Node<T>, walk: Walk<T>, at: number, depth: number): T | undefined {
   const { path } = walk;
-  const end = endOfSegment(walk, at);
+  const end = endOfSegment(path, at);
   for (let node: Node<T> | null = first; node !== null; node = node.next) {
     const converter = node.converter!; // not null: all nodes in `parameter` have a converter
     const takesRest = converter === CONVERTERS.path;
     const stop = takesRest ? path.length : end;
     if (!converter.test(path, at, stop)) continue;
-    if (takesRest && path.includes('%', end)) walk.isEscaped = true;
     STARTS[depth] = at;
     STOPS[depth] = stop;
     const endpoint = descend(node, walk, stop, depth + 1);
@@ -352,15 +328,9 @@ function follow<T>(first: Node<T>, walk: Walk<T>, at: number, depth: number): T 
  * Returns the index of the next slash, or the length of the path. Most segments are short, so comparing their
  * characters is faster than indexOf().
  */
-function endOfSegment<T>(walk: Walk<T>, at: number): number {
-  const { path } = walk;
-  for (const near = Math.min(at + SHORT, path.length); at < near; at++) {
-    const code = path.charCodeAt(at);
-    if (code === SLASH) return at;
-    if (code === PERCENT) walk.isEscaped = true;
-  }
-  if (at === path.length) return at;
-  if (path.includes('%', at)) walk.isEscaped = true;
+function endOfSegment(path: string, at: number): number {
+  for (const near = Math.min(at + SHORT, path.length); at < near; at++)
+    if (path.charCodeAt(at) === SLASH) return at;
   const slash = path.indexOf('/', at);
   return slash === -1 ? path.length : slash;
 }

@@ -90,12 +90,7 @@ export class OAuthAnswers implements Middleware {
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const answer = next();
-    if (
-      !req.path.startsWith(this.#prefix) &&
-      req.route?.template.startsWith(this.#prefix) !== true &&
-      !decoded(req.path).startsWith(this.#prefix)
-    )
-      return answer;
+    if (!req.path.startsWith(this.#prefix)) return answer;
     return answer instanceof HttpResponse
       ? this.#answer(answer, req)
       : answer.then((response) => this.#answer(response, req));
@@ -107,15 +102,6 @@ export class OAuthAnswers implements Middleware {
     const failure = known ?? reform(response, req);
     if (this.#pages?.areFor(req) === true) this.#pages.show(bare(response), req, failure);
     return response;
-  }
-}
-
-/** Decodes percent-encoded characters in a path. An invalid path stays unchanged. */
-function decoded(path: string): string {
-  try {
-    return path.includes('%') ? decodeURIComponent(path) : path;
-  } catch {
-    return path;
   }
 }
 

@@ -8,7 +8,7 @@ import { DependencyGraph } from './di-plan.ts';
 import { SvcError } from '../base/errors.ts';
 import { faultOf } from '../base/faults.ts';
 import { beginRequest, dependencies, handlers, requests } from '../http/request/event.ts';
-import { CONVERTERS } from '../http/path.ts';
+import { CONVERTERS, canonicalPath } from '../http/path.ts';
 import { CoreEdge, compose } from '../http/pipeline.ts';
 import { DEFAULT_PLAN } from '../http/reply.ts';
 import { RoutingTable, allowOf } from '../http/router.ts';
@@ -197,7 +197,7 @@ export function compileApplication(declarations: Declarations): Compilation {
         handle: matched(table, run),
         upgrade: matched(socketTable, run, SOCKET),
         routeAt(method, path) {
-          const match = table.match(method, path);
+          const match = table.match(method, canonicalPath(path));
           return match.kind === 'found' ? match.endpoint.route : undefined;
         },
         hasSocketAt: (path) => socketTable.match(SOCKET, path).kind === 'found',

@@ -18,12 +18,11 @@ import { DeclaredSocket } from './websocket.ts';
 import type { ExceptionArguments, ExceptionSpec } from './replies.ts';
 import type { InputOf } from './di.ts';
 import type { Declared, Finding } from '../base/findings.ts';
-import type { Dependencies, HandlerResult, ReservedKey, RouteSpec } from './spec.ts';
+import type { Dependencies, HandlerResult, MountOptions, ReservedKey, RouteSpec } from './spec.ts';
 import type { Infer, TypeSource } from '../schema/schema.ts';
-import type { Context, Middleware } from '../http/contracts.ts';
+import type { Context, HttpRequest, Middleware } from '../http/contracts.ts';
 import type { ErrorClass, ExceptionHandler, MiddlewareFunction } from '../http/pipeline.ts';
 import type { ParsedTemplate, PathParams, PathTemplate } from '../http/path.ts';
-import type { StaticOptions } from '../http/files/static.ts';
 import type {
   CheckedSocketSpec,
   MessageOf,
@@ -352,29 +351,29 @@ export class Routes {
   /**
    * Serves the files of a directory for GET and HEAD: `app.mountStatic('/static', 'public')`. A relative
    * directory starts at the working directory. Other routes with a matching path take precedence.
+   * `{ deps: { user: Depends(requireRoles('staff')) } }` guards the files.
    * @throws SvcError `E_PATH_TEMPLATE` when the path is invalid, `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for
    * an invalid option. A missing directory is reported when the application compiles.
    */
-  mountStatic(urlPath: string, directory: string | URL, options: StaticOptions = {}): this {
+  mountStatic(urlPath: string, directory: string | URL, options: MountOptions = {}): this {
     const prefix = urlPath === '/' ? '' : checkedPrefix(urlPath);
-    const mount = new StaticMount(directory, options);
-    const handler = ({ req }: Context): unknown =>
-      mount.answer(req, (req.pathParams as { readonly [MOUNT_PARAMETER]?: string })[MOUNT_PARAMETER] ?? '');
-    this.addRoute(
-      ['GET'],
+    const { deps, use, ...files } = options;
+    const mount = new StaticMount(directory, files);
+    const spec = { ...readDependencies(`mountStatic(${urlPath})`, deps ?? {}), use, mcp: false };
+    const add = (path: string, name: string | undefined, restOf: (req: HttpRequest) => string | undefined) =>
+      this.addRoute(
+        ['GET'],
+        path,
+        [{ ...spec, name }, ({ req }: Context): unknown => mount.answer(req, restOf(req))],
+        mount,
+      );
+    add(
       `${prefix}/{${MOUNT_PARAMETER}:path}`,
-      [{ name: mount.name, mcp: false }, handler],
-      mount,
+      mount.name,
+      ({ pathParams }) => (pathParams as { readonly [MOUNT_PARAMETER]?: string })[MOUNT_PARAMETER],
     );
-    this.addRoute(['GET'], `${prefix}/`, [{ mcp: false }, handler], mount);
-    return prefix === ''
-      ? this
-      : this.addRoute(
-          ['GET'],
-          prefix,
-          [{ mcp: false }, ({ req }: Context) => mount.answer(req, undefined)],
-          mount,
-        );
+    add(`${prefix}/`, undefined, () => '');
+    return prefix === '' ? this : add(prefix, undefined, () => undefined);
   }
 
   /** @internal */

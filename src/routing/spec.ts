@@ -27,6 +27,7 @@ import type { Middleware, RouteRateLimit, SecurityRequirement } from '../http/co
 import type { MiddlewareFunction } from '../http/pipeline.ts';
 import type { Reply } from '../http/reply.ts';
 import type { HttpResponse } from '../http/response.ts';
+import type { StaticOptions } from '../http/files/static.ts';
 
 /** Declares that a finding of `svc check` is intended. */
 export interface Allowance {
@@ -274,6 +275,14 @@ const RESERVED: ReadonlySet<string> = new Set<ReservedKey>([
   'protocols',
   'origins',
 ]);
+
+/** Options of `mountStatic()`: how the files are served, and what runs before that. */
+export interface MountOptions extends StaticOptions {
+  /** Dependencies that are resolved before a file is looked up, for example a guard. */
+  readonly deps?: Dependencies | undefined;
+  /** Middleware of these files only. */
+  readonly use?: RouteSpec['use'];
+}
 
 /**
  * Separates the options of a spec from its dependencies, and checks both.

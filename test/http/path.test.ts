@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import {
   CONVERTERS,
-  decodePath,
+  canonicalLiteral,
+  canonicalPath,
+  decodeEscapes,
   encodeLocation,
   parseTemplate,
-  restoreSlashes,
 } from '../../src/http/path.ts';
 import { seeded } from '../support/random.ts';
 import type { SvcError } from '../../src/base/errors.ts';
@@ -247,28 +248,58 @@ for (const [name, { takes, refuses }] of Object.entries(READ)) {
   });
 }
 
-test('decodePath() decodes a path once, keeps %2F inside its segment, and refuses malformed escapes', () => {
-  assert.equal(decodePath('/a%20b/%C3%A9'), '/a b/é');
-  assert.equal(decodePath('/%2541'), '/%41');
-  assert.equal(decodePath('/%252F'), '/%2F');
-  const decoded = decodePath('/a%2Fb%2fc/d')!;
-  assert.equal(decoded.split('/').length, 3);
-  assert.equal(restoreSlashes(decoded.split('/')[1]!), 'a/b/c');
-  assert.equal(restoreSlashes('plain'), 'plain');
-  for (const path of [
-    '/%',
-    '/%4',
-    '/%zz',
-    '/%ff',
-    '/%c3%28',
-    '/%ed%a0%80',
-    '/%2',
-    '/a%2F%',
-    '/%%2F',
-    '/%c3%2F',
-    '/%u0041',
-  ])
-    assert.equal(decodePath(path), undefined, path);
+const CANONICAL: readonly (readonly [path: string, canonical: string])[] = [
+  ['/files/%61dmin/%7Euser', '/files/admin/~user'],
+  ['/caf%C3%A9/%e2%82%ac/%F0%9F%98%80', '/café/€/😀'],
+  ['/a%2fb%2Fc', '/a%2Fb%2Fc'],
+  ['/%3f%23%5c%25', '/%3F%23%5C%25'],
+  ['/%2561%252f', '/%2561%252f'],
+  ['/a%20b', '/a%20b'],
+  ['/%0d%0aSet-Cookie:%20a=b', '/%0D%0ASet-Cookie:%20a=b'],
+  ['/%00%1f%7f%c2%85', '/%00%1F%7F%C2%85'],
+  ['/%e2%80%ae%e2%80%8b%ef%bb%bf', '/%E2%80%AE%E2%80%8B%EF%BB%BF'],
+  ['/%22%3C%3e%7b|%7D%5E%60', '/"<>{|}^`'],
+  ['/%2e%2e/%2E', '/../.'],
+  ['/%ff%c3%61%c0%af', '/%FF%C3a%C0%AF'],
+  ['/%ed%a0%80', '/%ED%A0%80'],
+  ['/café/\u0085', '/café/%C2%85'],
+  ['/a\\b#c', '/a%5Cb%23c'],
+  ['/plain/path-1_2.~', '/plain/path-1_2.~'],
+];
+for (const [path, canonical] of CANONICAL)
+  test(`canonicalPath(${JSON.stringify(path)}) is ${canonical}, also when it is called again`, () => {
+    assert.equal(canonicalPath(path), canonical);
+    assert.equal(canonicalPath(canonicalPath(path)), canonical);
+  });
+
+test('canonicalPath() returns a path with a malformed escape unchanged', () => {
+  for (const path of ['/%', '/%4', '/%zz', '/%2', '/a%2F%61%', '/%%2F', '/%u0041', '/%61%'])
+    assert.equal(canonicalPath(path), path);
+});
+
+test('canonicalPath() gives one text for all spellings of a path, and keeps its meaning', () => {
+  const random = seeded(20_261_128);
+  const characters = ['a', 'Z', '/', '%', '\\', '?', '#', ' ', '\n', '~', '"', 'é', '€', '😀', '𐌰', '\u202e'];
+  const spellings: readonly ((character: string) => string)[] = [
+    (character) => (/[\w~"]/.test(character) ? character : encodeURIComponent(character)),
+    (character) => encodeURIComponent(character).replace(/%../g, (escape) => escape.toLowerCase()),
+    (character) =>
+      [...Buffer.from(character)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join(''),
+  ];
+  for (let round = 0; round < 5_000; round++) {
+    const text = Array.from({ length: random(8) }, () => characters[random(characters.length)]!);
+    const written = (): string =>
+      `/${text.map((character) => spellings[random(spellings.length)]!(character)).join('')}`;
+    const canonical = canonicalPath(written());
+    assert.equal(canonicalPath(written()), canonical);
+    assert.equal(decodeEscapes(canonical), `/${text.join('')}`);
+    assert.match(canonical, /^[^\p{C}\p{Z}?#\\]*$/u);
+  }
+});
+
+test('canonicalLiteral() gives the literal text of a template the form of a canonical path', () => {
+  for (const literal of ['/a b', '/100%', '/café', '/a\\b', '/\u200b', '/{|}', '/x;y=1,2'])
+    assert.equal(canonicalLiteral(literal), canonicalPath(encodeURI(literal)), literal);
 });
 
 test('encodeLocation() returns a valid URL unchanged, and encodes characters that are not allowed in a header field', () => {

@@ -81,7 +81,7 @@ test('OAuth routes: wrong methods and percent-encoded paths below /oauth/ get OA
   await using client = new TestClient(app);
   for (const [method, path] of [
     ['PUT', '/%6fauth/token'],
-    ['GET', '/oauth%2fnothing'],
+    ['GET', '/%6fauth/nothing'],
     ['GET', '/%6fauth/callback'],
     ['GET', '/oauth/%zz'],
   ] as const) {

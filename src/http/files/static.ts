@@ -177,9 +177,9 @@ function answerOf(form: Representation): HttpResponse {
  * it.
  */
 function withSlash(req: HttpRequest): HttpResponse {
-  const query = req.target.indexOf('?');
-  const name = req.path.slice(req.path.lastIndexOf('/') + 1);
-  return new RedirectResponse(`./${name}/${query === -1 ? '' : req.target.slice(query)}`, {
+  const [path = '', ...query] = req.target.split(/(?=\?)/);
+  const name = path.slice(path.lastIndexOf('/') + 1);
+  return new RedirectResponse(`./${name}/${query.join('')}`, {
     status: 301,
     headers: { 'Cache-Control': 'no-cache' },
   });

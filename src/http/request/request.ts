@@ -7,6 +7,7 @@ import { inspectAsJson, mask } from '../../observability/redact.ts';
 import { peerAddress } from './proxy.ts';
 import { parseCookies } from '../cookies.ts';
 import { findField, viewOf } from '../headers.ts';
+import { PLAIN_PATH, canonicalPath } from '../path.ts';
 import { parsePairs } from './query.ts';
 import { RequestBody } from './body.ts';
 import { readTraceContext } from '../request-id.ts';
@@ -184,7 +185,7 @@ export class TransportRequest implements HttpRequest {
     this.#queryStart = question;
     const path =
       question === -1 ? (start === 0 ? target : target.slice(start)) : target.slice(start, question);
-    this.path = path === '' ? '/' : path;
+    this.path = path === '' ? '/' : PLAIN_PATH.test(path) ? path : canonicalPath(path);
   }
 
   get scheme(): 'http' | 'https' {
@@ -472,9 +473,9 @@ export class TransportRequest implements HttpRequest {
   }
 }
 
-/** Returns the path of a request target without its query, like `TransportRequest.path`. @internal */
+/** Returns the canonical path of a request target, like `TransportRequest.path`. @internal */
 export function pathOf(target: string): string {
   const start = target.charCodeAt(0) === 47 ? 0 : (/^https?:\/\/[^/?#]*/i.exec(target)?.[0].length ?? 0);
   const question = target.indexOf('?', start);
-  return target.slice(start, question === -1 ? target.length : question) || '/';
+  return canonicalPath(target.slice(start, question === -1 ? target.length : question)) || '/';
 }

@@ -18,6 +18,7 @@
 import { hash, createHmac, timingSafeEqual } from 'node:crypto';
 import { isRecord } from '../../base/options.ts';
 import { objectOf } from '../../crypto/jwt-json.ts';
+import { canonicalPath } from '../../http/path.ts';
 import { CARRIER } from '../../http/state.ts';
 import { isSignedBy } from '../provider/id-token.ts';
 import { readKeySet } from '../provider/jwks.ts';
@@ -237,14 +238,14 @@ function issueOf(
 }
 
 /**
- * Returns whether the claim `htu` is the URL of the request. The query and the fragment are ignored (RFC 9449
- * §4.3).
+ * Returns whether the claim `htu` is the URL of the request. The query and the fragment are ignored, and
+ * other spellings of the path are equal (RFC 9449 §4.3).
  */
 function isTarget(htu: string, req: HttpRequest): boolean {
   const given = URL.parse(htu);
-  const own = URL.parse(`${req.scheme}://${req.host}${req.path}`);
+  const own = URL.parse(`${req.scheme}://${req.host}`);
   if (given === null || own === null || given.username !== '' || given.password !== '') return false;
-  return given.origin === own.origin && given.pathname === own.pathname;
+  return given.origin === own.origin && canonicalPath(given.pathname) === req.path;
 }
 
 const WINDOW_MS = 300_000;
