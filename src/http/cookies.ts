@@ -3,7 +3,7 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { closest, shown } from '../base/options.ts';
-import { bare, isToken } from './headers.ts';
+import { bare, isToken, stripped } from './headers.ts';
 import type { Env } from '../base/config.ts';
 
 /** Attributes of a cookie. An attribute that is `undefined` has its default. */
@@ -58,23 +58,6 @@ export function parseCookies(field: string | undefined): Readonly<Record<string,
 export function indexFrom(text: string, part: string, start: number): number {
   const at = text.indexOf(part, start);
   return at === -1 ? text.length : at;
-}
-
-/**
- * Returns a part of the `Cookie` field without surrounding spaces and tabs. Other white space stays (RFC 6265
- * §5.2). If U+00A0 were removed, the cookie `\u00A0__Host-a` of another host would look like the protected
- * `__Host-a`.
- */
-function stripped(field: string, start: number, end: number): string {
-  let from = start,
-    to = end;
-  while (from < to && isBlank(field.charCodeAt(from))) from++;
-  while (to > from && isBlank(field.charCodeAt(to - 1))) to--;
-  return field.slice(from, to);
-}
-
-function isBlank(code: number): boolean {
-  return code === 32 || code === 9;
 }
 
 function decodeValue(value: string): string {

@@ -352,3 +352,20 @@ export function parseParameters(field: string): Parameterised {
   }
   return { value: field.slice(0, semicolon).trim().toLowerCase(), parameters };
 }
+
+/**
+ * Returns a part of a field without surrounding spaces and tabs, in time proportional to its length. Other
+ * white space stays (RFC 6265 §5.2). If U+00A0 were removed, the cookie `\u00A0__Host-a` of another host would
+ * look like the protected `__Host-a`.
+ */
+export function stripped(field: string, start: number = 0, end: number = field.length): string {
+  let from = start,
+    to = end;
+  while (from < to && isBlank(field.charCodeAt(from))) from++;
+  while (to > from && isBlank(field.charCodeAt(to - 1))) to--;
+  return field.slice(from, to);
+}
+
+function isBlank(code: number): boolean {
+  return code === 32 || code === 9;
+}

@@ -5,7 +5,7 @@
  * every response, log line and problem document. RequestIDMiddleware changes how an application creates ids.
  */
 import { randomFillSync } from 'node:crypto';
-import { findField } from './headers.ts';
+import { findField, stripped } from './headers.ts';
 
 /** How requests get their ids. An option that is `undefined` has its default. */
 export interface RequestIDOptions {
@@ -126,7 +126,6 @@ const MAX_MEMBERS = 32;
  */
 const MEMBER =
   /^((?:[a-z][a-z0-9_*/-]{0,255})|(?:[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13}))=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/;
-const OUTER_SPACE = /^[ \t]+|[ \t]+$/g;
 
 /** Parses `traceparent` and `tracestate`. The values of a repeated field must be joined by commas. */
 export function readTraceContext(
@@ -186,7 +185,7 @@ function readState(field: string): string {
   const members: string[] = [];
   const keys = new Set<string>();
   for (const part of field.split(',')) {
-    const member = part.replace(OUTER_SPACE, '');
+    const member = stripped(part);
     if (member === '') continue;
     const key = MEMBER.exec(member)?.[1];
     if (key === undefined || keys.has(key) || keys.size === MAX_MEMBERS) return '';

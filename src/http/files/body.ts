@@ -13,6 +13,7 @@ import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { ClientDisconnected, HTTPException } from '../../base/errors.ts';
+import { stripped } from '../headers.ts';
 import type { ServerResponse } from 'node:http';
 import type { Stats } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
@@ -209,7 +210,7 @@ export function readRanges(field: string, size: number): readonly Slice[] | 'uns
   const slices: Slice[] = [];
   let count = 0;
   for (const text of field.slice(6).split(',')) {
-    const spec = text.replace(/^[ \t]+|[ \t]+$/g, '');
+    const spec = stripped(text);
     if (spec === '') continue; // empty list members are allowed (RFC 9110 §5.6.1.2)
     const slice = readRange(spec, size);
     if (slice === undefined || ++count > MAX_RANGES) return 'whole';
