@@ -4,7 +4,7 @@ import test from 'node:test';
 import { Svc } from '../../../src/app/svc.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { collectedLog } from '../../support/collected-log.ts';
-import { serverOf } from '../../support/inject.ts';
+import { serverOf } from '../../support/listening.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import { USES_INTERNALS } from '../../../src/http/server/fast-path/internals.ts';
 import type { Socket } from 'node:net';

@@ -6,7 +6,7 @@ import test from 'node:test';
 import { StreamingResponse, Svc } from 'svc';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { collectedLog } from '../../support/collected-log.ts';
-import { serverOf } from '../../support/inject.ts';
+import { serverOf } from '../../support/listening.ts';
 import { turn } from '../../support/turn.ts';
 import type { RunningServer } from '../../../src/app/lifecycle.ts';
 

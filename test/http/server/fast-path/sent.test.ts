@@ -11,7 +11,7 @@ import { MESSAGES, USES_INTERNALS } from '../../../../src/http/server/fast-path/
 import type { SentMessage } from '../../../../src/http/server/fast-path/internals.ts';
 import { ROOT } from '../../../support/build.ts';
 import { collectedLog } from '../../../support/collected-log.ts';
-import { serverOf } from '../../../support/inject.ts';
+import { serverOf } from '../../../support/listening.ts';
 import { seeded } from '../../../support/random.ts';
 import { RawClient } from '../../../support/raw-http.ts';
 import { turn } from '../../../support/turn.ts';
