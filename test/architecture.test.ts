@@ -252,6 +252,34 @@ function loadedWith(first: string, files: Readonly<Record<string, string>>): str
   return [...loaded];
 }
 
+/** Clocks of the process. On a busy machine a duration says nothing about the tested code. */
+const MEASURES =
+  /\bperformance\.(?:now|mark|measure)\b|\bprocess\.(?:hrtime|cpuUsage|threadCpuUsage)\b|\bmonitorEventLoopDelay\(/;
+
+/** Modules that measure time, by the tests that load them. */
+function measuring(files: Readonly<Record<string, string>>): string[] {
+  return Object.keys(files)
+    .filter((file) => file.endsWith('.test.ts'))
+    .flatMap((test) =>
+      loadedWith(test, files).flatMap((file) => {
+        const [measure] = MEASURES.exec(withoutComments(files[file]!)) ?? [];
+        return measure === undefined
+          ? []
+          : [`${test} loads test/${file}, which has ${measure}: measure in test/soak`];
+      }),
+    );
+}
+
+/** Every file of test by its path below test. */
+function testFiles(): Record<string, string> {
+  const folder = join(ROOT, 'test');
+  return Object.fromEntries(
+    readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.ts'))
+      .map((name) => [name.replaceAll('\\', '/'), readFileSync(join(folder, name), 'utf8')]),
+  );
+}
+
 /** Every source by its path below src. */
 function sources(): Record<string, string> {
   const folder = join(ROOT, 'src');
@@ -279,6 +307,10 @@ test('a program that imports the package loads no database, login plugin, comman
   );
   assert.ok(loaded.includes('app/svc.ts'));
   assert.ok(loaded.length <= MAX_LOADED, `${loaded.length} modules`);
+});
+
+test('no test measures time, and none imports a module of test/support that does', () => {
+  assert.deepEqual(measuring(testFiles()), []);
 });
 
 test('the tables in test/architecture.test.ts name only files and folders that exist', () => {
@@ -521,3 +553,28 @@ for (const [what, files, expected] of [
     expected.forEach((pattern, index) => assert.match(found[index]!, pattern));
   });
 }
+
+for (const [what, files, count] of [
+  ['a test that reads a clock', { 'a.test.ts': `${'performance'}.now();` }, 1],
+  ['a test with a script that reads a clock', { 'a.test.ts': `run('${'process'}.hrtime.bigint()');` }, 1],
+  [
+    'a test that loads a module that measures',
+    {
+      'x/a.test.ts': "import { b } from '../support/b.ts';",
+      'support/b.ts': "import { c } from './c.ts';",
+      'support/c.ts': `${'process'}.cpuUsage();`,
+    },
+    1,
+  ],
+  [
+    'no soak, and no comment',
+    {
+      'soak/a.ts': "import { b } from '../support/b.ts';",
+      'support/b.ts': `${'process'}.cpuUsage();`,
+      'a.test.ts': `// ${'performance'}.now()`,
+    },
+    0,
+  ],
+] as const)
+  test(`the check for tests that measure time reports ${what}`, () =>
+    assert.equal(measuring(files).length, count));

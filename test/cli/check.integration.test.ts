@@ -458,11 +458,8 @@ for (const [what, code] of [
   ],
 ] as const) {
   test(`if a module ${what}, svc check ends with status 124 after the time limit of --timeout`, async (t) => {
-    const startedMs = performance.now();
     const { status, document } = await check(t, { 'app.ts': code }, ['--timeout', '1']);
     assert.equal(status, 124);
-    const tookMs = performance.now() - startedMs;
-    assert.ok(tookMs < 60_000, `${tookMs} ms`);
     assert.deepEqual(brief(document), [['SVC001', null]]);
     assert.match(
       document.findings[0]!.message,
@@ -503,13 +500,6 @@ test('if svc check itself fails with an unexpected error, it prints the stack an
   });
   assert.deepEqual([status, stdout], [4, '']);
   assert.match(stderr, /^svc: Error: our fault\n +at /);
-});
-
-test('svc check of 300 routes takes less than 300 ms of processor time, not counting the import', async (t) => {
-  const app = `${APP}for (let i = 0; i < 300; i++) app.get(\`/r\${i}/{id:int}\`, () => 1);\nconst check = app.check.bind(app);\napp.check = () => { const before = process.threadCpuUsage(); const report = check(); console.log('ms', process.threadCpuUsage(before).user / 1_000); return report; };\n`;
-  const { stderr } = await check(t, { 'app.ts': app });
-  const ms = Number(/^ms ([\d.]+)$/m.exec(stderr)![1]);
-  assert.ok(ms < 300, `${ms} ms`);
 });
 
 // ── sources ──

@@ -150,14 +150,14 @@ test('a request whose Upgrade field is not accepted gets an ordinary response, a
 });
 
 test('if a client sends Connection: close, its connection is closed after a 426 response', async () => {
-  const app = make().get('/', () => new TextResponse('old', { status: 426, headers: { Upgrade: 'h2c' } }));
+  const app = new Svc({
+    keepAliveTimeoutMs: 3_600_000, // a connection that is kept outlives the test
+    logger: createLogger({ level: 'silent' }),
+  }).get('/', () => new TextResponse('old', { status: 426, headers: { Upgrade: 'h2c' } }));
   const server = await app.run({ port: 0, handleSignals: false });
-  const beganMs = performance.now();
   const answer = await exchange(server.url, 'GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n');
-  const tookMs = performance.now() - beganMs;
   await server.close();
   assert.match(answer, /^HTTP\/1\.1 426 [\s\S]*Connection: Upgrade, close\r\n[\s\S]*old$/);
-  assert.ok(tookMs < 4_000, `after ${tookMs} ms, which is when a connection that is kept ends`);
 });
 
 test('a malformed request does not interrupt the unfinished response to the previous request', async () => {

@@ -23,7 +23,6 @@ import {
   ValidationError,
   bytes,
   createLogger,
-  date,
   file,
   int,
   lazy,
@@ -38,11 +37,9 @@ import {
   sessionKey,
   str,
   union,
-  uuid,
 } from '../../src/index.ts';
-import { openapiDocument, openapiFindings } from '../../src/openapi/openapi.ts';
+import { openapiFindings } from '../../src/openapi/openapi.ts';
 import { TestClient } from '../../src/testing/index.ts';
-import { cpuMs } from '../support/cpu-time.ts';
 import type { OpenApiDocument, SvcOptions } from '../../src/index.ts';
 
 const SECRET = 'kT9-vb2Lq8RzW4hXn6Yd0PmJcE3gUsAf';
@@ -816,44 +813,6 @@ test('OpenAPI document: the option meta.openapi of a route overrides members of 
     ],
   );
 });
-
-test('app.openapi() generates a document in time proportional to the number of routes', () => {
-  const small = cpuMsOfDocument(40);
-  const large = cpuMsOfDocument(400);
-  assert.ok(large < 25 * small, `40 routes: ${small} ms, 400 routes: ${large} ms`);
-});
-
-/** Returns the minimum CPU time of five documents in milliseconds. */
-function cpuMsOfDocument(routes: number): number {
-  const app = make();
-  for (let i = 0; i < routes; i++) {
-    class Item extends Schema {
-      id = Field(int);
-      at = Field(date);
-      key = Field(uuid);
-      names = Field(list(str));
-      home = Field(Address);
-    }
-    app.post(
-      `/items${i}/{id:int}`,
-      {
-        body: Item,
-        response: Item,
-        query: { page: Field(1), size: Field(20) },
-        me: Depends(requireScopes('read')),
-      },
-      never,
-    );
-  }
-  const view = app.inspect();
-  const took: number[] = [];
-  for (let round = 0; round < 5; round++) {
-    const startedMs = cpuMs();
-    assert.equal(Object.keys(openapiDocument(view).paths).length, routes);
-    took.push(cpuMs() - startedMs);
-  }
-  return Math.min(...took);
-}
 
 class Failure extends Schema {
   reason = Field(str);

@@ -13,7 +13,8 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Load, ask } from '../support/load.ts';
+import { ask } from '../support/load.ts';
+import { TimedLoad } from '../support/timed-load.ts';
 import { BIN, build } from '../support/build.ts';
 import { project, start } from '../support/run.ts';
 import { scoped, SECONDS } from '../support/soak.ts';
@@ -51,7 +52,11 @@ async function soak(scope: Scope): Promise<void> {
     performance.now() - startedMs < SECONDS * 1_000;
     round++
   ) {
-    const load = new Load(`${url}/`, CLIENTS, (status, body) => status === 200 && /^v\d+ p\d+$/.test(body));
+    const load = new TimedLoad(
+      `${url}/`,
+      CLIENTS,
+      (status, body) => status === 200 && /^v\d+ p\d+$/.test(body),
+    );
     for (let save = 0; save < SAVES; save++) {
       await load.more(100);
       if (save % 2 === 0) writeFileSync(join(cwd, 'app.ts'), APP(`v${++expected}`));
@@ -74,7 +79,7 @@ async function soak(scope: Scope): Promise<void> {
       );
     }
 
-    const broken = new Load(
+    const broken = new TimedLoad(
       `${url}/`,
       CLIENTS,
       (status, body) => status === 200 || (status === 503 && /Expression expected/.test(body)),

@@ -17,7 +17,7 @@ import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StreamingResponse, Svc } from 'svc';
 import { confirmed } from '../support/confirmed.ts';
-import { Load } from '../support/load.ts';
+import { TimedLoad } from '../support/timed-load.ts';
 import { seeded } from '../support/random.ts';
 import { held, mib, SECONDS, serving, soak, SoakServer, together } from '../support/soak.ts';
 import type { Socket } from 'node:net';
@@ -185,7 +185,7 @@ async function main(): Promise<readonly string[]> {
     const lines = Object.keys(ATTACKS).map((kind, index) =>
       together(kind === 'reader' ? READERS : ATTACKERS, (n) => line(kind, port, seeded(1_000 * index + n))),
     );
-    const load = new Load(
+    const load = new TimedLoad(
       `http://127.0.0.1:${port}/`,
       HONEST,
       (status, body) => status === 200 && body === 'hello',

@@ -11,7 +11,8 @@
  * request waits for 5 s.
  */
 import assert from 'node:assert/strict';
-import { Load, ask } from '../support/load.ts';
+import { ask } from '../support/load.ts';
+import { TimedLoad } from '../support/timed-load.ts';
 import { BIN, build } from '../support/build.ts';
 import { project, start } from '../support/run.ts';
 import { scoped, SECONDS } from '../support/soak.ts';
@@ -42,7 +43,7 @@ async function soak(scope: Scope): Promise<void> {
   });
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
   await server.printedTimes(READY, 2);
-  const load = new Load(`${url}/`, CLIENTS);
+  const load = new TimedLoad(`${url}/`, CLIENTS);
   const startedMs = performance.now();
   let counted = 0;
   const count = async (): Promise<void> => {
@@ -72,7 +73,9 @@ async function soak(scope: Scope): Promise<void> {
     const own = load.failures.slice(failuresBefore);
     assert.ok(
       own.length <= CLIENTS &&
-        own.every(({ atMs, what }) => atMs - killedMs < 1_000 && what === 'ECONNRESET'),
+        own.every(
+          (failure) => failure.what === 'ECONNRESET' && load.failedAtMs.get(failure)! - killedMs < 1_000,
+        ),
       JSON.stringify({ killedMs, own }),
     );
     lost += own.length;

@@ -30,10 +30,15 @@ const SHORT_MS = 1_000;
 
 /** Resolves when `holds()` returns true; calls it once a turn of the event loop. Fails after a long wait. */
 export async function until(holds: () => boolean): Promise<void> {
-  const endMs = performance.now() + patienceMs;
-  while (!holds()) {
-    if (performance.now() > endMs) inVain(String(holds));
-    await new Promise((resolve) => setImmediate(resolve));
+  let isLate = false;
+  const timer = setTimeout(() => (isLate = true), patienceMs);
+  try {
+    while (!holds()) {
+      if (isLate) inVain(String(holds));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  } finally {
+    clearTimeout(timer);
   }
 }
 

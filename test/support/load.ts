@@ -6,14 +6,18 @@ import { Agent, request } from 'node:http';
 
 /** A request without a response, or with an unexpected one. */
 export interface Failure {
-  readonly atMs: number;
   readonly what: string;
+}
+
+export interface Response {
+  readonly status: number;
+  readonly body: string;
+  readonly type: string;
 }
 
 /** Sends requests until stop() is called. */
 export class Load {
   answered = 0;
-  worstMs = 0;
   readonly failures: Failure[] = [];
   /** Number of responses by body. */
   readonly bodies: Map<string, number> = new Map();
@@ -51,23 +55,25 @@ export class Load {
     for (const agent of this.#agents) agent.destroy();
   }
 
+  protected send(agent: Agent): Promise<Response> {
+    return ask(this.#url, agent);
+  }
+
+  protected fail(failure: Failure): void {
+    this.failures.push(failure);
+  }
+
   async #ask(agent: Agent, accepts: (status: number, body: string) => boolean): Promise<void> {
     while (!this.#isStopped) {
-      const startedMs = performance.now();
       try {
-        const { status, body } = await ask(this.#url, agent);
-        if (!accepts(status, body))
-          this.failures.push({ atMs: performance.now(), what: `${status} ${body.slice(-400)}` });
+        const { status, body } = await this.send(agent);
+        if (!accepts(status, body)) this.fail({ what: `${status} ${body.slice(-400)}` });
         this.bodies.set(body, (this.bodies.get(body) ?? 0) + 1);
       } catch (error) {
-        this.failures.push({
-          atMs: performance.now(),
-          what: (error as NodeJS.ErrnoException).code ?? String(error),
-        });
+        this.fail({ what: (error as NodeJS.ErrnoException).code ?? String(error) });
         await new Promise((resolve) => setImmediate(resolve));
       }
       this.answered++;
-      this.worstMs = Math.max(this.worstMs, performance.now() - startedMs);
       for (const waiting of this.#waiting) {
         if (this.answered < waiting.target) continue;
         this.#waiting.delete(waiting);
@@ -84,7 +90,7 @@ export function ask(
   url: string | URL,
   agent?: Agent,
   headers: Readonly<Record<string, string>> = {},
-): Promise<{ status: number; body: string; type: string }> {
+): Promise<Response> {
   return new Promise((resolve, reject) => {
     const sent = request(url, { agent: agent ?? false, headers }, (response) => {
       let body = '';

@@ -11,9 +11,8 @@ import { mysqlUrl, needsEngine } from '../../support/mysql-database.ts';
 import { needsPostgres, postgresUrl } from '../../support/postgres-database.ts';
 import { folder, type Scope } from '../../support/run.ts';
 
-/** Shorter than the wait for the lock. */
-const SOON_MS = 20_000;
-const LOCK_SECONDS = 60;
+/** A test that waits in vain for the lock reaches its time limit. */
+const LOCK_SECONDS = 3_600;
 
 interface Engine {
   readonly name: string;
@@ -123,15 +122,13 @@ for (const engine of [...SERVERS, SQLITE]) {
 }
 
 for (const engine of [...SERVERS, SQLITE]) {
-  test(`${engine.name}: after a migration has failed in the middle, further calls of Migrator.up() and down() report it as unfinished at once`, async (t) => {
+  test(`${engine.name}: after a migration has failed in the middle, further calls of Migrator.up() and down() report it as unfinished, without waiting for the lock`, async (t) => {
     const opened = await open(t, engine, 'insert into missing values (1)');
     if (opened === undefined) return;
     const { migrator } = opened;
     await assert.rejects(migrator.up(), { code: 'E_MIGRATION_FAILED' });
-    const startedMs = performance.now();
     await assert.rejects(migrator.up(), { code: 'E_MIGRATION_UNFINISHED' });
     await assert.rejects(migrator.down(), { code: 'E_MIGRATION_UNFINISHED' });
-    assert.ok(performance.now() - startedMs < SOON_MS);
   });
 }
 

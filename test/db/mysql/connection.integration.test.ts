@@ -625,10 +625,8 @@ for (const [name, engine] of [
     'a statement that exceeds its time limit is ended on the server, and the connection stays usable',
     async (db) => {
       const id = await db.scalar('select connection_id()');
-      const startedMs = systemClock.monotonicMs();
       for (const text of [SLEEP, `${SLEEP} from (select 1 as n union select 2 union select 3) as three`])
-        await assert.rejects(db.scalar(text, [20], { timeoutMs: 100 }), QueryTimeout);
-      assert.ok(systemClock.monotonicMs() - startedMs < 10_000);
+        await assert.rejects(db.scalar(text, [600], { timeoutMs: 100 }), QueryTimeout);
       const abort = new AbortController();
       const running = db.transaction((tx) =>
         tx.fetchAll(

@@ -138,11 +138,10 @@ test(
 );
 
 test(
-  'behind PgBouncer, a URL without "startup=plain" is refused at once, and the error names this parameter',
+  'behind PgBouncer, a URL without "startup=plain" is refused, and the error names this parameter',
   { skip },
   async () => {
     const url = await sharedPgbouncer();
-    const startedMs = performance.now();
     await assert.rejects(openDatabase(url), (error: Error) => {
       assert.match(
         error.message,
@@ -154,7 +153,6 @@ test(
       openDatabase(`${url}?startup=plain&statement_cache=0&set.search_path=app`),
       /"search_path".*alter role/,
     );
-    assert.ok(performance.now() - startedMs < 3_000);
   },
 );
 

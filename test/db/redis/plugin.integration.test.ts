@@ -184,7 +184,6 @@ test('while Redis is unavailable, caches report misses, rate limits follow "onSt
   const first = await (await other.client.post('/once', repeat)).text();
   assert.equal(await (await other.client.post('/once', repeat)).text(), first);
   for (const how of ['pause', 'kill'] as const) {
-    const startedMs = systemClock.monotonicMs();
     await server[how]();
     const before = calls;
     assert.equal((await client.get('/cached')).status, 200);
@@ -199,7 +198,6 @@ test('while Redis is unavailable, caches report misses, rate limits follow "onSt
       ),
     );
     assert.equal(calls, executed, 'what could not be noted is not executed');
-    assert.ok(systemClock.monotonicMs() - startedMs < 8_000);
   }
 });
 

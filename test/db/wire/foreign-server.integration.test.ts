@@ -11,9 +11,6 @@ import { needsPostgres, sharedPostgres } from '../../support/postgres-database.t
 import { needsRedis, sharedRedis } from '../../support/redis-server.ts';
 import type { AddressInfo } from 'node:net';
 
-/** Shorter than connect_timeout, and than the time in which attempts are repeated. */
-const SOON_MS = 4_500;
-
 const portOf = (url: string): number => Number(new URL(url).port);
 
 const SERVERS: readonly (readonly [
@@ -51,10 +48,9 @@ const SERVERS: readonly (readonly [
 for (const [kind, portOfServer, schemes] of SERVERS)
   for (const scheme of schemes)
     for (const setting of scheme === 'redis' ? [''] : ['?sslmode=disable', '?sslmode=prefer'])
-      test(`if a URL with the scheme ${scheme} (${setting || 'no parameter'}) leads to ${kind}, the client rejects within seconds, and the error names the kind of server`, async (t) => {
+      test(`if a URL with the scheme ${scheme} (${setting || 'no parameter'}) leads to ${kind}, the client rejects, and the error names the kind of server`, async (t) => {
         const port = await portOfServer(t);
         if (port === undefined) return;
-        const startedMs = performance.now();
         const opening =
           scheme === 'redis'
             ? new Redis(`redis://127.0.0.1:${port}/0`).open()
@@ -64,5 +60,4 @@ for (const [kind, portOfServer, schemes] of SERVERS)
           assert.equal((error as { code?: unknown }).code, 'E_DB_CONNECT');
           return true;
         });
-        assert.ok(performance.now() - startedMs < SOON_MS);
       });

@@ -91,7 +91,7 @@ for (const [condition, validators, isDateStrong, expected, why] of [
   });
 }
 
-test('judge() takes linear time for a long list of entity tags', () => {
+test('judge() reads a long list of entity tags', () => {
   const long = '"a", '.repeat(3_000);
   assert.equal(
     judge({ method: 'GET', headers: { 'if-none-match': `${long}"xyzzy"` } }, STRONG),

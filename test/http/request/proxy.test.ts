@@ -469,7 +469,7 @@ test('trustProxy may be a comma-separated text, as in an environment variable; a
   assert.ok(readTrustProxy(['loopback']) instanceof ProxyTrust);
 });
 
-test('for 30,000 mutated X-Forwarded-* and Forwarded fields, ProxyTrust.resolve() never throws, takes linear time, and returns only addresses', () => {
+test('for 30,000 mutated X-Forwarded-* and Forwarded fields, ProxyTrust.resolve() never throws, and returns only addresses', () => {
   const random = seeded(23);
   const chunks = [
     '203.0.113.9',

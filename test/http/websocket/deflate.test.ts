@@ -126,7 +126,7 @@ describe('negotiateDeflate()', () => {
       assert.equal(negotiateDeflate(field, settings()), 'malformed'));
   }
 
-  test('parseExtensions() takes linear time for a long field', () => {
+  test('parseExtensions() does not throw for a long field', () => {
     for (const part of ['a;', 'a ', 'a; b="\\', '; ;', 'permessage-deflate; a, '])
       parseExtensions(part.repeat(16_000 / part.length));
   });

@@ -884,35 +884,14 @@ test('/docs in Chromium shows hostile HTML in an OpenAPI document as plain text,
   assertPeaceful(page);
 });
 
-test('/docs in Chromium loads 500 operations faster than a script creates a list of 20,000 items, and fits a screen width of 360 pixels', async (t) => {
+test('/docs in Chromium shows 500 operations from at most 60 kB, and fits a screen width of 360 pixels', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/large/docs');
-  let [ms, listMs, bytes, operations] = [Infinity, Infinity, 0, 0];
-  for (let load = 0; load < 5; load++) {
-    await page.reload();
-    listMs = Math.min(
-      listMs,
-      await page.run<number>(
-        `(() => { const started = performance.now(); const list = document.createElement("ul"); for (let n = 0; n < 20000; n++) { const item = document.createElement("li"); item.textContent = "item " + n; list.append(item); } document.body.append(list); list.getBoundingClientRect(); list.remove(); return performance.now() - started; })()`,
-      ),
-    );
-    const [took, ...reported] = await page.run<[number, number, number]>(
-      '(() => { const [{ domContentLoadedEventEnd, responseStart, encodedBodySize }] = performance.getEntriesByType("navigation"); return [domContentLoadedEventEnd - responseStart, encodedBodySize, document.querySelectorAll(".op").length]; })()',
-    );
-    [bytes, operations] = reported;
-    ms = Math.min(ms, took);
-  }
-  t.diagnostic(
-    `${Math.round(ms)} ms from the first byte to DOMContentLoaded, list ${Math.round(listMs)} ms, ${bytes} bytes`,
+  const [bytes, operations] = await page.run<[number, number]>(
+    '[performance.getEntriesByType("navigation")[0].encodedBodySize, document.querySelectorAll(".op").length]',
   );
   assert.equal(operations, 500);
-  const searchMs = await page.run<number>(
-    '(() => { const started = performance.now(); const input = document.getElementById("search"); input.value = "amount"; input.dispatchEvent(new Event("input")); const ms = performance.now() - started; input.value = ""; input.dispatchEvent(new Event("input")); return ms; })()',
-  );
-  t.diagnostic(`${Math.round(searchMs)} ms for the first search`);
-  assert.ok(searchMs < 1_000, `${searchMs} ms`);
-  assert.ok(bytes <= 60_000, `${bytes} bytes`);
-  assert.ok(ms < listMs, `${ms} ms`); // about a second on an idle machine, and more on a busy one
+  assert.ok(bytes > 0 && bytes <= 60_000, `${bytes} bytes`);
   await pictured(page, 'large');
   for (const path of ['/everything/docs#putCover', '/hostile/docs']) {
     const narrow = await opened(path, { width: 360, height: 740 });

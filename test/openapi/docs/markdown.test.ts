@@ -112,33 +112,3 @@ test('prose() closes every HTML element that it opens, and Markdown text cannot 
       assert.match(url!, /^(?:https?:|mailto:|[^:]*$|[^:]*[/?#])/i, text);
   }
 });
-
-test('prose() converts Markdown in time proportional to its length', () => {
-  for (const evil of [
-    '[',
-    '*',
-    '**',
-    '`',
-    '_a',
-    '[a](',
-    '<',
-    '|',
-    '> ',
-    '- ',
-    '\\',
-    'https://',
-    '1. ',
-    '[](',
-    '|\n|-|\n',
-  ]) {
-    const cpuMs = (length: number): number => {
-      const before = process.cpuUsage();
-      prose(evil.repeat(length / evil.length));
-      const { user, system } = process.cpuUsage(before);
-      return (user + system) / 1_000;
-    };
-    cpuMs(12_500); // the first run compiles the code
-    // quadratic time would be 16 times as much; the constant allows for garbage collection of short runs
-    assert.ok(cpuMs(100_000) < 8 * cpuMs(25_000) + 100, evil);
-  }
-});
