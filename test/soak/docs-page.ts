@@ -45,11 +45,11 @@ if (chromiumProgram() === undefined && process.env['REQUIRE_BROWSER'] !== '1') {
   await scoped(async (scope) => {
     const docs = new DocsPage(() => largeDocument(500));
     const app = new Svc({ env: 'test', logger: createLogger({ level: 'silent' }) });
-    app.get('/docs', { public: true, meta: { docs: false } }, ({ req }) => docs.respond(req));
+    app.get('/large/docs', { public: true, meta: { docs: false } }, ({ req }) => docs.respond(req));
     const server = await app.run({ port: 0, handleSignals: false });
     scope.after(() => server.close());
     const page = await (await Chromium.start(scope)).visitor();
-    await page.open(`${server.url}/docs`);
+    await page.open(`${server.url}/large/docs`);
     await measure(page);
   });
   console.log('ok');
