@@ -4,7 +4,7 @@
  */
 import { hash } from 'node:crypto';
 import { escapeHtml } from '../../base/html.ts';
-import { pageOf, policyOf } from '../page.ts';
+import { pageOf, policyOf } from '../failure-page.ts';
 import type { DevAlgorithm } from './keys.ts';
 
 /** A user that a developer can choose in order to log in. */
