@@ -50,6 +50,11 @@ const INSERT = `INSERT INTO svc_oauth_login (${LOGIN_COLUMNS}) VALUES (${Object.
 
 /** SQL condition for a login that is neither revoked nor expired. */
 const LIVE = 'revoked_at IS NULL AND idle_expires_at > ? AND abs_expires_at > ?';
+/** SQL condition for a login that is later than the last revocation of its user. */
+const VALID =
+  'created_at > COALESCE((SELECT s.valid_after FROM svc_oauth_subject s WHERE s.sub = svc_oauth_login.sub), 0)';
+/** Maximum number of logins that one statement looks up. */
+const MAX_IDS = 256;
 
 // MySQL and MariaDB evaluate assignments from left to right, so prev_hash must be set before cur_hash changes
 const ROTATE = `UPDATE svc_oauth_login
@@ -92,6 +97,18 @@ export class SqlTokenStore implements TokenStore {
 
   async findLogin(id: string): Promise<LoginRow | undefined> {
     return (await this.#select('id = ?', [id]))[0];
+  }
+
+  async liveLogins(ids: readonly string[], now: number): Promise<readonly LoginRow[]> {
+    const rows: LoginRow[] = [];
+    for (let at = 0; at < ids.length; at += MAX_IDS) {
+      const some = ids.slice(at, at + MAX_IDS);
+      // powers of two, so that there are few statements for the database to prepare
+      while (Math.log2(some.length) % 1 !== 0) some.push(some[0]!);
+      const marks = some.map(() => '?').join(', ');
+      rows.push(...(await this.#select(`id IN (${marks}) AND ${LIVE} AND ${VALID}`, [...some, now, now])));
+    }
+    return rows;
   }
 
   async rotate({

@@ -77,6 +77,11 @@ export interface TokenStore {
   addLogin(row: LoginRow): Promise<void>;
   findLogin(id: string): Promise<LoginRow | undefined>;
   /**
+   * Returns those of the logins that live: neither revoked nor expired, and not older than the last
+   * `revokeAll()` of their user.
+   */
+  liveLogins(ids: readonly string[], now: number): Promise<readonly LoginRow[]>;
+  /**
    * Rotates the refresh token if the login is valid and in the expected state. Binds the login to the proved
    * key. If several callers compete, only one call returns true.
    */
@@ -124,6 +129,13 @@ export class MemoryTokenStore implements TokenStore {
 
   async findLogin(id: string): Promise<LoginRow | undefined> {
     return this.#logins.get(id);
+  }
+
+  async liveLogins(ids: readonly string[], now: number): Promise<readonly LoginRow[]> {
+    return ids
+      .map((id) => this.#logins.get(id))
+      .filter((row) => row !== undefined)
+      .filter((row) => isLive(row, now) && row.createdAt > (this.#validAfter.get(row.sub) ?? 0));
   }
 
   async rotate({

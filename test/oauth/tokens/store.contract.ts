@@ -68,6 +68,35 @@ export function tokenStoreContract(
     idleExpiresAt: NOW + 15 * DAY,
   };
 
+  contract(
+    'TokenStore.liveLogins() returns logins that are neither revoked nor expired nor older than revokeAll()',
+    async (store) => {
+      const ids = Array.from({ length: 300 }, (_, index) => `many-${index}`);
+      for (const id of ids) await store.addLogin(loginRow({ id, sub: 'many' }));
+      for (const parts of [
+        { id: 'live' },
+        { id: 'idle', idleExpiresAt: NOW + 5 },
+        { id: 'over', absoluteExpiresAt: NOW + 5 },
+        { id: 'revoked' },
+        { id: 'early', sub: 'bob' },
+        { id: 'later', sub: 'bob', createdAt: NOW + 2 },
+      ])
+        await store.addLogin(loginRow(parts));
+      await store.revoke('revoked', 'logout', NOW);
+      await store.revokeAll('bob', NOW + 1);
+      // a login that begins after the revocation
+      await store.addLogin(loginRow({ id: 'new', sub: 'bob', createdAt: NOW + 2 }));
+      await store.addLogin(loginRow({ id: 'lost', sub: 'bob', createdAt: NOW + 1 }));
+      const found = await store.liveLogins(
+        ['live', 'idle', 'over', 'revoked', 'early', 'new', 'lost', 'unknown', ...ids],
+        NOW + 5,
+      );
+      assert.deepEqual(found.map(({ id }) => id).toSorted(), ['live', 'new', ...ids].toSorted());
+      assert.deepEqual(await store.liveLogins([], NOW), []);
+      assert.deepEqual(await store.liveLogins(['live'], NOW), [await store.findLogin('live')]);
+    },
+  );
+
   contract('TokenStore.findLogin() returns every member of a login as it was stored', async (store) => {
     await store.addLogin(loginRow());
     assert.deepEqual(await store.findLogin('login-1'), loginRow());
