@@ -89,6 +89,18 @@ class RouteCall {
     return waiting === undefined ? this.#read(issues) : waiting.then(() => this.#read(issues));
   }
 
+  /** Returns `stored` in place of the handler's response, if the guards of the route admit the request. */
+  async admit(stored: HttpResponse): Promise<HttpResponse> {
+    const { early } = this.#plan;
+    try {
+      const issues = this.#readOf(early, undefined, undefined);
+      await this.#resolution.resolve(issues === undefined ? early : this.#sound(early));
+    } catch (error) {
+      await this.#fail(error);
+    }
+    return this.#leave(stored);
+  }
+
   /**
    * Returns the dependencies that can be resolved: their inputs, and the dependencies that they need, are
    * valid.
@@ -390,8 +402,12 @@ export function compileRoute(route: FlatRoute, method: string, deps: RouteDeps):
   }
   const plan = planRoute(route, subject, steps, deps);
   const planned = [...steps.early, ...steps.late].sort((left, right) => left.slot - right.slot);
+  const edge = edgeOf(plan.reply, deps);
+  const admit: Endpoint['admit'] = (req, stored) =>
+    new RouteCall(plan, req).admit(stored).catch((error: unknown) => edge.fail(error, req));
+  const endpoint = endpointOf(route, method, plan.security, coreOf(plan, edge));
   return {
-    endpoint: endpointOf(route, method, plan.security, coreOf(plan, edgeOf(plan.reply, deps))),
+    endpoint: plan.early.length === 0 ? endpoint : { ...endpoint, admit },
     inputs: {
       texts: [...planned.flatMap((dependency) => dependency.inputs), ...steps.inputs],
       body: steps.body,
@@ -412,6 +428,7 @@ function endpointOf(
     maxBodyBytes: route.spec.maxBodyBytes,
     tally: undefined,
     run,
+    admit: undefined,
   } satisfies Endpoint & { run: Core };
 }
 

@@ -7,7 +7,8 @@
  * the request, and then stores the response for ttlSeconds.
  *
  * While the first request with a key runs, a repeated request gets 409 with Retry-After. After that, a
- * repeated request gets the stored response with `Idempotency-Replayed: true`. A different request with the
+ * repeated request gets the stored response with `Idempotency-Replayed: true`, if the guards of the route
+ * still accept its credentials. A different request with the
  * same key gets 422.
  *
  * After a response with 5xx, 401, 408, 421, 424, 425, 428 or 429, the record of the key is deleted, so that a
@@ -258,7 +259,7 @@ export class IdempotencyMiddleware implements Middleware {
       if (await store.add(key, text, this.#limits.leaseMs))
         return this.#execute(req, { key, print, text }, next);
       const known = await store.get(key);
-      if (known !== undefined) return this.#known(known, print);
+      if (known !== undefined) return this.#known(req, known, print);
     }
     throw this.#inProgress();
   }
@@ -297,7 +298,7 @@ export class IdempotencyMiddleware implements Middleware {
     return shownByClient;
   }
 
-  #known(text: string, print: string): HttpResponse {
+  async #known(req: HttpRequest, text: string, print: string): Promise<HttpResponse> {
     const record = decodeRecord(text);
     if (record !== undefined && record.print !== print) {
       this.#count('mismatch');
@@ -307,8 +308,11 @@ export class IdempotencyMiddleware implements Middleware {
     }
     if (record?.kind === 'claimed') throw this.#inProgress();
     if (record?.kind === 'answered') {
-      this.#count('replayed');
-      return replay(record);
+      const stored = replay(record);
+      // the credentials may have ended since the response was stored
+      const response = await admitted(req, stored);
+      if (response === stored) this.#count('replayed');
+      return response;
     }
     this.#count('answer_lost');
     throw new HTTPException(
@@ -399,6 +403,12 @@ export class IdempotencyMiddleware implements Middleware {
       this.#services.log.error('idempotency_store_failed', error, { status: response.status });
     }
   }
+}
+
+/** Returns `stored`, or the response of a guard that refuses the request. */
+async function admitted(req: HttpRequest, stored: HttpResponse): Promise<HttpResponse> {
+  if (!(req instanceof TransportRequest) || req.match.kind !== 'found') return stored;
+  return (await req.match.endpoint.admit?.(req, stored)) ?? stored;
 }
 
 function isMethods(value: unknown): boolean {

@@ -89,6 +89,11 @@ export interface Endpoint {
   tally?: Tally | undefined;
   /** Handles the request. Never throws, never rejects. */
   run(req: TransportRequest): Answer;
+  /**
+   * Returns `stored`, or the response of a guard that refuses the request. Undefined for a route without
+   * guards. Never rejects.
+   */
+  readonly admit?: ((req: TransportRequest, stored: HttpResponse) => Promise<HttpResponse>) | undefined;
 }
 
 /** Outcome of a request: undefined if the response was sent completely, else the error. */

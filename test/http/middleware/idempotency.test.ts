@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   APIKeyAuth,
+  BearerAuth,
   CORSMiddleware,
   CSRFMiddleware,
   Depends,
@@ -11,6 +12,7 @@ import {
   StreamingResponse,
   Svc,
   TimeoutMiddleware,
+  createToken,
   reply,
 } from 'svc';
 import { ManualClock, TestClient } from 'svc/testing';
@@ -728,4 +730,34 @@ test('in generated sequences of requests, the handler runs once for every idempo
   await Promise.all(pending);
   assert.equal(s.calls.length, executed.size);
   assert.ok(executed.size > 20);
+});
+
+test('IdempotencyMiddleware sends a stored response only if the guards of the route still accept the request', async () => {
+  const clock = new ManualClock();
+  const app = new Svc({ authSecret: SECRET, env: 'test' });
+  const calls: string[] = [];
+  const allowed = new Set(['ada']);
+  app.use(new IdempotencyMiddleware());
+  const guard = BearerAuth(undefined, { verify: ({ sub }) => allowed.has(sub) });
+  app.post('/pay', { me: Depends(guard) }, ({ me }) => {
+    calls.push(me.sub);
+    return 'paid';
+  });
+  await using client = new TestClient(app, { clock });
+  const token = createToken('ada', SECRET, { expiresInSeconds: 60, clock });
+  const send = async (): Promise<readonly [number, string | null]> => {
+    const { status, headers } = await client.post('/pay', {
+      headers: { authorization: `Bearer ${token}`, 'idempotency-key': '"k"' },
+    });
+    return [status, headers.get('idempotency-replayed')];
+  };
+  assert.deepEqual(await send(), [200, null]);
+  assert.deepEqual(await send(), [200, 'true']);
+  allowed.clear();
+  assert.deepEqual(await send(), [401, null]);
+  allowed.add('ada');
+  assert.deepEqual(await send(), [200, 'true']);
+  await clock.advance(60_000);
+  assert.deepEqual(await send(), [401, null]);
+  assert.deepEqual(calls, ['ada']);
 });
