@@ -5,7 +5,7 @@
  * This file also stores the default scope (lifetime) of dependencies.
  */
 import { SvcError } from '../base/errors.ts';
-import type { Context, HttpRequest, Services, Session, StateKey, StateMap } from './contracts.ts';
+import type { Awaitable, Context, HttpRequest, Services, Session, StateKey, StateMap } from './contracts.ts';
 
 /**
  * Creates a key for values in a state. Error messages contain the name. Two keys with the same name are
@@ -32,6 +32,36 @@ export const SESSION: StateKey<Session> = stateKey('session');
  * @internal
  */
 export const CARRIER: StateKey<HttpRequest> = stateKey('carrier');
+
+/**
+ * Knows which logins live. A login plugin provides it, to end what names a login: sessions, WebSockets and
+ * event streams. Without such a plugin, nothing here does any work.
+ */
+export interface LoginAuthority {
+  /**
+   * Returns whether a session with these values may be used. The result is false if the login that it names
+   * has ended. Rejects with an HTTPException if that is unknown.
+   */
+  admits(values: ReadonlyMap<string, unknown>, req: HttpRequest): Awaitable<boolean>;
+  /**
+   * Calls `end` with a reason when a login by which this request was authenticated ends. Returns a function
+   * that stops this; undefined if no login has authenticated the request.
+   */
+  watch(req: object, end: (reason: string) => void): (() => void) | undefined;
+}
+
+/** Key of the {@link LoginAuthority} in the application's state. */
+export const loginAuthority: StateKey<LoginAuthority> = stateKey('loginAuthority');
+
+/** The part of a request that {@link endWithLogin} needs. */
+type Watched = Pick<HttpRequest, 'state'> & { afterwards?(fn: () => Promise<void>): void };
+
+/** Calls `end` when the login of a request ends, unless the request ends earlier. */
+export function endWithLogin(req: Watched, end: (reason: string) => void): void {
+  if (!req.state.has(loginAuthority)) return;
+  const stop = req.state.get(loginAuthority).watch(req, end);
+  if (stop !== undefined) req.afterwards?.(async () => stop());
+}
 
 /** State of an application. Each value is stored, or is returned by a function at each access. */
 export class AppState implements StateMap {

@@ -29,15 +29,17 @@ import { TokenCookies } from './tokens/cookies.ts';
 import { DpopNonces, DPoP } from './tokens/dpop.ts';
 import { RefreshTokenCodec } from './tokens/refresh-codec.ts';
 import { RefreshTokens } from './tokens/refresh.ts';
+import { EndingTokenStore, LiveLogins } from './tokens/live-logins.ts';
 import { SqlTokenStore } from './tokens/sql-store.ts';
 import { MemoryTokenStore } from './tokens/store.ts';
 import type { TokenIssuer } from '../auth/auth.ts';
 import type { Clock } from '../base/clock.ts';
+import type { Claims } from '../crypto/jwt.ts';
 import type { Config, Env } from '../base/config.ts';
 import type { RateLimitStore, RecordStore } from '../cache/stores.ts';
 import type { Secrets } from '../crypto/keys.ts';
 import type { Database } from '../db/database.ts';
-import type { Host, HttpRequest } from '../http/contracts.ts';
+import type { Awaitable, Host, HttpRequest } from '../http/contracts.ts';
 import type { OwnPages } from '../http/origins.ts';
 import type { Logger } from '../observability/log.ts';
 import type { EndpointDeps } from './endpoint-deps.ts';
@@ -65,7 +67,6 @@ export interface Registered extends EndpointDeps {
   /** Undefined unless the option `onLink` is set. */
   readonly links: LinkEndpoints | undefined;
   readonly connect: (provider: OAuthProvider) => ProviderClient;
-  readonly gate: ValidAfterGate | undefined;
   readonly issuer: TokenIssuer;
   readonly isPersistent: boolean;
 }
@@ -80,12 +81,13 @@ export function assemble(host: Host, options: ReadOptions, providers: readonly O
     providers.map((provider) => [provider.name, { provider, client: connect(provider) }]),
   );
   const deps = endpointDeps(host, options, providers, connected, log);
-  const { dpop, cookies, ownPages, store } = deps;
+  const { dpop, cookies, ownPages, live, gate } = deps;
   const codes = new ClientCodes(deps);
   const links = options.onLink === undefined ? undefined : new LinkEndpoints(deps, options.onLink);
-  const gate = options.enforceValidAfter
-    ? new ValidAfterGate(store, clock, options.clockSkewMs * 1_000)
-    : undefined;
+  const allows = (claims: Claims, req: HttpRequest): Awaitable<boolean> => {
+    live.noteToken(claims, req);
+    return gate?.allows(claims) ?? true;
+  };
   const issuer: TokenIssuer = {
     keyId: deps.keys.current.id,
     tokenOf: (req) =>
@@ -96,8 +98,8 @@ export function assemble(host: Host, options: ReadOptions, providers: readonly O
           : cookies.accessTokenOf(req),
     accepts:
       dpop === undefined
-        ? (claims) => gate?.allows(claims) ?? true
-        : async (claims, req) => (await dpop.accepts(claims, req)) && (gate?.allows(claims) ?? true),
+        ? allows
+        : async (claims, req) => (await dpop.accepts(claims, req)) && allows(claims, req),
   };
   if (dpop !== undefined) {
     issuer.challenge = (req, error) => dpop.challengeOf(req, error);
@@ -111,7 +113,6 @@ export function assemble(host: Host, options: ReadOptions, providers: readonly O
     logouts: new LogoutEndpoints(deps),
     links,
     connect,
-    gate,
     issuer,
     isPersistent: host.has(db),
   };
@@ -123,15 +124,20 @@ function endpointDeps(
   providers: readonly OAuthProvider[],
   connected: ReadonlyMap<string, ConnectedProvider>,
   log: Logger,
-): EndpointDeps & { readonly keys: Keyring } {
+): EndpointDeps & { readonly keys: Keyring; readonly gate: ValidAfterGate | undefined } {
   const { clock, env } = host;
   const { config } = host.get(services);
   const secrets = secretsOf(options, config);
   const keys = Keyring.of(secrets);
   const audit = new Audit(log, host.metrics);
   const database = host.has(db) ? (): Database => host.get(db) : undefined;
-  const store: TokenStore =
+  const rows: TokenStore =
     database === undefined ? new MemoryTokenStore() : new SqlTokenStore(database, clock);
+  const gate = options.enforceValidAfter
+    ? new ValidAfterGate(rows, clock, options.clockSkewMs * 1_000)
+    : undefined;
+  const live = new LiveLogins({ store: rows, clock, log, gate });
+  const store = new EndingTokenStore(rows, live);
   const { records } = options;
   const used = new SingleUse(records === undefined ? recordsOf(database, clock, USED_TABLE) : () => records);
   const codec = new RefreshTokenCodec(keys);
@@ -156,6 +162,8 @@ function endpointDeps(
     ...loginsDeps,
     env,
     keys,
+    gate,
+    live,
     store,
     used,
     codec,

@@ -58,6 +58,10 @@ export class Audit {
     this.#log.info('code_issued', { provider, sub, ...fieldsOf(req) });
   }
 
+  linkRefused(req: HttpRequest, provider: string, reason: string): void {
+    this.#log.warn('link_refused', { provider, reason, ...fieldsOf(req) });
+  }
+
   linkStarted(req: HttpRequest, provider: string, sub: string): void {
     this.#log.info('link_started', { provider, sub, ...fieldsOf(req) });
   }

@@ -3,7 +3,8 @@
  */
 /// <reference types="node" preserve="true" />
 import '../base/need-node.ts';
-export { currentUser } from './login-state.ts';
+export { currentLogin, currentUser } from './login-state.ts';
+export type { SessionLogin } from './login-state.ts';
 export type {
   LoginRequest,
   OnLink,

@@ -2,31 +2,31 @@
  * Account linking: a logged-in user adds an identity at another provider, or removes one.
  *
  * The requests of account linking:
- * - POST /oauth/{provider}/link encrypts the user's id in the login cookie, and sends the browser to the
- *   provider.
- * - The callback calls onLink(sub, provider, info), if the same user is still logged in. It starts no login,
- *   and issues no tokens.
+ * - POST /oauth/{provider}/link encrypts the user's id and login in the login cookie, and sends the browser to
+ *   the provider.
+ * - The callback calls onLink(sub, provider, info), if the login still lives. It starts no login, and issues
+ *   no tokens.
  * - POST /oauth/{provider}/unlink calls onUnlink(sub, provider), deletes the provider's tokens, and ends
  *   other logins by that provider.
  *
  * A request with cookies must come from a page of this origin, so that an attacker cannot link his own
- * identity to the user's account.
+ * identity to the user's account. The login that the session or access token names is read from the store in
+ * each request: it must live, belong to the user, and be younger than `freshSeconds`.
  */
 import { HTTPException } from '../base/errors.ts';
 import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.ts';
-import { SESSION } from '../http/state.ts';
 import { OAuthError } from './errors.ts';
 import { wantsHtml } from './failure-page.ts';
 import { returnToOf, bodyParameters } from './parameters.ts';
-import { currentUser } from './login-state.ts';
+import { sessionLoginOf } from './login-state.ts';
 import { assertOwnPage } from './guard.ts';
-import { isLive } from './tokens/store.ts';
 import type { Claims } from '../crypto/jwt.ts';
 import type { Awaitable, HttpRequest } from '../http/contracts.ts';
 import type { ConnectedProvider } from './provider/client.ts';
 import type { EndpointDeps } from './endpoint-deps.ts';
 import type { OnLink, OnUserContext } from './plugin-options.ts';
 import type { BegunLogin, LinkingUser } from './login-state.ts';
+import type { LoginRow } from './tokens/store.ts';
 import type { UserInfo } from './provider/presets.ts';
 
 /** Handlers that link and unlink identities at providers. */
@@ -50,8 +50,7 @@ export class LinkEndpoints {
   ): Promise<HttpResponse> {
     const { guard, authorizations, audit } = this.#deps;
     return guard.watched(req, async () => {
-      const link = this.#userOf(req, claims);
-      await guard.take('login', req);
+      const link = await this.#proven(req, connected, claims);
       const parameter = await bodyParameters(req);
       const given = parameter('redirect_uri');
       const { url, begun } = await authorizations.begin(req, connected, parameter, {
@@ -79,13 +78,12 @@ export class LinkEndpoints {
     req: HttpRequest,
     provider: string,
     begun: BegunLogin & { readonly link: LinkingUser },
-    startedAt: number,
     info: UserInfo,
     context: OnUserContext,
   ): Promise<HttpResponse> {
     const { audit, providerTokens, options } = this.#deps;
     const { sub } = begun.link;
-    await this.#assertStillThere(req, begun.link, startedAt);
+    await this.#assertStillThere(req, begun.link);
     if (!(await isAgreed(() => this.#onLink(sub, provider, info, context))))
       throw new OAuthError('account_taken', { reason: 'on_link' });
     await providerTokens?.keep(sub, provider, context.tokens);
@@ -101,13 +99,13 @@ export class LinkEndpoints {
    */
   async unlink(
     req: HttpRequest,
-    { provider: { name } }: ConnectedProvider,
+    connected: ConnectedProvider,
     claims: Claims | undefined,
   ): Promise<HttpResponse> {
     const { guard, store, clock, audit, providerTokens, options } = this.#deps;
+    const { name } = connected.provider;
     return guard.watched(req, async () => {
-      const { sub, loginId } = this.#userOf(req, claims);
-      await guard.take('login', req);
+      const { sub, loginId } = await this.#proven(req, connected, claims);
       const returnTo = returnToOf(await bodyParameters(req));
       // `onUnlink` is defined, because without it this route does not exist
       if (!(await isAgreed(() => options.onUnlink!(sub, name)))) throw new OAuthError('last_login_method');
@@ -124,25 +122,64 @@ export class LinkEndpoints {
     });
   }
 
+  /** Returns the user of a request, whose login lives and is fresh. @throws OAuthError otherwise */
+  async #proven(
+    req: HttpRequest,
+    { provider }: ConnectedProvider,
+    claims: Claims | undefined,
+  ): Promise<LinkingUser> {
+    const { guard, audit } = this.#deps;
+    try {
+      const user = this.#userOf(req, claims);
+      await guard.take('login', req);
+      await this.#assertFresh(user);
+      return user;
+    } catch (error) {
+      if (error instanceof OAuthError && error.code === 'login_required')
+        audit.linkRefused(req, provider.name, error.reason ?? error.code);
+      throw error;
+    }
+  }
+
   /**
-   * Returns the user to whom the access token belongs. Without a token, returns the user of the session.
+   * Returns the user and the login that the access token names. Without a token, those of the session.
    *
-   * @throws OAuthError `login_required` 401 without a user, `invalid_request` 403 for a page of another
+   * @throws OAuthError `login_required` 401 without a login, `invalid_request` 403 for a page of another
    * origin
    */
   #userOf(req: HttpRequest, claims: Claims | undefined): LinkingUser {
     const { ownPages, audit } = this.#deps;
     assertOwnPage(req, ownPages, req.headers['authorization'] === undefined, audit);
-    const session = req.state.has(SESSION) ? req.session.get(currentUser) : undefined;
-    const sub = claims?.sub ?? session;
+    const session = sessionLoginOf(req);
+    const { sub, loginId } =
+      claims === undefined ? (session ?? {}) : { sub: claims.sub, loginId: claims['sid'] };
     if (sub === undefined)
-      throw new OAuthError('login_required', {
-        status: 401,
-        description: 'Log in first: an access token or a session is needed',
-        headers: { 'WWW-Authenticate': 'Bearer' },
-      });
-    const loginId = claims?.['sid'];
-    return { sub, loginId: typeof loginId === 'string' ? loginId : null };
+      throw loginRequired('Log in first: an access token or a session is needed', 'no_user');
+    if (typeof loginId !== 'string')
+      throw loginRequired(
+        'Log in, and use the access token of that login: this one has no login',
+        'no_login',
+      );
+    if (session !== undefined && session.sub !== sub)
+      throw loginRequired('Log in again: session and access token belong to different users', 'other_user');
+    return { sub, loginId, hasSession: session !== undefined };
+  }
+
+  /** @throws OAuthError `login_required` 401 when the login has ended, or is older than `freshSeconds` */
+  async #assertFresh({ sub, loginId }: LinkingUser): Promise<void> {
+    const { clock, options } = this.#deps;
+    const row = await this.#loginOf(sub, loginId);
+    if (row === undefined) throw loginRequired('The login has ended: log in again', 'login_ended');
+    const { freshSeconds } = options;
+    if (freshSeconds !== false && clock.nowMicros() >= row.authenticatedAt + freshSeconds * 1_000_000)
+      throw loginRequired('The login is too old for this change: log in again', 'login_not_fresh');
+  }
+
+  /** Returns the login if it lives and belongs to the user. Asks the store each time. */
+  async #loginOf(sub: string, id: string): Promise<LoginRow | undefined> {
+    const { store, clock } = this.#deps;
+    const [row] = await store.liveLogins([id], clock.nowMicros());
+    return row?.sub === sub ? row : undefined;
   }
 
   /**
@@ -150,15 +187,21 @@ export class LinkEndpoints {
    *
    * @throws OAuthError `access_denied` when the user has logged out, or another user has logged in
    */
-  async #assertStillThere(req: HttpRequest, { sub, loginId }: LinkingUser, startedAt: number): Promise<void> {
-    const { store, clock, options } = this.#deps;
-    const row = loginId === null ? undefined : await store.findLogin(loginId);
-    const isOver = loginId !== null && (row?.sub !== sub || !isLive(row, clock.nowMicros()));
-    const session = req.state.has(SESSION) ? req.session.get(currentUser) : undefined;
-    const isOther = loginId === null ? session !== sub : session !== undefined && session !== sub;
-    if (isOver || isOther || (await store.validAfter(sub)) + options.clockSkewMs * 1_000 >= startedAt)
+  async #assertStillThere(req: HttpRequest, { sub, loginId, hasSession }: LinkingUser): Promise<void> {
+    const session = sessionLoginOf(req);
+    const isOther = session === undefined ? hasSession : session.sub !== sub;
+    if (isOther || (await this.#loginOf(sub, loginId)) === undefined)
       throw new OAuthError('access_denied', { status: 403, reason: 'link_logged_out' });
   }
+}
+
+function loginRequired(description: string, reason: string): OAuthError {
+  return new OAuthError('login_required', {
+    status: 401,
+    description,
+    reason,
+    headers: { 'WWW-Authenticate': 'Bearer' },
+  });
 }
 
 /**

@@ -152,7 +152,7 @@ export class LoginEndpoints {
     const { link } = begun;
     if (link !== null) {
       if (links === undefined) throw new OAuthError('invalid_state', { reason: 'linking_is_off' });
-      return links.finish(req, provider.name, { ...begun, link }, startedAt, info, { tokens, req });
+      return links.finish(req, provider.name, { ...begun, link }, info, { tokens, req });
     }
     const user = await this.#userOf(provider.name, info, { tokens, req });
     await providerTokens?.keep(user.sub, provider.name, tokens);

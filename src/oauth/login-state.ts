@@ -13,6 +13,7 @@
 import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isRecord } from '../base/options.ts';
 import { hostCookie } from '../http/cookies.ts';
+import { SESSION } from '../http/state.ts';
 import { ProtectedValues } from '../http/session/cookie.ts';
 import { OAuthError } from './errors.ts';
 import { sessionKey } from '../http/session/middleware.ts';
@@ -27,8 +28,10 @@ import type { SingleUse } from './single-use.ts';
 /** The user who adds another identity. */
 export interface LinkingUser {
   readonly sub: string;
-  /** Id of the login of the user's access token. Null if a session identified the user. */
-  readonly loginId: string | null;
+  /** Id of the login that the user's access token or session names. */
+  readonly loginId: string;
+  /** Whether the request had a session of the user. */
+  readonly hasSession: boolean;
 }
 
 /** A native client. At the end of a login it gets a code instead of tokens. */
@@ -242,6 +245,27 @@ function invalid(reason: string): OAuthError {
 
 /** Session key for the id (`sub`) of the logged-in user. A login sets it if SessionMiddleware is in use. */
 export const currentUser: SessionKey<string> = sessionKey('svc_user');
+
+/** A login, as its session names it. */
+export interface SessionLogin {
+  /** Id of the login, as in `listSessions()` and in the claim `sid` of its access tokens. */
+  readonly id: string;
+  /** Time at which the user was authenticated, in milliseconds since the epoch. A refresh does not change it. */
+  readonly at: number;
+}
+
+/** Session key for the login of the session. Only a login sets it, together with {@link currentUser}. */
+export const currentLogin: SessionKey<SessionLogin> = sessionKey('svc_login');
+
+/** Returns the user of the request's session and the login that it names; undefined without such a session. */
+export function sessionLoginOf(
+  req: HttpRequest,
+): { readonly sub: string; readonly loginId: string } | undefined {
+  if (!req.state.has(SESSION)) return undefined;
+  const sub = req.session.get(currentUser);
+  const login = req.session.get(currentLogin);
+  return sub === undefined || login === undefined ? undefined : { sub, loginId: login.id };
+}
 
 function tagOf(untagged: string, key: KeyObject): Buffer {
   return createHmac('sha256', key)

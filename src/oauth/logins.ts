@@ -6,7 +6,7 @@
  */
 import { SESSION } from '../http/state.ts';
 import { text, given, isObject, readOptions } from '../base/options.ts';
-import { currentUser } from './login-state.ts';
+import { currentLogin, currentUser, sessionLoginOf } from './login-state.ts';
 import { HttpResponse } from '../http/response.ts';
 import { outOfRange } from './plugin-options.ts';
 import type { Clock } from '../base/clock.ts';
@@ -104,9 +104,22 @@ export class Logins {
     if (renewsSession && req.state.has(SESSION)) {
       req.session.regenerate({ keep: options.keepSession });
       req.session.set(currentUser, login.sub);
+      req.session.set(currentLogin, { id: login.id, at: Math.floor(login.authenticatedAt / 1_000) });
     }
     audit.loginSucceeded(req, login);
     return { login, refreshToken, user, issuedAt };
+  }
+
+  /**
+   * Destroys the session of a request, and ends the login that it names. Otherwise a copy of the session
+   * cookie would stay valid. Returns whether a login has ended.
+   */
+  async endSession(req: HttpRequest): Promise<boolean> {
+    const named = sessionLoginOf(req);
+    const isEnded =
+      named !== undefined && (await this.#deps.refreshTokens.revoke({ id: named.loginId }, req));
+    if (req.state.has(SESSION)) req.session.destroy();
+    return isEnded;
   }
 
   /**

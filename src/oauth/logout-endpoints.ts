@@ -8,7 +8,6 @@
  */
 import { hash } from 'node:crypto';
 import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.ts';
-import { SESSION } from '../http/state.ts';
 import { calling } from './authorization.ts';
 import { OAuthError } from './errors.ts';
 import { isLook, bodyParameters, parametersOf } from './parameters.ts';
@@ -33,7 +32,7 @@ export class LogoutEndpoints {
    */
   async logout(req: HttpRequest): Promise<HttpResponse> {
     if (isLook(req)) return new HttpResponse(null, { status: 204 });
-    const { guard, ownPages, audit, cookies, codec, store, refreshTokens, options } = this.#deps;
+    const { guard, ownPages, audit, cookies, codec, store, refreshTokens, logins, options } = this.#deps;
     return guard.watched(req, async () => {
       const parameter = req.method === 'GET' ? parametersOf(req.query) : await bodyParameters(req);
       const to = this.#postLogoutUri(parameter('post_logout_redirect_uri'));
@@ -54,8 +53,8 @@ export class LogoutEndpoints {
           : await this.#urlOf(req, row, to ?? this.#homeOf(req), parameter('state'));
       if (cookies === undefined) return new JSONResponse({ logout_url: url ?? null });
       const response = new RedirectResponse(url ?? to ?? options.afterLogin, { status: 303 });
+      await logins.endSession(req);
       cookies.clear(req, response);
-      if (req.state.has(SESSION)) req.session.destroy();
       return response;
     });
   }

@@ -87,8 +87,8 @@ export interface OAuthPluginOptions {
   /** In cookie mode: local path to open after a login without `return_to`. Default `/`. */
   readonly afterLogin?: string | undefined;
   /**
-   * In cookie mode: local path outside `/oauth` to open after a failed login, with `error` and `request_id`
-   * in the query. Default: the plugin's error page.
+   * In cookie mode: local path outside `/oauth` to open after a failed login, or if a user must log in again
+   * to link or unlink an account, with `error` and `request_id` in the query. Default: the plugin's error page.
    */
   readonly errorPath?: string | undefined;
   /** Scopes of access tokens, unless `onUser` returns others. Default none. */
@@ -141,6 +141,11 @@ export interface OAuthPluginOptions {
   readonly issuer?: string | undefined;
   /** Claim `aud` of access tokens. Default none. */
   readonly audience?: string | undefined;
+  /**
+   * Maximum age of a login in seconds, 60 ... 31_536_000, with which accounts may be linked and unlinked. A
+   * user with an older login must log in again. With `false`, the age does not matter. Default 86_400.
+   */
+  readonly freshSeconds?: number | false | undefined;
   /** Keys of session values that are kept at a login. All other values are removed. Default none. */
   readonly keepSession?: readonly string[] | undefined;
   /** Whether the client's address is stored with each login. Default true. */
@@ -252,6 +257,11 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     storeProviderTokens: bool(false),
     issuer: text(),
     audience: text(),
+    freshSeconds: {
+      fallback: DAY_SECONDS as number | false,
+      needs: `false or an integer 60 … ${YEAR_SECONDS}`,
+      accepts: (value) => value === false || int(0, 60, YEAR_SECONDS).accepts(value),
+    },
     keepSession: list('a list of names', isTextList),
     keepAddress: bool(true),
   });

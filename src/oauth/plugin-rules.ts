@@ -82,6 +82,21 @@ export function rulesOf(
       },
     },
     {
+      id: 'oauth/fresh-login',
+      severity: 'warning',
+      phase: 'security',
+      why: 'With a stolen session or access token of an old login, an attacker can link his own account, and then log in as the user',
+      remedy:
+        'Remove the option "freshSeconds: false", so that a user logs in again before accounts are linked or unlinked',
+      run(_view, report) {
+        if (options.freshSeconds === false)
+          report(
+            subject,
+            'the option "freshSeconds" is false, so logins of any age can link and unlink accounts',
+          );
+      },
+    },
+    {
       id: 'oauth/weak-provider',
       severity: 'warning',
       phase: 'security',

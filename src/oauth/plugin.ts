@@ -12,6 +12,7 @@ import { int, readOptions } from '../base/options.ts';
 import { durability } from '../db/plugin.ts';
 import { recordStoreMigration } from '../db/record-store.ts';
 import { OAuthAnswers, answering } from './answers.ts';
+import { loginAuthority } from '../http/state.ts';
 import { Depends } from '../routing/di.ts';
 import { PREFIX, PROVIDER_TOKEN_TABLE, USED_TABLE, assemble } from './assembly.ts';
 import { describeEndpoint } from './document.ts';
@@ -83,10 +84,8 @@ export class OAuthPlugin implements Plugin {
    * id of the user. Returns how many logins it ended.
    */
   async revokeAll(sub: string): Promise<number> {
-    const { store, clock, gate, audit } = this.#use();
-    const now = clock.nowMicros();
-    const count = await store.revokeAll(sub, now);
-    gate?.remember(sub, now);
+    const { store, clock, audit } = this.#use();
+    const count = await store.revokeAll(sub, clock.nowMicros());
     audit.allRevoked(sub, count);
     return count;
   }
@@ -165,10 +164,10 @@ export class OAuthPlugin implements Plugin {
    * Logs out the user of a request. Returns whether a login has ended. Call this method in a POST route
    * behind `CSRFMiddleware`.
    *
-   * In cookie mode, the login ends, and the cookies are deleted on `response`. If `SessionMiddleware` is in
-   * use, the session is destroyed.
+   * In cookie mode, the login of the refresh cookie ends, and the cookies are deleted on `response`. If
+   * `SessionMiddleware` is in use, the login of the session ends as well, and the session is destroyed.
    *
-   * JSON mode has no cookies: call `revokeSession(me.sub, me.sid)` to end the login of an access token.
+   * In JSON mode without a session, call `revokeSession(me.sub, me.sid)` to end the login of an access token.
    *
    * @throws OAuthError `temporarily_unavailable` when the database does not answer; then nothing has changed
    */
@@ -239,6 +238,7 @@ export class OAuthPlugin implements Plugin {
     host.migration('oauth_provider_sessions', PROVIDER_SESSIONS);
     host.migration('oauth_provider_tokens', recordStoreMigration(PROVIDER_TOKEN_TABLE));
     host.provide(tokenIssuer, () => assembled.issuer);
+    host.provide(loginAuthority, () => assembled.live);
     const storage = assembled.isPersistent ? host.get(durability) : undefined;
     for (const rule of rulesOf(this.#options, this.#providers, host.env, storage)) host.rule(rule);
     if (!assembled.isPersistent && host.env !== 'production')

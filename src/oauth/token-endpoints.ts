@@ -5,7 +5,6 @@
  * `/oauth/revoke` ends the login of a refresh token.
  */
 import { HttpResponse } from '../http/response.ts';
-import { SESSION } from '../http/state.ts';
 import { OAuthError } from './errors.ts';
 import { assertOwnPage, pageIssue } from './guard.ts';
 import { bodyParameters } from './parameters.ts';
@@ -64,15 +63,18 @@ export class TokenEndpoints {
 
   /**
    * Handles `POST /oauth/revoke` with a refresh token (RFC 7009). Responds with 200 even if there was nothing
-   * to revoke. In cookie mode, a page of this origin may omit the refresh token; then only the cookies and
-   * the session are deleted.
+   * to revoke. In cookie mode, a page of this origin may omit the refresh token; then the login of the
+   * session ends, and the cookies and the session are deleted.
    */
   revoke(req: HttpRequest): Promise<HttpResponse> {
     return this.#deps.guard.watched(req, async () => {
       const parameter = await bodyParameters(req);
       const given = parameter('token') ?? parameter('refresh_token');
       const response = new HttpResponse(null, { status: 200 });
-      if (given === undefined && this.#isOwnPageWithoutToken(req)) return this.#forget(req, response);
+      if (given === undefined && this.#isOwnPageWithoutToken(req)) {
+        await this.#forget(req, response);
+        return response;
+      }
       const { token, isCookie } = await this.#presented(req, given);
       if (token !== undefined) {
         // revocations have their own limit, which an attacker cannot use up by refreshes with an old token
@@ -80,13 +82,14 @@ export class TokenEndpoints {
         await this.#deps.refreshTokens.revoke(token, req);
       }
       // the cookies are deleted only if the token came from a cookie
-      return isCookie ? this.#forget(req, response) : response;
+      if (isCookie) await this.#forget(req, response);
+      return response;
     });
   }
 
   /**
-   * Logs out for a route of the application: ends the login of the refresh cookie, and deletes the cookies
-   * and the session. Returns whether a login has ended.
+   * Logs out for a route of the application: ends the logins of the refresh cookie and of the session, and
+   * deletes the cookies and the session. Returns whether a login has ended.
    */
   logout(req: HttpRequest, response: HttpResponse): Promise<boolean> {
     return this.#deps.guard.watched(req, async () => {
@@ -94,8 +97,7 @@ export class TokenEndpoints {
       const text = cookies?.refreshTokenOf(req);
       const token = text === undefined ? undefined : codec.parse(text);
       const isEnded = token !== undefined && (await refreshTokens.revoke(token, req));
-      this.#forget(req, response);
-      return isEnded;
+      return (await this.#forget(req, response)) || isEnded;
     });
   }
 
@@ -136,11 +138,11 @@ export class TokenEndpoints {
     );
   }
 
-  /** Deletes the token cookies and the session of a browser. */
-  #forget(req: HttpRequest, response: HttpResponse): HttpResponse {
+  /** Deletes the token cookies and the session of a browser. Returns whether the session's login has ended. */
+  async #forget(req: HttpRequest, response: HttpResponse): Promise<boolean> {
+    const isEnded = await this.#deps.logins.endSession(req);
     this.#deps.cookies?.clear(req, response);
-    if (req.state.has(SESSION)) req.session.destroy();
-    return response;
+    return isEnded;
   }
 
   #refuse(req: HttpRequest, reason: string): OAuthError {

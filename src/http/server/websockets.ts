@@ -11,6 +11,7 @@ import { connectionOf } from './connections.ts';
 import { isNamed } from '../headers.ts';
 import { TransportRequest, pathOf } from '../request/request.ts';
 import { HttpResponse, Prepared } from '../response.ts';
+import { endWithLogin } from '../state.ts';
 import { CLOSE } from '../websocket/codes.ts';
 import { acceptKey, asksForWebSocket } from '../websocket/handshake.ts';
 import type { IncomingMessage } from 'node:http';
@@ -326,10 +327,13 @@ export class SwitchingProtocols extends HttpResponse {
     return this.#agreement.protocol;
   }
 
-  /** Creates the WebSocket on the stream of its connection. */
+  /** Creates the WebSocket on the stream of its connection. It is closed when the login of its user ends. */
   open(stream: Duplex, req: TransportRequest, host: SocketHost): WebSocketConnection {
     const { protocol, deflate } = this.#agreement;
-    return this.#open(stream, { protocol, deflate, context: this.#context, enter: this.#enter, req, host });
+    const context = this.#context;
+    const socket = this.#open(stream, { protocol, deflate, context, enter: this.#enter, req, host });
+    endWithLogin(req, (reason) => socket.close(CLOSE.policyViolation, reason));
+    return socket;
   }
 }
 

@@ -28,7 +28,10 @@ import type { OpenedSession, SessionData, StoredSession } from './values.ts';
 /** Opens the session of a request, and saves it before the response is sent. */
 export interface SessionKeeper {
   open(req: HttpRequest): Awaitable<RequestSession>;
-  /** Saves a session. Called after `session.close()`, and only if the request has used the session. */
+  /**
+   * Saves a session. Called after `session.close()`, and only if the request has used the session, or its
+   * login has ended.
+   */
   keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Awaitable<void>;
 }
 
@@ -221,7 +224,7 @@ export class CookieKeeper implements SessionKeeper {
   keep(session: RequestSession, req: HttpRequest, response: HttpResponse): void {
     const { opened } = session;
     if (!session.isKept) {
-      if (session.isDestroyed) this.#cookie.clear(req, response);
+      if (mayClear(session, req)) this.#cookie.clear(req, response);
     } else if (session.isChanged || (opened?.isDue === true && isPage(req))) {
       const bornSeconds = bornOf(session) ?? this.#cookie.nowSeconds;
       const times = this.#cookie.timesOf(bornSeconds);
@@ -272,7 +275,7 @@ export class StoreKeeper implements SessionKeeper {
     const { endedId, opened } = session;
     // the old record is deleted before the new one is added, so that they are never valid at the same time
     const wasAlive = endedId === undefined || (await this.#store.delete(keyOf(endedId)));
-    if (!session.isKept) return session.isDestroyed ? this.#cookie.clear(req, response) : undefined;
+    if (!session.isKept) return mayClear(session, req) ? this.#cookie.clear(req, response) : undefined;
     if (opened === undefined || endedId !== undefined) {
       // if another request has ended the session, the old values are not stored again
       const data = session.over(wasAlive ? session.base : NO_DATA);
@@ -362,6 +365,14 @@ function ttlMs({ issuedSeconds, expiresSeconds }: ValueTimes): number {
  */
 function bornOf({ opened, endedId }: RequestSession): number | undefined {
   return endedId === undefined ? opened?.bornSeconds : undefined;
+}
+
+/**
+ * Whether the client's cookie is deleted. If the login of the session has ended, only the response to a page
+ * deletes it: a background request may get its response after the next login has set a new cookie.
+ */
+function mayClear({ isDestroyed, isRefused }: RequestSession, req: HttpRequest): boolean {
+  return isRefused ? isPage(req) : isDestroyed;
 }
 
 /**

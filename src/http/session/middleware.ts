@@ -13,18 +13,21 @@ import { Keyring, authSecrets } from '../../crypto/keys.ts';
 import { bool, given, isObject, readOptions } from '../../base/options.ts';
 import { MemoryRecordStore } from '../../cache/stores.ts';
 import { isThenable } from '../../base/promises.ts';
+import { fieldOf } from '../origins.ts';
 import { noteSecrets } from '../../base/used-secrets.ts';
 import { OneApplication } from '../pipeline.ts';
 import { isServedByMany } from '../middleware/exemptions.ts';
+import { SecurityLog } from '../security-log.ts';
 import { KeptCookie, keepPrivate } from './cookie.ts';
 import { CookieKeeper, StoreKeeper } from './keepers.ts';
-import { SESSION } from '../state.ts';
+import { SESSION, loginAuthority } from '../state.ts';
 import type { Env } from '../../base/config.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { Secrets } from '../../crypto/keys.ts';
 import type { RecordStore } from '../../cache/stores.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, Next } from '../contracts.ts';
 import type { HttpResponse } from '../response.ts';
+import type { LoginAuthority } from '../state.ts';
 import type { SessionCookieOptions } from './cookie.ts';
 import type { SessionDeps, SessionKeeper } from './keepers.ts';
 import type { RequestSession } from './values.ts';
@@ -77,6 +80,9 @@ export class SessionMiddleware implements Middleware {
   readonly #application = new OneApplication();
   #ring: Keyring | undefined;
   #keeper!: SessionKeeper;
+  #audit!: SecurityLog;
+  /** Null without a login plugin; undefined before the first request. */
+  #authority: LoginAuthority | null | undefined;
 
   /**
    * @throws SvcError `E_COOKIE` for an invalid `cookie`, `E_SECRET_WEAK` or `E_SECRET_FORM` for an unusable
@@ -165,6 +171,7 @@ export class SessionMiddleware implements Middleware {
     }
     const ring = (this.#ring = this.#own ?? ringOf(view));
     if (ring === undefined) return; // no secret is set, which `svc check` reports by rule SVC205
+    this.#audit = SecurityLog.of(view.services);
     const deps = { services: view.services, ring, cookie: this.#cookie, ...this.#options };
     this.#keeper = this.#store === undefined ? new CookieKeeper(deps) : new StoreKeeper(deps, this.#store);
   }
@@ -172,8 +179,30 @@ export class SessionMiddleware implements Middleware {
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const session = this.#keeper.open(req);
     return isThenable(session)
-      ? session.then((opened) => this.#pass(opened, req, next))
-      : this.#pass(session, req, next);
+      ? session.then((opened) => this.#admit(opened, req, next))
+      : this.#admit(session, req, next);
+  }
+
+  /** Ends the session if it names a login that has ended. `session.get()` cannot wait, so this happens first. */
+  #admit(session: RequestSession, req: HttpRequest, next: Next): Awaitable<HttpResponse> {
+    if (this.#authority === undefined)
+      this.#authority = req.state.has(loginAuthority) ? req.state.get(loginAuthority) : null;
+    const authority = this.#authority;
+    if (authority === null || fieldOf(req, 'cookie') === undefined) return this.#pass(session, req, next);
+    const values = session.peek();
+    const isAdmitted = values === undefined || authority.admits(values, req);
+    const settle = (isLive: boolean): Awaitable<HttpResponse> => {
+      if (!isLive) {
+        session.refuse();
+        this.#audit.refused('session_rejected', req, { reason: 'login_ended' });
+      }
+      return this.#pass(session, req, next);
+    };
+    if (!isThenable(isAdmitted)) return settle(isAdmitted);
+    return isAdmitted.then(settle, (error: unknown) => {
+      session.fail(error);
+      return this.#pass(session, req, next);
+    });
   }
 
   #pass(session: RequestSession, req: HttpRequest, next: Next): Awaitable<HttpResponse> {
@@ -186,7 +215,7 @@ export class SessionMiddleware implements Middleware {
 
   #keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Awaitable<HttpResponse> {
     session.close();
-    const kept = session.isRead ? this.#keeper.keep(session, req, response) : undefined;
+    const kept = session.isRead || session.isRefused ? this.#keeper.keep(session, req, response) : undefined;
     return isThenable(kept) ? kept.then(() => seen(session, response)) : seen(session, response);
   }
 }

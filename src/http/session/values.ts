@@ -65,7 +65,10 @@ const MAX_DEPTH = 100;
 
 /** The session of one request, with its changes. */
 export class RequestSession implements Session {
-  readonly #open: () => OpenedSession | undefined;
+  /** Reads the session that the client has sent. Undefined after the first call. */
+  #open: (() => OpenedSession | undefined) | undefined;
+  /** Error of the login authority. Every use of the session throws it. */
+  #failure: { readonly error: unknown } | undefined;
   readonly #onUnkept: (mistake: SvcError) => void;
   #isRead = false;
   #opened: OpenedSession | undefined;
@@ -74,6 +77,7 @@ export class RequestSession implements Session {
   #id: string | undefined;
   #endedId: string | undefined;
   #isDestroyed = false;
+  #isRefused = false;
   /** Data of the session when it was opened, without the data that regenerate() and destroy() removed. */
   #base: SessionData = NO_DATA;
   #values = new Map<string, unknown>();
@@ -175,6 +179,28 @@ export class RequestSession implements Session {
     return this.#base.flashes;
   }
 
+  /** Values of the session that the client has sent, without using the session. @internal */
+  peek(): ReadonlyMap<string, unknown> | undefined {
+    return this.#sent()?.data.values;
+  }
+
+  /** Ends the session that the client has sent, because its login has ended. @internal */
+  refuse(): void {
+    this.#endedId = this.#sent()?.id;
+    this.#opened = undefined;
+    this.#isDestroyed = this.#isRefused = true;
+  }
+
+  /** Makes every use of the session throw `error`. @internal */
+  fail(error: unknown): void {
+    this.#failure = { error };
+  }
+
+  /** Whether the session has ended because of its login. @internal */
+  get isRefused(): boolean {
+    return this.#isRefused;
+  }
+
   /** Whether the request has used the session, so that the response may depend on it. @internal */
   get isRead(): boolean {
     return this.#isRead;
@@ -255,13 +281,20 @@ export class RequestSession implements Session {
 
   #read(): void {
     if (this.#isRead) return;
+    if (this.#failure !== undefined) throw this.#failure.error;
     this.#isRead = true;
-    this.#opened = this.#open();
-    if (this.#opened === undefined) return;
+    const opened = this.#sent();
+    if (opened === undefined) return;
     this.#continues = true;
-    this.#id = this.#opened.id;
-    this.#base = this.#opened.data;
+    this.#id = opened.id;
+    this.#base = opened.data;
     this.#values = new Map(this.#base.values);
+  }
+
+  #sent(): OpenedSession | undefined {
+    if (this.#open !== undefined) this.#opened = this.#open();
+    this.#open = undefined;
+    return this.#opened;
   }
 
   #change(): void {

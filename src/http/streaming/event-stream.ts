@@ -8,7 +8,7 @@ import { int, readOptions, shown, optionalInt } from '../../base/options.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { EndlessChunks, inContext, isPending, iterate, SharedChunk } from '../chunks.ts';
 import { checkedSource, HttpResponse, toJson } from '../response.ts';
-import { services } from '../state.ts';
+import { endWithLogin, services } from '../state.ts';
 import { SvcError, HTTPException } from '../../base/errors.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { HttpRequest } from '../contracts.ts';
@@ -122,7 +122,8 @@ export class EventStreamResponse extends HttpResponse {
 type Streamed = Answered & Pick<HttpRequest, 'state'>;
 
 /**
- * Returns `chunks`. If nothing has read them, their source is ended after the request.
+ * Returns `chunks`. They end with the login of the request. If nothing has read them, their source is ended
+ * after the request.
  * @internal
  */
 function eventBody(
@@ -130,6 +131,7 @@ function eventBody(
   request: Streamed,
 ): EndlessChunks & AsyncIterable<Chunk> {
   request.afterwards?.(async () => chunks.drop());
+  endWithLogin(request, () => chunks.finish());
   return chunks;
 }
 

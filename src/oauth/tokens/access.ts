@@ -159,7 +159,8 @@ async function answerOf<T>(
   }
 }
 
-const TTL_MS = 5_000;
+/** Time in milliseconds for which the result of a look-up is used. */
+export const RECHECK_MS = 5_000;
 const MAX_SUBJECTS = 10_000;
 /** Maximum difference between the clocks of two processes on one machine, in microseconds. */
 const DRIFT = 10_000;
@@ -219,7 +220,7 @@ export class ValidAfterGate {
     // two look-ups may finish in reverse order, so the latest time is kept
     const moment = Math.max(given, this.#revocations.get(sub)?.moment ?? 0);
     this.#revocations.delete(sub);
-    this.#revocations.set(sub, { moment, deadlineMs: this.#clock.monotonicMs() + TTL_MS });
+    this.#revocations.set(sub, { moment, deadlineMs: this.#clock.monotonicMs() + RECHECK_MS });
     const [oldest] = this.#revocations.keys();
     if (this.#revocations.size > MAX_SUBJECTS) this.#revocations.delete(oldest!);
     return moment;

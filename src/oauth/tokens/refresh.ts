@@ -248,7 +248,7 @@ export class RefreshTokens {
    * Ends the login of a token, even if the token was replaced (RFC 7009). Returns whether this call ended the
    * login.
    */
-  async revoke(token: RefreshToken, req: HttpRequest | undefined): Promise<boolean> {
+  async revoke(token: Pick<RefreshToken, 'id'>, req: HttpRequest | undefined): Promise<boolean> {
     const isEnded = await this.#deps.store.revoke(token.id, 'logout', this.#deps.clock.nowMicros());
     if (isEnded) this.#deps.audit.tokenRevoked(req, token.id, 'logout');
     return isEnded;
