@@ -72,10 +72,12 @@ export class LogoutEndpoints {
       try {
         const { jti, validMs, ...identity } = await calling(() => client.verifyLogout(token));
         const use = hash('sha256', `${provider.name} ${jti}`, 'hex');
-        if (!(await used.use('logout', use, validMs)))
-          throw new OAuthError('provider_error', { reason: 'logout_token_replayed' });
+        const replayed = new OAuthError('provider_error', { reason: 'logout_token_replayed' });
+        if (await used.isUsed('logout', use)) throw replayed;
+        // the token is marked as used last: if the store fails before, the provider may send it again
         const ended = await store.revokeIdentity({ provider: provider.name, ...identity }, clock.nowMicros());
         for (const { id, sub } of ended) audit.tokenRevoked(req, id, 'provider', sub);
+        if (!(await used.use('logout', use, validMs))) throw replayed;
       } catch (error) {
         if (!(error instanceof OAuthError) || error.code !== 'provider_error') throw error;
         audit.logoutRefused(req, provider.name, error.reason ?? error.code);

@@ -275,6 +275,28 @@ test('OAuth back-channel logout: an invalid logout token gets a 400 and ends no 
   await refusedAs(await send(site, logoutToken(site), 'none'), 404, 'invalid_request');
 });
 
+test('OAuth back-channel logout: if the database fails before the logins have ended, or before the token is spent, the repeat of the provider ends them', async () => {
+  for (const table of ['svc_oauth_login', 'svc_oauth_used']) {
+    await using made = await open({ hasDatabase: true, hasSession: true });
+    const { site } = made;
+    await login(site, {});
+    const token = logoutToken(site);
+    const { db } = site.app.state;
+    // reads work, and writes fail
+    await db.execute(
+      `CREATE TRIGGER broken BEFORE ${table === 'svc_oauth_login' ? 'UPDATE' : 'INSERT'} ON ${table} BEGIN SELECT RAISE(ABORT, 'disk'); END`,
+    );
+    await refusedAs(await send(site, token), 503, 'temporarily_unavailable');
+    await db.execute('DROP TRIGGER broken');
+    await login(site, {}, site.browser());
+    assert.equal((await send(site, token)).status, 200);
+    assert.equal(await sessions(site), 0);
+    await login(site, {}, site.browser());
+    await refusedAs(await send(site, token), 400, 'invalid_request');
+    assert.equal(await sessions(site), 1, 'a token that was spent ends no login');
+  }
+});
+
 test('OAuth back-channel logout: an id_token is refused as a logout token, and backchannelLogout: false removes the route', async () => {
   await using made = await open();
   const { site } = made;
