@@ -35,7 +35,7 @@ export class FailurePages {
   readonly #redirectUris: readonly string[];
 
   /**
-   * After a failed login, browsers are redirected to the path `errorPath`, with `error` and `request_id` in
+   * After a failed login, or if a user must log in again, browsers are redirected to the path `errorPath`, with `error` and `request_id` in
    * the query. `redirectUris` is the option `allowedRedirectUris`.
    */
   constructor(prefix: string, errorPath: string | undefined, redirectUris: readonly string[]) {
@@ -52,10 +52,10 @@ export class FailurePages {
   /** Replaces an error response by a page or a redirect. */
   show(response: HttpResponse, req: HttpRequest, failure: Failure): void {
     const isLogin = /(?:login|callback)$/.test(req.path);
-    if (!isLogin) showPage(response, failure, 'That did not work', undefined);
-    else if (this.#errorPath === undefined)
-      showPage(response, failure, 'You are not logged in', this.#loginOf(req));
-    else redirect(response, failure, this.#errorPath);
+    if (this.#errorPath !== undefined && (isLogin || failure.error === 'login_required'))
+      redirect(response, failure, this.#errorPath);
+    else if (!isLogin) showPage(response, failure, 'That did not work', undefined);
+    else showPage(response, failure, 'You are not logged in', this.#loginOf(req));
   }
 
   /**

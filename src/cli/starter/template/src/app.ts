@@ -44,8 +44,7 @@ export const app = new Svc({
   },
 });
 
-// The URL comes from SVC_DATABASE_URL, or from DATABASE_URL, which hosting platforms set. In production, run
-// "npm run migrate" before the start.
+// Hosting platforms set DATABASE_URL. In production, run "npm run migrate" before the start.
 const databaseUrl = app.config.get('databaseUrl', process.env['DATABASE_URL'] ?? 'sqlite:./data.db');
 app.register(new DatabasePlugin(databaseUrl, { migrationDirectory: folder('migrations') }));
 const [login, providers] = await addLogin(app);
@@ -162,6 +161,8 @@ const shownTo = async ({ id, name }: { id: string; name: string }, store: Notes,
   const linked = await providersOf(app.state.db, id);
   return { name, page, providers, linked, ...(await store.list(id, page)) };
 };
+
+app.get('/login', { public: 'people log in here', ...PAGE }, () => loginPage(app.title, providers, true));
 
 app.get(
   '/',

@@ -33,6 +33,7 @@ export async function addLogin(app: Svc): Promise<[OAuthPlugin | undefined, read
     allowedRedirectUris: urls('/oauth/callback', ...others),
     postLogoutRedirectUris: urls('/'),
     mode: 'cookie',
+    errorPath: '/login', // after a failed login, and to log in again before accounts are linked
     accessTtlSeconds: 86_400,
     enforceValidAfter: true, // with this option, revokeAll() also revokes access tokens
     scopes: SCOPES,
@@ -42,8 +43,8 @@ export async function addLogin(app: Svc): Promise<[OAuthPlugin | undefined, read
       const sub = await personOf(app.state.db, provider, subject);
       return sub === undefined ? undefined : { sub, claims: { name: name ?? subject } };
     },
+    // false if the account belongs to another person
     onLink: async (sub, provider, { subject }) =>
-      // false if the account belongs to another person
       (await personOf(app.state.db, provider, subject, sub)) === sub,
     onUnlink: (sub, provider) => unlink(app.state.db, sub, provider),
   });

@@ -50,7 +50,7 @@ function documentOf(title: string, main: Html, status = 200, headers = {}): HTML
   return new HTMLResponse(text, { status, headers: { ...headers, 'Cache-Control': 'no-store' } });
 }
 
-export function loginPage(title: string, providers: readonly string[]): HTMLResponse {
+export function loginPage(title: string, providers: readonly string[], isAgain = false): HTMLResponse {
   const links = providers.map((name, index) => {
     const path = index === 0 ? '/oauth/login' : `/oauth/${name}/login`;
     return html`<p><a class="button" href="${path}">Log in with ${name}</a></p>`;
@@ -58,7 +58,7 @@ export function loginPage(title: string, providers: readonly string[]): HTMLResp
   const warning = html`<p role="alert">There is no login yet: see “Login” in README.md.</p>`;
   return documentOf(
     title,
-    html`<p>Notes are for people who have logged in.</p>
+    html`<p>${isAgain ? 'You need a new login for this: log in again.' : 'Notes are for people who have logged in.'}</p>
       ${links.length > 0 ? links : warning}`,
   );
 }
@@ -76,10 +76,8 @@ export interface Shown {
   readonly total: number;
   readonly page: number;
   readonly providers: readonly string[];
-  /** Names of the providers where the person has linked an account. */
-  readonly linked: readonly string[];
-  /** A new API token for programs. It is shown once. */
-  readonly token?: string;
+  readonly linked: readonly string[]; // providers where the person has linked an account
+  readonly token?: string; // a new API token for programs, which is shown once
 }
 
 export function notesPage(req: HttpRequest, title: string, shown: Shown): HTMLResponse {

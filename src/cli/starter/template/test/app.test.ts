@@ -165,6 +165,24 @@ test('a person links an account at another provider, logs in with either, and ke
   assert.doesNotMatch(await textOf(again), /Linked/);
 });
 
+test('a person whose login has ended goes through the login before accounts are linked', async () => {
+  await using here = await browserOf('ada');
+  const cookie = here.cookies
+    .names()
+    .map((name) => `${name}=${here.cookies.get(name)}`)
+    .join('; ');
+  await here.post('/oauth/revoke', { headers: { 'sec-fetch-site': 'same-origin' } });
+  await using copied = new TestClient(app, { headers: { cookie } });
+  for (const path of ['/oauth/other/link', '/oauth/dev/unlink']) {
+    const headers = { 'sec-fetch-site': 'same-origin', accept: 'text/html' };
+    const { status, headers: fields } = await copied.post(path, { headers });
+    const location = fields.get('location') ?? '';
+    assert.equal(status, 303);
+    assert.match(location, /^\/login\?error=login_required&/);
+    assert.match(await textOf(copied, location), /log in again[^]*Log in with dev[^]*Log in with other/);
+  }
+});
+
 test('an open page learns of changes, however a note was written', async () => {
   await using browser = await browserOf('ada');
   await using program = await programOf(browser);
@@ -195,15 +213,17 @@ test('a note that is sent after a logout elsewhere is kept until the person has 
   const [, _csrf_token = ''] = /name="_csrf_token" value="([^"]+)"/.exec(await textOf(here)) ?? [];
   await submit(there, '/logout');
   // a browser whose session has ended
-  await using closed = new TestClient(app, { headers: { 'Sec-Fetch-Site': 'same-origin' } });
+  await using closed = new TestClient(app);
   for (const client of [here, closed]) {
     const refused = await client.post('/', {
+      headers: { 'Sec-Fetch-Site': 'same-origin' }, // sent by browsers
       form: { text: `Buy "milk"${'x'.repeat(50_000)}`, _csrf_token },
     });
     assert.equal(refused.status, 401);
     assert.match(await refused.text(), /Log in again: your note is kept/);
     await using again = await browserOf('alan');
-    again.cookies.take(refused.headers.getSetCookie().at(-1) ?? '', new URL('http://localhost/'));
+    for (const cookie of refused.headers.getSetCookie())
+      if (cookie.startsWith('draft=')) again.cookies.take(cookie, new URL('http://localhost/'));
     assert.match(await textOf(again), /name="text" value="Buy &#34;milk&#34;x+"/);
     await submit(again, '/', { text: 'Buy milk' });
     assert.match(await textOf(again), /name="text" value=""/);
