@@ -315,8 +315,8 @@ export class SqliteConnection implements Connection {
     let statement = this.#controls.get(text);
     if (statement === undefined) this.#controls.set(text, (statement = this.#db.prepare(text)));
     // do not use run(): it reads the key of the last insert, and Node 26 throws when the key does not fit in
-    // a number
-    statement.get();
+    // a number; nor get(): Node 24 ignores errors that arrive after the first row
+    statement.all();
   }
 
   #end(): void {

@@ -19,6 +19,8 @@ import type { Params } from '../values.ts';
 
 const SQLITE_OK = 0;
 const SQLITE_INSERT = 18;
+/** Actions of the authorizer for a statement that only reads: READ, SELECT, FUNCTION and RECURSIVE. */
+const READING_ACTIONS: ReadonlySet<number> = new Set([20, 21, 31, 33]);
 /**
  * Finds a table WITHOUT ROWID: only such a table has an index with the name of the table. pragma_table_list
  * takes longer, because it reads every table.
@@ -30,6 +32,14 @@ export const BATCH_ROWS = 256;
 interface Target {
   readonly schema: string;
   readonly table: string;
+}
+
+/** Properties of a statement that SQLite reports while it compiles the statement. */
+interface Compiled {
+  /** Table into which an `insert` writes. */
+  readonly target: Target | undefined;
+  /** Whether SQLite has authorized only reads, and at least one. */
+  readonly onlyReads: boolean;
 }
 
 interface Counters {
@@ -57,6 +67,8 @@ export class SqliteStatement {
   readonly #counters: Counters;
   /** Table into which an `insert` writes. */
   readonly #target: Target | undefined;
+  readonly #isRead: boolean;
+  readonly #first: Step;
   #hasRowid: boolean | undefined;
   #names: readonly string[] | undefined;
   /** Function `parse` of each column's custom type. Undefined when no column has a custom type. */
@@ -70,7 +82,7 @@ export class SqliteStatement {
     scanned: ScannedStatement,
     int8: Int8,
     counters: Counters,
-    target: Target | undefined,
+    { target, onlyReads }: Compiled,
     types: OwnTypes | undefined,
   ) {
     this.#types = types;
@@ -79,7 +91,10 @@ export class SqliteStatement {
     this.#int8 = int8;
     this.#counters = counters;
     this.#target = target;
-    this.#needsBigInts = int8 !== 'auto' || scanned.kind !== 'select';
+    // SQLite has no functions that write, so a statement that begins with `select` only reads
+    this.#isRead = scanned.kind === 'select' || (scanned.kind === 'with' && onlyReads);
+    this.#first = this.#isRead ? get : firstOfAll;
+    this.#needsBigInts = int8 !== 'auto' || !this.#isRead;
     statement.setReturnArrays(true);
   }
 
@@ -105,7 +120,7 @@ export class SqliteStatement {
   }
 
   fetchOne(inputs: readonly SqliteInput[]): Row | undefined {
-    const values = this.#read(get, inputs) as unknown[] | undefined;
+    const values = this.#read(this.#first, inputs) as unknown[] | undefined;
     return values === undefined ? undefined : this.#row(values);
   }
 
@@ -127,7 +142,7 @@ export class SqliteStatement {
   }
 
   scalar(inputs: readonly SqliteInput[]): unknown {
-    const values = this.#read(get, inputs) as unknown[] | undefined;
+    const values = this.#read(this.#first, inputs) as unknown[] | undefined;
     if (values === undefined || this.#types === undefined)
       return values === undefined ? undefined : decodeValue(values[0], this.#int8);
     this.#names ??= this.#readNames();
@@ -142,6 +157,12 @@ export class SqliteStatement {
 
   /** Yields rows in batches. Until the last batch, the statement must not be used for anything else. */
   *batches(inputs: readonly SqliteInput[]): Generator<Row[], void, undefined> {
+    if (!this.#isRead) {
+      // the statement must end before its first row is used, because its end may fail
+      const rows = this.fetchAll(inputs);
+      for (let from = 0; from < rows.length; from += BATCH_ROWS) yield rows.slice(from, from + BATCH_ROWS);
+      return;
+    }
     this.#readBigInts(true);
     const rows = this.#statement.iterate(...inputs) as unknown as Iterator<unknown[]>;
     let batch: Row[] = [];
@@ -305,6 +326,7 @@ function run(statement: StatementSync, inputs: readonly SqliteInput[]): unknown 
   }
 }
 
+/** Returns the first row of a statement that only reads. Node 24 ignores errors that arrive after this row. */
 function get(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
   // avoid the spread in the most frequent case: one value, usually a key
   return inputs.length === 1 ? statement.get(inputs[0]!) : statement.get(...inputs);
@@ -312,6 +334,14 @@ function get(statement: StatementSync, inputs: readonly SqliteInput[]): unknown 
 
 function all(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
   return statement.all(...inputs);
+}
+
+/**
+ * Returns the first row of a statement that may write. Runs the statement to its end, where SQLite commits
+ * and checks deferred foreign keys.
+ */
+function firstOfAll(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
+  return statement.all(...inputs)[0];
 }
 
 /** Cache of a connection's statements. Evicts the least recently used statement. */
@@ -322,6 +352,8 @@ export class SqliteStatements implements Counters {
   readonly #kept: TextCache<SqliteStatement>;
   #compilations = 0;
   #target: Target | undefined;
+  #reads = 0;
+  #others = 0;
 
   constructor(db: DatabaseSync, capacity: number, int8: Int8, types: OwnTypes | undefined) {
     this.#db = db;
@@ -329,8 +361,10 @@ export class SqliteStatements implements Counters {
     this.#types = types;
     this.#kept = new TextCache(capacity);
     db.setAuthorizer((action, table, _, schema, trigger) => {
-      // allow every action: this callback only counts compilations and finds the table of an insert
+      // allow every action: this callback only observes what SQLite compiles
       this.#compilations++;
+      if (READING_ACTIONS.has(action)) this.#reads++;
+      else this.#others++;
       if (action === SQLITE_INSERT && trigger === null && table !== null && schema !== null)
         this.#target ??= { schema, table };
       return SQLITE_OK;
@@ -359,8 +393,13 @@ export class SqliteStatements implements Counters {
   prepare(text: string): SqliteStatement {
     const scanned = checkedStatement(text, 'sqlite');
     this.#target = undefined;
+    this.#reads = this.#others = 0;
     const statement = this.#db.prepare(text);
-    return new SqliteStatement(statement, scanned, this.#int8, this, this.#target, this.#types);
+    const compiled: Compiled = {
+      target: this.#target,
+      onlyReads: this.#reads > 0 && this.#others === 0,
+    };
+    return new SqliteStatement(statement, scanned, this.#int8, this, compiled, this.#types);
   }
 
   changes(): number {

@@ -90,6 +90,25 @@ test('a Redis transaction is atomic, and its list of results contains an Error f
     assert.equal(String(pair[0]), pair[1], 'nobody came between');
 });
 
+test('every method of a Redis client rejects when a command fails after other commands have run', async (t) => {
+  if (!needsRedis(t)) return;
+  await using redis = await new Redis((await sharedRedis()).url).open();
+  await using dedicated = await redis.dedicated();
+  const text = `redis.call('SET', KEYS[1], 'a'); return redis.call('LPUSH', KEYS[1], 'b')`;
+  const script = new RedisScript(text);
+  const evaluated = ['EVAL', text, 1, 'late'];
+  const failing: Readonly<Record<string, () => Promise<unknown>>> = {
+    command: () => redis.command(evaluated),
+    script: () => redis.script(script, ['late'], []),
+    'transaction with a refused command': () => redis.transaction([['SET', 'late', 'a'], ['NONSENSE']]),
+    'command of a dedicated connection': () => dedicated.command(evaluated),
+  };
+  for (const [method, run] of Object.entries(failing))
+    for (const use of ['first', 'second']) await assert.rejects(run(), RedisError, `${method}, ${use} use`);
+  const results = await redis.transaction([['SET', 'late', 'a'], evaluated]);
+  assert.ok(results[0] === 'OK' && results[1] instanceof RedisError);
+});
+
 test('after the server has dropped a script, Redis.script() sends the text of the script again', async (t) => {
   if (!needsRedis(t)) return;
   await using redis = await new Redis((await sharedRedis()).url).open();
