@@ -91,25 +91,41 @@ function parsing(name: string, parse: (value: unknown) => unknown): (value: unkn
   };
 }
 
+/** Maximum nesting of lists in which values of typed() are encoded: PostgreSQL's limit for arrays. */
+const MAX_LEVELS = 6;
+
 /**
- * Encodes the values that {@link typed} has marked. Returns `params` itself when it contains no such value.
+ * Encodes the values that {@link typed} has marked, also inside lists. Returns `params` itself when it contains no such value.
  *
  * @throws SvcError `E_DB_PARAMETER` when `encode` is missing, throws, or returns neither text nor bytes
  */
 export function encodeTyped(params: Params, types: OwnTypes, row?: number): Params {
-  if (!params.some((value) => value instanceof Typed)) return params;
-  return params.map((value, index) => {
-    if (!(value instanceof Typed)) return value;
-    const place = `parameter ${index + 1}${row === undefined ? '' : ` of row ${row}`}`;
-    const encode = types.get(value.type.toLowerCase())?.encode;
-    if (encode !== undefined) return value.value === null ? null : encodedBy(encode, value, place);
-    const best = closest(value.type, types.keys());
-    const hint = best === undefined ? '' : `: did you mean "${best}"?`;
-    throw new SvcError('E_DB_PARAMETER', [
-      place,
-      `the option "types" has no function "encode" for the type "${value.type}"${hint}`,
-    ]);
-  });
+  // the caller's list may be something else in spite of the types: the driver refuses it
+  if (!Array.isArray(params) || !hasTyped(params, 0)) return params;
+  return params.map((value, index) =>
+    encodedIn(value, types, `parameter ${index + 1}${row === undefined ? '' : ` of row ${row}`}`),
+  );
+}
+
+function hasTyped(list: readonly Parameter[], level: number): boolean {
+  for (const value of list)
+    if (value instanceof Typed || (Array.isArray(value) && level < MAX_LEVELS && hasTyped(value, level + 1)))
+      return true;
+  return false;
+}
+
+function encodedIn(value: Parameter, types: OwnTypes, place: string, level: number = 0): Parameter {
+  if (Array.isArray(value) && level < MAX_LEVELS)
+    return (value as readonly Parameter[]).map((each) => encodedIn(each, types, place, level + 1));
+  if (!(value instanceof Typed)) return value;
+  const encode = types.get(value.type.toLowerCase())?.encode;
+  if (encode !== undefined) return value.value === null ? null : encodedBy(encode, value, place);
+  const best = closest(value.type, types.keys());
+  const hint = best === undefined ? '' : `: did you mean "${best}"?`;
+  throw new SvcError('E_DB_PARAMETER', [
+    place,
+    `the option "types" has no function "encode" for the type "${value.type}"${hint}`,
+  ]);
 }
 
 /** Encodes the values that {@link typed} has marked, in each row of values. */

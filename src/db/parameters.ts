@@ -8,7 +8,7 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { DataError } from './errors.ts';
-import { Json, Typed, bytesOf } from './values.ts';
+import { Bound, Json, Typed, bytesOf } from './values.ts';
 
 /** Reason why a value cannot be bound to a placeholder. */
 export interface Refusal {
@@ -54,6 +54,8 @@ function objectIssue(value: object | null): Refusal | undefined {
   if (value === null || value instanceof Json || bytesOf(value) !== undefined) return undefined;
   if (value instanceof Typed)
     return { problem: `a value of the type "${value.type}", and the database has no option "types"` };
+  if (value instanceof Bound)
+    return { problem: 'a part of a statement: write it inside the sql template, and not among the values' };
   if (value instanceof Promise) return { problem: 'a promise: await it first' };
   if (Array.isArray(value))
     return {

@@ -6,19 +6,20 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { quotedName } from './dialects.ts';
+import { Bound, type Parameter } from './values.ts';
 import type { Dialect } from './driver.ts';
-import type { Parameter } from './values.ts';
 
 type Part = string | { readonly names: readonly string[] };
 
 /** A statement, or a fragment of a statement, with its values. Made by {@link sql}. */
-export class Sql {
+export class Sql extends Bound {
   /** Texts and names, in the order of the statement. Each `?` in a text stands for one value of `params`. */
   readonly #parts: readonly Part[];
   readonly params: readonly Parameter[];
 
   /** @internal */
   constructor(parts: readonly Part[], params: readonly Parameter[]) {
+    super();
     this.#parts = parts;
     this.params = params;
   }
@@ -32,6 +33,10 @@ export class Sql {
             typeof part === 'string' ? part : part.names.map((name) => quotedName(dialect, name)).join('.'),
           )
           .join('');
+  }
+
+  protected get maker(): string {
+    return 'sql';
   }
 
   /** @internal */

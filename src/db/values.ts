@@ -14,13 +14,49 @@ export type Bytes = Uint8Array | ArrayBufferView | ArrayBuffer;
 /** Values for the placeholders of one statement, in order. */
 export type Params = readonly Parameter[];
 
+/**
+ * Base class of values that are made for a placeholder. Converting one to text or JSON would store `[object
+ * Object]` or its properties, so the conversion throws `E_DB_PARAMETER`.
+ */
+export abstract class Bound {
+  /** Function that makes the value, for error messages. */
+  protected abstract readonly maker: string;
+
+  /** @internal */
+  toString(): string {
+    throw this.#misplaced('text');
+  }
+
+  /** @internal */
+  toJSON(): unknown {
+    throw this.#misplaced('JSON');
+  }
+
+  #misplaced(target: string): SvcError {
+    return new SvcError('E_DB_PARAMETER', [
+      `a value of ${this.maker}`,
+      `it cannot be converted to ${target}: pass it as the value of a placeholder`,
+    ]);
+  }
+}
+
 /** A value that is stored as JSON text. Made by {@link json}. */
-export class Json {
+export class Json extends Bound {
   readonly text: string;
 
   /** @internal */
   constructor(text: string) {
+    super();
     this.text = text;
+  }
+
+  protected get maker(): string {
+    return 'json()';
+  }
+
+  /** Returns the value itself, so that a json() value may be part of another one. @internal */
+  override toJSON(): unknown {
+    return JSON.parse(this.text);
   }
 }
 
@@ -44,14 +80,19 @@ export function json(value: unknown): Json {
 }
 
 /** A value that is written as a custom type of the database. Made by {@link typed}. */
-export class Typed {
+export class Typed extends Bound {
   readonly type: string;
   readonly value: unknown;
 
   /** @internal */
   constructor(type: string, value: unknown) {
+    super();
     this.type = type;
     this.value = value;
+  }
+
+  protected get maker(): string {
+    return 'typed()';
   }
 }
 

@@ -8,6 +8,7 @@
  *
  * A value that does not fit the type of its parameter is sent as text, so that the server reports the error.
  */
+import { SvcError } from '../../base/errors.ts';
 import { arrayText } from './arrays.ts';
 import { dateTextOf, instantText, microsOf } from './dates.ts';
 import { OID, type PostgresType, type PostgresTypes } from './types.ts';
@@ -18,7 +19,7 @@ import {
   type ParameterPlace,
   type Refusal,
 } from '../parameters.ts';
-import { Json, bytesOf, type Params } from '../values.ts';
+import { Bound, Json, bytesOf, type Params } from '../values.ts';
 import type { MessageWriter } from './writer.ts';
 
 const TWO_32 = 2 ** 32;
@@ -101,6 +102,7 @@ export function textOf(
 }
 
 function objectText(value: object, oid: number, types: PostgresTypes): ElementText {
+  if (value instanceof Bound) return parameterIssue(value);
   const own = ownText(value, oid, types);
   if (own !== undefined) return typeof own === 'string' ? (textIssue(own) ?? own) : own;
   return bytesOf(value) === undefined ? structureText(value, oid, types) : elementText(value, oid);
@@ -197,6 +199,7 @@ function writeObject(
 ): Refusal | undefined {
   if (value instanceof Date) return writeDate(writer, value, index, oid);
   if (value instanceof Json) return writeString(writer, value.text);
+  if (value instanceof Bound) return parameterIssue(value);
   const own = ownText(value, oid, types);
   if (own !== undefined) return typeof own === 'string' ? writeString(writer, own) : own;
   const bytes = bytesOf(value);
@@ -280,12 +283,14 @@ function hexText(value: Uint8Array): string {
   return `\\x${Buffer.from(value.buffer, value.byteOffset, value.length).toString('hex')}`;
 }
 
-/** Returns JSON text. Returns undefined for a value that JSON cannot represent. */
-function jsonText(value: object): string | undefined {
+/** Returns JSON text. Returns a reason or undefined for a value that JSON cannot represent. */
+function jsonText(value: object): string | Refusal | undefined {
   if (value instanceof Promise) return undefined;
   try {
     return JSON.stringify(value);
-  } catch {
+  } catch (error) {
+    if (error instanceof SvcError)
+      return { problem: 'an object or list with a value of typed() or sql in it' };
     // the object has a cycle or a bigint; the error is ignored, because its message may quote the object
     return undefined;
   }
@@ -319,7 +324,8 @@ function listText(list: readonly unknown[], type: PostgresType | undefined): str
  * would become a further dimension of the array.
  */
 function encodedElement(encode: (value: unknown) => unknown): (value: unknown) => unknown {
-  return (value) => (typeof value === 'object' && value !== null ? encoded(value, encode) : value);
+  return (value) =>
+    typeof value === 'object' && value !== null && !(value instanceof Bound) ? encoded(value, encode) : value;
 }
 
 /** Returns whether lists are nested deeper than MAX_LEVELS, or contain themselves. */
@@ -352,6 +358,7 @@ function elementText(value: unknown, oid: number): ElementText {
 function objectElementText(value: object, oid: number): string | Refusal | undefined {
   if (value instanceof Date) return parameterIssue(value) ?? dateAsText(value, oid);
   if (value instanceof Json) return value.text;
+  if (value instanceof Bound) return parameterIssue(value);
   const bytes = bytesOf(value);
   if (bytes !== undefined) return oid === OID.bytea || oid === UNDESCRIBED ? hexText(bytes) : undefined;
   return oid === OID.json || oid === OID.jsonb ? jsonText(value) : undefined;
