@@ -15,8 +15,8 @@ export type Bytes = Uint8Array | ArrayBufferView | ArrayBuffer;
 export type Params = readonly Parameter[];
 
 /**
- * Base class of values that are made for a placeholder. Converting one to text or JSON would store `[object
- * Object]` or its properties, so the conversion throws `E_DB_PARAMETER`.
+ * Base class of values that are made for a placeholder. Without a meaning as text or JSON of its own, the
+ * conversion of a value throws `E_DB_PARAMETER`, because it would give `[object Object]` or the properties.
  */
 export abstract class Bound {
   /** Function that makes the value, for error messages. */
@@ -52,6 +52,10 @@ export class Json extends Bound {
 
   protected get maker(): string {
     return 'json()';
+  }
+
+  override toString(): string {
+    return this.text;
   }
 
   /** Returns the value itself, so that a json() value may be part of another one. @internal */

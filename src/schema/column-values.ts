@@ -6,14 +6,15 @@
  * Accepted forms of each type:
  *   - bool: true, false, 0, 1, '0' or '1'
  *   - int: a number, a bigint, or decimal text without a fraction
- *   - float: a number, a bigint, or decimal text
+ *   - float: a number, a bigint, or decimal text, as the nearest number
  *   - str: text, or an integer, which becomes text
  *   - datetime: a Date, or ISO 8601 text, which is UTC if it names no zone
  *   - date: YYYY-MM-DD, or a date and time at midnight UTC
  *   - uuid: text in any case, or 16 bytes
  *   - list, record, class, union: an array, an object, or JSON text
  *
- * A conversion that would lose a digit is refused. Members of JSON objects in a column have the names that
+ * A conversion that would lose a digit is refused, except for `float`: engines return an average of integers
+ * with more digits than a number has, depending on the data. Members of JSON objects in a column have the names that
  * clients use (their aliases). The accepted forms also apply inside JSON, because SQL functions write true as
  * 1 in JSON.
  */
@@ -152,10 +153,20 @@ function integerOf(value: unknown): unknown {
 }
 
 /**
+ * Converts decimal text or a bigint to the nearest number. The validation refuses NaN, and a number that is
+ * too large.
+ */
+function floatOf(value: unknown): unknown {
+  return typeof value === 'bigint' || (typeof value === 'string' && DECIMAL.test(value))
+    ? Number(value)
+    : value;
+}
+
+/**
  * Converts decimal text or a bigint to a number. If digits could be lost, the value stays unchanged, and the
  * validation refuses it.
  */
-function floatOf(value: unknown): unknown {
+function exactNumberOf(value: unknown): unknown {
   if (typeof value === 'bigint') return BigInt(Number(value)) === value ? Number(value) : value;
   if (typeof value !== 'string' || !DECIMAL.test(value)) return value;
   const digits = value
@@ -270,7 +281,7 @@ function choiceCheck(values: readonly Literal[]): Check {
     if (values.includes(value as Literal)) return value;
     const flag = hasFlags ? flagOf(value) : value;
     if (typeof flag === 'boolean') return check(flag, run);
-    return check(hasNumbers ? floatOf(value) : value, run);
+    return check(hasNumbers ? exactNumberOf(value) : value, run);
   };
 }
 

@@ -135,11 +135,12 @@ onEveryDatabase('a row that is not a list of values is refused', async (db, url)
     }
 });
 
-test('values of json(), typed() and sql cannot be converted to text', () => {
-  for (const value of [json(1), FIVE, sql`1`]) {
+test('values of typed() and sql cannot be converted to text or JSON, and a value of json() is its JSON', () => {
+  for (const value of [FIVE, sql`1`]) {
     assert.throws(() => `${value as unknown as string}`, fault('E_DB_PARAMETER'));
     assert.throws(() => String(value), fault('E_DB_PARAMETER'));
+    assert.throws(() => JSON.stringify({ a: value }), fault('E_DB_PARAMETER'));
   }
-  assert.throws(() => JSON.stringify({ a: FIVE }), fault('E_DB_PARAMETER'));
+  assert.equal(String(json([1])), '[1]');
   assert.equal(JSON.stringify({ a: json([1]) }), '{"a":[1]}');
 });
