@@ -16,6 +16,7 @@ import { Fields, readColumn, readEof, readError, readOk, readPrepared, type Wire
 import { RowPlan } from './rows.ts';
 import { CAPABILITY, MARIADB, MAX_PAYLOAD, REPLY, STATUS } from './wire.ts';
 import { ProtocolViolation, StatementError } from '../errors.ts';
+import { scanned } from '../placeholders.ts';
 import { ServerExchange, type RowsWanted } from '../wire/conversation.ts';
 import type { Row } from '../driver.ts';
 import type { MySqlValueOptions } from './url.ts';
@@ -87,6 +88,8 @@ export class Exchange extends ServerExchange<RowPlan> {
   /** Rows of each result, if `wanted` is `sets`. */
   readonly sets: Row[][] = [];
   #isFirstResult = true;
+  /** Number of rows of the current result, if the caller wants no rows. */
+  #unwantedRows = 0;
   #hasResult = false;
   /** Id that the server gave a prepared statement. */
   statementId = 0;
@@ -284,7 +287,8 @@ export class Exchange extends ServerExchange<RowPlan> {
     if (first === REPLY.eof && end - at < MAX_PAYLOAD && (!this.#hasEnds || end - at <= EOF_BYTES)) {
       return this.#onEnd(this.#hasEnds ? readEof(bytes, at, end).status : readOk(bytes, at, end).status);
     }
-    if (this.#isWanted) this.keep(bytes, at, end);
+    if (this.wanted === 'none') this.#unwantedRows++;
+    else if (this.#isWanted) this.keep(bytes, at, end);
     return false;
   }
 
@@ -299,6 +303,7 @@ export class Exchange extends ServerExchange<RowPlan> {
     this.status = status;
     if (this.#hasResult) {
       this.#isFirstResult = false;
+      if (this.#unwantedRows > 0) this.#countReturned();
       if (this.wanted === 'sets') this.sets.push(this.rows.splice(0) as Row[]);
     }
     this.#hasResult = false;
@@ -309,9 +314,20 @@ export class Exchange extends ServerExchange<RowPlan> {
     return this.#onAnswered();
   }
 
+  /**
+   * Counts the rows of a result as rows affected, if the statement writes. The rows are those of the clause
+   * `returning`, for which MariaDB reports no number of rows affected.
+   */
+  #countReturned(): void {
+    const { kind } = scanned(this.sql, 'mariadb');
+    if (kind === 'insert' || kind === 'update') this.affectedRows += this.#unwantedRows;
+    this.#unwantedRows = 0;
+  }
+
   #onError(bytes: Buffer, at: number, end: number): boolean {
     this.status = undefined;
     this.#hasResult = false;
+    this.#unwantedRows = 0;
     this.fail(mysqlError(readError(bytes, at, end), this.sql));
     return this.#onAnswered();
   }
