@@ -5,7 +5,7 @@ import { beginTexts } from '../dialects.ts';
 import { endingLimit, limitReached } from '../limits.ts';
 import { scriptStatements } from '../script.ts';
 import { UNTIMED } from '../slow-statements.ts';
-import { PostgresRunner } from './runner.ts';
+import { PostgresRunner, type Portal } from './runner.ts';
 import type { BeginOptions, Limit, Row, Table } from '../driver.ts';
 import type { PostgresConversation } from './conversation.ts';
 import type { Exchange } from './exchange.ts';
@@ -34,7 +34,7 @@ export class PostgresConnection
   constructor(conversation: PostgresConversation, options: PostgresConnectionOptions, types: PostgresTypes) {
     super(new PostgresRunner(conversation, options, types));
     this.#options = options;
-    this.runner.beginAnew = (limit) => this.#beginAnew(limit);
+    this.runner.beginAnew = (own, limit) => this.#beginAnew(own, limit);
     conversation.onParameter = (name) => this.#onParameter(name);
     conversation.onRefusal = (error) => this.#onRefusal(error);
     for (const name of conversation.parameters.keys()) this.#onParameter(name);
@@ -91,16 +91,15 @@ export class PostgresConnection
     const isOurs = !this.isInTransaction;
     if (isOurs) await this.begin(READ_WRITE, limit);
     const transaction = this.#transactions;
-    const portal = `svc_p${++this.#portals}`;
+    const name = `svc_p${++this.#portals}`;
+    const portal: Portal = { name, maxRows: BATCH_ROWS, ownsTransaction: isOurs };
     let hasFailed = true;
     let isOpen = false;
     const timing = this.runner.timing?.batches(sql) ?? UNTIMED;
     try {
-      const first = await timing.wait(() =>
-        this.runner.run(sql, params, limit, 'objects', asItIs, portal, BATCH_ROWS),
-      );
+      const first = await timing.wait(() => this.runner.run(sql, params, limit, 'objects', asItIs, portal));
       isOpen = true;
-      const more = (): Promise<Exchange> => this.runner.more(portal, first, BATCH_ROWS, limit);
+      const more = (): Promise<Exchange> => this.runner.more(name, first, BATCH_ROWS, limit);
       for (let exchange = first; ; exchange = await timing.wait(more)) {
         hasFailed = false;
         if (exchange.rows.length > 0) yield exchange.rows as Row[];
@@ -113,7 +112,7 @@ export class PostgresConnection
     } finally {
       timing.end();
       if (!this.isBroken && transaction === this.#transactions)
-        await this.#endStream(portal, isOpen, isOurs, hasFailed, endingLimit(limit, 0, this.#options.clock));
+        await this.#endStream(name, isOpen, isOurs, hasFailed, endingLimit(limit, 0, this.#options.clock));
     }
   }
 
@@ -205,11 +204,11 @@ export class PostgresConnection
   }
 
   /**
-   * Begins a failed transaction again, if only one statement has run in it, so that this statement can be
-   * retried. Otherwise returns false.
+   * Begins a failed transaction again, if only the last `own` requests have run in it, so that they can be
+   * repeated. Otherwise returns false.
    */
-  async #beginAnew(limit: Limit | undefined): Promise<boolean> {
-    if (!this.hasBegun || this.conversation.asked !== this.#askedAtBegin + 1) return false;
+  async #beginAnew(own: number, limit: Limit | undefined): Promise<boolean> {
+    if (!this.hasBegun || this.conversation.asked !== this.#askedAtBegin + own) return false;
     await this.runner.simple(`rollback; ${this.#beginText}`, endingLimit(limit, 0, this.#options.clock));
     return this.conversation.status === 'T';
   }

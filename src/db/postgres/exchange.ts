@@ -69,6 +69,11 @@ export class Exchange extends ServerExchange<RowPlan> {
     this.#types = types;
   }
 
+  /** Whether the server has run the statement for the first row of values. */
+  get hasRunPair(): boolean {
+    return this.#pairsRead > 0;
+  }
+
   /** Whether this is a simple query, which needs no Sync. */
   get isSimple(): boolean {
     return this.#steps[0] === STEP.simple;
@@ -214,7 +219,7 @@ export class Exchange extends ServerExchange<RowPlan> {
     if (this.#at < this.#steps.length) this.#at++;
     else {
       this.#isInPair = false;
-      this.#pairsRead++;
+      if (this.#pairsRead++ === 0) this.onProgress?.();
     }
     return false;
   }

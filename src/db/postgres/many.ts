@@ -19,9 +19,52 @@ export interface Many {
    * Oids of the types of the values. Undefined if the types are not known. Then all values are sent as text.
    */
   readonly oids: readonly number[] | undefined;
-  readonly first: Params;
-  readonly source: Iterator<Params>;
+  readonly rows: RepeatableRows;
   readonly limit: Limit | undefined;
+}
+
+/**
+ * Rows of values that can be read again until the server has run the statement for the first one. If the
+ * statement was outdated, the server has already refused this row.
+ */
+export class RepeatableRows {
+  readonly #source: Iterator<Params>;
+  /** Rows that can be read again, and the index of the next one. */
+  #kept: Params[] = [];
+  #at = 0;
+  #isKeeping = true;
+
+  constructor(rows: Iterable<Params>) {
+    this.#source = rows[Symbol.iterator]();
+  }
+
+  /** Returns the next row, or undefined after the last one. */
+  next(): Params | undefined {
+    if (this.#at < this.#kept.length) return this.#kept[this.#at++];
+    const next = this.#source.next();
+    if (next.done === true) return undefined;
+    if (this.#isKeeping) this.#at = this.#kept.push(next.value);
+    return next.value;
+  }
+
+  /** Begins again at the first row. Returns false when rows were already dropped. */
+  rewind(): boolean {
+    if (this.#isKeeping) this.#at = 0;
+    return this.#isKeeping;
+  }
+
+  /** Drops the rows that were read, because the server has run the statement for the first one. */
+  drop(): void {
+    if (!this.#isKeeping) return;
+    this.#isKeeping = false;
+    this.#kept = this.#kept.slice(this.#at);
+    this.#at = 0;
+  }
+
+  /** Ends the source of the rows. */
+  end(): void {
+    this.#source.return?.();
+  }
 }
 
 const TEXT_FORMATS = new Uint8Array(0);
@@ -63,6 +106,8 @@ export async function writeMany(
   if (failure === undefined) return (await finished).affectedRows;
   // ignore the server's error: it is a consequence of `failure`, which is thrown instead
   await finished.catch(() => undefined);
+  // rows that the server has run must not run again
+  if (exchange.hasRunPair) many.rows.drop();
   throw failure.error;
 }
 
@@ -72,16 +117,32 @@ async function writePairs(
   many: Many,
   exchange: Exchange,
 ): Promise<void> {
-  let params = many.first;
-  for (let row = 1; exchange.error === undefined && !conversation.isEnded; row++) {
+  const { rows } = many;
+  let params = rows.next();
+  for (
+    let row = 1;
+    params !== undefined && exchange.error === undefined && !conversation.isEnded;
+    row++, params = rows.next()
+  ) {
     writePair(conversation, types, many, params, row);
     exchange.pairsWritten++;
     const room = conversation.room();
-    if (room !== undefined) await room;
-    const next = many.source.next();
-    if (next.done === true) return;
-    params = next.value;
+    if (room === undefined) continue;
+    await room;
+    // wait for the first row, so that the memory for rows that can be read again is limited
+    if (!exchange.hasRunPair) await firstReply(conversation, exchange);
+    if (exchange.hasRunPair) rows.drop();
   }
+}
+
+/** Waits until the server has run the statement for the first row, or has refused this row. */
+function firstReply(conversation: PostgresConversation, exchange: Exchange): Promise<void> | undefined {
+  if (exchange.error !== undefined || conversation.isEnded) return undefined;
+  conversation.writer.flush();
+  conversation.flushSoon();
+  return new Promise((resolve) => {
+    exchange.onProgress = resolve;
+  });
 }
 
 function writePair(

@@ -13,6 +13,7 @@
  * poolers that change the session between two statements.
  */
 import { randomUUID } from 'node:crypto';
+import { SvcError } from '../../base/errors.ts';
 import { DatabaseError, StalePlan } from '../errors.ts';
 import { endingLimit } from '../limits.ts';
 import { ServerRunner } from '../wire/server-connection.ts';
@@ -21,7 +22,7 @@ import { checkedStatement } from '../placeholders.ts';
 import { CAN_COPY, copyRows } from './copy.ts';
 import { isOfChangedSchema, isOfTypes, isStalePlan } from './errors.ts';
 import { Exchange, STEP, type Step } from './exchange.ts';
-import { writeMany, type Many } from './many.ts';
+import { RepeatableRows, writeMany, type Many } from './many.ts';
 import { FIND_COLUMNS, FIND_TYPES, RowPlan, foundType, rereadRows } from './rows.ts';
 import { checkCount, needsTypes, writeParams } from './values.ts';
 import type { Column, Limit, Row } from '../driver.ts';
@@ -49,14 +50,33 @@ interface Request {
   readonly params: Params;
   readonly wanted: RowsWanted;
   readonly limit: Limit | undefined;
-  /** Name of the portal (a cursor) from which a stream reads; empty for other requests. */
-  readonly portal: string;
-  readonly maxRows: number;
+  readonly portal: Portal;
 }
+
+/** A portal (a cursor on the server), from which a stream reads. */
+export interface Portal {
+  /** Empty for requests that are no streams. */
+  readonly name: string;
+  /** Maximum number of rows of the reply; 0 means no limit. */
+  readonly maxRows: number;
+  /** Whether the transaction was begun for this request alone. */
+  readonly ownsTransaction: boolean;
+}
+
+const UNNAMED: Portal = { name: '', maxRows: 0, ownsTransaction: false };
 
 interface Description {
   readonly oids: readonly number[];
   readonly plan: RowPlan | undefined;
+}
+
+/** State of the connection before a statement failed. */
+interface Failed {
+  readonly wasIdle: boolean;
+  /** Number of requests that the statement needed. Undefined if the statement cannot be run again. */
+  readonly own: number | undefined;
+  /** Whether the caller rolls an open transaction back after every error. */
+  readonly rollsBack: boolean;
 }
 
 interface KnownStatement {
@@ -89,10 +109,10 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
    */
   #changes: number;
   /**
-   * Begins a failed transaction again, if only one statement has run in it, so that this statement can be
-   * retried. Otherwise returns false.
+   * Begins a failed transaction again, if only the last `own` requests have run in it, so that they can be
+   * repeated. Otherwise returns false.
    */
-  beginAnew: ((limit: Limit | undefined) => Promise<boolean>) | undefined;
+  beginAnew: ((own: number, limit: Limit | undefined) => Promise<boolean>) | undefined;
 
   constructor(conversation: PostgresConversation, options: PostgresConnectionOptions, types: PostgresTypes) {
     super(conversation, options);
@@ -108,13 +128,12 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     limit: Limit | undefined,
     wanted: RowsWanted,
     answer: (exchange: Exchange) => T,
-    portal: string = '',
-    maxRows: number = 0,
+    portal: Portal = UNNAMED,
   ): Promise<T> {
     try {
       const { text, placeholders } = checkedStatement(sql, 'postgres');
       checkCount(params, placeholders);
-      const request: Request = { text, params, wanted, limit, portal, maxRows };
+      const request: Request = { text, params, wanted, limit, portal };
       const known = limit === undefined && this.writing === undefined ? this.statements.get(text) : undefined;
       return known?.isDescribed === true
         ? this.#atOnce(request, known, answer)
@@ -172,31 +191,48 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
 
   /**
    * Runs one statement for many rows with one Sync. Either all rows are written or none, even outside a
-   * transaction.
+   * transaction. `before` is the number of requests on this connection before the caller's first one.
    */
-  async many(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
+  async many(
+    sql: string,
+    rows: Iterable<Params>,
+    limit: Limit | undefined,
+    before: number = this.conversation.asked,
+  ): Promise<number> {
     const { text, placeholders } = checkedStatement(sql, 'postgres');
     while (this.mustWait) await this.turn();
     this.check(text, limit);
-    const source = rows[Symbol.iterator]();
+    const wasIdle = this.#isIdle;
+    const wasDescribed = this.statements.peek(text)?.isDescribed === true;
+    const source = new RepeatableRows(rows);
     try {
-      const first = source.next();
-      if (first.done === true) return 0;
-      const known = this.#isCaching ? await this.#described(text, limit) : undefined;
-      while (this.mustWait) await this.turn();
-      this.check(text, limit);
-      const { name } = this.statements.peek(text) ?? { name: '' };
-      const many: Many = { text, name, placeholders, oids: known?.oids, first: first.value, source, limit };
-      return await this.exclusively(() => writeMany(this.conversation, this.types, many));
-    } catch (error) {
-      if (!(error instanceof DatabaseError && (isOfTypes(error) || isStalePlan(error)))) throw error;
-      const isStale = isStalePlan(error) && this.statements.peek(text)?.isDescribed === true;
-      // no retry, because the rows cannot be read twice: the next call prepares the statement again
-      this.statements.delete(text);
-      throw isStale ? this.#changed(error) : error;
+      if (source.next() === undefined) return 0;
+      source.rewind();
+      try {
+        return await this.#many(text, placeholders, source, limit);
+      } catch (error) {
+        if (!wasDescribed) throw error;
+        const own = source.rewind() ? this.conversation.asked - before : undefined;
+        await this.#renew({ text, limit }, error, { wasIdle, own, rollsBack: true });
+        return await this.#many(text, placeholders, source, limit);
+      }
     } finally {
-      source.return?.();
+      source.end();
     }
+  }
+
+  async #many(
+    text: string,
+    placeholders: number,
+    rows: RepeatableRows,
+    limit: Limit | undefined,
+  ): Promise<number> {
+    const known = this.#isCaching ? await this.#described(text, limit) : undefined;
+    while (this.mustWait) await this.turn();
+    this.check(text, limit);
+    const { name } = this.statements.peek(text) ?? { name: '' };
+    const many: Many = { text, name, placeholders, oids: known?.oids, rows, limit };
+    return this.exclusively(() => writeMany(this.conversation, this.types, many));
   }
 
   /**
@@ -210,6 +246,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     limit: Limit | undefined,
   ): Promise<number> {
     const text = `insert into ${table} (${columns.join(', ')}) values (${columns.map((_, index) => `$${index + 1}`).join(', ')})`;
+    const before = this.conversation.asked;
     const source = rows[Symbol.iterator]();
     try {
       const first: Params[] = [];
@@ -219,15 +256,11 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
         first.push(next.value);
       }
       const all = chained(first, source);
-      if (
-        first.length < FEW_ROWS ||
-        (await this.run(CAN_COPY, [table], limit, 'lists', asLists)).some(([can]) => can !== true)
-      )
-        return await this.many(text, all, limit);
-      // no fallback to INSERT: if this call fails, INSERT would fail with an equal error
-      const { oids } = await this.#described(text, limit);
+      const oids = first.length < FEW_ROWS ? undefined : await this.#copyTypes(table, text, limit);
+      if (oids === undefined) return await this.many(text, all, limit, before);
       while (this.mustWait) await this.turn();
       this.check(text, limit);
+      // no fallback to INSERT: if this call fails, INSERT would fail with an equal error
       return await this.exclusively(() =>
         copyRows(this.conversation, this.types, {
           text: `copy ${table} (${columns.join(', ')}) from stdin`,
@@ -239,6 +272,22 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     } finally {
       source.return?.();
     }
+  }
+
+  /**
+   * Returns the column types for COPY, or undefined if COPY would have another effect than INSERT. Asks for
+   * the types each time, because COPY cannot be repeated if they are outdated.
+   */
+  async #copyTypes(
+    table: string,
+    text: string,
+    limit: Limit | undefined,
+  ): Promise<readonly number[] | undefined> {
+    const [found, { oids }] = await Promise.all([
+      this.run(CAN_COPY, [table], limit, 'lists', asLists),
+      this.#describe(text, '', limit),
+    ]);
+    return found.some(([canCopy]) => canCopy !== true) ? undefined : oids;
   }
 
   /**
@@ -288,18 +337,22 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   #atOnce<T>(request: Request, known: KnownStatement, answer: (exchange: Exchange) => T): Promise<T> {
     this.check(request.text, undefined);
     const wasIdle = this.#isIdle;
-    const timing = request.portal === '' ? this.timing : undefined;
+    const timing = request.portal.name === '' ? this.timing : undefined;
     const startedMs = timing?.begin() ?? 0;
-    const exchange = this.#send(request, known, undefined);
-    return this.answered({ exchange, timing, startedMs }, answer, (error) =>
-      this.#onceMore(request, error, wasIdle),
-    );
+    const onceMore = (error: unknown): Promise<Exchange> => this.#onceMore(request, error, wasIdle);
+    let exchange: Exchange;
+    try {
+      exchange = this.#send(request, known, undefined);
+    } catch (error) {
+      return this.timed(request.text, timing, startedMs, () => onceMore(error), answer);
+    }
+    return this.answered({ exchange, timing, startedMs }, answer, onceMore);
   }
 
   async #stepByStep<T>(request: Request, answer: (exchange: Exchange) => T): Promise<T> {
     while (this.mustWait) await this.turn();
     this.check(request.text, request.limit);
-    const timing = request.portal === '' ? this.timing : undefined;
+    const timing = request.portal.name === '' ? this.timing : undefined;
     return this.timed(request.text, timing, timing?.begin() ?? 0, () => this.#withRetry(request), answer);
   }
 
@@ -319,19 +372,38 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
    * throws the error.
    */
   async #onceMore(request: Request, error: unknown, wasIdle: boolean): Promise<Exchange> {
-    const { text, limit } = request;
+    await this.#renew(request, error, {
+      wasIdle,
+      own: 1,
+      rollsBack: request.portal.ownsTransaction,
+    });
+    return this.#attempt(request);
+  }
+
+  /**
+   * Drops the prepared statement if a statement failed only because its plan or its parameter types are
+   * outdated, and returns when the statement can be run again. Otherwise throws the error.
+   */
+  async #renew(
+    { text, limit }: Pick<Request, 'text' | 'limit'>,
+    error: unknown,
+    { wasIdle, own, rollsBack }: Failed,
+  ): Promise<void> {
     const oids = this.statements.peek(text)?.oids ?? [];
-    const isOfParameters = oids.length > 0 && error instanceof DatabaseError && isOfTypes(error);
-    if (!isOfParameters && !(error instanceof DatabaseError && isStalePlan(error))) throw error;
+    // a value may fit the new type of a column, although this client refuses it for the old one
+    const isRefused = error instanceof SvcError && error.code === 'E_DB_PARAMETER';
+    const isOfParameters =
+      oids.length > 0 && (isRefused || (error instanceof DatabaseError && isOfTypes(error)));
+    const isStale = !isOfParameters && error instanceof DatabaseError && isStalePlan(error);
+    if (!isOfParameters && !isStale) throw error;
     this.statements.delete(text);
-    const isFree = (): boolean => wasIdle && !this.conversation.isEnded && this.conversation.status === 'I';
-    if (isOfParameters) {
-      if (!isFree() || !(await this.#hasOtherTypes(text, oids, limit)) || !isFree()) throw error;
-      return this.#attempt(request);
-    }
-    const failure = this.#changed(error);
-    if (isFree() || (!wasIdle && (await this.beginAnew?.(limit)) === true)) return this.#attempt(request);
-    throw failure;
+    const failure = isStale ? this.#changed(error) : error;
+    // the error of a parameter may be the caller's mistake: its transaction must stay as it is
+    if (own === undefined || (isOfParameters && !isRefused && !wasIdle && !rollsBack)) throw failure;
+    const { status, isEnded } = this.conversation;
+    const isFree = isRefused ? status !== 'E' : wasIdle && status === 'I';
+    if (isEnded || !(isFree || (!wasIdle && (await this.beginAnew?.(own, limit)) === true))) throw failure;
+    if (isOfParameters && !(await this.#hasOtherTypes(text, oids, limit))) throw error;
   }
 
   /**
@@ -354,7 +426,8 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   async #hasOtherTypes(text: string, before: readonly number[], limit: Limit | undefined): Promise<boolean> {
     try {
       const { oids } = await this.#described(text, limit);
-      return oids.length !== before.length || oids.some((oid, index) => oid !== before[index]);
+      const isOther = oids.length !== before.length || oids.some((oid, index) => oid !== before[index]);
+      return isOther && !this.conversation.isEnded && this.conversation.status !== 'E';
     } catch {
       return false; // the preparation failed: the caller throws the original error, which is more informative
     }
@@ -409,7 +482,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   }
 
   #send(
-    { text, params, wanted, portal, maxRows }: Request,
+    { text, params, wanted, portal }: Request,
     known: KnownStatement | undefined,
     described: readonly number[] | undefined,
   ): Exchange {
@@ -423,10 +496,10 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
       for (const each of closing) writer.close('statement', each);
       if (isNew) writer.parse(name, text);
       if (!isKnown) writer.describe('statement', name);
-      writer.beginBind(portal, name, params.length);
+      writer.beginBind(portal.name, name, params.length);
       writeParams(writer, params, isKnown ? known.oids : described, this.types, text);
       writer.endBind(isKnown ? (known.plan?.formats ?? TEXT_FORMATS) : TEXT_FORMATS);
-      writer.execute(portal, maxRows);
+      writer.execute(portal.name, portal.maxRows);
       writer.sync();
     } catch (error) {
       writer.rewind(before);
@@ -454,6 +527,16 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     const known = this.#seen(text) ?? this.statements.peek(text);
     if (known?.isDescribed === true) return { oids: known.oids!, plan: known.plan };
     const name = known === undefined ? '' : this.#nextName();
+    const described = await this.#describe(text, name, limit);
+    if (known === undefined) return described;
+    // another caller has meanwhile prepared the same text: close that statement
+    if (known.name !== '') this.statements.closeHandles(known.name);
+    known.name = name;
+    return this.#remember(known, described.oids, described.plan);
+  }
+
+  /** Prepares a statement under a name, and asks the server for its parameter types and columns. */
+  async #describe(text: string, name: string, limit: Limit | undefined): Promise<Description> {
     const { writer } = this.conversation;
     writer.parse(name, text);
     writer.describe('statement', name);
@@ -462,12 +545,9 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     this.conversation.send(exchange);
     await this.conversation.finish(exchange, limit);
     // `parameterOids` is set, because the server has described the statement
-    await this.#learn(exchange.parameterOids!, exchange.plan, limit);
-    if (known === undefined) return { oids: exchange.parameterOids!, plan: exchange.plan };
-    // another caller has meanwhile prepared the same text: close that statement
-    if (known.name !== '') this.statements.closeHandles(known.name);
-    known.name = name;
-    return this.#remember(known, exchange.parameterOids, exchange.plan);
+    const oids = exchange.parameterOids!;
+    await this.#learn(oids, exchange.plan, limit);
+    return { oids, plan: exchange.plan };
   }
 
   #remember(

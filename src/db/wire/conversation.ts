@@ -60,8 +60,8 @@ export class ServerExchange<Plan extends RowReader> {
   lastInsertId: number | bigint = 0;
   error: DatabaseError | undefined;
   /**
-   * Called when a waiting writer can continue: after an error, or when the server is ready for the data of a
-   * COPY.
+   * Called when a waiting writer can continue: after an error, when the server is ready for the data of a
+   * COPY, or when it has run the first of many rows.
    */
   onProgress: (() => void) | undefined;
   /** Called when the server begins to work on this request. */

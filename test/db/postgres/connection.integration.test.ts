@@ -374,13 +374,11 @@ withPostgres(
     };
     for (const [name, use] of Object.entries(uses)) {
       await replaced();
-      if (name === 'many')
-        await assert.rejects(use(), (error) => error instanceof StatementError && error.isRetryable);
       assert.equal(Number(await use()), 1, name);
       assert.equal(Number(await use()), 1, name);
       await replaced();
       await connection.begin(WRITING, undefined);
-      if (name !== 'many') assert.equal(Number(await use()), 1, `${name}, first in a transaction`);
+      assert.equal(Number(await use()), 1, `${name}, first in a transaction`);
       await connection.rollback();
       await replaced();
       await connection.begin(WRITING, undefined);
@@ -412,8 +410,6 @@ withPostgres(
     await one(WIDE);
     assert.deepEqual(await known(WIDE), { label: '"a"' });
     await connection.execute("alter table item alter label type jsonb using '1'", [], undefined);
-    // the rows cannot be read twice
-    await assert.rejects(connection.executeMany(insert, [[WIDE + 1, '"a"']], undefined), DatabaseError);
     assert.equal(await connection.executeMany(insert, [[WIDE + 1, '"a"']], undefined), 1);
     assert.deepEqual(await known(WIDE + 1), { label: 'a' });
     for (let use = 6; use < 9; use++) await one(use);

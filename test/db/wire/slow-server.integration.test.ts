@@ -12,7 +12,7 @@ import { MySqlRunner } from '../../../src/db/mysql/runner.ts';
 import { PacketReader } from '../../../src/db/mysql/wire.ts';
 import { PostgresConversation } from '../../../src/db/postgres/conversation.ts';
 import { copyRows } from '../../../src/db/postgres/copy.ts';
-import { writeMany } from '../../../src/db/postgres/many.ts';
+import { RepeatableRows, writeMany } from '../../../src/db/postgres/many.ts';
 import { PostgresTypes } from '../../../src/db/postgres/types.ts';
 import { MessageReader } from '../../../src/db/postgres/messages.ts';
 import { MessageWriter } from '../../../src/db/postgres/writer.ts';
@@ -128,16 +128,22 @@ function onPostgres(how: 'executeMany' | 'insertMany'): Under {
     socket.onShort = (request) => {
       if (request.includes('copy t')) conversation.onBytes(write.message('G', Buffer.from([0, 0, 1, 0, 0])));
     };
+  const pair = Buffer.concat([write.message('2'), write.commandComplete('INSERT 0 1')]);
+  // executeMany() asks for the reply to its first row with a Flush
+  if (how === 'executeMany')
+    socket.onShort = (request) => {
+      if (request.toString() === 'H\0\0\0\x04')
+        conversation.onBytes(Buffer.concat([write.message('1'), pair]));
+    };
   return {
     socket,
     most: MOST_AT_ONCE,
     run(rows) {
-      const source = rows[Symbol.iterator]();
       if (how === 'insertMany')
         return copyRows(conversation, types, {
           text: 'copy t from stdin',
           oids: [25],
-          rows: source,
+          rows: rows[Symbol.iterator](),
           limit: undefined,
         });
       return writeMany(conversation, types, {
@@ -145,18 +151,16 @@ function onPostgres(how: 'executeMany' | 'insertMany'): Under {
         name: '',
         placeholders: 1,
         oids: undefined,
-        first: source.next().value as Params,
-        source,
+        rows: new RepeatableRows(rows),
         limit: undefined,
       });
     },
     answer() {
-      const pair = Buffer.concat([write.message('2'), write.commandComplete('INSERT 0 1')]);
       conversation.onBytes(
         Buffer.concat(
           how === 'insertMany'
             ? [write.commandComplete(`COPY ${ROWS}`), write.ready()]
-            : [write.message('1'), ...Array.from({ length: ROWS }, () => pair), write.ready()],
+            : [...Array.from({ length: ROWS - 1 }, () => pair), write.ready()],
         ),
       );
     },
