@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { ROOT } from './support/build.ts';
-import { folder, run } from './support/run.ts';
+import { folder, run, type Ended } from './support/run.ts';
 import { TYPE_ASSERTIONS } from './support/type-assertions.ts';
 
 test('test/types contains at least 60 type assertions and at least 20 expected type errors', () => {
@@ -34,12 +34,10 @@ const ROUTES: Readonly<Record<string, readonly [most: number, route: (n: number)
 const FLAGS =
   '--ignoreConfig --noEmit --extendedDiagnostics --strict --exactOptionalPropertyTypes --target es2023 --lib esnext --module nodenext --types node --allowImportingTsExtensions --skipLibCheck';
 
-/** Returns the number of type instantiations with which a program compiles. */
-async function instantiations(t: TestContext, program: string): Promise<number> {
-  const cwd = folder(t, {
-    'app.ts': `import { Field, Schema, Svc, int, reply, str } from ${JSON.stringify(join(ROOT, 'src/index.ts'))};\nconst app = new Svc();\n${program}`,
-  });
-  const { status, stdout, stderr } = await run(
+/** Compiles a program. */
+function compiled(t: TestContext, program: string): Promise<Ended> {
+  const cwd = folder(t, { 'app.ts': program });
+  return run(
     process.execPath,
     [
       join(ROOT, 'node_modules/typescript/bin/tsc'),
@@ -49,6 +47,14 @@ async function instantiations(t: TestContext, program: string): Promise<number> 
       'app.ts',
     ],
     { cwd, env: { NODE_V8_COVERAGE: '' } },
+  );
+}
+
+/** Returns the number of type instantiations with which a program compiles. */
+async function instantiations(t: TestContext, program: string): Promise<number> {
+  const { status, stdout, stderr } = await compiled(
+    t,
+    `import { Field, Schema, Svc, int, reply, str } from ${JSON.stringify(join(ROOT, 'src/index.ts'))};\nconst app = new Svc();\n${program}`,
   );
   assert.equal(status, 0, stdout + stderr);
   return Number(/^Instantiations: +(\d+)$/m.exec(stdout)?.[1]);
@@ -65,3 +71,18 @@ for (const [kind, [most, route]] of Object.entries(ROUTES)) {
     assert.ok(each > 0 && each <= most, `${each} instantiations`);
   });
 }
+
+test('the error of the TypeScript compiler for a statement names the value that is wrong', async (t) => {
+  const methods = ['execute', 'fetchOne', 'fetchAll', 'fetchSets', 'fetchArrays', 'scalar', 'stream'];
+  const values = methods.flatMap((method) => [
+    `export const ${method}1 = session.${method}('select ?', [undefined]);`,
+    `export const ${method}2 = session.${method}('select ?', [undefined], { timeoutMs: 5 });`,
+  ]);
+  const { stdout } = await compiled(
+    t,
+    `import type { Session } from ${JSON.stringify(join(ROOT, 'src/db/index.ts'))};\ndeclare const session: Session;\n${values.join('\n')}\n`,
+  );
+  const found = stdout.match(/Type 'undefined' is not assignable to type 'Parameter'/g) ?? [];
+  assert.equal(found.length, values.length, stdout);
+  assert.doesNotMatch(stdout, /'Sql'/);
+});

@@ -48,23 +48,23 @@ export abstract class Session {
     return this.run(
       'statement',
       (connection, limit) =>
-        connection.execute(textOf(query, this.dialect), this.#params(query, second), limit),
+        connection.execute(textOf(query, this.dialect), this.#params(query, second, third), limit),
       optionsOf(query, second, third),
     );
   }
 
   /** Returns the first row, or undefined. With the option `as`, the row is an instance of a schema. */
   fetchOne(query: Sql, options?: QueryOptions): Promise<Row | undefined>;
-  fetchOne(query: string, params?: Params, options?: QueryOptions): Promise<Row | undefined>;
   fetchOne<T extends object>(query: Sql, options: RowOptions<T>): Promise<T | undefined>;
   fetchOne<T extends object>(query: string, params: Params, options: RowOptions<T>): Promise<T | undefined>;
+  fetchOne(query: string, params?: Params, options?: QueryOptions): Promise<Row | undefined>;
   fetchOne(
     query: string | Sql,
     second?: Params | VerbOptions,
     third?: VerbOptions,
   ): Promise<object | undefined> {
     const work: Work<Row | undefined> = (connection, limit) =>
-      connection.fetchOne(textOf(query, this.dialect), this.#params(query, second), limit);
+      connection.fetchOne(textOf(query, this.dialect), this.#params(query, second, third), limit);
     const options = optionsOf(query, second, third);
     if (!hasSchema(options)) return this.run('statement', work, options);
     return this.#read(work, options, (row) =>
@@ -77,12 +77,12 @@ export abstract class Session {
    * result that does not fit in memory.
    */
   fetchAll(query: Sql, options?: QueryOptions): Promise<Row[]>;
-  fetchAll(query: string, params?: Params, options?: QueryOptions): Promise<Row[]>;
   fetchAll<T extends object>(query: Sql, options: RowOptions<T>): Promise<T[]>;
   fetchAll<T extends object>(query: string, params: Params, options: RowOptions<T>): Promise<T[]>;
+  fetchAll(query: string, params?: Params, options?: QueryOptions): Promise<Row[]>;
   fetchAll(query: string | Sql, second?: Params | VerbOptions, third?: VerbOptions): Promise<object[]> {
     const work: Work<Row[]> = (connection, limit) =>
-      connection.fetchAll(textOf(query, this.dialect), this.#params(query, second), limit);
+      connection.fetchAll(textOf(query, this.dialect), this.#params(query, second, third), limit);
     const options = optionsOf(query, second, third);
     if (!hasSchema(options)) return this.run('statement', work, options);
     return this.#read(work, options, (rows) => this.#decoder(options).all(rows));
@@ -93,7 +93,6 @@ export abstract class Session {
    * list with one element. The other methods throw when there are several results.
    */
   fetchSets(query: Sql, options?: QueryOptions): Promise<Row[][]>;
-  fetchSets(query: string, params?: Params, options?: QueryOptions): Promise<Row[][]>;
   /** Returns the rows of each result as instances of its schema. `as` lists one schema for each result. */
   fetchSets<const S extends readonly SchemaClass[]>(query: Sql, options: SetOptions<S>): Promise<SetsOf<S>>;
   /** Returns the rows of each result as instances of its schema. `as` lists one schema for each result. */
@@ -102,13 +101,14 @@ export abstract class Session {
     params: Params,
     options: SetOptions<S>,
   ): Promise<SetsOf<S>>;
+  fetchSets(query: string, params?: Params, options?: QueryOptions): Promise<Row[][]>;
   fetchSets(
     query: string | Sql,
     second?: Params | VerbOptions,
     third?: VerbOptions,
   ): Promise<readonly object[][]> {
     const work: Work<Row[][]> = async (connection, limit) => {
-      const [text, params] = [textOf(query, this.dialect), this.#params(query, second)];
+      const [text, params] = [textOf(query, this.dialect), this.#params(query, second, third)];
       return (
         (await connection.fetchSets?.(text, params, limit)) ?? [
           await connection.fetchAll(text, params, limit),
@@ -130,7 +130,7 @@ export abstract class Session {
     return this.run(
       'statement',
       (connection, limit) =>
-        connection.fetchArrays(textOf(query, this.dialect), this.#params(query, second), limit),
+        connection.fetchArrays(textOf(query, this.dialect), this.#params(query, second, third), limit),
       optionsOf(query, second, third),
     );
   }
@@ -140,16 +140,16 @@ export abstract class Session {
    * value is validated as that type.
    */
   scalar(query: Sql, options?: QueryOptions): Promise<SqlValue | undefined>;
-  scalar(query: string, params?: Params, options?: QueryOptions): Promise<SqlValue | undefined>;
   scalar<S extends TypeSource>(query: Sql, options: ValueOptions<S>): Promise<Infer<S> | undefined>;
   scalar<S extends TypeSource>(
     query: string,
     params: Params,
     options: ValueOptions<S>,
   ): Promise<Infer<S> | undefined>;
+  scalar(query: string, params?: Params, options?: QueryOptions): Promise<SqlValue | undefined>;
   scalar(query: string | Sql, second?: Params | VerbOptions, third?: VerbOptions): Promise<unknown> {
     const work: Work<unknown> = (connection, limit) =>
-      connection.scalar(textOf(query, this.dialect), this.#params(query, second), limit);
+      connection.scalar(textOf(query, this.dialect), this.#params(query, second, third), limit);
     const options = optionsOf(query, second, third);
     if (!hasSchema(options)) return this.run('statement', work, options);
     return this.#read(work, options, (value) =>
@@ -168,7 +168,9 @@ export abstract class Session {
   ): Promise<number> {
     return this.whole(
       (connection, limit) =>
-        inChunks(rows, (some) => connection.executeMany(textOf(text, this.dialect), this.#rows(some), limit)),
+        inChunks(rows, (some) =>
+          connection.executeMany(bareText(text, this.dialect), this.#rows(some), limit),
+        ),
       options,
     );
   }
@@ -210,20 +212,20 @@ export abstract class Session {
    * transaction, the stream sees the database as it was at the first row, and does not block other callers.
    */
   stream(query: Sql, options?: QueryOptions): AsyncGenerator<Row, void, undefined>;
-  stream(query: string, params?: Params, options?: QueryOptions): AsyncGenerator<Row, void, undefined>;
   stream<T extends object>(query: Sql, options: RowOptions<T>): AsyncGenerator<T, void, undefined>;
   stream<T extends object>(
     query: string,
     params: Params,
     options: RowOptions<T>,
   ): AsyncGenerator<T, void, undefined>;
+  stream(query: string, params?: Params, options?: QueryOptions): AsyncGenerator<Row, void, undefined>;
   async *stream(
     query: string | Sql,
     second?: Params | VerbOptions,
     third?: VerbOptions,
   ): AsyncGenerator<object, void, undefined> {
     const open: OpenStream = (source, limit) =>
-      source.stream(textOf(query, this.dialect), this.#params(query, second), limit);
+      source.stream(textOf(query, this.dialect), this.#params(query, second, third), limit);
     const options = optionsOf(query, second, third);
     if (!hasSchema(options)) {
       for await (const batch of this.batches(open, options)) for (const row of batch) yield row;
@@ -245,13 +247,17 @@ export abstract class Session {
   script(text: string, options?: QueryOptions): Promise<void> {
     return this.run(
       'statement',
-      (connection, limit) => connection.script(textOf(text, this.dialect), limit),
+      (connection, limit) => connection.script(bareText(text, this.dialect), limit),
       options,
     );
   }
 
-  #params(query: string | Sql, second: Params | VerbOptions | undefined): Params {
-    const params = paramsOf(query, second);
+  #params(
+    query: string | Sql,
+    second: Params | VerbOptions | undefined,
+    third: VerbOptions | undefined,
+  ): Params {
+    const params = paramsOf(query, second, third);
     const { types } = this.conversion;
     return types === undefined ? params : encodeTyped(params, types);
   }
@@ -335,6 +341,15 @@ function textOf(query: string | Sql, dialect: Dialect): string {
   ]);
 }
 
+/** Returns the text of a statement whose values are not part of it. */
+function bareText(query: string | Sql, dialect: Dialect): string {
+  if (query instanceof Sql && query.params.length > 0)
+    throw new SvcError('E_DB_STATEMENT', [
+      'the sql template contains values, which this method would ignore: write ? for the values of a row',
+    ]);
+  return textOf(query, dialect);
+}
+
 function quotedTable(table: string | Sql, dialect: Dialect): string {
   if (!(table instanceof Sql))
     return table
@@ -370,8 +385,18 @@ async function writeChunks(
   return chunk.length === 0 ? affectedRows : affectedRows + (await write(chunk));
 }
 
-function paramsOf(query: string | Sql, second: Params | VerbOptions | undefined): Params {
-  if (typeof query !== 'string') return query.params;
+function paramsOf(
+  query: string | Sql,
+  second: Params | VerbOptions | undefined,
+  third: VerbOptions | undefined,
+): Params {
+  if (typeof query !== 'string') {
+    if (third === undefined && !Array.isArray(second)) return query.params;
+    throw new SvcError('E_DB_PARAMETER', [
+      'the values',
+      'an sql template contains its values: write each value as ${…} inside the template, and pass the options as the second argument',
+    ]);
+  }
   if (second === undefined) return NO_PARAMS;
   if (Array.isArray(second)) return second as Params;
   throw new SvcError('E_DB_PARAMETER', ['the values', `a list of values is needed, found ${shown(second)}`]);
@@ -383,5 +408,6 @@ function optionsOf(
   third: VerbOptions | undefined,
 ): VerbOptions | undefined {
   // an `sql` template contains its values, so the options are the second argument
-  return typeof query === 'string' ? third : (second as VerbOptions | undefined);
+  if (typeof query === 'string') return third;
+  return Array.isArray(second) ? undefined : (second as VerbOptions | undefined);
 }
