@@ -5,7 +5,7 @@
 import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
 import { classPlan, compileType } from '../schema/plan.ts';
-import { columnCheck } from '../schema/column-values.ts';
+import { columnCheck, type JsonText } from '../schema/column-values.ts';
 import { rowReading, snakeCased, type RowReading } from '../schema/rows.ts';
 import { FAIL, isSchemaClass } from '../schema/types.ts';
 import { Run, type Check } from '../schema/validation-run.ts';
@@ -65,6 +65,18 @@ export function limitsOf(options: VerbOptions): QueryOptions | undefined {
   }
   return undefined;
 }
+
+/**
+ * Types for which text of each engine is parsed as JSON. SQLite has no JSON type. In MySQL and MariaDB, an
+ * expression such as `coalesce(json_arrayagg(a), '[]')` is text. In PostgreSQL, the text of a `jsonb` string
+ * such as `"[1,2]"` must not be parsed again.
+ */
+const JSON_TEXT: Readonly<Record<Dialect, JsonText>> = {
+  sqlite: 'all',
+  mysql: 'structures',
+  mariadb: 'structures',
+  postgres: 'none',
+};
 
 /** Maximum number of compiled functions that are cached per schema. A full cache is emptied. */
 const MAX_READINGS = 100;
@@ -159,7 +171,7 @@ export class RowDecoder<T extends object> {
   }
 
   #compile(columns: readonly string[]): Check {
-    const naming = { snakeCase: this.#snakeCase, parsesText: this.#dialect === 'sqlite' };
+    const naming = { snakeCase: this.#snakeCase, jsonText: JSON_TEXT[this.#dialect] };
     const { check, missing, unknown } = rowReading(classPlan(this.#schema), columns, naming);
     if (missing.length > 0) throw this.#refused(`there is no column ${missingColumns(missing, columns)}`);
     if (unknown.length > 0) throw this.#refused(`no member has the column "${unknown[0]!}"`);
@@ -195,7 +207,7 @@ function checkOf(source: TypeSource, dialect: Dialect): Check {
   const known = CHECKS.get(source)?.get(dialect);
   if (known !== undefined) return known;
   const { node } = compileType(source, 'of the option "as"'); // throws when `source` is not a type
-  const check = columnCheck(node, dialect === 'sqlite');
+  const check = columnCheck(node, JSON_TEXT[dialect]);
   CHECKS.set(source, new Map([...(CHECKS.get(source) ?? []), [dialect, check]]));
   return check;
 }

@@ -11,7 +11,7 @@
  *   - datetime: a Date, or ISO 8601 text, which is UTC if it names no zone
  *   - date: YYYY-MM-DD, or a date and time at midnight UTC
  *   - uuid: text in any case, or 16 bytes
- *   - list, record, class, union: an array, an object, or JSON text
+ *   - list, record, class, union: an array, an object, or JSON text (see {@link JsonText})
  *
  * A conversion that would lose a digit is refused, except for `float`: engines return an average of integers
  * with more digits than a number has, depending on the data. Members of JSON objects in a column have the names that
@@ -40,26 +40,31 @@ import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
 import type { Check, Run } from './validation-run.ts';
 
 /**
- * Returns the function that validates the value of a column. `parsesText` is true if a column of the type
- * `any` contains JSON as text.
+ * Types for which text is parsed as JSON: `none` if the driver has parsed all JSON, so that text is a value
+ * of its own; `structures` if expressions may return JSON as text; `all` if JSON is always text.
  */
-export function columnCheck(node: TypeNode, parsesText: boolean): Check {
+export type JsonText = 'none' | 'structures' | 'all';
+
+/** Returns the function that validates the value of a column. */
+export function columnCheck(node: TypeNode, jsonText: JsonText): Check {
   switch (node.kind) {
     case 'any':
       // values of the type `any` come from the database driver, and need no validation
-      return parsesText ? parsed((value) => value) : (value) => value;
+      return jsonText === 'all' ? parsed((value) => value) : (value) => value;
     case 'bytes':
       return binary(partCheck(node));
     case 'nullable':
       // the column may contain the JSON text `null`, so the text is parsed before the check for null
-      return isStructure(node) ? parsed(partCheck(node)) : nullableCheck(columnCheck(node.inner, parsesText));
+      return isStructure(node) && jsonText !== 'none'
+        ? parsed(partCheck(node))
+        : nullableCheck(columnCheck(node.inner, jsonText));
     case 'lazy':
-      return deferred(() => columnCheck(node.resolve(), parsesText));
+      return deferred(() => columnCheck(node.resolve(), jsonText));
     case 'list':
     case 'record':
     case 'object':
     case 'union':
-      return parsed(partCheck(node));
+      return jsonText === 'none' ? partCheck(node) : parsed(partCheck(node));
     default:
       return partCheck(node);
   }

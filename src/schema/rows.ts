@@ -6,7 +6,7 @@
  * values of the columns.
  */
 import { absence, Member, Plain } from './compile.ts';
-import { columnCheck, orAbsent, within } from './column-values.ts';
+import { columnCheck, orAbsent, within, type JsonText } from './column-values.ts';
 import { FAIL } from './types.ts';
 import type { FieldPlan, ObjectPlan } from './nodes.ts';
 import type { Check, Run } from './validation-run.ts';
@@ -15,8 +15,8 @@ import type { Check, Run } from './validation-run.ts';
 interface RowNaming {
   /** Whether the column `created_at` is read into the member `createdAt`. */
   readonly snakeCase: boolean;
-  /** Whether text in a column of an `any` field is parsed as JSON, because the engine has no JSON type. */
-  readonly parsesText: boolean;
+  /** Types for which text in a column is parsed as JSON. */
+  readonly jsonText: JsonText;
 }
 
 /** Reads rows with certain columns into instances of a class. */
@@ -99,7 +99,7 @@ class ColumnReader {
     const column = this.#columnOf(name) ?? this.#columnOf(prefix + field.name);
     if (column !== undefined) {
       this.used.add(column);
-      const compile = (): Check => orAbsent(field, columnCheck(field.node, this.#naming.parsesText));
+      const compile = (): Check => orAbsent(field, columnCheck(field.node, this.#naming.jsonText));
       return { kind: 'column', member: new Member(column, new Plain(field.node), compile, absence(field)) };
     }
     const joined = this.#joined(field, `${name}_`);
