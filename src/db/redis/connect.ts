@@ -29,11 +29,14 @@ export interface RedisConnectDeps {
 /** The server refused the login or the database, for example because of a wrong password. */
 export class RedisFault extends DatabaseError {}
 
+/** The only server of the address is a replica. */
+export class OnlyReplica extends ConnectionLost {}
+
 /**
  * Returns a connection that is ready for commands.
  *
  * @throws RedisFault when the server refuses the login or the database; ConnectionLost when no server is
- *   reachable, or no server is a primary; QueryTimeout when a server does not respond in time; SvcError
+ *   reachable, or no server is a primary (OnlyReplica if there is only one); QueryTimeout when a server does not respond in time; SvcError
  *   `E_DB_CONNECT` when TLS fails, or a server is not Redis
  */
 export async function connectRedis(
@@ -59,7 +62,7 @@ export async function connectRedis(
 
 async function connectHost(
   {
-    address: { tls, user, password, database, role },
+    address: { hosts, tls, user, password, database, role },
     maxReplyBytes,
     maxPending,
     clientName,
@@ -84,7 +87,7 @@ async function connectHost(
   try {
     const found = await logIn(connection, user, password, clientName, limit);
     if (role === 'primary' && found === 'replica')
-      throw new ConnectionLost(
+      throw new (hosts.length === 1 ? OnlyReplica : ConnectionLost)(
         `The server at ${shown} is a replica, which refuses writes: use the address of the primary, or add the parameter role=any`,
         { sqlstate: '08001' },
       );

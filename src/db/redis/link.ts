@@ -12,7 +12,7 @@ import { SvcError } from '../../base/errors.ts';
 import { Backoff } from '../wire/backoff.ts';
 import { ConnectionLost } from '../errors.ts';
 import { watchLimit } from '../limits.ts';
-import { RedisFault, connectRedis, type RedisConnectDeps } from './connect.ts';
+import { OnlyReplica, RedisFault, connectRedis, type RedisConnectDeps } from './connect.ts';
 import type { Limit } from '../driver.ts';
 import type { RedisConnection } from './connection.ts';
 
@@ -41,6 +41,7 @@ export class RedisLink {
   readonly #backoff = new Backoff(Math.random);
   #connection: RedisConnection | undefined;
   #connectedMs = 0;
+  #hasConnected = false;
   #running: Promise<void> | undefined;
   #ready: PromiseWithResolvers<RedisConnection> = withoutWarning();
   /** Error of the last failed attempt to connect, or of the last lost connection. */
@@ -74,7 +75,8 @@ export class RedisLink {
   /**
    * Waits for a connection.
    *
-   * @throws RedisFault or SvcError at once, when the server refuses the client permanently. When `limit` is
+   * @throws RedisFault or SvcError at once, when the server refuses the client permanently, and OnlyReplica
+   *   when the first attempt finds only a replica. When `limit` is
    *   reached, throws the error of the last failed attempt to connect. If no attempt has failed yet, throws
    *   QueryTimeout or QueryCanceled.
    */
@@ -133,7 +135,8 @@ export class RedisLink {
         this.#failure = error;
         this.#backoff.fail(startedMs, clock.monotonicMs());
         onEvent('connect_failed', error);
-        if (isFinal(error)) this.#refuse(error);
+        // after a connection, a replica may become the primary again: callers wait for that
+        if (isFinal(error) || (error instanceof OnlyReplica && !this.#hasConnected)) this.#refuse(error);
       }
     }
   }
@@ -162,6 +165,7 @@ export class RedisLink {
     } = this.#deps;
     this.#connection = connection;
     this.#connectedMs = clock.monotonicMs();
+    this.#hasConnected = true;
     connection.onLost = (error) => {
       onEvent('lost', error);
       this.#left(error);

@@ -343,8 +343,9 @@ test('Redis connection: the client refuses a replica, and connects again when a 
   const replica = await serving(t, ([name]) =>
     name === 'HELLO' ? HELLO.replace('master', 'replica') : '+OK\r\n',
   );
+  // the time of this clock stands still, so the client refuses without a pause
   await assert.rejects(
-    new Redis(`${replica.url}?connect_timeout=1`).open(),
+    new Redis(replica.url, { clock: new ManualClock() }).open(),
     (error) => fault('E_REDIS_OPEN')(error) && /replica/.test((error as Error).message),
   );
   await using any = await new Redis(`${replica.url}?role=any`).open();
@@ -390,6 +391,21 @@ test('Redis connection: the client refuses a replica, and connects again when a 
     while (primary.connections < 2 || !redis.isConnected) await systemClock.sleep(2);
     assert.equal(await write(redis), 'OK', how);
   }
+});
+
+test('Redis connection: after a connection, commands wait while the only server is a replica, until it is the primary again', async (t) => {
+  let isReplica = false;
+  const fake = await serving(t, ([name]) =>
+    name !== 'HELLO' ? '+OK\r\n' : isReplica ? HELLO.replace('master', 'replica') : HELLO,
+  );
+  await using redis = await new Redis(fake.url, { offlineQueue: 10, commandTimeoutMs: 20_000 }).open();
+  isReplica = true;
+  for (const socket of fake.sockets) socket.destroy();
+  while (redis.isConnected) await systemClock.sleep(2);
+  const waiting = redis.command(['GET', 'a']);
+  while (fake.connections < 3) await systemClock.sleep(2);
+  isReplica = false;
+  assert.equal(await waiting, 'OK');
 });
 
 // ── commands ──
