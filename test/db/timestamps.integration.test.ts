@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { openDatabase } from '../../src/db/index.ts';
+import { DataError, openDatabase } from '../../src/db/index.ts';
 import { instantFromText, utcFromText, utcOf } from '../../src/db/postgres/dates.ts';
 import { mysqlUrl, needsEngine } from './../support/mysql-database.ts';
 import { needsPostgres, postgresUrl } from '../support/postgres-database.ts';
@@ -81,6 +81,39 @@ for (const [name, type, address] of ENGINES) {
       /^2024-03-10T02:30:00\.50*Z$/,
     );
     assert.equal(await db.scalar('select at from event where id = 101'), null);
+  });
+
+  test(`${name} with timestamps=string compares and stores text with an offset as the instant that it means`, async (t) => {
+    const db = await open(t, 'timestamps=string');
+    if (db === undefined) return;
+    const at = '2024-02-29T23:30:00.123456Z';
+    const texts = [
+      at,
+      '2024-03-01T01:30:00.123456+02:00',
+      '2024-02-29T18:00:00.123456-05:30',
+      '2024-02-29T23:30:00.123456+00:00',
+      '2024-03-01 01:30:00.123456+02:00',
+    ];
+    await db.execute('insert into event (id, at) values (?, ?)', [1, at]);
+    for (const text of texts) {
+      assert.equal(await db.scalar('select id from event where at = ?', [text]), 1, text);
+      assert.equal(await db.scalar('select id from event where at > ?', [text]), undefined, text);
+      assert.equal(await db.scalar('select id from event where at < ?', [text]), undefined, text);
+    }
+    await db.insertMany(
+      'event',
+      ['id', 'at'],
+      texts.map((text, index) => [index + 2, text]),
+    );
+    await db.executeMany(
+      'insert into event (id, at) values (?, ?)',
+      texts.map((text, index) => [index + 9, text]),
+    );
+    assert.equal(Number(await db.scalar('select count(*) from event where at = ?', [at])), 11);
+    await assert.rejects(
+      db.execute('insert into event (id, at) values (?, ?)', [99, '2024-02-30T23:30:00+02:00']),
+      DataError,
+    );
   });
 
   test(`${name} with timestamps=date returns timestamps as Date objects`, async (t) => {

@@ -13,7 +13,8 @@ import {
   type ParameterPlace,
   type Refusal,
 } from '../parameters.ts';
-import { Json, bytesOf, type Bytes, type Params } from '../values.ts';
+import { momentMs } from '../../schema/formats.ts';
+import { Json, bytesOf, isoText, type Bytes, type Params } from '../values.ts';
 import type { PacketWriter } from './writer.ts';
 
 const UNSIGNED = 0x80;
@@ -147,11 +148,21 @@ function writeString(writer: PacketWriter, value: string): ParameterType | Refus
   return TYPE.varString;
 }
 
-/** Removes the `Z` at the end of a date and time. Servers refuse the `Z`, and sessions are in UTC. */
+/** Matches a date and time with a zone, and captures the fraction of its second. */
+const INSTANT = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
+
+/**
+ * Converts a date and time with a zone to UTC, and removes the zone. Sessions are in UTC. Servers refuse to
+ * store a `Z`, and MariaDB ignores an offset when it compares text with an instant.
+ */
 function withoutZone(text: string): string {
-  return text.endsWith('Z') && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z$/.test(text)
-    ? text.slice(0, -1)
-    : text;
+  if (!text.endsWith('Z') && text[text.length - 3] !== ':') return text;
+  const found = INSTANT.exec(text);
+  if (found === null) return text;
+  if (text.endsWith('Z')) return text.slice(0, -1);
+  const ms = momentMs(`${text.slice(0, 10)}T${text.slice(11)}`);
+  // the server refuses a date that does not exist
+  return Number.isNaN(ms) ? text : isoText(new Date(ms)).slice(0, 19) + (found[1] ?? '');
 }
 
 /**
