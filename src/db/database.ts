@@ -283,6 +283,7 @@ export class Database extends Session {
         limit,
         statementTimeoutMs: this.#statementTimeoutMs,
         depth: 0,
+        isReadOnly: begin.isReadOnly,
       });
       return await tx.drive(fn, traced);
     } finally {

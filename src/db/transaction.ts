@@ -72,6 +72,8 @@ interface TransactionDeps {
   /** Default `timeoutMs` of every statement; 0 means no limit. */
   readonly statementTimeoutMs: number;
   readonly depth: number;
+  /** Whether the transaction cannot write, so that the outcome of its commit does not matter. */
+  readonly isReadOnly: boolean;
   readonly outer?: Transaction | undefined;
 }
 
@@ -304,9 +306,9 @@ export class Transaction extends Session {
   }
 
   #committed(committing: Promise<void>): Promise<void> {
-    const { clock, depth } = this.#deps;
+    const { clock, depth, isReadOnly } = this.#deps;
     const onLate = (late: Promise<unknown>): void => this.#hold(late);
-    return depth === 0
+    return depth === 0 && !isReadOnly
       ? committedBy(committing, this.#callersEnding(), clock, onLate)
       : settledBy(committing, this.#callersEnding(), clock, onLate);
   }

@@ -3,6 +3,7 @@ import { TransactionAborted, type DatabaseError } from '../errors.ts';
 import { ServerConnection } from '../wire/server-connection.ts';
 import { beginTexts } from '../dialects.ts';
 import { endingLimit, limitReached } from '../limits.ts';
+import { scanned } from '../placeholders.ts';
 import { scriptStatements } from '../script.ts';
 import { UNTIMED } from '../slow-statements.ts';
 import { PostgresRunner, type Portal } from './runner.ts';
@@ -14,6 +15,8 @@ import type { PostgresTypes } from './types.ts';
 import type { Params } from '../values.ts';
 
 const BATCH_ROWS = 256;
+/** Matches every data-modifying statement inside a WITH, and other texts with such a word. */
+const MAY_WRITE = /\b(?:insert|update|delete|merge)\b/i;
 const READ_WRITE: BeginOptions = { isolation: undefined, isReadOnly: false };
 
 /** A connection to PostgreSQL. */
@@ -112,7 +115,7 @@ export class PostgresConnection
     } finally {
       timing.end();
       if (!this.isBroken && transaction === this.#transactions)
-        await this.#endStream(name, isOpen, isOurs, hasFailed, endingLimit(limit, 0, this.#options.clock));
+        await this.#endStream(sql, { name, isOpen, isOurs, hasFailed }, limit);
     }
   }
 
@@ -191,16 +194,15 @@ export class PostgresConnection
   }
 
   async #endStream(
-    portal: string,
-    isOpen: boolean,
-    isOurs: boolean,
-    hasFailed: boolean,
+    sql: string,
+    { name, isOpen, isOurs, hasFailed }: StreamState,
     limit: Limit | undefined,
   ): Promise<void> {
+    const ending = endingLimit(limit, 0, this.#options.clock);
     if (!isOurs) {
-      if (isOpen && this.conversation.status === 'T') await this.runner.closePortal(portal, limit);
-    } else if (hasFailed || this.conversation.status === 'E') await this.rollback(limit);
-    else await this.commit(limit);
+      if (isOpen && this.conversation.status === 'T') await this.runner.closePortal(name, ending);
+    } else if (hasFailed || this.conversation.status === 'E') await this.rollback(ending);
+    else await this.commitWork(ending, onlyReads(sql));
   }
 
   /**
@@ -227,6 +229,22 @@ export class PostgresConnection
         (mustWrite && parameters.get('default_transaction_read_only') === 'on');
     }
   }
+}
+
+/** State of a stream at its end. */
+interface StreamState {
+  /** Name of its portal. */
+  readonly name: string;
+  readonly isOpen: boolean;
+  /** Whether the transaction was begun for the stream. */
+  readonly isOurs: boolean;
+  readonly hasFailed: boolean;
+}
+
+/** Returns whether a statement only reads, apart from functions that it calls. */
+function onlyReads(sql: string): boolean {
+  const { kind } = scanned(sql, 'postgres');
+  return kind === 'select' || (kind === 'with' && !MAY_WRITE.test(sql));
 }
 
 function asItIs(exchange: Exchange): Exchange {

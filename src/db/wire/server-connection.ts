@@ -77,16 +77,8 @@ export abstract class ServerConnection<
     return this.run(sql, params, limit, 'firstList', firstValue);
   }
 
-  async commit(limit?: Limit): Promise<void> {
-    const wasEnded = this.hasEnded;
-    const isSent = !this.isBroken;
-    this.over();
-    if (wasEnded) throw this.endedError('commit');
-    try {
-      await this.sendCommit(limit);
-    } catch (error) {
-      throw isSent ? commitError(error, this.isBroken) : error;
-    }
+  commit(limit?: Limit): Promise<void> {
+    return this.commitWork(limit, this.isReadOnly);
   }
 
   async ping(limit: Limit | undefined): Promise<void> {
@@ -106,6 +98,22 @@ export abstract class ServerConnection<
   }
   destroy(): void {
     this.conversation.destroy();
+  }
+
+  /**
+   * Commits. If `onlyReads` is true, the outcome of the commit does not matter, so a lost connection or a time
+   * limit is reported as such.
+   */
+  protected async commitWork(limit: Limit | undefined, onlyReads: boolean): Promise<void> {
+    const wasEnded = this.hasEnded;
+    const isSent = !this.isBroken;
+    this.over();
+    if (wasEnded) throw this.endedError('commit');
+    try {
+      await this.sendCommit(limit);
+    } catch (error) {
+      throw isSent && !onlyReads ? commitError(error, this.isBroken) : error;
+    }
   }
 
   /** Whether the server itself has ended the transaction. */

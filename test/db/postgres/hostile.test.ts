@@ -521,6 +521,25 @@ test('PostgreSQL client: when the server does not answer a COMMIT within its tim
   assert.equal(connection.isBroken, true);
 });
 
+for (const [isReadOnly, expected] of [
+  [true, ConnectionLost],
+  [false, CommitOutcomeUnknown],
+] as const)
+  test(`PostgreSQL client: if the connection breaks during the COMMIT of a transaction with isReadOnly=${isReadOnly}, it throws ${expected.name}`, async (t) => {
+    const host = await serving(t, async (socket, next) => {
+      await next();
+      socket.write(WELCOME);
+      assert.match(String(await next()), /begin/);
+      socket.write(Buffer.concat([write.commandComplete('BEGIN'), write.ready('T')]));
+      assert.match(String(await next()), /commit/);
+      socket.destroy();
+    });
+    const connection = await connect(host, { clock: new ManualClock() });
+    t.after(() => connection.destroy());
+    await connection.begin({ isolation: undefined, isReadOnly }, undefined);
+    await assert.rejects(connection.commit(), expected);
+  });
+
 // ── the conversation ──
 
 const ANSWER = Buffer.concat([
@@ -533,9 +552,17 @@ const ANSWER = Buffer.concat([
   write.ready(),
 ]);
 
-for (const [what, isOurs, expected] of [
-  ['its own transaction', true, CommitOutcomeUnknown],
-  ['a transaction of the caller', false, QueryTimeout],
+for (const [what, isOurs, text, expected] of [
+  ['its own transaction', true, 'insert into t values (1) returning a', CommitOutcomeUnknown],
+  [
+    'its own transaction that writes in WITH',
+    true,
+    'with w as (delete from t) select 1 as a',
+    CommitOutcomeUnknown,
+  ],
+  ['its own transaction that only reads', true, 'select 1 as a', QueryTimeout],
+  ['its own transaction that only reads WITH', true, 'with w as (select 1) select 1 as a', QueryTimeout],
+  ['a transaction of the caller', false, 'select 1 as a', QueryTimeout],
 ] as const) {
   test(`PostgreSQL client: if the server does not answer when a stream in ${what} ends, the client cancels the statement and closes the connection`, async (t) => {
     const clock = new ManualClock();
@@ -563,7 +590,7 @@ for (const [what, isOurs, expected] of [
     const connection = await connect(host, { clock });
     t.after(() => connection.destroy());
     if (!isOurs) await connection.begin({ isolation: undefined, isReadOnly: false }, undefined);
-    const stream = connection.stream('select 1 as a', [], {
+    const stream = connection.stream(text, [], {
       signal: undefined,
       deadlineMs: clock.monotonicMs() + 1_000,
       timeoutMs: 1_000,

@@ -175,6 +175,20 @@ for (const [name, address] of [
   );
 
   silent(
+    'the COMMIT of a transaction that only reads rejects with QueryTimeout at its time limit',
+    async ({ db, silence }) => {
+      const committing = db.transaction(
+        async (tx) => {
+          await tx.scalar('select 1');
+          silence();
+        },
+        { ...LIMIT, readOnly: true },
+      );
+      await assert.rejects(committing, QueryTimeout);
+    },
+  );
+
+  silent(
     'the outcome of a COMMIT is unknown when the signal of its transaction is aborted',
     async ({ db, silence }) => {
       await assert.rejects(
