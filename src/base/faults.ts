@@ -108,13 +108,19 @@ export const FAULTS = {
     remedy:
       'Correct the address, user or password of the server; for a certificate error, set sslrootcert to the certificate of the authority, or choose a weaker sslmode and accept its risk',
   },
+  E_DB_FRAGMENT: {
+    describe: (owner: string, problem: string): string => `Cannot build the SQL of ${owner}: ${problem}`,
+    remedy:
+      'Pass sql templates as conditions and expressions, a list of values to sql.in(), and rows with all listed columns to sql.values()',
+  },
   E_DB_IDENTIFIER: {
     describe: (problem: string): string => `Cannot use a name in a statement: ${problem}`,
     remedy: 'Pass the name of a table or column; for a table in a schema: sql.identifier("schema", "table")',
   },
   E_DB_JOIN: {
     describe: (): string => 'Cannot join SQL fragments: the list of fragments is empty',
-    remedy: 'Handle the empty list before you build the statement, because SQL such as "in ()" is invalid',
+    remedy:
+      'Use sql.in(), sql.and() or sql.or() for a list that may be empty, because SQL such as "in ()" is invalid',
   },
   E_DB_NESTED: {
     describe: (problem: string): string =>
@@ -155,6 +161,11 @@ export const FAULTS = {
       `Cannot read ${what} as ${schema}: ${problem}`,
     remedy:
       'Make the schema match the columns of the statement: use nullable(…) for columns that may be NULL, str for large integers and decimals, snakeCase: true to read created_at as createdAt',
+  },
+  E_DB_SET: {
+    describe: (members: readonly string[]): string =>
+      `Cannot build the assignments of an update: there is nothing to update, because none of these members has a value: ${members.join(', ')}`,
+    remedy: 'Run no update for an empty patch: answer with the present row, or with the status 422',
   },
   E_DB_STATEMENT: {
     describe: (problem: string): string => `Cannot run the statement: ${problem}`,
