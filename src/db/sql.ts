@@ -122,7 +122,11 @@ function set(patch: object, columns: object): Sql {
     const value = memberOf(patch, member);
     return value === undefined ? [] : [sql`${identifier(column)} = ${value}`];
   });
-  if (given.length === 0) throw new SvcError('E_DB_SET', [pairs.map(([member]) => member)]);
+  if (given.length === 0)
+    refuse(
+      'sql.set()',
+      `there is nothing to update, the patch has none of ${pairs.map(([member]) => `"${member}"`).join(', ')}`,
+    );
   return join(given);
 }
 
@@ -266,7 +270,7 @@ interface SqlTag {
    * members become columns, so a client cannot choose other columns. Leaves out members that are undefined;
    * null sets NULL. An object names columns that differ from their members: `{ createdAt: 'created_at' }`.
    *
-   * @throws SvcError `E_DB_SET` when no listed member has a value, `E_DB_FRAGMENT` without columns,
+   * @throws SvcError `E_DB_FRAGMENT` when no listed member has a value, and without columns;
    *   `E_DB_IDENTIFIER` for an invalid name
    */
   set<T extends object>(patch: T, columns: ColumnsOf<T>): Sql;
