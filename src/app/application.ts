@@ -9,7 +9,7 @@ import { AccessLog } from '../http/middleware/access-log.ts';
 import { RequestEvent, answerRequest, endRequest } from '../http/request/event.ts';
 import { isProbe } from './operation-routes.ts';
 import type { Clock } from '../base/clock.ts';
-import type { Awaitable, CompiledRoute } from '../http/contracts.ts';
+import type { Awaitable, CompiledRoute, StateMap } from '../http/contracts.ts';
 import type { Core } from '../http/pipeline.ts';
 import type { Outcome, RequestDefaults, TransportRequest } from '../http/request/request.ts';
 import type { HttpResponse } from '../http/response.ts';
@@ -27,6 +27,8 @@ import type { EffectiveOptions } from './options.ts';
 interface ApplicationDeps {
   readonly compiled: CompiledApplication;
   readonly options: EffectiveOptions;
+  /** State of the requests. A test client may replace values in it. */
+  readonly state: StateMap;
   readonly clock: Clock;
   readonly log: Logger;
   readonly operations: Operations;
@@ -74,9 +76,9 @@ export class Application implements ServedApplication {
   readonly #functions: ServedApplication;
 
   constructor(deps: ApplicationDeps) {
-    const { compiled, options, clock, log, operations } = deps;
+    const { compiled, options, state, clock, log, operations } = deps;
     this.#deps = deps;
-    this.defaults = options.defaults;
+    this.defaults = { ...options.defaults, state };
     this.clock = clock;
     this.log = log;
     this.limits = options.limits;

@@ -15,7 +15,7 @@ import { ErrorRenderer, ExceptionHandlers, asMiddleware } from '../http/pipeline
 import { compileApplication, thrown } from '../routing/compile.ts';
 import { metricsRoutes, operationRoutes } from './operation-routes.ts';
 import { readExceptionHandler } from '../routing/replies.ts';
-import { sortPlugins } from '../routing/plugin.ts';
+import { Replacements, sortPlugins } from '../routing/plugin.ts';
 import type { FaultCode } from '../base/faults.ts';
 import type { Declared, Finding, Report, Place } from '../base/findings.ts';
 import type { ApplicationView, CoreRule, Examination } from '../check/check.ts';
@@ -27,6 +27,8 @@ import type {
   ContributedMigration,
   Host,
   RouterLike,
+  StateKey,
+  StateMap,
 } from '../http/contracts.ts';
 import type { ExceptionArguments } from '../routing/replies.ts';
 import type { MiddlewareFunction, ErrorClass } from '../http/pipeline.ts';
@@ -43,7 +45,7 @@ import type { Config, Env } from '../base/config.ts';
 import type { AppState } from '../http/state.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Operations } from '../operations/operations.ts';
-import type { RegisteredPlugin } from '../routing/plugin.ts';
+import type { ProvidedValue, RegisteredPlugin, Replace } from '../routing/plugin.ts';
 
 /** Settings of the compilation for a test client. */
 export interface CompileVariant {
@@ -56,6 +58,8 @@ export interface CompileVariant {
   readonly onFailedAfter?: ((error: unknown, requestId: string) => void) | undefined;
   /** Replaced dependencies: maps each original function or class to its replacement. */
   readonly overrides?: ReadonlyMap<unknown, DependencySource> | undefined;
+  /** State of the requests. Default: the state of the application. */
+  readonly state?: StateMap | undefined;
 }
 
 /** The services and declarations that the compilation of an application reads. */
@@ -204,7 +208,7 @@ export class Declarations {
       }),
       placeOfMiddleware: (layer) => this.#middlewarePlaces.get(layer)?.place,
       tasks,
-      state,
+      state: variant.state ?? state,
       strictContentType: this.#deps.isContentTypeStrict(),
       overrides: variant.overrides ?? new Map(),
       sockets,
@@ -319,6 +323,11 @@ class Plugins {
   readonly #deps: HostDeps;
   readonly #registered: RegisteredPlugin[] = [];
   readonly #migrations: ContributedMigration[] = [];
+  readonly #provided = new Map<StateKey<unknown>, ProvidedValue>();
+  /** Plugins that have added routes or middleware. */
+  readonly #extending = new Set<Plugin>();
+  /** Plugins whose values a test client replaces, and which are not started. */
+  readonly #replaced = new Set<Plugin>();
   #sorted: readonly Plugin[] | undefined;
 
   constructor(deps: HostDeps) {
@@ -374,6 +383,27 @@ class Plugins {
     return [];
   }
 
+  /** Returns the replacements of a test client for values that plugins provide. */
+  replacements(overrides: ReadonlyMap<unknown, DependencySource>): Replacements {
+    return new Replacements(overrides, this.#provided, this.#deps.state);
+  }
+
+  /** Returns the plugins that a test client does not need. `sources` has the dependencies of the client. */
+  unneeded(replacements: Replacements, sources: ReadonlySet<unknown>): ReadonlyMap<Plugin, Replace> {
+    return replacements.unneeded(
+      sources,
+      (plugin) => this.#extending.has(plugin) || plugin.isHeld === true,
+      (plugin, values) => {
+        for (const [key, read] of values) this.#deps.state.provide(key, read);
+        this.#replaced.add(plugin);
+        return () => {
+          for (const key of values.keys()) this.#deps.state.provide(key, this.#provided.get(key)!.read);
+          this.#replaced.delete(plugin);
+        };
+      },
+    );
+  }
+
   #hostFor(plugin: Plugin): Host {
     const { conditions, config, log, metrics, state, operations, routes, use, addRule } = this.#deps;
     return {
@@ -385,7 +415,12 @@ class Plugins {
       },
       log: log.child(plugin.name),
       metrics,
-      routes,
+      routes: {
+        route: (...route) => {
+          this.#extending.add(plugin);
+          routes.route(...route);
+        },
+      },
       option: (key, fallback, cast) =>
         // the types are cast, because no overload of get() accepts an optional `cast`
         config.get(
@@ -393,11 +428,18 @@ class Plugins {
           fallback as never,
           cast === undefined ? (undefined as never) : { cast: cast as never },
         ) as never,
-      use: (middleware, where = 'inside') => use(middleware, where),
+      use: (middleware, where = 'inside') => {
+        this.#extending.add(plugin);
+        use(middleware, where);
+      },
       get: (key) => state.get(key),
       has: (key) => state.has(key),
-      provide: (key, read) => state.provide(key, read),
-      readiness: (name, probe) => operations.probe(name, probe),
+      provide: (key, read, like) => {
+        this.#provided.set(key, { plugin, read, like });
+        state.provide(key, read);
+      },
+      readiness: (name, probe) =>
+        operations.probe(name, (signal) => (this.#replaced.has(plugin) ? undefined : probe(signal))),
       rule: addRule,
       migration: (id, sql) => void this.#migrations.push({ plugin: plugin.name, id, sql }),
       migrations: this.#migrations,

@@ -13,7 +13,7 @@
  * run. Afterwards, the application may be started again.
  */
 import { SvcError } from '../base/errors.ts';
-import { startPlugins, stopPlugins } from '../routing/plugin.ts';
+import { PluginRun, type Replace } from '../routing/plugin.ts';
 import { HttpServer } from '../http/server/server.ts';
 import { endOnSignals } from '../operations/signals.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -73,6 +73,8 @@ interface LivingApplication {
   shutdown(): Promise<void>;
 }
 
+const NONE: ReadonlyMap<Plugin, Replace> = new Map();
+
 /** A startup hook with the clean-up that it returned, or a shutdown hook. */
 interface Hook {
   readonly start?: () => unknown;
@@ -86,7 +88,7 @@ export class Lifecycle {
   readonly cleanUps: Set<Promise<void>> = new Set();
   readonly #app: LivingApplication;
   readonly #roomBus: RoomBus | undefined;
-  readonly #plugins: () => readonly Plugin[];
+  readonly #plugins: PluginRun;
   /**
    * Resolves when the dependencies of scope `app` are resolved, with a function that runs their clean-ups.
    */
@@ -102,7 +104,7 @@ export class Lifecycle {
   constructor(app: LivingApplication, roomBus: RoomBus | undefined, plugins: () => readonly Plugin[]) {
     this.#app = app;
     this.#roomBus = roomBus;
-    this.#plugins = plugins;
+    this.#plugins = new PluginRun(plugins, app.log);
   }
 
   /**
@@ -139,15 +141,17 @@ export class Lifecycle {
 
   /**
    * Starts only plugins and hooks. A test client calls this method, because it resolves the dependencies of
-   * scope `app` itself.
+   * scope `app` itself. `replaced` has the plugins that this client does not need.
    */
-  async startParts(): Promise<void> {
+  async startParts(replaced: ReadonlyMap<Plugin, Replace> = NONE): Promise<void> {
     assertStartAllowed();
-    return (this.#starting ??= this.#start().catch((error: unknown) => {
+    const isFirst = this.#starting === undefined;
+    await (this.#starting ??= this.#start(replaced).catch((error: unknown) => {
       this.#app.rooms.disconnect();
       this.#starting = undefined;
       throw error;
     }));
+    if (!isFirst) await this.#plugins.startNeeded(this.#startAbort!.signal, replaced);
   }
 
   /** Stops everything that was started. Calls during a shutdown return the same promise. */
@@ -158,13 +162,12 @@ export class Lifecycle {
     }));
   }
 
-  async #start(): Promise<void> {
-    const { log, rooms } = this.#app;
+  async #start(replaced: ReadonlyMap<Plugin, Replace>): Promise<void> {
+    const { rooms } = this.#app;
     this.#app.application();
-    const plugins = this.#plugins();
     if (this.#roomBus !== undefined) rooms.connect(this.#roomBus);
     const abort = (this.#startAbort = new AbortController());
-    await startPlugins(plugins, abort.signal, log);
+    await this.#plugins.start(abort.signal, replaced);
     try {
       await this.#roomBus?.settled?.(); // resolves when the rooms can receive messages of other processes
       for (const hook of this.#hooks) {
@@ -175,7 +178,7 @@ export class Lifecycle {
       }
     } catch (error) {
       await this.#stopHooks();
-      await stopPlugins(plugins, log);
+      await this.#plugins.stop();
       throw error;
     }
   }
@@ -198,7 +201,7 @@ export class Lifecycle {
   }
 
   async #stop(): Promise<void> {
-    const { log, rooms } = this.#app;
+    const { rooms } = this.#app;
     this.#startAbort?.abort(new Error('The application is shutting down'));
     const hasStarted =
       (await this.#starting?.then(
@@ -211,7 +214,7 @@ export class Lifecycle {
     rooms.disconnect();
     if (!hasStarted) return;
     await this.#stopHooks();
-    await stopPlugins(this.#plugins(), log);
+    await this.#plugins.stop();
   }
 }
 

@@ -52,6 +52,7 @@ import type { OpenApiOptions } from '../openapi/openapi.ts';
 import type { CompiledApplication } from '../routing/compile.ts';
 import type { ExceptionArguments, ExceptionSpec } from '../routing/replies.ts';
 import type { HandlerResult } from '../routing/spec.ts';
+import type { Replace } from '../routing/plugin.ts';
 import type { CompileVariant } from './declarations.ts';
 import type { RunOptions, SvcOptions } from './options.ts';
 import type { RequestListeners, RunningServer } from './lifecycle.ts';
@@ -446,12 +447,24 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Compiles the application again for a test client, with the dependencies that the client replaces.
+   * Compiles the application again for a test client, with the dependencies that the client replaces. Also
+   * returns the plugins that this client does not need.
    * @throws SvcError `E_COMPILE` when declarations contradict each other
    * @internal
    */
-  variant(variant: CompileVariant): Application {
-    return this.#applicationOf(this.#declarations.build(variant).serve(), variant);
+  variant(given: CompileVariant): {
+    readonly served: Application;
+    readonly replaced: ReadonlyMap<Plugin, Replace>;
+  } {
+    this.application(); // registers the plugins
+    const { plugins } = this.#declarations;
+    const replacements = plugins.replacements(given.overrides ?? new Map());
+    const variant = { ...given, overrides: replacements.overrides, state: replacements.state };
+    const compilation = this.#declarations.build(variant);
+    return {
+      served: this.#applicationOf(compilation.serve(), variant),
+      replaced: plugins.unneeded(replacements, compilation.sources),
+    };
   }
 
   /**
@@ -503,10 +516,14 @@ export class Svc extends Router implements McpApplication {
     return this.#applicationOf(compiled);
   }
 
-  #applicationOf(compiled: CompiledApplication, { onFailedAfter }: CompileVariant = {}): Application {
+  #applicationOf(
+    compiled: CompiledApplication,
+    { onFailedAfter, state = this.state }: CompileVariant = {},
+  ): Application {
     return new Application({
       compiled,
       options: this.#readEffective(),
+      state,
       clock: this.#clock,
       log: this.log,
       operations: this.operations,

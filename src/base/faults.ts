@@ -16,8 +16,7 @@ export const FAULTS = {
   E_APP_FROZEN: {
     describe: (what: string): string =>
       `Cannot add ${what}: too late, because the application is already compiled or checked`,
-    remedy:
-      'Add plugins before check(), and everything else before startup(), run(), fetch() or compileAll()',
+    remedy: 'Add plugins before check(), and all else before startup(), run(), fetch() or compileAll()',
   },
   E_AUTH: {
     describe: (owner: string, problem: string): string => `Cannot set up ${owner}: ${problem}`,
@@ -108,13 +107,17 @@ export const FAULTS = {
     remedy:
       'Correct the address, user or password of the server; for a certificate error, set sslrootcert to the certificate of the authority, or choose a weaker sslmode and accept its risk',
   },
+  E_DB_FRAGMENT: {
+    describe: (owner: string, problem: string): string => `Cannot build the SQL of ${owner}: ${problem}`,
+    remedy: 'Pass sql templates, lists and complete rows; run no statement if there is nothing to write',
+  },
   E_DB_IDENTIFIER: {
     describe: (problem: string): string => `Cannot use a name in a statement: ${problem}`,
     remedy: 'Pass the name of a table or column; for a table in a schema: sql.identifier("schema", "table")',
   },
   E_DB_JOIN: {
     describe: (): string => 'Cannot join SQL fragments: the list of fragments is empty',
-    remedy: 'Handle the empty list before you build the statement, because SQL such as "in ()" is invalid',
+    remedy: 'Use sql.in(), sql.and() or sql.or() for a list that may be empty: "in ()" is not valid SQL',
   },
   E_DB_NESTED: {
     describe: (problem: string): string =>
@@ -142,8 +145,7 @@ export const FAULTS = {
   },
   E_DB_PARAMETER: {
     describe: (where: string, problem: string): string => `Cannot bind ${where}: ${problem}`,
-    remedy:
-      'Pass null, text, a finite number, bigint, boolean, Date or Uint8Array; wrap other values in json(value)',
+    remedy: 'Pass null, text, a finite number, bigint, boolean, Date, Uint8Array; wrap others in json(value)',
   },
   E_DB_PARAMETER_COUNT: {
     describe: (needed: number, given: number, row: number | undefined): string =>
@@ -377,6 +379,10 @@ export const FAULTS = {
     remedy:
       'Write the address as redis://user:password@host:6379/0, with rediss:// for TLS, or as redis+unix:///run/redis.sock?db=0',
   },
+  E_REPLACEMENT: {
+    describe: (key: string, problem: string): string => `Cannot use the replacement of "${key}": ${problem}`,
+    remedy: 'Correct the function in "overrides" of the test client, or let it return a real value',
+  },
   E_REPLY: {
     describe: (issue: string): string => `Cannot turn the handler's return value into a response: ${issue}`,
     remedy: 'Return a JSON value, a string, bytes, [body, status], reply(…) or a response object',
@@ -431,8 +437,7 @@ export const FAULTS = {
   },
   E_SCHEMA_PROBE: {
     describe: (name: string, problem: string): string => `Cannot determine the fields of ${name}: ${problem}`,
-    remedy:
-      'Assign each Field() directly to a member of a class that extends Schema; write computed members as getters',
+    remedy: 'Assign each Field() to a member of a class that extends Schema; make computed members getters',
   },
   E_SECRET_ABSENT: {
     describe: (reason: string): string => `Cannot sign or verify data: there is no secret, because ${reason}`,
@@ -441,8 +446,7 @@ export const FAULTS = {
   },
   E_SECRET_FORM: {
     describe: (problem: string): string => `Cannot use the secret: ${problem}`,
-    remedy:
-      'Use a random text of at least 32 bytes as the secret, or a list of such texts; never a public key',
+    remedy: 'Use a random text of at least 32 bytes as the secret, or a list of them; never a public key',
     rule: 'SVC205',
   },
   E_SECRET_WEAK: {
@@ -457,10 +461,8 @@ export const FAULTS = {
       'Correct the statement that failed; put SQL files such as seeds/10_users.sql beside the migrations; write the files so that they can run more than once',
   },
   E_SEED_PRODUCTION: {
-    describe: (): string =>
-      'Cannot seed the database: the environment is production, and seeds are data for development',
-    remedy:
-      'Set SVC_ENV=development, for example by --env-file .env; use --in-production to seed a production database',
+    describe: (): string => 'Cannot seed the database in production: seeds are data for development',
+    remedy: 'Set SVC_ENV=development, or use --in-production to seed a production database',
   },
   E_SESSION_ABSENT: {
     describe: (): string => 'Cannot read req.session: no session middleware is in use',
@@ -494,8 +496,7 @@ export const FAULTS = {
     remedy: 'Register the plugin that provides the state, or set the state in a middleware before it is read',
   },
   E_STATIC_DIRECTORY: {
-    describe: (directory: string, problem: string): string =>
-      `Cannot serve the directory "${directory}": ${problem}`,
+    describe: (path: string, problem: string): string => `Cannot serve the directory "${path}": ${problem}`,
     remedy:
       "Create the directory before the application starts, or give its path relative to the module: new URL('../public', import.meta.url)",
   },

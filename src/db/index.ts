@@ -94,6 +94,6 @@ export type { RedisSubscribeOptions, RedisSubscriberFunction } from './redis/sub
 export type { OwnType } from './own-types.ts';
 export type { RowOptions, SetOptions, SetsOf, ValueOptions } from './rows.ts';
 export type { RequestTransactionOptions, TransactionSource } from './request-transaction.ts';
-export type { Sql } from './sql.ts';
+export type { Sql, SqlCondition } from './sql.ts';
 export type { TransactionOptions } from './transaction.ts';
 export type { Json, Parameter, Params, Typed } from './values.ts';

@@ -59,7 +59,7 @@ function objectIssue(value: object | null): Refusal | undefined {
   if (value instanceof Promise) return { problem: 'a promise: await it first' };
   if (Array.isArray(value))
     return {
-      problem: 'an array: wrap it in json() to store it, or use sql.join() for a list of placeholders',
+      problem: 'an array: wrap it in json() to store it, or use sql.in() for a list of values',
     };
   const what = value.constructor === Object ? 'a plain object' : 'an object';
   return { problem: `${what}: wrap it in json() to store it` };

@@ -46,10 +46,15 @@ export interface ScannedStatement {
 
 const MAX_KEPT = 1_000;
 /**
- * Maximum number of placeholders in a statement, because the protocols of PostgreSQL and MySQL count values
- * with 16 bits.
+ * Maximum number of placeholders in a statement: the protocols of PostgreSQL and MySQL count values with 16
+ * bits, and SQLite has the limit SQLITE_MAX_VARIABLE_NUMBER.
  */
-const MAX_PLACEHOLDERS = 65_535;
+const MAX_PLACEHOLDERS: Readonly<Record<Dialect, number>> = {
+  sqlite: 32_766,
+  postgres: 65_535,
+  mysql: 65_535,
+  mariadb: 65_535,
+};
 
 const KINDS: Readonly<Record<string, StatementKind>> = {
   select: 'select',
@@ -180,9 +185,9 @@ function textIssue(
 ): string | undefined {
   if (named !== undefined) return `the placeholder "${named}" has a name or number, but a plain ? is needed`;
   if (!isMySql(dialect) && source.includes('\0')) return NUL;
+  if (Math.max(questionMarks, largest) > MAX_PLACEHOLDERS[dialect])
+    return `it has more than ${MAX_PLACEHOLDERS[dialect]} placeholders: use executeMany() or insertMany()${dialect === 'postgres' ? ', or pass a list for "= any (?)"' : ''}`;
   if (dialect === 'sqlite') return undefined;
   if (!source.isWellFormed()) return 'the text has half a surrogate pair, which no encoding can send';
-  if (Math.max(questionMarks, largest) > MAX_PLACEHOLDERS)
-    return `it has more than 65535 placeholders: use executeMany() or insertMany()${isMySql(dialect) ? '' : ', or pass a list for "= any (?)"'}`;
   return undefined;
 }

@@ -17,6 +17,7 @@ import { SvcError } from '../base/errors.ts';
 import { isServedByMany } from '../http/middleware/exemptions.ts';
 import { AppState, stateKey } from '../http/state.ts';
 import { oneOf, readOptions, text } from '../base/options.ts';
+import { Database } from './database.ts';
 import { Migrator, type MigratorOptions } from './migrations/migrations.ts';
 import { readMigrations } from './migrations/source.ts';
 import { Seeder } from './migrations/seeds.ts';
@@ -24,7 +25,6 @@ import { migrateAtStart, type MigrationPolicy, type OpenMigrator } from './migra
 import { prepareDatabase, type DatabaseOptions, type PreparedDatabase } from './open.ts';
 import { parseDatabaseUrl, shownUrl } from './url.ts';
 import type { Host, Plugin, Rule, StateKey } from '../http/contracts.ts';
-import type { Database } from './database.ts';
 import type { MigrationSources } from './migrations/source.ts';
 import type { Counter, Histogram, Metrics } from '../observability/metrics.ts';
 import type { DriverLoad } from './driver.ts';
@@ -158,7 +158,7 @@ export class DatabasePlugin implements Plugin {
     this.#host = host;
     this.#metrics = DatabaseMetrics.of(host.metrics);
     this.#metrics.add(() => this.#running?.load);
-    host.provide(database(this.name), () => this.database);
+    host.provide(database(this.name), () => this.database, Database);
     if (this.name === DEFAULT_NAME) host.provide(durability, () => this.#described);
     host.readiness(this.name, (signal) => this.database.ping({ signal }));
     for (const rule of this.#rules()) host.rule(rule);

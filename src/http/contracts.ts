@@ -393,6 +393,11 @@ export interface Plugin {
    */
   readonly secrets?: readonly string[] | undefined;
   /**
+   * Whether the program holds an object of this plugin, for example to pass it to a middleware. Then a test
+   * client starts the plugin even if the client replaces its values.
+   */
+  readonly isHeld?: boolean;
+  /**
    * Adds routes, middleware and so on to the application, through `host`. Runs before the application is
    * compiled. Must be synchronous, without input or output.
    */
@@ -432,8 +437,12 @@ export interface Host {
   get<T>(key: StateKey<T>): T;
   /** Whether an earlier plugin has provided a value under this key. */
   has(key: StateKey<unknown>): boolean;
-  /** Provides a value in the state of every request. Each access to the value calls `read`. */
-  provide<T>(key: StateKey<T>, read: () => T): void;
+  /**
+   * Provides a value in the state of every request. Each access to the value calls `read`. A test client may
+   * replace the value by an object of its own. If that object lacks a member of the class `like`, reading
+   * this member throws `E_REPLACEMENT`.
+   */
+  provide<T>(key: StateKey<T>, read: () => T, like?: abstract new (...args: never[]) => T): void;
   /**
    * Adds a check to `/readyz`. If `probe` throws or takes more than 2 s, `/readyz` reports that `name` is
    * down. The error is logged, but not part of the response.

@@ -93,6 +93,8 @@ export interface Compilation {
   readonly view: CompilationView;
   /** All findings. If one of them is an error, serve() throws. */
   readonly findings: readonly Finding[];
+  /** Functions and classes that provide the dependencies of all routes and tools, after replacement. */
+  readonly sources: ReadonlySet<unknown>;
   /**
    * Returns the compiled application.
    * @throws SvcError `E_COMPILE` with all findings, if one of them is an error
@@ -187,6 +189,7 @@ export function compileApplication(declarations: Declarations): Compilation {
   return {
     view,
     findings,
+    sources: graph.sources,
     serve() {
       if (findings.some((finding) => finding.severity === 'error'))
         throw new SvcError('E_COMPILE', [findings], { findings });
@@ -263,7 +266,7 @@ export function thrown(error: unknown): string {
 }
 
 /** Context of dependencies with scope `app`: it has no request. */
-class StartContext implements Context {
+export class StartContext implements Context {
   readonly state: StateMap;
 
   constructor(state: StateMap) {

@@ -45,6 +45,8 @@ const RANK: Readonly<Record<Scope, number>> = { handler: 0, request: 1, app: 2 }
 export class DependencyGraph {
   readonly #app: Ordering = { planned: [], slots: new Map(), subject: 'the application', declared: NOWHERE };
   #values: readonly unknown[] = [];
+  /** Functions and classes of all planned dependencies, after replacement. */
+  readonly sources: Set<unknown> = new Set();
   readonly #overrides: ReadonlyMap<unknown, DependencySource>;
   readonly #tasks: BackgroundRunner;
   readonly #report: (finding: Finding) => void;
@@ -82,6 +84,7 @@ export class DependencyGraph {
    */
   plan(ordering: Ordering, dependency: Dependency<unknown>, above: Path = []): number {
     const source = this.#overrides.get(dependency.source) ?? dependency.source;
+    this.sources.add(source);
     const { scope } = dependency;
     const read = readSource(source, dependency.source);
     const path = [...above, { source, label: read.label, scope }];
@@ -248,7 +251,7 @@ function callerOf(
 }
 
 /** Returns whether a function is a class, which must be called with `new`. */
-function isClass(source: unknown): boolean {
+export function isClass(source: unknown): boolean {
   return typeof source === 'function' && /^class\b/.test(Function.prototype.toString.call(source));
 }
 
@@ -567,7 +570,7 @@ class Cleanup {
   }
 }
 
-function isGenerator(value: unknown): value is Generator | AsyncGenerator {
+export function isGenerator(value: unknown): value is Generator | AsyncGenerator {
   if (
     typeof value !== 'object' ||
     value === null ||

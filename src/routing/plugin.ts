@@ -1,10 +1,20 @@
 /**
  * Determines the order of plugins by their requirements, starts them in this order, and stops them in reverse
  * order.
+ *
+ * A test client can replace values that plugins provide, such as the database. A plugin is not started for a
+ * client that replaces one of its values and does not need it: no dependency of the client reads another of
+ * its values, it has added no routes and no middleware, and the program holds no object of the plugin.
  */
+import { SvcError } from '../base/errors.ts';
+import { isThenable } from '../base/promises.ts';
+import { StartContext } from './compile.ts';
+import { isClass, isGenerator } from './di-plan.ts';
+import { readSource } from './di.ts';
 import type { Finding, Place } from '../base/findings.ts';
 import type { Logger } from '../observability/log.ts';
-import type { Plugin } from '../http/contracts.ts';
+import type { Context, Plugin, StateKey, StateMap } from '../http/contracts.ts';
+import type { DependencySource } from './di.ts';
 
 export type { Host, Plugin, RouterLike } from '../http/contracts.ts';
 
@@ -81,35 +91,206 @@ export function sortPlugins(
   return sorted;
 }
 
-/**
- * Starts plugins in order. If one fails, the started plugins are stopped in reverse order, and its error is
- * thrown.
- */
-export async function startPlugins(
-  plugins: readonly Plugin[],
-  signal: AbortSignal,
-  log: Logger,
-): Promise<void> {
-  const started: Plugin[] = [];
-  try {
+/** Replaces the values of a plugin in the state of the application. Returns a function that restores them. */
+export type Replace = () => () => void;
+
+/** Starts and stops the plugins of one application. */
+export class PluginRun {
+  readonly #plugins: () => readonly Plugin[];
+  readonly #log: Logger;
+  readonly #started = new Set<Plugin>();
+  /** Plugins that test clients replace, with functions that restore their values. */
+  readonly #replaced = new Map<Plugin, () => void>();
+  #turn: Promise<void> = Promise.resolve();
+
+  /** `plugins` returns the plugins in the order in which they start. */
+  constructor(plugins: () => readonly Plugin[], log: Logger) {
+    this.#plugins = plugins;
+    this.#log = log;
+  }
+
+  /**
+   * Starts plugins in order, except the replaced ones. If one fails, the started plugins are stopped in
+   * reverse order, and its error is thrown.
+   */
+  async start(signal: AbortSignal, replaced: ReadonlyMap<Plugin, Replace>): Promise<void> {
+    // before the start, because another plugin may read a value while it starts
+    for (const [plugin, replace] of replaced) this.#replaced.set(plugin, replace());
+    try {
+      await this.#start(
+        this.#plugins().filter((plugin) => !replaced.has(plugin)),
+        signal,
+      );
+    } catch (error) {
+      await this.stop();
+      throw error;
+    }
+  }
+
+  /** Starts the plugins that an earlier test client replaces and this one does not. */
+  startNeeded(signal: AbortSignal, replaced: ReadonlyMap<Plugin, Replace>): Promise<void> {
+    const start = (): Promise<void> =>
+      this.#start(
+        this.#plugins().filter((plugin) => this.#replaced.has(plugin) && !replaced.has(plugin)),
+        signal,
+      );
+    return (this.#turn = this.#turn.then(start, start));
+  }
+
+  /** Stops plugins in reverse order. If one fails, its error is logged, and the others are still stopped. */
+  async stop(): Promise<void> {
+    const started = this.#plugins().filter((plugin) => this.#started.has(plugin));
+    this.#started.clear();
+    for (const plugin of started.toReversed()) {
+      try {
+        await plugin.shutdown?.();
+      } catch (error) {
+        this.#log.error('plugin_shutdown_failed', error, { plugin: plugin.name });
+      }
+    }
+    for (const restore of this.#replaced.values()) restore();
+    this.#replaced.clear();
+  }
+
+  async #start(plugins: readonly Plugin[], signal: AbortSignal): Promise<void> {
     for (const plugin of plugins) {
       signal.throwIfAborted();
       await plugin.startup?.(signal);
-      started.push(plugin);
+      this.#started.add(plugin);
+      this.#replaced.get(plugin)?.();
+      this.#replaced.delete(plugin);
     }
-  } catch (error) {
-    await stopPlugins(started, log);
-    throw error;
   }
 }
 
-/** Stops plugins in reverse order. If one fails, its error is logged, and the others are still stopped. */
-export async function stopPlugins(plugins: readonly Plugin[], log: Logger): Promise<void> {
-  for (const plugin of plugins.toReversed()) {
-    try {
-      await plugin.shutdown?.();
-    } catch (error) {
-      log.error('plugin_shutdown_failed', error, { plugin: plugin.name });
+/** Class whose members a replacement needs. */
+type Like<T = unknown> = abstract new (...args: never[]) => T;
+
+/** A value that a plugin provides. */
+export interface ProvidedValue {
+  readonly plugin: Plugin;
+  readonly read: () => unknown;
+  readonly like: Like | undefined;
+}
+
+/** Values that plugins provide, by key. */
+type ProvidedValues = ReadonlyMap<StateKey<unknown>, ProvidedValue>;
+
+type PlainSource = (context: Context) => unknown;
+
+/** The replacements of one test client. */
+export class Replacements {
+  /** All replaced dependencies of the client. A replacement of a plugin's value is checked when it is used. */
+  readonly overrides: ReadonlyMap<unknown, DependencySource>;
+  /** State of the client's requests, with the replaced values. */
+  readonly state: StateMap;
+  readonly #provided: ProvidedValues;
+  readonly #values = new Map<StateKey<unknown>, PlainSource>();
+
+  constructor(overrides: ReadonlyMap<unknown, DependencySource>, provided: ProvidedValues, state: StateMap) {
+    this.#provided = provided;
+    const checked = new Map(overrides);
+    for (const [key, { like }] of provided) {
+      const source = overrides.get(key);
+      // only a plain function gives its value without a request
+      if (source === undefined || !readSource(source).isPlain || isClass(source)) continue;
+      const plain = checkedSource(key.name, source as PlainSource, like);
+      checked.set(key, plain);
+      this.#values.set(key, plain);
     }
+    this.overrides = checked;
+    this.state = this.#values.size === 0 ? state : new ReplacedState(state, (key) => this.#reader(key));
   }
+
+  /**
+   * Returns the plugins that the client does not need, each with a function that puts the replacements into
+   * the state of the application. `sources` has the dependencies of the client. `isNeeded` returns whether
+   * the application needs a plugin for more than its values.
+   */
+  unneeded(
+    sources: ReadonlySet<unknown>,
+    isNeeded: (plugin: Plugin) => boolean,
+    replace: (plugin: Plugin, values: ReadonlyMap<StateKey<unknown>, () => unknown>) => () => void,
+  ): ReadonlyMap<Plugin, Replace> {
+    const unneeded = new Map<Plugin, Replace>();
+    for (const key of this.#values.keys()) {
+      const { plugin } = this.#provided.get(key)!;
+      const keys = [...this.#provided].filter(([, value]) => value.plugin === plugin).map(([own]) => own);
+      if (isNeeded(plugin) || keys.some((own) => sources.has(own))) continue;
+      const values = keys.flatMap((own) => {
+        const read = this.#reader(own);
+        return read === undefined ? [] : [[own, read] as const];
+      });
+      unneeded.set(plugin, () => replace(plugin, new Map(values)));
+    }
+    return unneeded;
+  }
+
+  /** Returns a function that calls the replacement outside of a dependency; undefined if there is none. */
+  #reader(key: StateKey<unknown>): (() => unknown) | undefined {
+    const source = this.#values.get(key);
+    if (source === undefined) return undefined;
+    return () => {
+      const value = source(new StartContext(this.state));
+      if (isThenable(value) || isGenerator(value))
+        throw new SvcError('E_REPLACEMENT', [
+          key.name,
+          'its function returns a promise or a generator, but the value is read without Depends()',
+        ]);
+      return value;
+    };
+  }
+}
+
+/** State of the application in which some values are replaced. */
+class ReplacedState implements StateMap {
+  readonly #app: StateMap;
+  readonly #reader: (key: StateKey<unknown>) => (() => unknown) | undefined;
+
+  constructor(app: StateMap, reader: (key: StateKey<unknown>) => (() => unknown) | undefined) {
+    this.#app = app;
+    this.#reader = reader;
+  }
+
+  get<T>(key: StateKey<T>): T {
+    const read = this.#reader(key);
+    // the cast is safe if the test replaces the value by one of its type; Depends() trusts it in the same way
+    return read === undefined ? this.#app.get(key) : (read() as T);
+  }
+
+  set<T>(key: StateKey<T>, value: T): void {
+    this.#app.set(key, value);
+  }
+
+  has(key: StateKey<unknown>): boolean {
+    return this.#reader(key) !== undefined || this.#app.has(key);
+  }
+}
+
+function checkedSource(name: string, source: PlainSource, like: Like | undefined): PlainSource {
+  if (like === undefined) return source;
+  return (context) => {
+    const value = source(context);
+    return isThenable(value)
+      ? Promise.resolve(value).then((found) => checkedValue(name, found, like))
+      : checkedValue(name, value, like);
+  };
+}
+
+/**
+ * Returns an object that throws when a member is read that `like` has and the replacement lacks. Instances of
+ * classes are returned as they are, because the methods of a proxy cannot read private members.
+ */
+function checkedValue(name: string, value: unknown, like: Like): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype !== Object.prototype && prototype !== null) return value;
+  const needed = like.prototype as object;
+  return new Proxy(value, {
+    get(target, member, receiver) {
+      if (typeof member === 'string' && member in needed && !(member in target))
+        throw new SvcError('E_REPLACEMENT', [name, `it has no member "${member}"`]);
+      return Reflect.get(target, member, receiver) as unknown;
+    },
+  });
 }

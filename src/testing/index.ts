@@ -330,7 +330,7 @@ export class TestClient implements AsyncDisposable {
   }
 
   async #start(): Promise<ServedApplication> {
-    const served = this.#app.variant({
+    const { served, replaced } = this.#app.variant({
       overrides: this.#overrides,
       onUnhandled: (error, requestId) => {
         if (this.#raises && !(error instanceof HTTPException)) this.#errors.set(requestId, error);
@@ -342,7 +342,7 @@ export class TestClient implements AsyncDisposable {
         this.#errors.set(requestId, before === undefined ? error : errorAfter(error, before));
       },
     });
-    await this.#app.lifecycle.startParts();
+    await this.#app.lifecycle.startParts(replaced);
     this.#leave = await served.start();
     if (this.#listens) {
       this.#server = new HttpServer(served);

@@ -22,7 +22,7 @@ import {
 import { isMySql } from '../../src/db/dialects.ts';
 import { int } from '../../src/schema/schema.ts';
 import { rowContract } from './rows.ts';
-import type { Database, Dialect, Session, Transaction } from '../../src/db/index.ts';
+import type { Database, Dialect, Session, Sql, Transaction } from '../../src/db/index.ts';
 
 /** A database under test: without tables, closed after the test; undefined where it has been skipped. */
 export type OpenDatabase = (t: TestContext) => Promise<Database | undefined>;
@@ -584,6 +584,48 @@ export function databaseContract(
       });
     },
   );
+
+  contract('sql.values(), sql.upsert(), sql.set() and sql.in() write and find rows', async (db) => {
+    const item = (
+      id: number,
+      label: string,
+      amount: number,
+    ): { id: number; label: string; amount: number } => ({
+      id,
+      label,
+      amount,
+    });
+    const write = (
+      rows: readonly ReturnType<typeof item>[],
+      changes: readonly (string | Sql)[],
+    ): Promise<unknown> =>
+      db.execute(
+        sql`insert into item ${sql.values(rows, ['id', 'label', 'amount'])} ${sql.upsert(['id'], changes)}`,
+      );
+    const all = async (): Promise<unknown[][]> =>
+      (await db.fetchArrays('select id, label, amount from item order by id')).rows;
+    await write([item(1, 'a', 1), item(2, 'b', 2)], []);
+    await write([item(2, 'kept', 9), item(3, 'c', 3)], []);
+    assert.deepEqual(await all(), [[1, 'a', 1], [2, 'b', 2], [3, 'c', 3]]); // prettier-ignore
+    await write([item(2, 'B', 9), item(4, 'd', 4)], ['label', sql`amount = item.amount + ${10}`]);
+    assert.deepEqual(await all(), [[1, 'a', 1], [2, 'B', 12], [3, 'c', 3], [4, 'd', 4]]); // prettier-ignore
+    const patch = { label: 'x', amount: null, id: 99 };
+    await db.execute(
+      sql`update item set ${sql.set(patch, ['label', 'amount'])} where ${sql.in(sql`id`, [1, 3])}`,
+    );
+    assert.deepEqual(await all(), [[1, 'x', null], [2, 'B', 12], [3, 'x', null], [4, 'd', 4]]); // prettier-ignore
+    const counted = (condition: Sql): Promise<unknown> =>
+      db.scalar(sql`select count(*) from item where ${condition}`);
+    assert.equal(await counted(sql.in(sql`id`, [])), 0);
+    assert.equal(await counted(sql`not ${sql.in(sql`id`, [])}`), 4);
+    assert.equal(await counted(sql.in(sql`amount`, [4, null])), 3);
+    assert.equal(await counted(sql`not ${sql.in(sql`amount`, [4, null])}`), 1);
+    assert.equal(
+      await counted(sql.and(sql.or(sql`id = ${1}`, sql`id = ${2}`), undefined, sql`label = ${'B'}`)),
+      1,
+    );
+    assert.deepEqual([await counted(sql.and()), await counted(sql.or())], [4, 0]);
+  });
 
   // ── values ──
 

@@ -64,6 +64,50 @@ export async function rows(): Promise<void> {
   sql`select ${{ a: 1 }}`;
 }
 
+interface Person {
+  readonly id: number;
+  readonly name?: string | undefined;
+  readonly bio: string | null;
+  readonly tags: { readonly of: string };
+}
+
+export function builders(person: Person, filter: { readonly name?: string; readonly min?: number }): void {
+  const { name, min } = filter;
+  sql.and(sql`a`, name !== undefined && sql`name = ${name}`, min === undefined ? null : sql`min = ${min}`);
+  // @ts-expect-error an empty name would leave the filter out
+  sql.and(name && sql`name = ${name}`);
+  // @ts-expect-error the number 0 would leave the filter out
+  sql.or(min && sql`min = ${min}`);
+  // @ts-expect-error text is not a condition
+  sql.and('a = 1');
+  sql.in(sql`id`, new Set([1, 2]));
+  // @ts-expect-error a text is not a list
+  sql.in(sql`id`, 'abc');
+  // @ts-expect-error text is not an expression
+  sql.in('id', [1]);
+  sql.set(person, ['name', 'bio']);
+  sql.set(person, { name: 'full_name' });
+  // @ts-expect-error the columns are required
+  sql.set(person);
+  // @ts-expect-error not a member
+  sql.set(person, ['admin']);
+  // @ts-expect-error not a value that can be bound
+  sql.set(person, ['tags']);
+  // @ts-expect-error names that a client could choose
+  sql.set(person, Object.keys(person));
+  // @ts-expect-error unchecked JSON has no known members
+  sql.set({} as Record<string, unknown>, ['name']);
+  sql.values([[1, 'x', sql`now()`]]);
+  sql.values([{ id: 1, bio: 'x' }], ['id', 'bio']);
+  // @ts-expect-error the columns of objects are required
+  sql.values([{ id: 1, bio: 'x' }]);
+  // @ts-expect-error not a member
+  sql.values([{ id: 1 }], ['bio']);
+  sql.upsert(['id'], ['name', sql`hits = t.hits + 1`]);
+  // @ts-expect-error the changes are required
+  sql.upsert(['id']);
+}
+
 export async function transactions(): Promise<void> {
   await using handle = await openDatabase('sqlite::memory:', { readers: 0 });
   const result = await handle.transaction(

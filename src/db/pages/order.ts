@@ -78,9 +78,9 @@ export function orderBy(columns: readonly OrderColumn[], isForward: boolean): Sq
 export function beyond(columns: readonly OrderColumn[], position: Position, isForward: boolean): Sql {
   const ways = columns.map((column, index) => {
     const equal = columns.slice(0, index).map((earlier, at) => equals(earlier, position[at]!));
-    return sql`(${sql.join([...equal, past(column, position[index]!, isForward)], AND)})`;
+    return sql.and(...equal, past(column, position[index]!, isForward));
   });
-  const any = sql`(${sql.join(ways, OR)})`;
+  const any = sql.or(...ways);
   const [first] = columns;
   if (first!.mayBeNull || ways.length === 1) return any;
   const column = sourceColumn(first!.name);
@@ -88,9 +88,6 @@ export function beyond(columns: readonly OrderColumn[], position: Position, isFo
     first!.isAscending === isForward ? sql`${column} >= ${position[0]!}` : sql`${column} <= ${position[0]!}`;
   return sql`${bound} and ${any}`;
 }
-
-const AND = sql` and `;
-const OR = sql` or `;
 
 function equals({ name }: OrderColumn, value: Position[number]): Sql {
   const column = sourceColumn(name);

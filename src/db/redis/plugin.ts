@@ -38,10 +38,11 @@ export const redis: StateKey<Redis> = stateKey('redis');
 export class RedisPlugin implements Plugin {
   readonly name: string;
   readonly startsFirst = true;
-  readonly client: Redis;
   /** State key of the Redis client, for `Depends()` and `app.state.get()`. */
   readonly key: StateKey<Redis>;
+  readonly #client: Redis;
   readonly #startsWithout: boolean;
+  #isHeld = false;
   #host: Host | undefined;
 
   /**
@@ -57,13 +58,23 @@ export class RedisPlugin implements Plugin {
     );
     this.name = read.name;
     this.#startsWithout = read.startsWithout;
-    this.client = new Redis(url, rest);
+    this.#client = new Redis(url, rest);
     this.key = read.name === 'redis' ? redis : stateKey<Redis>(read.name);
+  }
+
+  get client(): Redis {
+    this.#isHeld = true;
+    return this.#client;
+  }
+
+  /** Whether the program has read {@link client}, for example for a store. */
+  get isHeld(): boolean {
+    return this.#isHeld;
   }
 
   register(host: Host): void {
     const metrics = RedisMetrics.of(host.metrics);
-    const { name, client } = this;
+    const [name, client] = [this.name, this.#client];
     this.#host = host;
     metrics.add(client);
     client.observe(
@@ -73,7 +84,7 @@ export class RedisPlugin implements Plugin {
       },
       host.log,
     );
-    host.provide(this.key, () => client);
+    host.provide(this.key, () => client, Redis);
     host.readiness(name, (signal) => client.ping({ signal }));
     host.rule({
       id: `${name}/tls`,
@@ -95,19 +106,19 @@ export class RedisPlugin implements Plugin {
   async startup(): Promise<void> {
     const log = this.#host!.log;
     try {
-      await this.client.open();
+      await this.#client.open();
     } catch (error) {
       if (!this.#startsWithout || !(error instanceof SvcError) || error.code !== 'E_REDIS_OPEN') throw error;
-      log.warn('redis_not_reached', { url: this.client.shown, reason: error });
-      this.client.start();
+      log.warn('redis_not_reached', { url: this.#client.shown, reason: error });
+      this.#client.start();
       return;
     }
-    log.info('redis_opened', { url: this.client.shown });
+    log.info('redis_opened', { url: this.#client.shown });
     await this.#lookAtEviction();
   }
 
   shutdown(): Promise<void> {
-    return this.client.close();
+    return this.#client.close();
   }
 
   /**
@@ -117,7 +128,7 @@ export class RedisPlugin implements Plugin {
   async #lookAtEviction(): Promise<void> {
     try {
       const policy = /^maxmemory_policy:(\S+)/m.exec(
-        String(await this.client.command(['INFO', 'memory'])),
+        String(await this.#client.command(['INFO', 'memory'])),
       )?.[1];
       if (policy !== undefined && policy !== 'noeviction')
         this.#host!.log.warn('redis_evicts', {

@@ -30,6 +30,20 @@ export function routes(router, db) {
   });
 }
 `,
+  'SQL by the builders of sql, and a text in their place': `
+import { Svc, Depends } from 'svc';
+import { db, sql } from 'svc/db';
+export const app = new Svc();
+app.get('/search', { db: Depends(db) }, async ({ db, query }) => {
+  const filter = sql.and(query.q !== undefined && sql\`title = \${query.q}\`, sql.in(sql\`kind\`, query.kinds));
+  await db.fetchAll(sql\`select * from notes where \${filter}\`);
+  return await db.fetchAll(\`select * from notes where title = '\${query.q}' and \${filter}\`); // SVC601
+});
+app.patch('/one/{id:int}', { db: Depends(db) }, async ({ db, params, body }) => {
+  await db.execute(sql\`insert into note \${sql.values([body], ['id', 'title'])} \${sql.upsert(['id'], ['title'])}\`);
+  await db.execute(sql\`update notes set \${sql.set(body, ['title'])} where id = \${params.id}\`);
+});
+`,
   'SQL in a class that a module of its own holds': `
 // FILE app.ts
 import { Svc } from 'svc';

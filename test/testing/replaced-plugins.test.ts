@@ -1,0 +1,300 @@
+/** Plugins that a test client replaces: which of them start, and which values the application reads. */
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { Depends, Svc, createLogger, provide, stateKey } from '../../src/index.ts';
+import {
+  DatabasePlugin,
+  RedisPlugin,
+  RedisRateLimitStore,
+  db,
+  redis,
+  transaction,
+} from '../../src/db/index.ts';
+import { TestClient } from '../../src/testing/index.ts';
+import { fault } from '../contract/database.ts';
+import type { Host, Plugin, StateKey } from '../../src/index.ts';
+
+class Service {
+  readonly #name: string;
+  constructor(name: string) {
+    this.#name = name;
+  }
+  name(): string {
+    return this.#name;
+  }
+  other(): string {
+    return this.#name;
+  }
+}
+
+interface ProvidingPlugin extends Plugin {
+  readonly key: StateKey<Service>;
+  readonly calls: string[];
+}
+
+/** Returns a plugin that provides a service, and notes its starts and stops. */
+function providing(
+  name: string,
+  register?: (host: Host) => void,
+  parts: Partial<Plugin> = {},
+): ProvidingPlugin {
+  const key = stateKey<Service>(name);
+  const calls: string[] = [];
+  return {
+    name,
+    key,
+    calls,
+    register(host) {
+      host.provide(key, () => new Service(calls.at(-1) === 'start' ? `real ${name}` : 'closed'), Service);
+      host.readiness(name, () => {
+        if (calls.at(-1) !== 'start') throw new Error('not open');
+      });
+      register?.(host);
+    },
+    startup: () => void calls.push('start'),
+    shutdown: () => void calls.push('stop'),
+    ...parts,
+  };
+}
+
+function application(...plugins: Plugin[]): Svc {
+  const app = new Svc({ env: 'test', logger: createLogger({ sink: () => undefined }) });
+  for (const plugin of plugins) app.register(plugin);
+  return app;
+}
+
+const fake = (name = 'fake') => ({ name: () => name });
+
+/** The routes of an application, and whether a client that replaces the service still starts the plugin. */
+const NEEDS: readonly (readonly [
+  string,
+  boolean,
+  (app: Svc, service: StateKey<Service>) => void,
+  Parameters<typeof providing>[1]?,
+  Partial<Plugin>?,
+])[] = [
+  [
+    'its value is a dependency of a route',
+    false,
+    (app, key) => app.get('/a', { it: Depends(key) }, ({ it }) => it.name()),
+  ],
+  [
+    'its value is a dependency of a dependency',
+    false,
+    (app, key) =>
+      app.get('/a', { it: Depends(provide({ it: Depends(key) }, ({ it }) => it.name())) }, ({ it }) => it),
+  ],
+  [
+    'its value is read from the state of a request',
+    false,
+    (app, key) => app.get('/a', ({ state }) => state.get(key).name()),
+  ],
+  [
+    'its value is read from the state of the application',
+    false,
+    (app, key) => app.get('/a', () => app.state.get(key).name()),
+  ],
+  [
+    'its value is a dependency of an MCP tool',
+    false,
+    (app, key) => app.tool('a', { it: Depends(key), description: 'x' }, ({ it }) => it.name()),
+  ],
+  ['nothing reads its value', false, () => undefined],
+  [
+    'a route needs another of its values',
+    true,
+    (app) => app.get('/b', { it: Depends(OTHER) }, ({ it }) => it),
+    (host) => host.provide(OTHER, () => 'other'),
+  ],
+  [
+    'only its own rules read another of its values',
+    false,
+    () => undefined,
+    (host) => host.provide(OTHER, () => 'other'),
+  ],
+  [
+    'it has added a route',
+    true,
+    () => undefined,
+    (host) => host.routes.route('/own', ['GET'], {}, () => 'own'),
+  ],
+  [
+    'it has added a middleware',
+    true,
+    () => undefined,
+    (host) => host.use({ handle: (_req, next) => next() }),
+  ],
+  ['the program holds its object', true, () => undefined, undefined, { isHeld: true }],
+];
+
+const OTHER = stateKey<string>('other');
+
+for (const [when, starts, declare, register, parts] of NEEDS)
+  test(`a client that replaces the value of a plugin ${starts ? 'starts' : 'does not start'} the plugin if ${when}`, async () => {
+    const service = providing('service', register, parts);
+    const app = application(service);
+    declare(app, service.key);
+    const client = new TestClient(app, { overrides: [[service.key, () => fake()]] });
+    const response = await client.get('/a');
+    if (response.status === 200) assert.equal(await response.text(), 'fake');
+    const ready = await client.get('/readyz');
+    assert.equal(ready.status, 200, await ready.text());
+    await client.close();
+    assert.deepEqual(service.calls, starts ? ['start', 'stop'] : []);
+  });
+
+test('a client without replacements starts every plugin', async () => {
+  const service = providing('service');
+  const app = application(service);
+  await using client = new TestClient(app, { overrides: [[() => 1, () => 2]] });
+  await client.get('/');
+  assert.deepEqual(service.calls, ['start']);
+});
+
+test('while a client replaces a plugin, other plugins and hooks read its replacement', async () => {
+  const service = providing('service');
+  const seen: string[] = [];
+  let host: Host | undefined;
+  const dependent = providing('dependent', (own) => void (host = own), {
+    requires: ['service'],
+    startup: () => void seen.push(host!.get(service.key).name()),
+  });
+  const app = application(dependent, service);
+  app.onStartup(() => void seen.push(app.state.get(service.key).name()));
+  await using client = new TestClient(app, { overrides: [[service.key, () => fake()]] });
+  await client.get('/');
+  assert.deepEqual([seen, service.calls], [['fake', 'fake'], []]);
+});
+
+test('a later client that needs the plugin starts it, and the state then has the value of the plugin', async () => {
+  const service = providing('service');
+  const app = application(service);
+  app.get('/dependency', { it: Depends(service.key) }, ({ it }) => it.name());
+  app.get('/state', () => app.state.get(service.key).name());
+  const texts = async (client: TestClient): Promise<string[]> =>
+    await Promise.all(['/dependency', '/state'].map(async (path) => (await client.get(path)).text()));
+  const replacing = new TestClient(app, { overrides: [[service.key, () => fake()]] });
+  assert.deepEqual(await texts(replacing), ['fake', 'fake']);
+  const plain = new TestClient(app);
+  const [first, second] = await Promise.all([texts(plain), texts(plain)]);
+  assert.deepEqual(
+    [first, second],
+    [
+      ['real service', 'real service'],
+      ['real service', 'real service'],
+    ],
+  );
+  assert.deepEqual(await texts(replacing), ['fake', 'real service']);
+  await replacing.close();
+  await plain.close();
+  assert.deepEqual(service.calls, ['start', 'stop']);
+  await using again = new TestClient(app, { overrides: [[service.key, () => fake('again')]] });
+  assert.deepEqual(await texts(again), ['again', 'again']);
+  assert.deepEqual(service.calls, ['start', 'stop']);
+});
+
+test('after a client that replaces a plugin, startup() of the application starts the plugin', async () => {
+  const service = providing('service');
+  const app = application(service);
+  const client = new TestClient(app, { overrides: [[service.key, () => fake()]] });
+  await client.get('/');
+  await app.startup();
+  assert.deepEqual(service.calls, ['start']);
+  assert.equal(app.state.get(service.key).name(), 'real service');
+  await client.close();
+  assert.deepEqual(service.calls, ['start', 'stop']);
+});
+
+test('if a plugin fails to start for a later client, only this client rejects', async () => {
+  let isBroken = true;
+  const service = providing('service', undefined, {
+    startup: () => {
+      if (isBroken) throw new Error('unreachable');
+    },
+  });
+  const app = application(service);
+  app.get('/', () => app.state.get(service.key).name());
+  await using replacing = new TestClient(app, { overrides: [[service.key, () => fake()]] });
+  assert.equal(await (await replacing.get('/')).text(), 'fake');
+  await using plain = new TestClient(app);
+  await assert.rejects(plain.get('/'), /unreachable/);
+  assert.equal(await (await replacing.get('/')).text(), 'fake');
+  isBroken = false;
+  await using third = new TestClient(app);
+  assert.equal((await third.get('/')).status, 200);
+});
+
+test('a replacement that lacks a member of the value throws E_REPLACEMENT with the name of the member', async () => {
+  const service = providing('service');
+  const app = application(service);
+  app.get('/', { it: Depends(service.key) }, ({ it }) => it.other());
+  app.get('/feature', { it: Depends(service.key) }, ({ it }) =>
+    JSON.stringify([it, 'unknown' in it, (it as never)['unknown'] ?? 0]),
+  );
+  for (const replacement of [() => fake(), async () => fake()]) {
+    await using client = new TestClient(app, { overrides: [[service.key, replacement]] });
+    await assert.rejects(client.get('/'), (error: Error) => {
+      assert.ok(fault('E_REPLACEMENT')(error));
+      assert.match(error.message, /replacement of "service".*no member "other"/);
+      return true;
+    });
+    assert.deepEqual(await (await client.get('/feature')).json(), [{}, false, 0]);
+  }
+  await using real = new TestClient(app, { overrides: [[service.key, () => new Service('private')]] });
+  assert.equal(await (await real.get('/')).text(), 'private');
+});
+
+test('a replacement by a promise serves Depends(), and throws E_REPLACEMENT where the state is read', async () => {
+  const service = providing('service');
+  const app = application(service);
+  app.get('/', { it: Depends(service.key) }, ({ it }) => it.name());
+  app.get('/state', ({ state }) => state.get(service.key).name());
+  await using client = new TestClient(app, { overrides: [[service.key, async () => fake()]] });
+  assert.equal(await (await client.get('/')).text(), 'fake');
+  await assert.rejects(client.get('/state'), fault('E_REPLACEMENT'));
+});
+
+test('a class or provide() as a replacement leaves the plugin running, because they need a request', async () => {
+  for (const replacement of [class extends Service {}, provide({}, () => fake())]) {
+    const service = providing('service');
+    const app = application(service);
+    app.get('/', { it: Depends(service.key) }, ({ it }) => typeof it.name);
+    await using client = new TestClient(app, { overrides: [[service.key, replacement as never]] });
+    assert.equal(await (await client.get('/')).text(), 'function');
+    assert.deepEqual(service.calls, ['start']);
+  }
+});
+
+test('a client that replaces the database needs no server, for routes, transactions and /readyz', async () => {
+  const app = application(new DatabasePlugin('postgres://app:secret@127.0.0.1:1/none'));
+  app.get('/notes', { db: Depends(db) }, ({ db }) => db.fetchAll('select id from note'));
+  app.post('/notes', { tx: Depends(transaction), status: 204 }, async ({ tx }) => {
+    await tx.execute('insert into note (id) values (1)');
+  });
+  const written: string[] = [];
+  const tx = {
+    execute: (text: string) => void written.push(text),
+    surround: (work: () => unknown) => work(),
+  };
+  const database = {
+    fetchAll: () => [{ id: 1 }],
+    transaction: (run: (handle: typeof tx) => unknown) => run(tx),
+  };
+  await using client = new TestClient(app, { overrides: [[db, () => database]] });
+  assert.deepEqual(await (await client.get('/notes')).json(), [{ id: 1 }]);
+  assert.equal((await client.post('/notes')).status, 204);
+  assert.deepEqual(written, ['insert into note (id) values (1)']);
+  assert.equal((await client.get('/readyz')).status, 200);
+});
+
+test('a client that replaces Redis needs no server; the plugin is held once the program has read its client', async () => {
+  const address = 'redis://127.0.0.1:1';
+  const app = application(new RedisPlugin(address));
+  app.get('/', { redis: Depends(redis) }, async ({ redis }) => String(await redis.command(['PING'])));
+  await using client = new TestClient(app, { overrides: [[redis, () => ({ command: () => 'fake' })]] });
+  assert.equal(await (await client.get('/')).text(), 'fake');
+  const plugin = new RedisPlugin(address);
+  assert.equal(plugin.isHeld, false);
+  assert.ok(new RedisRateLimitStore(plugin.client));
+  assert.equal(plugin.isHeld, true);
+});
