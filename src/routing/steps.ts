@@ -44,11 +44,6 @@ export interface RoutePlan extends Steps {
   readonly deps: RouteDeps;
   readonly handler: (context: object) => unknown;
   readonly bodyOptions: JsonBodyOptions;
-  /**
-   * Whether middleware or dependencies run before the body is read. They may have entered an
-   * AsyncLocalStorage context, which must be preserved.
-   */
-  readonly isSurrounded: boolean;
   readonly reply: ReplyPlan;
 }
 

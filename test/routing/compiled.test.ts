@@ -214,6 +214,21 @@ test('route option "body": a body of type application/*+json is parsed as JSON',
     assert.equal((await it.client.post('/', { body: '7', headers: { 'content-type': type } })).status, 200);
 });
 
+test('route option "body": next() of a middleware returns a promise while the body has not arrived', async () => {
+  const seen: boolean[] = [];
+  await using it = setUp((app) =>
+    app
+      .use((_req, next) => {
+        const answer = next();
+        seen.push(answer instanceof Promise);
+        return answer;
+      })
+      .post('/', { body: int }, ({ body }) => ({ body })),
+  );
+  assert.equal((await it.client.post('/', { json: 7 })).status, 200);
+  assert.deepEqual(seen, [true]);
+});
+
 const UNTYPED: TestRequest = { body: new Uint8Array([55]) };
 
 test('route option "body": a body without Content-Type is answered with 415, unless strictContentType of the route or the application is false', async () => {
