@@ -68,8 +68,6 @@ interface DeclarationDeps extends Omit<HostDeps, 'use' | 'addRule'> {
   readonly sockets: SocketHub;
   /** Whether error responses with status 5xx contain stack traces. */
   isDebug(): boolean;
-  /** Whether a request body must have a Content-Type if its route declares `body`. */
-  isContentTypeStrict(): boolean;
   assertNotFrozen(what: string): void;
 }
 
@@ -205,7 +203,6 @@ export class Declarations {
       placeOfMiddleware: (layer) => this.#middlewarePlaces.get(layer)?.place,
       tasks,
       state,
-      strictContentType: this.#deps.isContentTypeStrict(),
       overrides: variant.overrides ?? new Map(),
       sockets,
     });

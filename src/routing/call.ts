@@ -118,16 +118,16 @@ class RouteCall {
 
   /** Reads all inputs including the body. All invalid inputs are reported in one response. */
   #read(earlier: Issue[] | undefined): unknown {
-    const { inputs, late, body, form, bodyOptions, keeper } = this.#plan;
+    const { inputs, late, body, form, keeper } = this.#plan;
     const issues = this.#readOf(late, inputs, earlier);
     if (body !== undefined)
-      return this.#req.readJson(bodyOptions, (value, text) => {
+      return this.#req.readJson((value, text) => {
         // without an escape, no string has a lone surrogate, and the schema need not look for one
         const isPlainJson = !text.includes('\\u');
         return this.#validated('body', body.parseJson(value, 'body', isPlainJson), issues);
       });
     if (form !== undefined)
-      return whenReady(this.#req.readForm(bodyOptions, keeper), (fields) =>
+      return whenReady(this.#req.readForm(keeper), (fields) =>
         this.#validated('form', form.parseText(fields, 'form', true), issues),
       );
     return issues === undefined ? this.#resolveLate() : this.#refuse(issues);
@@ -353,7 +353,7 @@ function endpointOf(
   return {
     route: recordOf(route, method, security),
     readParams: paramsReader(route.template.parameters),
-    maxBodyBytes: route.spec.maxBodyBytes,
+    bodyRules: route.spec,
     tally: undefined,
     run,
     admit: undefined,
@@ -371,10 +371,6 @@ function planRoute(route: FlatRoute, subject: string, steps: Steps, deps: RouteD
     ...steps,
     deps,
     handler: handlerOf(route),
-    bodyOptions:
-      steps.body === undefined
-        ? { maxBytes: spec.maxBodyBytes }
-        : { maxBytes: spec.maxBodyBytes, needsType: spec.strictContentType ?? deps.strictContentType },
     reply: replyPlan(spec, subject),
     security: withOwn(steps.security, spec),
   };

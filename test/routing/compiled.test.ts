@@ -231,13 +231,14 @@ test('route option "body": next() of a middleware returns a promise while the bo
 
 const UNTYPED: TestRequest = { body: new Uint8Array([55]) };
 
-test('route option "body": a body without Content-Type is answered with 415, unless strictContentType of the route or the application is false', async () => {
+test('JSON without Content-Type is answered with 415, by a declared body and by json(), unless strictContentType of the route or the application is false', async () => {
   const declare = (app: Svc): void => {
     const handler = ({ body }: { readonly body: number }): unknown => ({ body });
     app.post('/usual', { body: int }, handler);
     app.post('/strict', { body: int, strictContentType: true }, handler);
     app.post('/lenient', { body: int, strictContentType: false }, handler);
-    app.post('/handler', async ({ req }) => ({ body: await req.json() }));
+    app.post('/json', async ({ req }) => ({ body: await req.json() }));
+    app.post('/lenient-json', { strictContentType: false }, async ({ req }) => ({ body: await req.json() }));
   };
   for (const [options, usual] of [
     [{}, 415],
@@ -246,11 +247,11 @@ test('route option "body": a body without Content-Type is answered with 415, unl
   ] as const) {
     await using it = setUp(declare, options);
     const statuses = await Promise.all(
-      ['/usual', '/strict', '/lenient', '/handler'].map(
+      ['/usual', '/strict', '/lenient', '/json', '/lenient-json'].map(
         async (path) => (await it.client.post(path, UNTYPED)).status,
       ),
     );
-    assert.deepEqual(statuses, [usual, 415, 200, 200]);
+    assert.deepEqual(statuses, [usual, 415, 200, usual, 200]);
     const typed = { body: '7', headers: { 'content-type': 'text/plain' } };
     assert.equal((await it.client.post('/lenient', typed)).status, 415, 'another type stays another type');
     assert.equal((await it.client.post('/usual', {})).status, 400, 'no content is not JSON');

@@ -28,13 +28,24 @@ import type { Awaitable, BodyOptions, FormFields, FormOptions, FormPart } from '
 import type { FileKeeper, ResolvedFormOptions } from './form.ts';
 import type { MultiMap } from './query.ts';
 
+/** Options of a route for the bodies of its requests. If one is undefined, that of the application applies. */
+export interface BodyRules {
+  readonly maxBodyBytes?: number | undefined;
+  readonly strictContentType?: boolean | undefined;
+}
+
 /** Settings of the application for the bodies of requests. */
-export interface BodyDefaults {
+export interface BodyDefaults extends BodyRules {
   /**
    * Maximum size of a body in bytes, unless the route sets another one. The option `maxBytes` of a reading
    * method cannot raise it.
    */
   readonly maxBodyBytes: number;
+  /**
+   * Whether JSON without a Content-Type is refused with 415, unless the route decides otherwise. A page of
+   * another origin can send it with the user's cookies, and without a CORS preflight.
+   */
+  readonly strictContentType?: boolean | undefined;
   /** Whether bodies with a Content-Encoding are decoded. If false, they are refused with 415. */
   readonly decompressBodies?: boolean | undefined;
   /** Folder for the temporary files of forms. Default: the system's temporary folder. */
@@ -43,19 +54,11 @@ export interface BodyDefaults {
 
 /** Members of a request that the class RequestBody uses. */
 interface BodyOwner {
-  /**
-   * Maximum size of a body in bytes that the route sets; undefined if the limit of the application applies.
-   */
-  readonly maxBodyBytes: number | undefined;
+  /** Options of the matched route. */
+  readonly bodyRules: BodyRules;
   field(name: string): string | undefined;
   /** Calls `fn` after the response was sent, or the request ended without one. */
   afterwards(fn: () => Awaitable<void>): void;
-}
-
-/** Options for reading a JSON body. */
-export interface JsonBodyOptions extends BodyOptions {
-  /** Whether a body without a Content-Type is refused with 415 instead of being parsed. */
-  readonly needsType?: boolean | undefined;
 }
 
 /** Uses a JSON body: its value, and the text from which it was parsed. */
@@ -158,9 +161,11 @@ export class RequestBody {
    * Parses the body as JSON, and calls `use` with the value. Returns the result of `use`, or a promise of it if
    * the body has not arrived completely.
    */
-  readJson<T>(options: JsonBodyOptions, use: JsonUse<T>): Awaitable<T> {
+  readJson<T>(options: BodyOptions, use: JsonUse<T>): Awaitable<T> {
     const { type, length } = this.#fields;
-    const lacksType = type === undefined && options.needsType === true;
+    const lacksType =
+      type === undefined &&
+      (this.#owner.bodyRules.strictContentType ?? this.#defaults.strictContentType) === true;
     if (lacksType ? length > 0 : type !== undefined && type !== 'application/json' && !isJsonType(type))
       throw notJson();
     return this.#read('json()', options, DEFAULT_MAX_BYTES, (bytes) => {
@@ -241,7 +246,7 @@ export class RequestBody {
    * of the route, else `fallback`. It never exceeds the limit of the route or application.
    */
   #limit(options: BodyOptions, fallback: number): number {
-    const { maxBodyBytes: ofRoute } = this.#owner;
+    const { maxBodyBytes: ofRoute } = this.#owner.bodyRules;
     const { maxBytes = ofRoute ?? fallback } = options;
     if (typeof maxBytes !== 'number' || !(maxBytes >= 0))
       throw new SvcError('E_OPTION_RANGE', [

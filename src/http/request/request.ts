@@ -31,7 +31,7 @@ import type { HttpResponse } from '../response.ts';
 import type { HeaderView } from '../headers.ts';
 import type { Forwarding, ProxyTrust } from './proxy.ts';
 import type { MultiMap, Pairs } from './query.ts';
-import type { BodyDefaults, JsonBodyOptions, JsonUse } from './body.ts';
+import type { BodyDefaults, BodyRules, JsonUse } from './body.ts';
 import type { RequestEvent } from './event.ts';
 import type { RequestIdentity, TraceContext } from '../request-id.ts';
 import type { Match } from '../router.ts';
@@ -83,8 +83,7 @@ export interface Endpoint {
   readonly route: CompiledRoute;
   /** Converts the matched segments of the path into the values of the parameters. */
   readParams(captures: readonly string[]): Readonly<Record<string, unknown>>;
-  /** Maximum size of a request body in bytes; undefined if the limit of the application applies. */
-  readonly maxBodyBytes: number | undefined;
+  readonly bodyRules: BodyRules;
   /** Counter of the responses; created for the first request to this endpoint. */
   tally?: Tally | undefined;
   /** Handles the request. Never throws, never rejects. */
@@ -105,6 +104,8 @@ interface LateRunner {
 }
 
 const UNMATCHED: Match<Endpoint> = Object.freeze({ kind: 'none' });
+const NO_RULES: BodyRules = Object.freeze({});
+const NO_OPTIONS: BodyOptions = Object.freeze({});
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
 
 /** Syntax of an early hint that node:http accepts: `<address>; name=value; ...`. */
@@ -343,8 +344,8 @@ export class TransportRequest implements HttpRequest {
    * result of `use`, or a promise of it.
    * @internal
    */
-  readJson<T>(options: JsonBodyOptions, use: JsonUse<T>): Awaitable<T> {
-    return this.#content.readJson(options, use);
+  readJson<T>(use: JsonUse<T>): Awaitable<T> {
+    return this.#content.readJson(NO_OPTIONS, use);
   }
 
   form(options: FormOptions = {}): Promise<FormFields> {
@@ -355,8 +356,8 @@ export class TransportRequest implements HttpRequest {
    * Reads a form. `keeper` decides for each form field whether its files are stored, and up to which size.
    * @internal
    */
-  readForm(options: FormOptions, keeper?: FileKeeper): Awaitable<FormFields> {
-    return this.#content.readForm(options, keeper);
+  readForm(keeper: FileKeeper | undefined): Awaitable<FormFields> {
+    return this.#content.readForm(NO_OPTIONS, keeper);
   }
 
   parts(options: FormOptions = {}): AsyncGenerator<FormPart, void, undefined> {
@@ -367,13 +368,10 @@ export class TransportRequest implements HttpRequest {
     return this.#content.leadingFields();
   }
 
-  /**
-   * Maximum size of a body in bytes that the route sets; undefined if the limit of the application applies.
-   * @internal
-   */
-  get maxBodyBytes(): number | undefined {
+  /** Options of the matched route for its body. @internal */
+  get bodyRules(): BodyRules {
     const { match } = this;
-    return match.kind === 'found' ? match.endpoint.maxBodyBytes : undefined;
+    return match.kind === 'found' ? match.endpoint.bodyRules : NO_RULES;
   }
 
   get #content(): RequestBody {
