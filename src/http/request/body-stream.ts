@@ -178,8 +178,8 @@ class Collector implements BodyTaker {
 
 /**
  * Yields the chunks of a body: first the chunks in `ahead`, which were read before, then further chunks as
- * they arrive. Throws the errors of {@link receive}. If the caller stops early, the
- * remaining body stays unread.
+ * they arrive. Throws the errors of {@link receive}. If the caller stops early, the remaining body stays
+ * unread.
  */
 export async function* chunksOf(
   source: BodySource,
@@ -196,6 +196,10 @@ export async function* chunksOf(
   }
 }
 
+/**
+ * Yields the chunks in `ahead`, then the chunks as they arrive. If the client disconnects after the whole body
+ * has arrived, the last chunk has all bytes that are left.
+ */
 async function* arriving(
   source: BodySource,
   ahead: readonly Uint8Array[],
