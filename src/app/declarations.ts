@@ -72,8 +72,6 @@ interface DeclarationDeps extends Omit<HostDeps, 'use' | 'addRule'> {
   readonly sockets: SocketHub;
   /** Whether error responses with status 5xx contain stack traces. */
   isDebug(): boolean;
-  /** Whether a request body must have a Content-Type if its route declares `body`. */
-  isContentTypeStrict(): boolean;
   assertNotFrozen(what: string): void;
 }
 
@@ -209,7 +207,6 @@ export class Declarations {
       placeOfMiddleware: (layer) => this.#middlewarePlaces.get(layer)?.place,
       tasks,
       state: variant.state ?? state,
-      strictContentType: this.#deps.isContentTypeStrict(),
       overrides: variant.overrides ?? new Map(),
       sockets,
     });

@@ -66,9 +66,10 @@ export interface SvcOptions extends LimitOptions {
    */
   readonly decompressBodies?: boolean | undefined;
   /**
-   * Whether a body without `Content-Type` is refused with 415 if its route declares `body`. Default true: a
-   * page of another origin can send such a body with the user's cookies, and without a CORS preflight. The
-   * option `strictContentType` of a route overrides this one. Environment variable SVC_STRICT_CONTENT_TYPE.
+   * Whether JSON without `Content-Type` is refused with 415, for routes that declare `body` and for
+   * `req.json()`. Default true: a page of another origin can send such a body with the user's cookies, and
+   * without a CORS preflight. The option `strictContentType` of a route overrides this one. Environment
+   * variable SVC_STRICT_CONTENT_TYPE.
    */
   readonly strictContentType?: boolean | undefined;
   /**
@@ -330,8 +331,6 @@ export class EffectiveOptions {
   readonly limits: Limits;
   /** Share of the requests that are logged in the access log, 0 ... 1. */
   readonly accessLog: number;
-  /** Whether a request body must have a Content-Type if its route declares `body`. */
-  readonly strictContentType: boolean;
 
   /**
    * @throws SvcError `E_CONFIG_CAST` when a setting cannot be parsed, `E_TRUST_PROXY` when `trustProxy` is
@@ -353,7 +352,6 @@ export class EffectiveOptions {
     if (share === undefined)
       throw new SvcError('E_CONFIG_CAST', [settingOf('SVC_ACCESS_LOG'), ACCESS_LOG_NEEDS, 'another value']);
     this.accessLog = share;
-    this.strictContentType = config.get('strictContentType', true);
     const header = config.get<ForwardedHeader | undefined>('forwardedHeader', 'x-forwarded', {
       cast: (text) => FORWARDED_HEADERS.find((known) => known === text),
       needs: FORWARDED_NEEDS,
@@ -367,6 +365,7 @@ export class EffectiveOptions {
     this.defaults = {
       state,
       maxBodyBytes: config.get('maxBodyBytes', Infinity),
+      strictContentType: config.get('strictContentType', true),
       decompressBodies: config.get('decompressBodies', false),
       trust,
       identity,

@@ -503,7 +503,6 @@ export class Svc extends Router implements McpApplication {
       errors: this.#errors,
       sockets: { rooms: this.rooms, meter: new WebSocketMeter(this.metrics) },
       isDebug: () => this.#readEffective().debug,
-      isContentTypeStrict: () => this.#readEffective().strictContentType,
       assertNotFrozen: (what) => this.assertNotFrozen(what),
     });
   }

@@ -13,7 +13,7 @@ import { Keyring, authSecrets, weaknessOf } from '../crypto/keys.ts';
 import { bool, given, isFunction, readOptions, isObject } from '../base/options.ts';
 import { isSchemaClass, planOf } from '../schema/schema.ts';
 import { declaredHere } from '../base/findings.ts';
-import { isThenable } from '../base/promises.ts';
+import { isThenable, whenReady } from '../base/promises.ts';
 import { noteSecrets } from '../base/used-secrets.ts';
 import { SecurityLog } from '../http/security-log.ts';
 import { services, stateKey } from '../http/state.ts';
@@ -536,7 +536,7 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
         throw new Unauthorized('The API key is not known', refusal);
       };
       const client = find(key, context);
-      return isThenable(client) ? client.then(settle) : settle(client);
+      return whenReady(client, settle);
     }),
   );
   noteGuard(bare, APIKeyAuth);

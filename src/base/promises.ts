@@ -21,6 +21,28 @@ export function isThenable(value: unknown): value is PromiseLike<unknown> {
  */
 export const FORGOTTEN_AWAIT = 'is a promise: await it';
 
+/**
+ * Calls `use` with a value: at once, or when the promise of the value resolves. Returns the result of `use`,
+ * or a promise of it.
+ */
+export function whenReady<T, R>(value: T | Promise<T>, use: (value: T) => R | Promise<R>): R | Promise<R> {
+  // the casts are safe: T itself has no then()
+  return isThenable(value) ? (value as Promise<T>).then(use) : use(value as T);
+}
+
+/**
+ * Calls `read`, and returns a promise of its result, which rejects if `read` throws. A rejection that is
+ * never awaited causes no `unhandledRejection` event.
+ */
+export function promised<T>(read: () => T | Promise<T>): Promise<T> {
+  try {
+    return handled(Promise.resolve(read()));
+  } catch (error) {
+    // the cast is safe: reject() accepts any value
+    return handled(Promise.reject(error as Error));
+  }
+}
+
 /** Returns the promise unchanged, but its rejection causes no `unhandledRejection` event any more. */
 export function handled<T>(reading: Promise<T>): Promise<T> {
   reading.catch(ignore);

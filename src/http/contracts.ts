@@ -92,7 +92,8 @@ export interface HttpRequest {
   stream(options?: BodyOptions): AsyncIterable<Uint8Array>;
   /**
    * Parses the body as JSON. The limit is 10 MB, unless `maxBytes` or the route's `maxBodyBytes` sets another
-   * one. Malformed JSON or nesting deeper than 1,000 levels leads to 400, another media type to 415.
+   * one. Malformed JSON or nesting deeper than 1,000 levels leads to 400, another media type to 415. So does a
+   * body without `Content-Type`, unless `strictContentType` of the route or application is false.
    */
   json(options?: BodyOptions): Promise<unknown>;
   /** Reads the body as UTF-8 text, with the limit of `json()`. */

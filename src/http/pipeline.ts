@@ -7,23 +7,22 @@
  */
 import { ClientDisconnected, HTTPException, SvcError, errorAfter } from '../base/errors.ts';
 import { isThenable } from '../base/promises.ts';
-import { HttpResponse, LateAnswer, problem, issueOf } from './response.ts';
+import { HttpResponse, problem, issueOf } from './response.ts';
 import { DEFAULT_PLAN, toResponse } from './reply.ts';
 import { failRequest } from './request/event.ts';
 import { shown } from '../base/options.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, Next, Services } from './contracts.ts';
-import type { Answer } from './response.ts';
 import type { ReplyPlan } from './reply.ts';
 import type { TransportRequest } from './request/request.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Counter } from '../observability/metrics.ts';
 import type { Finding } from '../base/findings.ts';
 
-/** Runs one middleware, with all inner middleware and the handler. Never throws, never rejects. */
-type Layer = (req: TransportRequest) => Awaitable<HttpResponse>;
-
-/** Function that handles a request: the handler itself, or all middleware around the handler. */
-export type Core = (req: TransportRequest) => Answer;
+/**
+ * Function that handles a request: the handler itself, or middleware with all that it surrounds. Never throws,
+ * never rejects.
+ */
+export type Core = (req: TransportRequest) => Awaitable<HttpResponse>;
 
 /** Middleware as a function. Its result may be any value that a handler may return. */
 export type MiddlewareFunction = (req: HttpRequest, next: Next) => unknown;
@@ -183,7 +182,7 @@ export class CoreEdge {
 }
 
 /** Returns a function that calls `run`, and converts its result or exception into a response. */
-export function guarded(run: (req: TransportRequest) => unknown, edge: CoreEdge): Layer {
+export function guarded(run: (req: TransportRequest) => unknown, edge: CoreEdge): Core {
   return (req) => {
     try {
       return edge.answer(run(req), req);
@@ -200,18 +199,7 @@ export function guarded(run: (req: TransportRequest) => unknown, edge: CoreEdge)
 export function compose(layers: readonly Middleware[], core: Core, errors: ErrorRenderer): Core {
   return layers.length === 0
     ? core
-    : layers.reduceRight((inner, middleware) => wrap(middleware, inner, errors), promising(core));
-}
-
-/**
- * Returns a function like `core` that returns a real promise instead of a {@link LateAnswer}, because
- * middleware may call methods such as catch() on the result of next().
- */
-function promising(core: Core): Layer {
-  return (req) => {
-    const answer = core(req);
-    return answer instanceof LateAnswer ? answer.promise : answer;
-  };
+    : layers.reduceRight((inner, middleware) => wrap(middleware, inner, errors), core);
 }
 
 /**
@@ -219,7 +207,7 @@ function promising(core: Core): Layer {
  */
 const ON_ITS_WAY = new HttpResponse();
 
-function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Layer {
+function wrap(middleware: Middleware, inner: Core, errors: ErrorRenderer): Core {
   const edge = new CoreEdge({ ...DEFAULT_PLAN, middleware: nameOf(middleware) }, errors);
   return (req) => {
     // Result of next(); undefined until next() is called. A separate flag for the call would make a

@@ -20,7 +20,6 @@ import type { HTTPException, Issue } from '../base/errors.ts';
 import type { HeaderView } from './headers.ts';
 import type { CookieOptions } from './cookies.ts';
 import type { Chunks, Primed, Chunk, ChunkIterator, ChunkStep } from './chunks.ts';
-import type { Awaitable } from '../cache/stores.ts';
 
 /**
  * Body of a response: text, bytes, null for none, or a source of chunks that is read while the response is
@@ -521,43 +520,6 @@ function cycleIn(value: unknown, path: string, above: Set<object>): string | und
   }
   above.delete(value);
   return undefined;
-}
-
-/** A response, or a promise or {@link LateAnswer} that leads to one. */
-export type Answer = Awaitable<HttpResponse> | LateAnswer;
-
-/**
- * A response that becomes ready when the body of its request is complete. giveTo() passes it on at once,
- * without the delay of a promise. Only one caller may take the response, by giveTo() or `await`.
- */
-export class LateAnswer implements PromiseLike<HttpResponse> {
-  #answer: HttpResponse | undefined;
-  #taker: ((answer: HttpResponse) => void) | undefined;
-
-  /** Sets the response, or a promise of it that must not reject. Must be called exactly once. */
-  protected settle(answer: Awaitable<HttpResponse>): void {
-    if (!(answer instanceof HttpResponse)) return void answer.then((settled) => this.settle(settled));
-    this.#answer = answer;
-    this.#taker?.(answer);
-  }
-
-  /** Calls `taker` with the response: at once if the response is ready, otherwise later. */
-  giveTo(taker: (answer: HttpResponse) => void): void {
-    if (this.#answer === undefined) this.#taker = taker;
-    else taker(this.#answer);
-  }
-
-  /** Promise of the response. It never rejects. */
-  get promise(): Promise<HttpResponse> {
-    return new Promise((resolve) => this.giveTo(resolve));
-  }
-
-  then<T = HttpResponse, F = never>(
-    onFulfilled?: ((answer: HttpResponse) => T | PromiseLike<T>) | null,
-    onRejected?: ((error: unknown) => F | PromiseLike<F>) | null,
-  ): Promise<T | F> {
-    return this.promise.then(onFulfilled, onRejected);
-  }
 }
 
 /**

@@ -2,17 +2,19 @@
  * Handles requests to one compiled route. For a route without inputs and dependencies, only the handler is
  * called. For any other route, a {@link RouteCall} performs these steps for each request:
  *   1. resolve dependencies of routers, and dependencies with security requirements
- *   2. validate path, query, header fields and cookies, then the body
+ *   2. validate path, query, header fields and cookies, then the body or form: 400 with all invalid inputs. The
+ *      other statuses of a body come from http/request/body.ts, which lists them
  *   3. resolve all other dependencies
  *   4. call the handler, and convert its result into a response
  *   5. run the clean-ups of scope `handler`
  *
- * The steps of a RouteCall return a promise only if they have to wait.
+ * Each step returns a value, or a promise if it has to wait. An error is thrown, or rejects the promise;
+ * `CoreEdge` (http/pipeline.ts) converts it into a response.
  */
 import { Resolution, calledInside } from './di-plan.ts';
 import { ValidationError } from '../schema/schema.ts';
-import { currentContext, ignore, isThenable } from '../base/promises.ts';
-import { LateAnswer, problem } from '../http/response.ts';
+import { currentContext, ignore, isThenable, whenReady } from '../base/promises.ts';
+import { problem } from '../http/response.ts';
 import { discard, isChunks } from '../http/chunks.ts';
 import { CoreEdge, guarded } from '../http/pipeline.ts';
 import { DEFAULT_PLAN, toResponse } from '../http/reply.ts';
@@ -22,7 +24,7 @@ import { planSteps } from './steps.ts';
 import { paramsReader } from '../http/path.ts';
 import type { PlannedDependency } from './di-plan.ts';
 import type { CompiledType, Result, SchemaPlan } from '../schema/schema.ts';
-import type { Answer, HttpResponse } from '../http/response.ts';
+import type { HttpResponse } from '../http/response.ts';
 import type { Core } from '../http/pipeline.ts';
 import type { ReplyPlan } from '../http/reply.ts';
 import type { TextInputPlan } from './di.ts';
@@ -37,12 +39,10 @@ import type {
   StateMap,
 } from '../http/contracts.ts';
 import type { Endpoint, Outcome, TransportRequest } from '../http/request/request.ts';
-import type { JsonTaker } from '../http/request/body.ts';
 import type { FlatRoute } from './route.ts';
 import type { RouteSpec } from './spec.ts';
 
 function coreOf(plan: RoutePlan, edge: CoreEdge): Core {
-  if (plan.body !== undefined && plan.size === 0) return (req) => new RouteCall(plan, req).answerBody(edge);
   return guarded((req) => new RouteCall(plan, req).start(), edge);
 }
 
@@ -118,9 +118,18 @@ class RouteCall {
 
   /** Reads all inputs including the body. All invalid inputs are reported in one response. */
   #read(earlier: Issue[] | undefined): unknown {
-    const { inputs, late, body, form } = this.#plan;
+    const { inputs, late, body, form, keeper } = this.#plan;
     const issues = this.#readOf(late, inputs, earlier);
-    if (body !== undefined || form !== undefined) return this.#readBody(issues);
+    if (body !== undefined)
+      return this.#req.readJson((value, text) => {
+        // without an escape, no string has a lone surrogate, and the schema need not look for one
+        const isPlainJson = !text.includes('\\u');
+        return this.#validated('body', body.parseJson(value, 'body', isPlainJson), issues);
+      });
+    if (form !== undefined)
+      return whenReady(this.#req.readForm(keeper), (fields) =>
+        this.#validated('form', form.parseText(fields, 'form', true), issues),
+      );
     return issues === undefined ? this.#resolveLate() : this.#refuse(issues);
   }
 
@@ -154,63 +163,6 @@ class RouteCall {
     return issues;
   }
 
-  /**
-   * Reads the JSON body, and handles the request when the body is complete. Only for routes without
-   * dependencies. Never throws, never rejects.
-   */
-  answerBody(edge: CoreEdge): Answer {
-    const req = this.#req;
-    const { inputs, bodyOptions, isSurrounded } = this.#plan;
-    try {
-      const issues = inputs.length === 0 ? undefined : this.#readOf([], inputs, undefined);
-      if (!isSurrounded && req.event === undefined && !req.keepsContext) {
-        const answer = new BodyAnswer(this, issues, edge, req);
-        req.takeJson(bodyOptions, answer);
-        return answer;
-      }
-      return this.#received().then(
-        ([value, isPlainJson]) => this.answerTo(value, isPlainJson, issues, edge),
-        (error: unknown) => edge.fail(error, req),
-      );
-    } catch (error) {
-      return edge.fail(error, req);
-    }
-  }
-
-  /** Returns the response for a complete body. Never throws, never rejects. */
-  answerTo(
-    value: unknown,
-    isPlainJson: boolean,
-    issues: Issue[] | undefined,
-    edge: CoreEdge,
-  ): Awaitable<HttpResponse> {
-    try {
-      // `body` is defined, because only routes with a body call this method
-      return edge.answer(
-        this.#validated('body', this.#plan.body!.parseJson(value, 'body', isPlainJson), issues),
-        this.#req,
-      );
-    } catch (error) {
-      return edge.fail(error, this.#req);
-    }
-  }
-
-  /** Reads the JSON body. The promise preserves the AsyncLocalStorage context of the caller. */
-  #received(): Promise<readonly [value: unknown, isPlainJson: boolean]> {
-    return this.#req.readJson(this.#plan.bodyOptions, (...received) => received);
-  }
-
-  #readBody(issues: Issue[] | undefined): Promise<unknown> {
-    const { body, form, keeper, bodyOptions } = this.#plan;
-    if (body !== undefined)
-      return this.#received().then(([value, isPlainJson]) =>
-        this.#validated('body', body.parseJson(value, 'body', isPlainJson), issues),
-      );
-    return this.#req
-      .readForm(bodyOptions, keeper)
-      .then((fields) => this.#validated('form', form!.parseText(fields, 'form', true), issues));
-  }
-
   #validated(key: 'body' | 'form', result: Result<unknown>, issues: Issue[] | undefined): unknown {
     if (!result.ok) return this.#refuse(issues === undefined ? result.issues : [...issues, ...result.issues]);
     if (issues !== undefined) return this.#refuse(issues);
@@ -235,7 +187,7 @@ class RouteCall {
     const value = event === undefined ? handler(context) : observeHandler(event, handler, context);
     if (this.#plan.size === 0 || (!this.#resolution.hasCleanups && this.#resolution.tasks === undefined))
       return value; // the caller (CoreEdge) converts the value to a response
-    return isThenable(value) ? value.then((settled) => this.#finish(settled)) : this.#finish(value);
+    return whenReady(value, (settled) => this.#finish(settled));
   }
 
   /**
@@ -244,7 +196,7 @@ class RouteCall {
    */
   #finish(value: unknown): Awaitable<HttpResponse> {
     const response = toResponse(value, this.#plan.reply).settle(this.#req);
-    return isThenable(response) ? response.then((settled) => this.#leave(settled)) : this.#leave(response);
+    return whenReady(response, (settled) => this.#leave(settled));
   }
 
   #leave(response: HttpResponse): Awaitable<HttpResponse> {
@@ -315,30 +267,6 @@ class RouteCall {
       detail: `The input has ${issues.length} problem${issues.length === 1 ? '' : 's'}`,
       issues,
     });
-  }
-}
-
-/** Response that is created as soon as the JSON body of the request is parsed. */
-class BodyAnswer extends LateAnswer implements JsonTaker {
-  readonly #call: RouteCall;
-  readonly #issues: Issue[] | undefined;
-  readonly #edge: CoreEdge;
-  readonly #req: TransportRequest;
-
-  constructor(call: RouteCall, issues: Issue[] | undefined, edge: CoreEdge, req: TransportRequest) {
-    super();
-    this.#call = call;
-    this.#issues = issues;
-    this.#edge = edge;
-    this.#req = req;
-  }
-
-  received(value: unknown, isPlainJson: boolean): void {
-    this.settle(this.#call.answerTo(value, isPlainJson, this.#issues, this.#edge));
-  }
-
-  failed(error: unknown): void {
-    this.settle(this.#edge.fail(error, this.#req));
   }
 }
 
@@ -425,7 +353,7 @@ function endpointOf(
   return {
     route: recordOf(route, method, security),
     readParams: paramsReader(route.template.parameters),
-    maxBodyBytes: route.spec.maxBodyBytes,
+    bodyRules: route.spec,
     tally: undefined,
     run,
     admit: undefined,
@@ -438,16 +366,11 @@ const NO_INPUTS: RouteInputs = Object.freeze({ texts: Object.freeze([]), body: u
 const NO_META: Readonly<Record<string, unknown>> = Object.freeze({});
 
 function planRoute(route: FlatRoute, subject: string, steps: Steps, deps: RouteDeps): RoutePlan {
-  const { spec, use } = route;
+  const { spec } = route;
   return {
     ...steps,
     deps,
     handler: handlerOf(route),
-    bodyOptions:
-      steps.body === undefined
-        ? { maxBytes: spec.maxBodyBytes }
-        : { maxBytes: spec.maxBodyBytes, needsType: spec.strictContentType ?? deps.strictContentType },
-    isSurrounded: deps.middleware.length > 0 || use.length > 0 || steps.early.length > 0,
     reply: replyPlan(spec, subject),
     security: withOwn(steps.security, spec),
   };

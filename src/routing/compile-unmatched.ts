@@ -3,13 +3,12 @@
  */
 import { BadRequest, MethodNotAllowed, NotFound } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
-import { isThenable } from '../base/promises.ts';
+import { whenReady } from '../base/promises.ts';
 import { HttpResponse, PROBLEM_TYPE, Prepared, problem } from '../http/response.ts';
 import { fieldOf } from '../http/origins.ts';
 import { compose } from '../http/pipeline.ts';
 import type { FlatRoute } from './route.ts';
 import type { Awaitable, CompiledRoute, Middleware } from '../http/contracts.ts';
-import type { Answer } from '../http/response.ts';
 import type { Core, ErrorRenderer } from '../http/pipeline.ts';
 import type { Endpoint, TransportRequest } from '../http/request/request.ts';
 import type { RoutingTable } from '../http/router.ts';
@@ -35,7 +34,7 @@ interface UnmatchedDeps {
 export function unmatched(
   req: TransportRequest,
   { errors, allMethods, suggest, refusals, preflight }: UnmatchedDeps,
-): Answer {
+): Awaitable<HttpResponse> {
   const { match } = req;
   if (match.kind === 'wrong-method') {
     if (req.method === 'OPTIONS') return preflight?.(req)?.(req) ?? options(match.allow);
@@ -98,12 +97,7 @@ export function preflightsOf(
     const isShared = others.every(
       (other) => other === 'OPTIONS' || isSame(ownerOf(other, req.path)?.layers, owner.layers),
     );
-    return isShared
-      ? owner.core
-      : (asked) => {
-          const answer = owner.core(asked);
-          return isThenable(answer) ? answer.then(withoutCaching) : withoutCaching(answer);
-        };
+    return isShared ? owner.core : (asked) => whenReady(owner.core(asked), withoutCaching);
   };
 }
 
@@ -137,9 +131,7 @@ function refuseMethod(
   const detail = `This path only allows the methods ${allow}`;
   if (errors.hasHandlers) {
     const answer = errors.render(new MethodNotAllowed(detail, { headers: { Allow: allow } }), req);
-    return isThenable(answer)
-      ? answer.then((settled) => withAllow(settled, allow))
-      : withAllow(answer, allow);
+    return whenReady(answer, (settled) => withAllow(settled, allow));
   }
   let prepared = refusals.get(allow);
   if (prepared === undefined)

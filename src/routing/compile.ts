@@ -60,10 +60,6 @@ interface Declarations {
   readonly errors: ErrorRenderer;
   readonly tasks: BackgroundRunner;
   readonly state: StateMap;
-  /**
-   * Whether a JSON body must have a Content-Type. The option `strictContentType` of a route takes precedence.
-   */
-  readonly strictContentType: boolean;
   /** Replaced dependencies: maps each original function or class to its replacement. */
   readonly overrides: ReadonlyMap<unknown, DependencySource>;
   config(key: string): unknown;
@@ -149,7 +145,6 @@ export function compileApplication(declarations: Declarations): Compilation {
     report,
     middleware,
     services,
-    strictContentType: declarations.strictContentType,
     usualEdge: new CoreEdge(DEFAULT_PLAN, errors),
   };
   const socketTable = new RoutingTable<Endpoint>();

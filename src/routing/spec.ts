@@ -164,7 +164,7 @@ export interface RouteSpec extends Omit<SharedSpec, 'deprecated'> {
    * Default: that setting; for JSON, text and forms, at most 10,000,000.
    */
   readonly maxBodyBytes?: number | undefined;
-  /** Whether a body without `Content-Type` is refused with 415. Default: the setting `strictContentType`. */
+  /** Whether JSON without `Content-Type` is refused with 415. Default: the setting `strictContentType`. */
   readonly strictContentType?: boolean | undefined;
   /**
    * Maximum time for receiving the whole request, 10 ... 86_400_000 ms, for example for large uploads. It

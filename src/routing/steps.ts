@@ -16,7 +16,6 @@ import type { FlatRoute } from './route.ts';
 import type { SentRequest } from './spec.ts';
 import type { CompiledType, ObjectPlan, SchemaPlan, TypeNode } from '../schema/schema.ts';
 import type { Middleware, SecurityRequirement, Services } from '../http/contracts.ts';
-import type { JsonBodyOptions } from '../http/request/body.ts';
 import type { FileKeeper } from '../http/request/form.ts';
 import type { CoreEdge, ErrorRenderer } from '../http/pipeline.ts';
 import type { ReplyPlan } from '../http/reply.ts';
@@ -31,10 +30,6 @@ export interface RouteDeps {
   /** Middleware of the application, which surrounds every route. */
   readonly middleware: readonly Middleware[];
   readonly services: Services;
-  /**
-   * Whether a JSON body must have a Content-Type. The option `strictContentType` of a route takes precedence.
-   */
-  readonly strictContentType: boolean;
   /** Converts return values of handlers into responses, for routes without `response`. */
   readonly usualEdge: CoreEdge;
 }
@@ -43,12 +38,6 @@ export interface RouteDeps {
 export interface RoutePlan extends Steps {
   readonly deps: RouteDeps;
   readonly handler: (context: object) => unknown;
-  readonly bodyOptions: JsonBodyOptions;
-  /**
-   * Whether middleware or dependencies run before the body is read. They may have entered an
-   * AsyncLocalStorage context, which must be preserved.
-   */
-  readonly isSurrounded: boolean;
   readonly reply: ReplyPlan;
 }
 

@@ -18,7 +18,7 @@ import {
   compose,
   guarded,
 } from '../../src/http/pipeline.ts';
-import { HttpResponse, LateAnswer } from '../../src/http/response.ts';
+import { HttpResponse } from '../../src/http/response.ts';
 import { DEFAULT_PLAN } from '../../src/http/reply.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { fakeRequest } from '../support/transport.ts';
@@ -448,29 +448,4 @@ test('if a middleware only returns the result of next(), compose() creates no pr
     throw new NotFound();
   });
   assert.deepEqual([response.status, events], [404, []]);
-});
-
-test('if a handler returns a LateAnswer, a response that is set later, next() returns a promise', async () => {
-  class Later extends LateAnswer {
-    constructor() {
-      super();
-      this.settle(new HttpResponse('late'));
-    }
-  }
-  const errors = new ErrorRenderer({
-    handlers: [new ExceptionHandlers()],
-    log: collectedLog().logger,
-    debug: false,
-    errors: createMetrics({ log: collectedLog().logger }).counter('svc_late_total', 'errors'),
-  });
-  const seen: unknown[] = [];
-  const layer = asMiddleware((_req, next) => {
-    const answer = next();
-    seen.push(answer instanceof Promise);
-    return answer;
-  });
-  const answer = compose([layer], () => new Later(), errors)(fakeRequest({ url: '/x' }).req);
-  assert.equal((await answer).body, 'late');
-  assert.deepEqual(seen, [true]);
-  assert.ok(compose([], () => new Later(), errors)(fakeRequest({ url: '/x' }).req) instanceof LateAnswer);
 });

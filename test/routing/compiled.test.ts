@@ -214,15 +214,31 @@ test('route option "body": a body of type application/*+json is parsed as JSON',
     assert.equal((await it.client.post('/', { body: '7', headers: { 'content-type': type } })).status, 200);
 });
 
+test('route option "body": next() of a middleware returns a promise while the body has not arrived', async () => {
+  const seen: boolean[] = [];
+  await using it = setUp((app) =>
+    app
+      .use((_req, next) => {
+        const answer = next();
+        seen.push(answer instanceof Promise);
+        return answer;
+      })
+      .post('/', { body: int }, ({ body }) => ({ body })),
+  );
+  assert.equal((await it.client.post('/', { json: 7 })).status, 200);
+  assert.deepEqual(seen, [true]);
+});
+
 const UNTYPED: TestRequest = { body: new Uint8Array([55]) };
 
-test('route option "body": a body without Content-Type is answered with 415, unless strictContentType of the route or the application is false', async () => {
+test('JSON without Content-Type is answered with 415, by a declared body and by json(), unless strictContentType of the route or the application is false', async () => {
   const declare = (app: Svc): void => {
     const handler = ({ body }: { readonly body: number }): unknown => ({ body });
     app.post('/usual', { body: int }, handler);
     app.post('/strict', { body: int, strictContentType: true }, handler);
     app.post('/lenient', { body: int, strictContentType: false }, handler);
-    app.post('/handler', async ({ req }) => ({ body: await req.json() }));
+    app.post('/json', async ({ req }) => ({ body: await req.json() }));
+    app.post('/lenient-json', { strictContentType: false }, async ({ req }) => ({ body: await req.json() }));
   };
   for (const [options, usual] of [
     [{}, 415],
@@ -231,11 +247,11 @@ test('route option "body": a body without Content-Type is answered with 415, unl
   ] as const) {
     await using it = setUp(declare, options);
     const statuses = await Promise.all(
-      ['/usual', '/strict', '/lenient', '/handler'].map(
+      ['/usual', '/strict', '/lenient', '/json', '/lenient-json'].map(
         async (path) => (await it.client.post(path, UNTYPED)).status,
       ),
     );
-    assert.deepEqual(statuses, [usual, 415, 200, 200]);
+    assert.deepEqual(statuses, [usual, 415, 200, usual, 200]);
     const typed = { body: '7', headers: { 'content-type': 'text/plain' } };
     assert.equal((await it.client.post('/lenient', typed)).status, 415, 'another type stays another type');
     assert.equal((await it.client.post('/usual', {})).status, 400, 'no content is not JSON');

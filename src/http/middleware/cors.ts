@@ -15,7 +15,7 @@ import { SvcError } from '../../base/errors.ts';
 import { bool, given, int, readOptions } from '../../base/options.ts';
 import { isToken } from '../headers.ts';
 import { AllowedOrigins, UNKNOWN_ORIGIN, fieldOf } from '../origins.ts';
-import { isThenable } from '../../base/promises.ts';
+import { isThenable, whenReady } from '../../base/promises.ts';
 import { HttpResponse, Prepared } from '../response.ts';
 import type { Env } from '../../base/config.ts';
 import type { Finding } from '../../base/findings.ts';
@@ -165,7 +165,7 @@ export class CORSMiddleware implements Middleware {
       if (method !== undefined) return this.#answer(req, origin, method);
     }
     const fields = origin === undefined ? this.#anonymous : this.#fieldsFor(origin, req);
-    return isThenable(fields) ? fields.then((settled) => pass(settled, next)) : pass(fields, next);
+    return whenReady(fields, (settled) => pass(settled, next));
   }
 
   *compile({ middleware, env }: CompiledView): Iterable<Omit<Finding, 'place'>> {
@@ -254,7 +254,7 @@ export class CORSMiddleware implements Middleware {
     const fields = (isAllowed: boolean): readonly string[] =>
       isAllowed ? this.#fieldsOf(origin) : this.#anonymous;
     const isAllowed = this.allowed.allows(origin, req);
-    return isThenable(isAllowed) ? isAllowed.then(fields) : fields(isAllowed);
+    return whenReady(isAllowed, fields);
   }
 
   #answer(req: HttpRequest, origin: string, method: string): Awaitable<HttpResponse> {
@@ -267,7 +267,7 @@ export class CORSMiddleware implements Middleware {
           isOriginAllowed ? this.#permission(req, origin, method) : ['Vary', this.#preflightVary],
         ),
       );
-    return isThenable(isAllowed) ? isAllowed.then(answer) : answer(isAllowed);
+    return whenReady(isAllowed, answer);
   }
 
   /**

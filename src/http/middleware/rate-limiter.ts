@@ -16,7 +16,7 @@ import { HTTPException, SvcError, TooManyRequests, withoutStack } from '../../ba
 import { given, int, oneOf, readOptions, shown, text, optionalInt } from '../../base/options.ts';
 import { MemoryRateLimitStore } from '../../cache/stores.ts';
 import { ProxyWatch, clientOf, readTrustProxy } from '../request/proxy.ts';
-import { isThenable } from '../../base/promises.ts';
+import { isThenable, whenReady } from '../../base/promises.ts';
 import { services } from '../state.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
@@ -124,7 +124,7 @@ export class RateLimiter {
       ]);
     this.#gate.attach(req.state.get(services));
     const result = this.#gate.take(this.#limit, req, key, cost);
-    return isThenable(result) ? result.then((settled) => this.#pass(settled)) : this.#pass(result);
+    return whenReady(result, (settled) => this.#pass(settled));
   }
 
   #pass(result: RateLimitResult | undefined): RateLimitResult | undefined {

@@ -11,7 +11,7 @@ import * as zlib from 'node:zlib';
 import { BadRequest, HTTPException, PayloadTooLarge } from '../../base/errors.ts';
 import { writable } from '../chunks.ts';
 import type { Transform } from 'node:stream';
-import type { BodyReader } from './body-stream.ts';
+import type { Awaitable } from '../contracts.ts';
 
 /** Number of bytes of a compressed body that were read, and the error that ended the reading, if any. */
 interface Received {
@@ -93,37 +93,26 @@ export function bodyCodingOf(field: string, isWanted: boolean): BodyCoding | und
 }
 
 /**
- * Decodes a complete body, and passes the result to `reader`. If the result is larger than `maxBytes`, the
- * reader gets PayloadTooLarge; for malformed data it gets BadRequest.
+ * Decodes a complete body.
+ * @throws PayloadTooLarge when the result is larger than `maxBytes`, BadRequest when the data is malformed
  */
-export function decodeWhole(
-  bytes: Uint8Array,
-  coding: BodyCoding,
-  maxBytes: number,
-  reader: BodyReader,
-): void {
-  if (bytes.length === 0) return reader.onBody(bytes, undefined);
+export function decodeWhole(bytes: Uint8Array, coding: BodyCoding, maxBytes: number): Awaitable<Uint8Array> {
+  if (bytes.length === 0) return bytes;
   const limit = Math.min(maxBytes === Infinity ? MAX_WHOLE_BYTES : maxBytes, mostOf(bytes.length));
-  DECODERS[coding].whole(
-    bytes,
-    { ...strictness(coding), info: true, maxOutputLength: Math.max(1, limit) },
-    (error, decoded) => {
+  const options = { ...strictness(coding), info: true, maxOutputLength: Math.max(1, limit) };
+  return new Promise((resolve, reject) => {
+    DECODERS[coding].whole(bytes, options, (error, decoded) => {
+      if (error !== null) {
+        const isTooLarge = (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
+        return reject(isTooLarge ? decodedTooLarge() : malformed(coding));
+      }
       // the cast is safe: with the option `info`, zlib passes an object of the type Decoded
-      const result = decoded as unknown as Decoded;
-      if (error === null && result.engine.bytesWritten < bytes.length)
-        return reader.onBody(undefined, malformed(coding));
-      if (error === null)
-        return result.buffer.length > limit
-          ? reader.onBody(undefined, decodedTooLarge())
-          : reader.onBody(result.buffer, undefined);
-      reader.onBody(
-        undefined,
-        (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE'
-          ? decodedTooLarge()
-          : malformed(coding),
-      );
-    },
-  );
+      const { buffer, engine } = decoded as unknown as Decoded;
+      if (engine.bytesWritten < bytes.length) reject(malformed(coding));
+      else if (buffer.length > limit) reject(decodedTooLarge());
+      else resolve(buffer);
+    });
+  });
 }
 
 /**

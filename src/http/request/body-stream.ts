@@ -1,7 +1,12 @@
-/** Collects the chunks of a request body into bytes, and checks the size limit with each chunk. */
+/**
+ * Receives the bytes of a request body, as a whole or chunk by chunk, and checks the size limit with each chunk.
+ *
+ * A body is received completely even if its client has disconnected meanwhile: it stays readable.
+ */
 import { ByteQueue } from '../../base/bytes.ts';
 import { ClientDisconnected, PayloadTooLarge, SvcError, withoutStack } from '../../base/errors.ts';
 import type { Readable } from 'node:stream';
+import type { Awaitable } from '../contracts.ts';
 
 const EMPTY: Uint8Array = Buffer.alloc(0);
 /** If a body has more chunks than this, small chunks are copied together into buffers of `GATHER_BYTES`. */
@@ -18,44 +23,56 @@ export function tooLarge(maxBytes: number): PayloadTooLarge {
 }
 
 /**
- * Returns an error if a body can no longer be read: its client has disconnected, or the body was discarded
- * after the response.
+ * Begins to read a body. Returns all bytes that are left of it if the body has arrived completely; undefined
+ * while bytes are missing. A client that has disconnected cannot take back a complete body.
+ * @throws ClientDisconnected when the rest will not arrive
+ * @throws SvcError `E_BODY_DISCARDED` when the server discarded the body, because the response was sent
  */
-function lossOf(source: BodySource): Error | undefined {
+function begin(source: BodySource): Uint8Array | undefined {
   const { destroyed, complete } = source;
   if (source.isLetGo === true)
-    return destroyed && !complete ? new ClientDisconnected() : new SvcError('E_BODY_DISCARDED', []);
-  return destroyed && !source.readableEnded ? new ClientDisconnected() : undefined;
+    throw destroyed && !complete ? new ClientDisconnected() : new SvcError('E_BODY_DISCARDED', []);
+  if (source.readableEnded) return EMPTY;
+  if (complete) return bufferedIn(source);
+  if (destroyed) throw new ClientDisconnected();
+  source.onFirstRead?.();
+  return undefined;
 }
 
-/** Receives a complete body, or the error that prevented its reading. */
-export interface BodyReader {
-  onBody(bytes: Uint8Array | undefined, error: unknown): void;
+/** Takes all bytes out of the buffer of a stream. On Node 26, read() returns only one chunk of it. */
+function bufferedIn(source: BodySource): Uint8Array {
+  const chunks: Buffer[] = [];
+  for (let chunk: unknown = source.read(); chunk !== null; chunk = source.read())
+    chunks.push(chunk as Buffer);
+  return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);
 }
 
 /**
- * Reads a complete body, and passes it to `reader`. `declared` is the Content-Length of the body, or -1.
- * Returns no promise, because the caller creates one for the parsed value.
- *
- * A body over `maxBytes` leads to PayloadTooLarge: at once if `declared` exceeds the limit, else at the first
- * byte beyond the limit. Memory is reserved only for received bytes, even if `declared` is large.
- *
- * If the client disconnects before the end of the body, the error is ClientDisconnected. If the response was
- * sent before the body was read, the error is E_BODY_DISCARDED.
+ * Receives a whole body. Returns it at once if it has arrived, of any size; else a promise. `declared` is the
+ * Content-Length of the body, or -1. Memory is reserved only for received bytes, even if `declared` is large.
+ * @throws PayloadTooLarge at once when `declared` is over `maxBytes`; else when more bytes than that arrive
+ * @throws ClientDisconnected when the client disconnects before the end of the body
+ * @throws SvcError `E_BODY_DISCARDED` when the response was sent before the body was read
  */
-export function collect(source: BodySource, declared: number, maxBytes: number, reader: BodyReader): void {
-  if (declared > maxBytes) return reader.onBody(undefined, tooLarge(maxBytes));
-  const loss = lossOf(source);
-  if (loss !== undefined) return reader.onBody(undefined, loss);
-  if (source.readableEnded) return reader.onBody(EMPTY, undefined);
-  source.onFirstRead?.();
-  const collector = new Collector(source, maxBytes, reader);
-  if (source.handTo?.(collector) === true) return;
-  source[COLLECTOR] = collector;
-  // the listeners are not removed at the end of the body, because removing them would take longer than
-  // keeping them
-  source.on('data', onData).on('end', onEnd).on('close', onClose);
-  source.read(0); // starts the flow of chunks to onData(), so that the stream does not buffer them
+export function receive(source: BodySource, declared: number, maxBytes: number): Awaitable<Uint8Array> {
+  if (declared > maxBytes) throw tooLarge(maxBytes);
+  const bytes = begin(source);
+  if (bytes !== undefined) return bytes;
+  return new Promise((resolve, reject) => {
+    const collector = new Collector(source, maxBytes, resolve, reject);
+    if (source.handTo?.(collector) === true) return;
+    source[COLLECTOR] = collector;
+    // the listeners are not removed at the end of the body, because removing them would take longer than
+    // keeping them
+    source.on('data', onData).on('end', onEnd).on('close', onClose);
+    source.read(0); // starts the flow of chunks to onData(), so that the stream does not buffer them
+  });
+}
+
+/** Returns the bytes. @throws PayloadTooLarge when there are more than `maxBytes` */
+export function limited(bytes: Uint8Array, maxBytes: number): Uint8Array {
+  if (bytes.length > maxBytes) throw tooLarge(maxBytes);
+  return bytes;
 }
 
 /*
@@ -64,7 +81,7 @@ export function collect(source: BodySource, declared: number, maxBytes: number, 
  */
 
 function onData(this: BodySource, chunk: Buffer): void {
-  this[COLLECTOR]!.take(chunk); // defined: collect() has set the collector
+  this[COLLECTOR]!.take(chunk); // defined: receive() has set the collector
 }
 
 function onEnd(this: BodySource): void {
@@ -75,12 +92,12 @@ function onClose(this: BodySource): void {
   this[COLLECTOR]!.lose();
 }
 
-/** Collects the chunks of one body in memory, and passes the body to its reader. */
+/** Collects the chunks of one body in memory, and settles the promise of the body. */
 class Collector implements BodyTaker {
   readonly #source: BodySource;
   readonly #maxBytes: number;
-  /** Gets the body or an error, only once; undefined afterwards. */
-  #reader: BodyReader | undefined;
+  readonly #resolve: (bytes: Uint8Array) => void;
+  readonly #reject: (error: Error) => void;
   #first: Buffer | undefined;
   /**
    * All chunks in order, with small ones copied together. Undefined while there is only the chunk in
@@ -92,14 +109,20 @@ class Collector implements BodyTaker {
   #gathered: Buffer | undefined;
   #gatheredLength = 0;
 
-  constructor(source: BodySource, maxBytes: number, reader: BodyReader) {
+  constructor(
+    source: BodySource,
+    maxBytes: number,
+    resolve: (bytes: Uint8Array) => void,
+    reject: (error: Error) => void,
+  ) {
     this.#source = source;
     this.#maxBytes = maxBytes;
-    this.#reader = reader;
+    this.#resolve = resolve;
+    this.#reject = reject;
   }
 
   take(chunk: Buffer): void {
-    if (this.#reader === undefined) return;
+    if (this.#length > this.#maxBytes) return;
     this.#length += chunk.length;
     if (this.#length > this.#maxBytes) this.#refuse();
     else if (this.#first === undefined) this.#first = chunk;
@@ -107,7 +130,7 @@ class Collector implements BodyTaker {
   }
 
   end(): void {
-    this.#report(this.#parts === undefined ? (this.#first ?? EMPTY) : this.#whole(this.#parts), undefined);
+    this.#resolve(this.#parts === undefined ? (this.#first ?? EMPTY) : this.#whole(this.#parts));
   }
 
   /**
@@ -140,29 +163,23 @@ class Collector implements BodyTaker {
   }
 
   lose(): void {
-    if (this.#reader === undefined) return; // the body is complete: the event "close" also follows "end"
-    this.#report(undefined, new ClientDisconnected());
+    // the event "close" also follows "end"
+    if (!this.#source.readableEnded) this.#reject(new ClientDisconnected());
   }
 
-  /** Passes a 413 error to the reader. The server discards the chunks that still arrive. */
+  /** Rejects with a 413 error. The server discards the chunks that still arrive. */
   #refuse(): void {
     this.#first = this.#parts = this.#gathered = undefined;
     this.#source.takeBack?.();
     this.#source.pause();
-    this.#report(undefined, tooLarge(this.#maxBytes));
-  }
-
-  #report(bytes: Uint8Array | undefined, error: unknown): void {
-    const reader = this.#reader;
-    this.#reader = undefined;
-    reader?.onBody(bytes, error);
+    this.#reject(tooLarge(this.#maxBytes));
   }
 }
 
 /**
  * Yields the chunks of a body: first the chunks in `ahead`, which were read before, then further chunks as
- * they arrive. Throws the errors that {@link collect} passes to its reader. If the caller stops early, the
- * remaining body stays unread.
+ * they arrive. Throws the errors of {@link receive}. If the caller stops early, the remaining body stays
+ * unread.
  */
 export async function* chunksOf(
   source: BodySource,
@@ -172,38 +189,45 @@ export async function* chunksOf(
 ): AsyncGenerator<Uint8Array, void, undefined> {
   if (declared > maxBytes) throw tooLarge(maxBytes);
   let length = 0;
-  for (const chunk of ahead) {
+  for await (const chunk of arriving(source, ahead)) {
     length += chunk.length;
     if (length > maxBytes) throw tooLarge(maxBytes);
     yield chunk;
   }
-  const loss = lossOf(source);
-  if (loss !== undefined) throw loss;
-  if (source.readableEnded) return;
-  source.onFirstRead?.();
+}
+
+/**
+ * Yields the chunks in `ahead`, then the chunks as they arrive. If the client disconnects after the whole body
+ * has arrived, the last chunk has all bytes that are left.
+ */
+async function* arriving(
+  source: BodySource,
+  ahead: readonly Uint8Array[],
+): AsyncGenerator<Uint8Array, void, undefined> {
+  for (const chunk of ahead) yield chunk;
+  let rest = begin(source);
   try {
-    for await (const chunk of source.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-      length += chunk.length;
-      if (length > maxBytes) throw tooLarge(maxBytes);
-      yield chunk;
-    }
+    if (rest === undefined) yield* source.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>;
   } catch (error) {
-    throw source.destroyed && !source.readableEnded ? new ClientDisconnected() : error;
+    if (!source.destroyed || source.readableEnded) throw error;
+    rest = begin(source);
   }
+  if (rest !== undefined && rest.length > 0) yield rest;
 }
 
 /**
  * Reads chunks until `isEnough` returns true for one of them, or the body ends. Then pauses the body and
  * returns the chunks. To read the whole body later, pass them to {@link chunksOf}.
  */
-export function readAhead(
+export async function readAhead(
   source: BodySource,
   isEnough: (chunk: Uint8Array) => boolean,
 ): Promise<readonly Uint8Array[]> {
-  const loss = lossOf(source);
-  if (loss !== undefined) return Promise.reject(loss);
-  if (source.readableEnded) return Promise.resolve([]);
-  source.onFirstRead?.();
+  const rest = begin(source);
+  if (rest !== undefined) {
+    isEnough(rest);
+    return [rest];
+  }
   const ahead = new ByteQueue();
   return new Promise((resolve, reject) => {
     const leave = (): void => void source.off('data', onData).off('end', onEnd).off('close', onClose);
@@ -266,7 +290,10 @@ export interface BodySource extends Readable {
 /** Receives the chunks of a body directly from the connection. */
 export interface BodyTaker {
   take(chunk: Buffer): void;
-  /** Called when the body is complete. */
+  /**
+   * Called when the body is complete. The parser may still be parsing further bytes, so this
+   * method must only settle a promise.
+   */
   end(): void;
   /** Called when the client disconnects before the body is complete. */
   lose(): void;

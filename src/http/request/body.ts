@@ -1,30 +1,51 @@
 /**
  * The body of a request. It is received once, and can be read as bytes, text, JSON, form or stream. The
  * object is created when the body is first used, because most requests have no body.
+ *
+ * Reading takes these steps. They return a value, or a promise if bytes are missing, and fail with:
+ *   1. the media type and the content coding: 415
+ *   2. the declared length: 413 if it is over the limit, before a byte is read
+ *   3. the bytes (body-stream.ts): 413 at the first byte over the limit, ClientDisconnected if the client
+ *      leaves. If they take too long, the server answers 408 and closes the connection (http/server/server.ts)
+ *   4. decoding of the content coding (body-codings.ts): 400, or 413 if the result is over the limit
+ *   5. parsing of UTF-8, JSON or the form: 400, or 413 for a form over its limits
+ *
+ * A declared body is then validated by routing/call.ts: 400.
  */
 // imported, because reading the global `Buffer` calls a getter, which takes longer
 import { Buffer, isUtf8 } from 'node:buffer';
 import { BadRequest, HTTPException, SvcError } from '../../base/errors.ts';
 import { isObject, shown } from '../../base/options.ts';
 import { bodyCodingOf, decodeWhole, decodedChunks } from './body-codings.ts';
-import { chunksOf, collect, joined, readAhead, tooLarge } from './body-stream.ts';
+import { chunksOf, joined, limited, readAhead, receive, tooLarge } from './body-stream.ts';
 import { Pairs } from './query.ts';
 import { formTypeOf, parseUrlencoded, readFormOptions } from './form.ts';
 import { isNamed, parseParameters } from '../headers.ts';
-import { HandledSteps, handled } from '../../base/promises.ts';
+import { HandledSteps, handled, promised } from '../../base/promises.ts';
 import type { BodyCoding } from './body-codings.ts';
-import type { BodyReader, BodySource } from './body-stream.ts';
+import type { BodySource } from './body-stream.ts';
 import type { Awaitable, BodyOptions, FormFields, FormOptions, FormPart } from '../contracts.ts';
 import type { FileKeeper, ResolvedFormOptions } from './form.ts';
 import type { MultiMap } from './query.ts';
 
+/** Options of a route for the bodies of its requests. If one is undefined, that of the application applies. */
+export interface BodyRules {
+  readonly maxBodyBytes?: number | undefined;
+  readonly strictContentType?: boolean | undefined;
+}
+
 /** Settings of the application for the bodies of requests. */
-export interface BodyDefaults {
+export interface BodyDefaults extends BodyRules {
   /**
    * Maximum size of a body in bytes, unless the route sets another one. The option `maxBytes` of a reading
    * method cannot raise it.
    */
   readonly maxBodyBytes: number;
+  /**
+   * Whether JSON without a Content-Type is refused with 415, unless the route decides otherwise. A page of
+   * another origin can send it with the user's cookies, and without a CORS preflight.
+   */
+  readonly strictContentType?: boolean | undefined;
   /** Whether bodies with a Content-Encoding are decoded. If false, they are refused with 415. */
   readonly decompressBodies?: boolean | undefined;
   /** Folder for the temporary files of forms. Default: the system's temporary folder. */
@@ -33,30 +54,15 @@ export interface BodyDefaults {
 
 /** Members of a request that the class RequestBody uses. */
 interface BodyOwner {
-  /**
-   * Maximum size of a body in bytes that the route sets; undefined if the limit of the application applies.
-   */
-  readonly maxBodyBytes: number | undefined;
+  /** Options of the matched route. */
+  readonly bodyRules: BodyRules;
   field(name: string): string | undefined;
   /** Calls `fn` after the response was sent, or the request ended without one. */
   afterwards(fn: () => Awaitable<void>): void;
 }
 
-/** Options for reading a JSON body. */
-export interface JsonBodyOptions extends BodyOptions {
-  /** Whether a body without a Content-Type is refused with 415 instead of being parsed. */
-  readonly needsType?: boolean | undefined;
-}
-
-/** Receives the value of a JSON body, or an error. Its methods must not throw. */
-export interface JsonTaker {
-  /**
-   * `isPlainJson` is true if the JSON text has no escape `\u`. Then no string has a lone surrogate, and the
-   * schema need not look for one.
-   */
-  received(value: unknown, isPlainJson: boolean): void;
-  failed(error: unknown): void;
-}
+/** Uses a JSON body: its value, and the text from which it was parsed. */
+export type JsonUse<T> = (value: unknown, text: string) => T | Promise<T>;
 
 /**
  * Maximum nesting of a JSON body that has no schema. Real data has far fewer levels, and JSON.stringify can
@@ -70,20 +76,14 @@ const DEFAULT_FORM_BYTES = 10_000_000;
 const REPLACEMENT = '\ufffd';
 
 /** The body of one request. */
-export class RequestBody implements BodyReader {
+export class RequestBody {
   readonly #owner: BodyOwner;
   readonly #incoming: BodySource;
   /** Header fields of the request that describe the body. */
   readonly #fields: BodyHead;
   readonly #defaults: BodyDefaults;
-  /** The first caller that waits for the body. */
-  #first: LimitedReader | undefined;
-  /** Later callers that wait for the body, in order. */
-  #others: LimitedReader[] | undefined;
-  /** Whether the body was received or has failed. The result is in `#bytes` or `#error`. */
-  #isRead = false;
-  #bytes: Uint8Array | undefined;
-  #error: unknown;
+  /** The whole body, or a promise of it; undefined until a caller asks for it. All callers share it. */
+  #received: Awaitable<Uint8Array> | undefined;
   #isStreamed = false;
   /** Whether a middleware has read the whole body. The handler can then still read it with any method. */
   #isWhole = false;
@@ -100,7 +100,7 @@ export class RequestBody implements BodyReader {
   }
 
   bytes(options: BodyOptions): Promise<Uint8Array> {
-    return this.#read('body()', options, Infinity, same);
+    return promised(() => this.#read('body()', options, Infinity, same));
   }
 
   /**
@@ -119,7 +119,7 @@ export class RequestBody implements BodyReader {
   }
 
   #chunks(what: string, maxBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
-    if (this.#isStreamed || (this.#first !== undefined && !this.#isWhole))
+    if (this.#isStreamed || (this.#received !== undefined && !this.#isWhole))
       throw new SvcError('E_BODY_CONSUMED', [what]);
     // if a middleware has called wholeBody(), the chunks are already decoded
     const coding = this.#isWhole ? undefined : this.#coding();
@@ -138,59 +138,52 @@ export class RequestBody implements BodyReader {
   }
 
   text(options: BodyOptions): Promise<string> {
-    return this.#read('text()', options, DEFAULT_MAX_BYTES, decodeUtf8);
+    return promised(() => this.#read('text()', options, DEFAULT_MAX_BYTES, decodeUtf8));
   }
 
   /**
    * Parses the body as JSON for callers without a schema. A body that is nested too deeply is refused,
    * because no schema limits its nesting.
    */
-  value(options: BodyOptions): Promise<unknown> {
-    return this.json(options, (value) => {
-      if (this.#bytes!.length > 2 * MAX_DEPTH && isObject(value) && isDeeper(value, MAX_DEPTH))
-        throw new BadRequest(`The request body is nested deeper than ${MAX_DEPTH} levels`, { code: 'depth' });
-      return value;
-    });
-  }
-
-  /** Parses the body as JSON, calls `use` with the value, and resolves with the result of that call. */
-  json<T>(
-    options: JsonBodyOptions,
-    use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>,
-  ): Promise<T> {
-    return handled(
-      new Promise((resolve, reject) => {
-        this.takeJson(options, {
-          received(value, isPlainJson) {
-            try {
-              resolve(use(value, isPlainJson));
-            } catch (failure) {
-              reject(failure);
-            }
-          },
-          failed: reject,
-        });
+  json(options: BodyOptions): Promise<unknown> {
+    return promised(() =>
+      this.readJson(options, (value, text) => {
+        if (text.length > 2 * MAX_DEPTH && isObject(value) && isDeeper(value, MAX_DEPTH))
+          throw new BadRequest(`The request body is nested deeper than ${MAX_DEPTH} levels`, {
+            code: 'depth',
+          });
+        return value;
       }),
     );
   }
 
-  takeJson(options: JsonBodyOptions, taker: JsonTaker): void {
+  /**
+   * Parses the body as JSON, and calls `use` with the value. Returns the result of `use`, or a promise of it if
+   * the body has not arrived completely.
+   */
+  readJson<T>(options: BodyOptions, use: JsonUse<T>): Awaitable<T> {
     const { type, length } = this.#fields;
-    const lacksType = type === undefined && options.needsType === true;
+    const lacksType =
+      type === undefined &&
+      (this.#owner.bodyRules.strictContentType ?? this.#defaults.strictContentType) === true;
     if (lacksType ? length > 0 : type !== undefined && type !== 'application/json' && !isJsonType(type))
-      return taker.failed(notJson());
-    this.#readFor(new JsonReader(taker, lacksType), 'json()', options, DEFAULT_MAX_BYTES);
+      throw notJson();
+    return this.#read('json()', options, DEFAULT_MAX_BYTES, (bytes) => {
+      if (lacksType && bytes.length > 0) throw notJson();
+      const text = decodeUtf8(bytes);
+      return use(parseJson(text), text);
+    });
+  }
+
+  form(options: FormOptions): Promise<FormFields> {
+    return promised(() => this.readForm(options));
   }
 
   /**
    * Reads a form. `keeper` decides for each form field whether its files are stored, and up to which size.
    */
-  form(options: FormOptions, keeper?: FileKeeper): Promise<FormFields> {
+  readForm(options: FormOptions, keeper?: FileKeeper): Awaitable<FormFields> {
     if (this.#form !== undefined) return this.#form;
-    return handled(this.#startForm(options, keeper));
-  }
-
-  async #startForm(options: FormOptions, keeper: FileKeeper | undefined): Promise<FormFields> {
     const resolved = readFormOptions('form()', options, this.#defaults.uploadDirectory);
     const { boundary } = formTypeOf(this.#fields.type);
     if (boundary === undefined)
@@ -207,7 +200,7 @@ export class RequestBody implements BodyReader {
     keeper: FileKeeper | undefined,
   ): Promise<FormFields> {
     const chunks =
-      this.#first === undefined
+      this.#received === undefined
         ? this.#chunks('form()', this.#limit(options, DEFAULT_FORM_BYTES))
         : [await this.#read('form()', options, DEFAULT_FORM_BYTES, same)];
     const { readMultipart, uploadStore } = await import('./multipart-form.ts');
@@ -243,7 +236,7 @@ export class RequestBody implements BodyReader {
     const leading = new LeadingFields(boundary);
     const maxBytes = this.#limit({}, Infinity);
     if (this.#fields.length > maxBytes) throw tooLarge(maxBytes);
-    if (this.#first !== undefined) leading.push(await this.bytes({}));
+    if (this.#received !== undefined) leading.push(await this.bytes({}));
     else this.#ahead = await readAhead(this.#incoming, (chunk) => leading.push(chunk));
     return leading.fields;
   }
@@ -253,7 +246,7 @@ export class RequestBody implements BodyReader {
    * of the route, else `fallback`. It never exceeds the limit of the route or application.
    */
   #limit(options: BodyOptions, fallback: number): number {
-    const { maxBodyBytes: ofRoute } = this.#owner;
+    const { maxBodyBytes: ofRoute } = this.#owner.bodyRules;
     const { maxBytes = ofRoute ?? fallback } = options;
     if (typeof maxBytes !== 'number' || !(maxBytes >= 0))
       throw new SvcError('E_OPTION_RANGE', [
@@ -265,56 +258,35 @@ export class RequestBody implements BodyReader {
     return Math.min(maxBytes, ofRoute ?? this.#defaults.maxBodyBytes);
   }
 
-  /** Reads the body, calls `use` with the bytes, and resolves with the result of that call. */
-  #read<T>(what: string, options: BodyOptions, fallback: number, use: (bytes: Uint8Array) => T): Promise<T> {
-    return handled(
-      new Promise((resolve, reject) =>
-        this.#readFor(new PromiseReader(use, resolve, reject), what, options, fallback),
-      ),
-    );
-  }
-
-  /** Passes the body to a reader. All readers share one body, which is received only once. */
-  #readFor(reader: LimitedReader, what: string, options: BodyOptions, fallback: number): void {
-    try {
-      if (this.#isStreamed) throw new SvcError('E_BODY_CONSUMED', [what]);
-      const maxBytes = (reader.maxBytes = this.#limit(options, fallback));
-      if (this.#isRead) reader.onBody(this.#bytes, this.#error);
-      else if (this.#first !== undefined) (this.#others ??= []).push(reader);
-      else this.#start(reader, maxBytes);
-    } catch (error) {
-      reader.onBody(undefined, error);
-    }
-  }
-
   /**
-   * Starts to receive the body for its first reader.
-   * @throws HTTPException 415 when the coding of the body is not supported
+   * Calls `use` with the whole body. Returns the result of `use`, or a promise of it. The body may be larger than
+   * the limit of this caller, if another caller with a higher limit has begun to receive it.
    */
-  #start(first: LimitedReader, maxBytes: number): void {
-    const coding = this.#fields.coding === undefined ? undefined : this.#coding();
-    this.#first = first;
-    const reader: BodyReader =
-      coding === undefined
-        ? this
-        : {
-            onBody: (bytes, error) =>
-              bytes === undefined ? this.onBody(bytes, error) : decodeWhole(bytes, coding, maxBytes, this),
-          };
-    if (this.#ahead === undefined) collect(this.#incoming, this.#fields.length, maxBytes, reader);
-    else
-      joined(chunksOf(this.#incoming, this.#fields.length, maxBytes, this.#ahead)).then(
-        (bytes) => reader.onBody(bytes, undefined),
-        (error: unknown) => reader.onBody(undefined, error),
-      );
+  #read<T>(
+    what: string,
+    options: BodyOptions,
+    fallback: number,
+    use: (bytes: Uint8Array) => T | Promise<T>,
+  ): Awaitable<T> {
+    if (this.#isStreamed) throw new SvcError('E_BODY_CONSUMED', [what]);
+    const maxBytes = this.#limit(options, fallback);
+    const whole = (bytes: Uint8Array): T | Promise<T> => {
+      this.#received = bytes;
+      return use(limited(bytes, maxBytes));
+    };
+    const received = (this.#received ??= this.#receive(maxBytes));
+    return received instanceof Uint8Array ? whole(received) : received.then(whole);
   }
 
-  onBody(bytes: Uint8Array | undefined, error: unknown): void {
-    this.#isRead = true;
-    this.#bytes = bytes;
-    this.#error = error;
-    this.#first!.onBody(bytes, error); // readers get the body in the order in which they asked for it
-    if (this.#others !== undefined) for (const reader of this.#others) reader.onBody(bytes, error);
+  /** Receives the body, and decodes it if it has a content coding. */
+  #receive(maxBytes: number): Awaitable<Uint8Array> {
+    const coding = this.#fields.coding === undefined ? undefined : this.#coding();
+    const bytes =
+      this.#ahead === undefined
+        ? receive(this.#incoming, this.#fields.length, maxBytes)
+        : joined(chunksOf(this.#incoming, this.#fields.length, maxBytes, this.#ahead));
+    if (coding === undefined) return bytes;
+    return Promise.resolve(bytes).then((coded) => decodeWhole(limited(coded, maxBytes), coding, maxBytes));
   }
 }
 
@@ -349,81 +321,6 @@ function bodyHeadOf(rawHeaders: readonly string[]): BodyHead {
     }
   }
   return { type, coding, length };
-}
-
-/** Caller that waits for a body, and has its own limit for the size. */
-abstract class LimitedReader implements BodyReader {
-  /**
-   * Maximum size in bytes, set before onBody() is called. The body may be larger: another reader with a
-   * higher limit may have started to receive it.
-   */
-  declare maxBytes: number;
-
-  onBody(bytes: Uint8Array | undefined, error: unknown): void {
-    if (bytes === undefined) this.failed(error);
-    else if (bytes.length > this.maxBytes) this.failed(tooLarge(this.maxBytes));
-    else this.received(bytes);
-  }
-
-  /** Called with the body, if it is within the limit. Must not throw. */
-  protected abstract received(bytes: Uint8Array): void;
-  protected abstract failed(error: unknown): void;
-}
-
-/** Resolves a promise with a value that `use` derives from the body. */
-class PromiseReader<T> extends LimitedReader {
-  readonly #use: (bytes: Uint8Array) => T;
-  readonly #resolve: (result: T) => void;
-  readonly #reject: (error: unknown) => void;
-
-  constructor(use: (bytes: Uint8Array) => T, resolve: (result: T) => void, reject: (error: unknown) => void) {
-    super();
-    this.#use = use;
-    this.#resolve = resolve;
-    this.#reject = reject;
-  }
-
-  protected received(bytes: Uint8Array): void {
-    try {
-      this.#resolve(this.#use(bytes));
-    } catch (failure) {
-      this.#reject(failure);
-    }
-  }
-
-  protected failed(error: unknown): void {
-    this.#reject(error);
-  }
-}
-
-/** Parses the body as JSON for a {@link JsonTaker}. */
-class JsonReader extends LimitedReader {
-  readonly #taker: JsonTaker;
-  /** Whether the required Content-Type is missing. If so, a body that is not empty leads to 415. */
-  readonly #lacksType: boolean;
-
-  constructor(taker: JsonTaker, lacksType: boolean) {
-    super();
-    this.#taker = taker;
-    this.#lacksType = lacksType;
-  }
-
-  protected received(bytes: Uint8Array): void {
-    if (this.#lacksType && bytes.length > 0) return this.#taker.failed(notJson());
-    let text: string;
-    let value: unknown;
-    try {
-      text = decodeUtf8(bytes);
-      value = parseJson(text);
-    } catch (failure) {
-      return this.#taker.failed(failure);
-    }
-    this.#taker.received(value, !text.includes('\\u'));
-  }
-
-  protected failed(error: unknown): void {
-    this.#taker.failed(error);
-  }
 }
 
 function same<T>(value: T): T {

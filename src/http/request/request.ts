@@ -27,11 +27,11 @@ import type {
   StateMap,
 } from '../contracts.ts';
 import type { FileKeeper } from './form.ts';
-import type { Answer, HttpResponse } from '../response.ts';
+import type { HttpResponse } from '../response.ts';
 import type { HeaderView } from '../headers.ts';
 import type { Forwarding, ProxyTrust } from './proxy.ts';
 import type { MultiMap, Pairs } from './query.ts';
-import type { BodyDefaults, JsonBodyOptions, JsonTaker } from './body.ts';
+import type { BodyDefaults, BodyRules, JsonUse } from './body.ts';
 import type { RequestEvent } from './event.ts';
 import type { RequestIdentity, TraceContext } from '../request-id.ts';
 import type { Match } from '../router.ts';
@@ -83,12 +83,11 @@ export interface Endpoint {
   readonly route: CompiledRoute;
   /** Converts the matched segments of the path into the values of the parameters. */
   readParams(captures: readonly string[]): Readonly<Record<string, unknown>>;
-  /** Maximum size of a request body in bytes; undefined if the limit of the application applies. */
-  readonly maxBodyBytes: number | undefined;
+  readonly bodyRules: BodyRules;
   /** Counter of the responses; created for the first request to this endpoint. */
   tally?: Tally | undefined;
   /** Handles the request. Never throws, never rejects. */
-  run(req: TransportRequest): Answer;
+  run(req: TransportRequest): Awaitable<HttpResponse>;
   /**
    * Returns `stored`, or the response of a guard that refuses the request. Undefined for a route without
    * guards. Never rejects.
@@ -105,6 +104,8 @@ interface LateRunner {
 }
 
 const UNMATCHED: Match<Endpoint> = Object.freeze({ kind: 'none' });
+const NO_RULES: BodyRules = Object.freeze({});
+const NO_OPTIONS: BodyOptions = Object.freeze({});
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
 
 /** Syntax of an early hint that node:http accepts: `<address>; name=value; ...`. */
@@ -132,12 +133,6 @@ export class TransportRequest implements HttpRequest {
   late: Promise<HttpResponse> | undefined;
   /** The server's record of the connection; undefined if the transport has no connections. @internal */
   connection: Connection | undefined;
-  /**
-   * Whether a server of another framework has called the application. If so, the AsyncLocalStorage contexts
-   * of that server must be preserved.
-   * @internal
-   */
-  keepsContext = false;
   /** When the request arrived, in milliseconds of the monotonic clock. The transport sets it. @internal */
   startedMs = 0;
   /**
@@ -341,23 +336,16 @@ export class TransportRequest implements HttpRequest {
   }
 
   json(options: BodyOptions = {}): Promise<unknown> {
-    return this.#content.value(options);
+    return this.#content.json(options);
   }
 
   /**
-   * Parses the body as JSON, calls `use` with the value, and resolves with the result of that call.
+   * Parses the body as JSON, and calls `use` with the value: at once if the whole body is there. Returns the
+   * result of `use`, or a promise of it.
    * @internal
    */
-  readJson<T>(
-    options: JsonBodyOptions,
-    use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>,
-  ): Promise<T> {
-    return this.#content.json(options, use);
-  }
-
-  /** Parses the body as JSON, and passes the value to a callback instead of a promise. @internal */
-  takeJson(options: JsonBodyOptions, taker: JsonTaker): void {
-    this.#content.takeJson(options, taker);
+  readJson<T>(use: JsonUse<T>): Awaitable<T> {
+    return this.#content.readJson(NO_OPTIONS, use);
   }
 
   form(options: FormOptions = {}): Promise<FormFields> {
@@ -368,8 +356,8 @@ export class TransportRequest implements HttpRequest {
    * Reads a form. `keeper` decides for each form field whether its files are stored, and up to which size.
    * @internal
    */
-  readForm(options: FormOptions, keeper?: FileKeeper): Promise<FormFields> {
-    return this.#content.form(options, keeper);
+  readForm(keeper: FileKeeper | undefined): Awaitable<FormFields> {
+    return this.#content.readForm(NO_OPTIONS, keeper);
   }
 
   parts(options: FormOptions = {}): AsyncGenerator<FormPart, void, undefined> {
@@ -380,13 +368,10 @@ export class TransportRequest implements HttpRequest {
     return this.#content.leadingFields();
   }
 
-  /**
-   * Maximum size of a body in bytes that the route sets; undefined if the limit of the application applies.
-   * @internal
-   */
-  get maxBodyBytes(): number | undefined {
+  /** Options of the matched route for its body. @internal */
+  get bodyRules(): BodyRules {
     const { match } = this;
-    return match.kind === 'found' ? match.endpoint.maxBodyBytes : undefined;
+    return match.kind === 'found' ? match.endpoint.bodyRules : NO_RULES;
   }
 
   get #content(): RequestBody {

@@ -8,7 +8,7 @@
 import { ClientDisconnected } from '../../base/errors.ts';
 import { discard, isChunks } from '../chunks.ts';
 import { TransportRequest } from '../request/request.ts';
-import { HttpResponse, LateAnswer } from '../response.ts';
+import { HttpResponse } from '../response.ts';
 import { refusalOf } from './connections.ts';
 import { refuseSocket } from './early-ends.ts';
 import { HeadTexts } from './fast-path/internals.ts';
@@ -62,13 +62,10 @@ export class EmbeddedListener {
     // the cast is safe: send() accepts a response without the additional members of SentMessage
     const outgoing = response as SentMessage;
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
-    req.keepsContext = true;
     outgoing.request = req;
     const answer = this.#begin(req, incoming) ?? this.#app.handle(req);
-    if (answer instanceof HttpResponse) return this.#answer(req, outgoing, answer);
-    const settle = (settled: HttpResponse): void => this.#answer(req, outgoing, settled);
-    if (answer instanceof LateAnswer) answer.giveTo(settle);
-    else void answer.then(settle);
+    if (answer instanceof HttpResponse) this.#answer(req, outgoing, answer);
+    else void answer.then((settled) => this.#answer(req, outgoing, settled));
   }
 
   /** Listener for the event `upgrade`. Responds with 404 if the application has no WebSocket at the path. */

@@ -20,7 +20,7 @@ import { judgeHead } from './request-head.ts';
 import { USUAL_LIMITS } from './options.ts';
 import { discard, isChunks } from '../chunks.ts';
 import { TransportRequest } from '../request/request.ts';
-import { HttpResponse, LateAnswer } from '../response.ts';
+import { HttpResponse } from '../response.ts';
 import { send, sendLast } from './send.ts';
 import { OpenSockets } from './websockets.ts';
 import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerResponse } from 'node:http';
@@ -32,7 +32,6 @@ import type { ConnectionMeter } from './connections.ts';
 import type { Awaitable } from '../contracts.ts';
 import type { ReceivedMessage, SentMessage } from './fast-path/internals.ts';
 import type { ListenAddress, ListenOptions } from './listen.ts';
-import type { Answer } from '../response.ts';
 import type { Limits } from './options.ts';
 import type { Outcome, RequestDefaults } from '../request/request.ts';
 import type { HeadVerdict } from './request-head.ts';
@@ -56,14 +55,14 @@ export interface ServedApplication {
   /** Counts connections and their requests; undefined to count none. */
   readonly connections?: ConnectionMeter | undefined;
   /** Handles a request. Never throws, never rejects. */
-  handle(req: TransportRequest): Answer;
+  handle(req: TransportRequest): Awaitable<HttpResponse>;
   /** Returns whether the application has a WebSocket at a path. Not defined if the application has none. */
   hasSocketAt?(path: string): boolean;
   /**
    * Handles a WebSocket handshake: responds with 101, or refuses with another status. Never throws, never
    * rejects.
    */
-  upgrade?(req: TransportRequest): Answer;
+  upgrade?(req: TransportRequest): Awaitable<HttpResponse>;
   /**
    * Ends a request by running its clean-ups. Returns a promise if one of them is asynchronous. Never throws,
    * never rejects.
@@ -411,9 +410,7 @@ export class HttpServer {
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
     else {
       watchEnd(incoming.socket, req.connection!, req); // defined, because #onRequest() has set it
-      const answer = (settled: HttpResponse): void => this.#answer(req, incoming, outgoing, settled);
-      if (response instanceof LateAnswer) response.giveTo(answer);
-      else void response.then(answer);
+      void response.then((settled) => this.#answer(req, incoming, outgoing, settled));
     }
   }
 

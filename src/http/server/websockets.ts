@@ -20,7 +20,6 @@ import type { Duplex } from 'node:stream';
 import type { Clock } from '../../base/clock.ts';
 import type { ContextRunner } from '../../base/promises.ts';
 import type { Awaitable } from '../contracts.ts';
-import type { Answer } from '../response.ts';
 import type { Incoming, Outcome, Outgoing, RequestDefaults } from '../request/request.ts';
 import type { SocketHost, SocketDeps, WebSocketConnection } from '../websocket/websocket.ts';
 import type { DeflateAgreement, Handshake } from '../websocket/handshake.ts';
@@ -31,7 +30,7 @@ interface SocketApplication {
   readonly clock: Clock;
   readonly securesCookies: boolean;
   hasSocketAt?(path: string): boolean;
-  upgrade?(req: TransportRequest): Answer;
+  upgrade?(req: TransportRequest): Awaitable<HttpResponse>;
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void>;
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void;
 }

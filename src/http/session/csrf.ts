@@ -24,7 +24,7 @@ import { hmacSha256 } from '../../crypto/keys.ts';
 import { bool, closest, given, isObject, readOptions } from '../../base/options.ts';
 import { Exemptions } from '../middleware/exemptions.ts';
 import { parseParameters } from '../headers.ts';
-import { isThenable } from '../../base/promises.ts';
+import { whenReady } from '../../base/promises.ts';
 import { OneApplication } from '../pipeline.ts';
 import { readTrustProxy } from '../request/proxy.ts';
 import { foreignPage } from '../origins.ts';
@@ -222,7 +222,7 @@ export class CSRFMiddleware implements Middleware {
       return response;
     };
     const response = next();
-    return isThenable(response) ? response.then(finish) : finish(response);
+    return whenReady(response, finish);
   }
 
   *#unusedExemptions(subject: string, routes: readonly CompiledRoute[]): Generator<Omit<Finding, 'place'>> {

@@ -12,7 +12,7 @@ import { SvcError } from '../../base/errors.ts';
 import { Keyring, authSecrets } from '../../crypto/keys.ts';
 import { bool, given, isObject, readOptions } from '../../base/options.ts';
 import { MemoryRecordStore } from '../../cache/stores.ts';
-import { isThenable } from '../../base/promises.ts';
+import { isThenable, whenReady } from '../../base/promises.ts';
 import { fieldOf } from '../origins.ts';
 import { noteSecrets } from '../../base/used-secrets.ts';
 import { OneApplication } from '../pipeline.ts';
@@ -216,7 +216,7 @@ export class SessionMiddleware implements Middleware {
   #keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Awaitable<HttpResponse> {
     session.close();
     const kept = session.isRead || session.isRefused ? this.#keeper.keep(session, req, response) : undefined;
-    return isThenable(kept) ? kept.then(() => seen(session, response)) : seen(session, response);
+    return whenReady(kept, () => seen(session, response));
   }
 }
 

@@ -3,16 +3,10 @@ import test from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { ClientDisconnected } from '../../../src/base/errors.ts';
-import {
-  chunksOf,
-  collect as collectInto,
-  joined,
-  readAhead,
-} from '../../../src/http/request/body-stream.ts';
+import { chunksOf, joined, readAhead, receive } from '../../../src/http/request/body-stream.ts';
 import { fakeRequest } from '../../support/transport.ts';
 import { seeded } from '../../support/random.ts';
 import type { RequestInput } from '../../support/transport.ts';
-import type { BodySource } from '../../../src/http/request/body-stream.ts';
 
 const source = (input: RequestInput = {}): ReturnType<typeof fakeRequest>['incoming'] =>
   fakeRequest(input).incoming;
@@ -22,49 +16,60 @@ async function drained(chunks: AsyncIterable<Uint8Array>): Promise<string[]> {
   return texts;
 }
 
-/** Calls collect(), and returns a promise of its result. */
-function collect(source: BodySource, declared: number, maxBytes: number): Promise<Uint8Array> {
-  return new Promise((resolve, reject) => {
-    collectInto(source, declared, maxBytes, {
-      onBody: (bytes, error) => (bytes === undefined ? reject(error as Error) : resolve(bytes)),
-    });
-  });
+/** Calls receive(), and returns a promise of its result. */
+async function received(...args: Parameters<typeof receive>): Promise<Uint8Array> {
+  return receive(...args);
 }
 
-test('collect() returns a single chunk without a copy', async () => {
+test('receive() returns a single chunk without a copy', async () => {
   const incoming = source();
   const chunk = Buffer.from('whole');
-  const body = collect(incoming, 5, 5);
+  const body = received(incoming, 5, 5);
   await incoming.pushAll([chunk]);
   assert.equal(await body, chunk);
 });
 
-test('collect() joins many chunks, and accepts a body of exactly the limit', async () => {
+test('receive() returns a body that has arrived completely as a value, even if the client has left', async () => {
+  for (const isGone of [false, true]) {
+    const incoming = source({ body: 'whole' });
+    if (isGone) incoming.destroy();
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(String(receive(incoming, 5, 5)), 'whole', String(isGone));
+  }
+});
+
+test('receive() returns all chunks of a body that has arrived completely', async () => {
   const incoming = source();
-  const body = collect(incoming, -1, 9);
+  await incoming.pushAll(['abc', 'def', 'ghi']);
+  assert.equal(Buffer.from(await receive(incoming, -1, 9)).toString(), 'abcdefghi');
+});
+
+test('receive() joins many chunks, and accepts a body of exactly the limit', async () => {
+  const incoming = source();
+  const body = received(incoming, -1, 9);
   await incoming.pushAll(['abc', 'def', 'ghi']);
   assert.equal(Buffer.from(await body).toString(), 'abcdefghi');
 });
 
-test('collect() returns an empty body for an empty stream, and for a stream that has already ended', async () => {
+test('receive() returns an empty body for an empty stream, and for a stream that has already ended', async () => {
   const incoming = source();
-  const body = collect(incoming, 0, 0);
+  const body = received(incoming, 0, 0);
   await incoming.pushAll([]);
   assert.equal((await body).length, 0);
   assert.ok(incoming.readableEnded);
-  assert.equal((await collect(incoming, -1, 0)).length, 0);
+  assert.equal((await received(incoming, -1, 0)).length, 0);
 });
 
-test('collect() refuses a declared length beyond its limit before it reads the body', async () => {
+test('receive() refuses a declared length beyond its limit before it reads the body', async () => {
   const incoming = source();
-  await assert.rejects(collect(incoming, 6, 5), { status: 413, detail: /5 bytes/ });
+  await assert.rejects(received(incoming, 6, 5), { status: 413, detail: /5 bytes/ });
   assert.equal(incoming.listenerCount('data'), 0);
 });
 
-test('collect() refuses a body at the first byte beyond its limit, whatever length was declared, and stops reading', async () => {
+test('receive() refuses a body at the first byte beyond its limit, whatever length was declared, and stops reading', async () => {
   for (const declared of [-1, 0, 3]) {
     const incoming = source();
-    const body = collect(incoming, declared, 5);
+    const body = received(incoming, declared, 5);
     incoming.push('abc');
     incoming.push('def');
     await assert.rejects(body, { status: 413 });
@@ -73,13 +78,13 @@ test('collect() refuses a body at the first byte beyond its limit, whatever leng
   }
 });
 
-test('if the client leaves before or during the body, collect() rejects with ClientDisconnected', async () => {
+test('if the client leaves before or during the body, receive() rejects with ClientDisconnected', async () => {
   const incoming = source();
-  const body = collect(incoming, 10, 10);
+  const body = received(incoming, 10, 10);
   incoming.push('abc');
   incoming.destroy();
   await assert.rejects(body, ClientDisconnected);
-  await assert.rejects(collect(incoming, 10, 10), ClientDisconnected);
+  await assert.rejects(received(incoming, 10, 10), ClientDisconnected);
 });
 
 test('chunksOf() yields chunks as they arrive, and ends with the body', async () => {
@@ -110,7 +115,7 @@ test('if a for-await loop over chunksOf() ends early, the rest of the body stays
     break;
   }
   assert.ok(!incoming.destroyed);
-  const rest = collect(incoming, -1, 100);
+  const rest = received(incoming, -1, 100);
   await incoming.pushAll(['def']);
   assert.equal(String(await rest), 'def');
 });
@@ -137,13 +142,13 @@ test('if the body of a for-await loop over chunksOf() throws, the loop throws th
   );
 });
 
-test('collect() joins small and large chunks in order', async () => {
+test('receive() joins small and large chunks in order', async () => {
   const random = seeded(7);
   const chunks = Array.from({ length: 3_000 }, (_, index) =>
     Buffer.alloc(index % 500 === 499 ? 4_096 + random(5_000) : 1 + random(40), index),
   );
   const incoming = source();
-  const body = collect(incoming, -1, Infinity);
+  const body = received(incoming, -1, Infinity);
   for (const chunk of chunks) incoming.push(chunk);
   incoming.push(null);
   assert.deepEqual(await body, Buffer.concat(chunks));

@@ -75,7 +75,7 @@ test('once a route has matched, TransportRequest returns this route and its path
     captures: ['x'],
     endpoint: {
       route,
-      maxBodyBytes: 3,
+      bodyRules: { maxBodyBytes: 3 },
       readParams: ([a]) => ({ a }),
       run: () => {
         throw new Error('not run');
@@ -92,7 +92,7 @@ test('TransportRequest.session throws if the application has no session middlewa
   assert.throws(() => fakeRequest().req.session, { code: 'E_SESSION_ABSENT' });
 });
 
-test('TransportRequest.json() accepts any JSON media type, and also a request without Content-Type', async () => {
+test('TransportRequest.json() accepts any JSON media type, and without strictContentType also a request without Content-Type', async () => {
   for (const type of [
     undefined,
     'application/json',
@@ -108,6 +108,13 @@ test('TransportRequest.json() accepts any JSON media type, and also a request wi
     assert.equal(await req.text(), '{"a":[1]}');
     assert.notEqual(await req.json(), await req.json());
   }
+});
+
+test('TransportRequest.json() answers a body without Content-Type with 415 if strictContentType is true', async () => {
+  const defaults = { strictContentType: true };
+  await assert.rejects(fakeRequest({ body: '{}', defaults }).req.json(), { status: 415 });
+  await assert.rejects(fakeRequest({ body: '', defaults }).req.json(), { status: 400 });
+  assert.equal(await fakeRequest({ body: '{}', defaults }).req.text(), '{}');
 });
 
 test('TransportRequest.json() answers media types other than JSON with 415, and invalid JSON with 400', async () => {

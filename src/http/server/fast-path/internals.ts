@@ -207,8 +207,7 @@ class FastReceived extends ReceivedMessage {
     else {
       this.bodyTaker = undefined;
       this.isBodyTaken = true;
-      // delayed, because received bytes are still being parsed
-      process.nextTick(endOf, taker);
+      taker.end();
       // the server waits for the event "close", which the stream emits only after its end
       if (this.isLetGo) super.push(null);
     }
@@ -221,10 +220,6 @@ class FastReceived extends ReceivedMessage {
     super._destroy(error, done);
     taker?.lose();
   }
-}
-
-function endOf(taker: BodyTaker): void {
-  taker.end();
 }
 
 /** The part of a request that its response needs. */
