@@ -6,6 +6,7 @@ import { db } from '../db/plugin.ts';
 import { DatabaseRecordStore } from '../db/record-store.ts';
 import { foreignPage } from '../http/origins.ts';
 import { readTrustProxy } from '../http/request/proxy.ts';
+import { Arrivals } from '../http/server/arrivals.ts';
 import { services } from '../http/state.ts';
 import { Audit } from './audit.ts';
 import { Authorizations } from './authorization.ts';
@@ -132,7 +133,7 @@ function endpointDeps(
   const audit = new Audit(log, host.metrics);
   const database = host.has(db) ? (): Database => host.get(db) : undefined;
   const rows: TokenStore =
-    database === undefined ? new MemoryTokenStore() : new SqlTokenStore(database, clock);
+    database === undefined ? new MemoryTokenStore(clock) : new SqlTokenStore(database, clock);
   const gate = options.enforceValidAfter
     ? new ValidAfterGate(rows, clock, options.clockSkewMs * 1_000)
     : undefined;
@@ -143,7 +144,8 @@ function endpointDeps(
   const codec = new RefreshTokenCodec(keys);
   const access = new AccessTokens({ options, secrets, clock, log });
   const cookies = options.mode === 'cookie' ? new TokenCookies(env, options.accessTtlSeconds) : undefined;
-  const refreshTokens = refreshTokensOf(options, { store, codec, clock, audit, access });
+  const arrivals = new Arrivals({ clock });
+  const refreshTokens = refreshTokensOf(options, { store, codec, clock, audit, access, arrivals });
   const dpop =
     options.dpop === 'off'
       ? undefined
@@ -169,6 +171,7 @@ function endpointDeps(
     codec,
     cookies,
     states,
+    arrivals,
     guard: new EndpointGuard({
       audit,
       limits: limitsOf(options.limits, limitStoreOf(options, database, clock)),
@@ -198,11 +201,16 @@ function endpointDeps(
 
 function refreshTokensOf(
   options: ReadOptions,
-  { access, ...deps }: Pick<EndpointDeps, 'store' | 'codec' | 'clock' | 'audit' | 'access'>,
+  {
+    access,
+    arrivals,
+    ...deps
+  }: Pick<EndpointDeps, 'store' | 'codec' | 'clock' | 'audit' | 'access' | 'arrivals'>,
 ): RefreshTokens {
   const clockSkew = options.clockSkewMs * 1_000;
   return new RefreshTokens({
     ...deps,
+    readSockets: () => arrivals.readSockets(),
     onRefresh: access.checked(options.onRefresh),
     policy: {
       idleTtl: options.refreshIdleTtlSeconds * 1_000_000,

@@ -1,6 +1,7 @@
 /** Objects of OAuthPlugin that several endpoints use. */
 import type { Env } from '../base/config.ts';
 import type { OwnPages } from '../http/origins.ts';
+import type { Arrivals } from '../http/server/arrivals.ts';
 import type { Authorizations } from './authorization.ts';
 import type { EndpointGuard } from './guard.ts';
 import type { Logins, LoginsDeps } from './logins.ts';
@@ -20,6 +21,7 @@ export interface EndpointDeps extends LoginsDeps {
   readonly used: SingleUse;
   readonly codec: RefreshTokenCodec;
   readonly guard: EndpointGuard;
+  readonly arrivals: Arrivals;
   readonly states: LoginStates;
   readonly authorizations: Authorizations;
   readonly logins: Logins;

@@ -103,10 +103,14 @@ export interface OAuthPluginOptions {
   readonly stateTtlSeconds?: number | undefined;
   /**
    * Time in seconds, 0 ... 60, in which a used refresh token still gives the same new tokens. So a client can
-   * repeat a refresh whose response was lost. Default 0, in cookie mode 10.
+   * repeat a refresh whose response was lost. Set it for several processes. Default 0, in cookie mode 10.
    */
   readonly refreshGraceSeconds?: number | undefined;
-  /** Maximum difference between the clocks of several hosts in milliseconds, 0 ... 5_000. Default 0. */
+  /**
+   * Maximum difference between the clocks of several hosts in milliseconds, 0 ... 5_000. It matters for
+   * expiry and for `revokeAll()`. Overlapping refreshes and the grace time use the clock of the database.
+   * Default 0.
+   */
   readonly clockSkewMs?: number | undefined;
   /**
    * Handling of overlapping refreshes with one refresh token. With `coalesce`, all of them get the same new

@@ -32,7 +32,8 @@ export class TokenEndpoints {
    */
   token(req: HttpRequest): Promise<HttpResponse> {
     return this.#deps.guard.watched(req, async () => {
-      const arrivedAt = this.#arrivedAt(req);
+      // the cast is safe: the application passes only requests of the class TransportRequest to handlers
+      const arrivedMs = this.#deps.arrivals.of(req as TransportRequest);
       const parameter = await bodyParameters(req);
       const grantType = parameter('grant_type');
       if (grantType === 'authorization_code' && this.#codes !== undefined) {
@@ -49,7 +50,7 @@ export class TokenEndpoints {
       await this.#deps.guard.take('token', req, token.id);
       const keyThumbprint = (await this.#deps.dpop?.keyOf(req, token.id)) ?? null;
       const refreshed = await this.#deps.refreshTokens.refresh(token, {
-        arrivedAt,
+        arrivedMs,
         scopes,
         keyThumbprint,
         req,
@@ -164,11 +165,5 @@ export class TokenEndpoints {
         .markDelivered(refreshed)
         .catch((error: unknown) => this.#deps.guard.noteStore(req, error));
     });
-  }
-
-  /** Returns the time at which the server read the request head, in microseconds since the epoch. */
-  #arrivedAt(req: HttpRequest): number {
-    const { clock } = this.#deps;
-    return clock.nowMicros() - Math.round((clock.monotonicMs() - req.startedMs) * 1_000);
   }
 }

@@ -299,7 +299,7 @@ test('LiveLogins looks each login up once in five seconds, those of one moment t
       await until;
       return rows;
     }
-  })();
+  })(new ManualClock());
   const clock = new ManualClock();
   const now = clock.nowMicros();
   const expires = now + 10 ** 12;

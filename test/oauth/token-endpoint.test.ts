@@ -617,7 +617,7 @@ test('ValidAfterGate keeps a revocation when an earlier store query returns an o
         });
       return moment;
     }
-  })();
+  })(new ManualClock());
   const clock = new ManualClock();
   const gate = new ValidAfterGate(store, clock, 0);
   const iat = clock.nowMs() / 1_000;
@@ -640,7 +640,7 @@ test('ValidAfterGate keeps a revocation when an earlier store query returns an o
 
 test('ValidAfterGate compares times in microseconds, and refuses a token without iat_us that was issued in the second of the revocation', async () => {
   const clock = new ManualClock();
-  const store = new MemoryTokenStore();
+  const store = new MemoryTokenStore(new ManualClock());
   const now = clock.nowMicros();
   const iat = Math.floor(now / 1_000_000);
   await store.revokeAll('ada', now);

@@ -89,7 +89,7 @@ function die(): never {
 async function refreshAndDie(text: string, afterMs: number): Promise<void> {
   const clock: Clock = { ...systemClock, sleep: (ms) => systemClock.sleep(Math.min(ms, afterMs)).then(die) };
   const store = new SqlTokenStore(() => database, systemClock);
-  if (afterMs === 0) store.findLogin = () => Promise.resolve(die());
+  if (afterMs === 0) store.readLogin = () => Promise.resolve(die());
   await tokensOver(store, {}, clock).refresh(text);
 }
 

@@ -308,11 +308,20 @@ export class Sites {
     processes: number,
     limits: 'limited' | 'unlimited' | 'no limits',
     url: string = `sqlite:${join(folder(scope), 'data.db')}`,
+    skew: { readonly offsetsMs: readonly number[]; readonly clockSkewMs?: number } = { offsetsMs: [] },
   ): Promise<Sites> {
     const database = await oauthDatabase(url, patient(url));
     scope.after(() => database.close());
     const sites = await Promise.all(
-      Array.from({ length: processes }, () => forked(scope, 'oauth-site.ts', [url, limits])),
+      Array.from({ length: processes }, (_, index) =>
+        forked(scope, 'oauth-site.ts', [
+          url,
+          limits,
+          'skewed',
+          String(skew.offsetsMs[index] ?? 0),
+          String(skew.clockSkewMs ?? 0),
+        ]),
+      ),
     );
     return new Sites(
       scope,
@@ -327,12 +336,13 @@ export class Sites {
     return this.#post(this.#urls[site % this.#urls.length]!, token);
   }
 
-  /** Refreshes a token `count` times at once, over connections that are already open. */
-  async race(token: string, count: number): Promise<readonly string[]> {
-    await Promise.all(
-      Array.from({ length: count }, (_, index) => this.#get(this.#urls[index % this.#urls.length]!)),
-    );
-    return Promise.all(Array.from({ length: count }, (_, index) => this.refresh(token, index)));
+  /** Refreshes a token `count` times at once, over connections that are already open, or over new ones. */
+  async race(token: string, count: number, connections: 'open' | 'new' = 'open'): Promise<readonly string[]> {
+    const url = (index: number): string => this.#urls[index % this.#urls.length]!;
+    if (connections === 'open')
+      await Promise.all(Array.from({ length: count }, (_, index) => this.#get(url(index))));
+    const agent = connections === 'open' ? this.#agent : false;
+    return Promise.all(Array.from({ length: count }, (_, index) => this.#post(url(index), token, agent)));
   }
 
   /** Starts another process, which is killed between commit and response. */
@@ -371,14 +381,14 @@ export class Sites {
     });
   }
 
-  #post(url: string, token: string): Promise<string> {
+  #post(url: string, token: string, agent: Agent | false = this.#agent): Promise<string> {
     const body = `grant_type=refresh_token&refresh_token=${token}`;
     return new Promise((resolve) => {
       request(
         `${url}/oauth/token`,
         {
           method: 'POST',
-          agent: this.#agent,
+          agent,
           headers: { 'content-type': 'application/x-www-form-urlencoded', 'content-length': body.length },
         },
         (answer) => {
@@ -514,11 +524,12 @@ export async function overlapping(
   sites: Sites,
   rounds: number,
   count: number,
+  connections: 'open' | 'new' = 'open',
 ): Promise<{ readonly rounds: number; readonly lost: number; readonly caught: number }> {
   let [lost, caught] = [0, 0];
   for (let round = 0; round < rounds; round++) {
     const { refreshToken } = await sites.own.issue('alice');
-    const results = await sites.race(refreshToken, count);
+    const results = await sites.race(refreshToken, count, connections);
     const tokens = results.filter(isToken);
     assert.equal(new Set(tokens).size, 1, JSON.stringify([...new Set(results)]));
     const next = await sites.refresh(tokens[0]!);
@@ -530,4 +541,26 @@ export async function overlapping(
     caught++;
   }
   return { rounds, lost, caught };
+}
+
+/**
+ * Pairs of overlapping requests, and sequential replays, at two hosts of which the second has a slower clock.
+ * Returns how many pairs were refused, and how many replays were accepted.
+ */
+export async function skewed(
+  sites: Sites,
+  rounds: number,
+): Promise<{ readonly rounds: number; readonly refused: number; readonly accepted: number }> {
+  let [refused, accepted] = [0, 0];
+  for (let round = 0; round < rounds; round++) {
+    const { refreshToken } = await sites.own.issue('alice');
+    const results = await sites.race(refreshToken, 2);
+    if (!results.every(isToken)) refused++;
+    const other = await sites.own.issue('alice');
+    const next = await sites.refresh(other.refreshToken, 0);
+    assert.ok(isToken(next), next);
+    if (isToken(await sites.refresh(other.refreshToken, 1))) accepted++;
+    else assert.equal((await sites.own.store.findLogin(other.login.id))?.revokeReason, 'reuse');
+  }
+  return { rounds, refused, accepted };
 }

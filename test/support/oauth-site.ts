@@ -1,7 +1,8 @@
 /**
  * A process that serves `/oauth/token` over a database. Arguments: address of the database; `limited`,
  * `unlimited` (for valid tokens) or `no limits`; and `mortal` if a refresh kills the process between commit
- * and response. Sends its address.
+ * and response, or `skewed` if the clock of this host is wrong by the next argument, in milliseconds. A
+ * further argument sets `clockSkewMs`. Sends its address.
  */
 import { Svc } from '../../src/index.ts';
 import { DatabasePlugin } from '../../src/db/index.ts';
@@ -9,7 +10,10 @@ import { OAuthPlugin, OAuthProvider } from '../../src/oauth/index.ts';
 import { collectedLog } from './collected-log.ts';
 import { OAUTH_SECRET, patient } from './oauth-tokens.ts';
 
-const [url, limits, mortality] = process.argv.slice(2);
+const [url, limits, mode, offsetMs = '0', clockSkewMs = '0'] = process.argv.slice(2);
+const { now } = Date;
+// systemClock follows Date.now(), as it follows a clock that an administrator sets
+if (mode === 'skewed') Date.now = () => now() + Number(offsetMs);
 const { logger } = collectedLog();
 const app = new Svc({ authSecret: OAUTH_SECRET, logger, config: { env: 'test' } });
 app.register(new DatabasePlugin(url!, { ...patient(url!), migrations: 'apply' }));
@@ -27,7 +31,8 @@ app.register(
     ...(limits === 'limited'
       ? {}
       : { limits: limits === 'unlimited' ? { token: false } : { token: false, forged: false } }),
-    ...(mortality === 'mortal'
+    clockSkewMs: Number(clockSkewMs),
+    ...(mode === 'mortal'
       ? {
           onRefresh: () => {
             process.kill(process.pid, 'SIGKILL');

@@ -114,7 +114,7 @@ export function tokensOver(
       const token = codec.parse(text);
       if (token === undefined) throw new Error('The token is none of ours');
       const refreshed = await tokens.refresh(token, {
-        arrivedAt,
+        arrivedMs: clock.monotonicMs() - (clock.nowMicros() - arrivedAt) / 1_000,
         scopes: undefined,
         keyThumbprint: null,
         req: undefined,

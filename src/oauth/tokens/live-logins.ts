@@ -261,6 +261,14 @@ export class EndingTokenStore implements TokenStore {
     return this.#store.findLogin(...args);
   }
 
+  readLogin(...args: Parameters<TokenStore['readLogin']>): ReturnType<TokenStore['readLogin']> {
+    return this.#store.readLogin(...args);
+  }
+
+  noteOverlap(...args: Parameters<TokenStore['noteOverlap']>): ReturnType<TokenStore['noteOverlap']> {
+    return this.#store.noteOverlap(...args);
+  }
+
   liveLogins(...args: Parameters<TokenStore['liveLogins']>): ReturnType<TokenStore['liveLogins']> {
     return this.#store.liveLogins(...args);
   }

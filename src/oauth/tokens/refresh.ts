@@ -5,7 +5,10 @@
  *
  * If several requests send one refresh token, an UPDATE in the database decides which request replaces the
  * token. The response to this request waits 25 ms. Requests that arrive in this time get the same new token.
- * A request after the grace time ends the login.
+ * While they keep arriving, at any process, the response waits longer. A request after the grace time ends the
+ * login.
+ *
+ * Overlap and grace are judged by one clock, that of the store: see store-clock.ts.
  *
  * After a refresh, the old token still gives the new token until the database stores that the response was
  * sent. So a crash of the server ends no login.
@@ -14,6 +17,7 @@ import { pass } from '../../base/clock.ts';
 import { isLive } from './store.ts';
 import { OAuthError } from '../errors.ts';
 import { hashOf } from './refresh-codec.ts';
+import { StoreClock } from './store-clock.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Awaitable, HttpRequest } from '../../http/contracts.ts';
 import type { Audit } from '../audit.ts';
@@ -28,7 +32,7 @@ interface RefreshPolicy {
    * Time after the response in which the old token still gives the new one, because the response can be lost.
    */
   readonly grace: number;
-  /** Maximum difference between the clocks of several hosts. */
+  /** Maximum difference between the clocks of several hosts, for logins that begin after a revocation. */
   readonly clockSkew: number;
   /**
    * `coalesce`: all overlapping requests get the same new token. `strict`: only one of them gets it; the
@@ -74,8 +78,8 @@ export type RefreshedLogin = Pick<LoginRow, 'id' | 'sub' | 'provider' | 'subject
 
 /** Parameters of a refresh. */
 interface RefreshRequest {
-  /** Time at which the head of the request was read, in microseconds since the epoch. */
-  readonly arrivedAt: number;
+  /** Monotonic time in milliseconds at which the request arrived. */
+  readonly arrivedMs: number;
   /** Requested scopes of the access token. Undefined means all granted scopes. */
   readonly scopes: readonly string[] | undefined;
   /** Thumbprint of the key that the request proved by DPoP; null without a proof. */
@@ -98,10 +102,11 @@ export interface Refreshed {
   /** Number of rotations that led to this refresh token. */
   readonly generation: number;
   /**
-   * Time at which the response was ready, in microseconds since the epoch. A request that arrives later does
-   * not overlap with this refresh.
+   * Time at which the response was ready, by the clock of the store in microseconds. A request that arrives
+   * later does not overlap with this refresh. It is not the time at which the response was sent, because a
+   * client may have the response before the server knows that. Undefined if the store has an earlier time.
    */
-  readonly readyAt: number;
+  readonly readyAt: number | undefined;
   readonly login: LoginRow;
   readonly scopes: readonly string[];
   readonly claims: Readonly<Record<string, unknown>>;
@@ -130,6 +135,8 @@ const ABANDONED_AFTER = 5_000_000;
  * the process of the other request has probably ended.
  */
 const DELIVERY_WAIT_MS = 1_000;
+/** Maximum time in milliseconds by which overlapping requests make a response wait longer than `holdMs`. */
+const MOST_HOLD_MS = 250;
 const DELIVERY_POLL_MS = 10;
 
 interface RefreshTokensDeps {
@@ -138,6 +145,8 @@ interface RefreshTokensDeps {
   readonly clock: Clock;
   readonly audit: Audit;
   readonly policy: RefreshPolicy;
+  /** Resolves after the sockets were read. */
+  readonly readSockets?: (() => Promise<void>) | undefined;
   /** Waits for some milliseconds. Default: a timer of the clock. */
   readonly pause?: ((ms: number) => Promise<void>) | undefined;
   readonly onRefresh: ((login: RefreshedLogin) => Awaitable<RefreshVerdict>) | undefined;
@@ -147,9 +156,13 @@ interface RefreshTokensDeps {
 export class RefreshTokens {
   readonly #deps: RefreshTokensDeps;
   readonly #pause: (ms: number) => Promise<void>;
+  /** Monotonic times in milliseconds at which this process has called noteOverlap(), by the id of the login. */
+  readonly #notedMs = new Map<string, number>();
+  readonly #storeClock: StoreClock;
 
   constructor(deps: RefreshTokensDeps) {
     this.#deps = deps;
+    this.#storeClock = new StoreClock(deps.clock);
     this.#pause = deps.pause ?? ((ms) => pass(deps.clock, ms));
   }
 
@@ -279,7 +292,7 @@ export class RefreshTokens {
    * the login.
    */
   async markDelivered({ login, generation, readyAt }: Refreshed): Promise<void> {
-    await this.#deps.store.markDelivered(login.id, generation, readyAt);
+    if (readyAt !== undefined) await this.#deps.store.markDelivered(login.id, generation, readyAt);
   }
 
   /** Ends a login whose one-time code was used twice (RFC 6749 §4.1.2). */
@@ -295,6 +308,7 @@ export class RefreshTokens {
   async #replay(token: RefreshToken, found: LoginRow, context: RefreshContext): Promise<Refreshed> {
     const { request } = context;
     const row = await this.#whenDelivered(token, found, request);
+    const arrivedAt = this.#storeClock.arrival(request.arrivedMs);
     // the database does not know this token: it was restored from a backup, or has lost a commit
     if (token.generation > row.generation) throw this.#refusal(request, 'ahead_of_store', row.id);
     if (token.generation === row.generation) {
@@ -305,14 +319,12 @@ export class RefreshTokens {
     if (hashOf(token) !== row.previousHash) throw this.#refusal(request, 'wrong_secret', row.id);
     const successor = this.#deps.codec.nextThatHas(row.currentHash, token);
     if (successor === undefined) throw this.#refusal(request, 'key_has_left', row.id);
-    const { grace, clockSkew, concurrency } = this.#deps.policy;
-    const isAbandoned =
-      row.deliveredAt === null && request.arrivedAt > (row.rotatedAt ?? 0) + ABANDONED_AFTER;
-    const overlaps = row.deliveredAt === null || request.arrivedAt < row.deliveredAt + clockSkew;
+    const { grace, concurrency } = this.#deps.policy;
+    const isAbandoned = row.deliveredAt === null && arrivedAt > (row.rotatedAt ?? 0) + ABANDONED_AFTER;
+    const overlaps = row.deliveredAt === null || arrivedAt < row.deliveredAt;
     if (concurrency === 'strict' && overlaps && !isAbandoned)
       throw this.#refusal(request, 'concurrent', row.id);
-    if (!overlaps && !(request.arrivedAt < row.deliveredAt + grace + clockSkew))
-      return this.#onReuse(row, request);
+    if (!overlaps && !(arrivedAt < row.deliveredAt + grace)) return this.#onReuse(row, request);
     // check the key last: if a thief has bound the login to his own key, a request by the user must still
     // count as reuse
     if (row.keyThumbprint !== request.keyThumbprint) throw this.#refusal(request, 'other_key', row.id);
@@ -325,18 +337,18 @@ export class RefreshTokens {
    * login.
    */
   async #whenDelivered(token: RefreshToken, found: LoginRow, request: RefreshRequest): Promise<LoginRow> {
-    const isPredecessor = found.generation === token.generation + 1 && hashOf(token) === found.previousHash;
+    const { generation, previousHash, rotatedAt } = found;
+    const isPredecessor = generation === token.generation + 1 && hashOf(token) === previousHash;
     let row = found;
+    if (isPredecessor && row.deliveredAt === null) await this.#noteOverlap(row);
     for (let waitedMs = 0; isPredecessor && row.deliveredAt === null; waitedMs += DELIVERY_POLL_MS) {
       if (waitedMs >= DELIVERY_WAIT_MS) break;
       await this.#pause(DELIVERY_POLL_MS);
       row = await this.#living(token.id, request);
       // The refresh token was replaced again during the wait. This request arrived before the response to the
       // first replacement, so it is refused, but does not count as reuse.
-      if (
-        row.generation !== found.generation &&
-        request.arrivedAt < (found.rotatedAt ?? 0) + this.#deps.policy.holdMs * 1_000
-      )
+      const arrivedAt = this.#storeClock.arrival(request.arrivedMs);
+      if (row.generation !== generation && arrivedAt < (rotatedAt ?? 0) + this.#deps.policy.holdMs * 1_000)
         throw this.#refusal(request, 'concurrent', row.id);
     }
     return row;
@@ -347,9 +359,13 @@ export class RefreshTokens {
    * @throws OAuthError `invalid_grant` when the login has ended, or never existed
    */
   async #living(id: string, request: RefreshRequest): Promise<LoginRow> {
-    const row = await this.#deps.store.findLogin(id);
-    if (row === undefined) throw this.#refusal(request, 'unknown_login', id);
-    if (isLive(row, this.#deps.clock.nowMicros())) return row;
+    const { clock, store } = this.#deps;
+    const beforeMs = clock.monotonicMs();
+    const found = await store.readLogin(id);
+    if (found === undefined) throw this.#refusal(request, 'unknown_login', id);
+    this.#storeClock.note(found, beforeMs);
+    const row = found.login;
+    if (isLive(row, clock.nowMicros())) return row;
     throw this.#refusal(
       request,
       row.revokedAt === null ? 'expired' : `revoked_${row.revokeReason ?? 'before'}`,
@@ -389,18 +405,49 @@ export class RefreshTokens {
     const { scopes = row.scopes, claims = row.claims } = typeof verdict === 'object' ? verdict : {};
     await this.#hold(knownAtMs);
     // the login may have been revoked during the wait
-    await this.#living(row.id, request);
+    const current = await this.#whenQuiet(row, request, issuedAt);
+    await this.#deps.readSockets?.();
     this.#deps.audit.tokenRefreshed(request.req, row, how);
+    const isMarked = current.generation === next.generation && current.deliveredAt !== null;
     return {
       issuedAt,
       generation: next.generation,
-      readyAt: this.#deps.clock.nowMicros(),
+      readyAt: isMarked ? undefined : this.#storeClock.delivery(this.#deps.clock.monotonicMs()),
       refreshToken: this.#deps.codec.format(next),
       login: row,
       scopes:
         request.scopes === undefined ? scopes : scopes.filter((scope) => request.scopes!.includes(scope)),
       claims,
     };
+  }
+
+  /**
+   * Waits until no further request has presented the previous token for half of `holdMs`, at any process.
+   * `issuedAt` is the time that the rotation has stored. Returns the current state of the login.
+   */
+  async #whenQuiet({ id }: LoginRow, request: RefreshRequest, issuedAt: number): Promise<LoginRow> {
+    const quietMs = this.#deps.policy.holdMs / 2;
+    for (let waitedMs = 0; ; waitedMs += quietMs) {
+      const row = await this.#living(id, request);
+      const nowAt = this.#storeClock.delivery(this.#deps.clock.monotonicMs());
+      const isQuiet = row.lastUsedAt === issuedAt || nowAt - row.lastUsedAt >= quietMs * 1_000;
+      if (isQuiet || row.deliveredAt !== null || waitedMs >= MOST_HOLD_MS) return row;
+      await this.#pause(quietMs);
+    }
+  }
+
+  /** Lets the response to the rotation wait for requests that follow this one. Seldom writes. */
+  async #noteOverlap({ id, generation }: LoginRow): Promise<void> {
+    const nowMs = this.#deps.clock.monotonicMs();
+    const spanMs = this.#deps.policy.holdMs / 4;
+    // a Map returns its keys in the order in which they were set
+    for (const [oldest, notedMs] of this.#notedMs) {
+      if (nowMs - notedMs < spanMs) break;
+      this.#notedMs.delete(oldest);
+    }
+    if (this.#notedMs.has(id)) return;
+    this.#notedMs.set(id, nowMs);
+    await this.#deps.store.noteOverlap(id, generation);
   }
 
   /**

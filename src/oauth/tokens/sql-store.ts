@@ -7,14 +7,14 @@
  * clients log their users out.
  */
 import { randomInt } from 'node:crypto';
-import { pass } from '../../base/clock.ts';
+import { pass, systemClock } from '../../base/clock.ts';
 import { DatabaseError } from '../../db/errors.ts';
 import { askStore } from '../single-use.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../db/database.ts';
-import type { Row } from '../../db/driver.ts';
+import type { Dialect, Row } from '../../db/driver.ts';
 import type { Parameter } from '../../db/values.ts';
-import type { LoginRow, ProviderIdentity, RevokeReason, Rotation, TokenStore } from './store.ts';
+import type { LoginRow, ProviderIdentity, ReadLogin, RevokeReason, Rotation, TokenStore } from './store.ts';
 
 const ATTEMPTS = 4;
 /** Maximum length of the first pause in milliseconds. The maximum doubles with each attempt. */
@@ -56,17 +56,41 @@ const VALID =
 /** Maximum number of logins that one statement looks up. */
 const MAX_IDS = 256;
 
+/** A clock as an SQL expression, in microseconds since the epoch, and its precision in microseconds. */
+interface SqlTime {
+  readonly sql: string;
+  readonly precision: number;
+}
+
+/**
+ * Clocks of the database engines. All processes read the same one: SQLite reads the clock of the host, and a
+ * SQLite file is not shared between hosts.
+ */
+const CLOCKS: Readonly<Record<Dialect, SqlTime>> = {
+  // SQLite counts milliseconds
+  sqlite: { sql: "CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000", precision: 1_000 },
+  // not now(), which is the time at which the transaction began
+  postgres: { sql: 'CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)', precision: 1 },
+  mysql: utcOfMySql(),
+  mariadb: utcOfMySql(),
+};
+
+/** UTC has no hour that occurs twice. Replicas get the time of the source, also with SQL statements. */
+function utcOfMySql(): SqlTime {
+  return { sql: "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))", precision: 1 };
+}
+
 // MySQL and MariaDB evaluate assignments from left to right, so prev_hash must be set before cur_hash changes
-const ROTATE = `UPDATE svc_oauth_login
-   SET gen = gen + 1, prev_hash = cur_hash, cur_hash = ?, rotated_at = ?, delivered_at = NULL, last_used_at = ?,
+const rotateSql = (time: string): string => `UPDATE svc_oauth_login
+   SET gen = gen + 1, prev_hash = cur_hash, cur_hash = ?, rotated_at = ${time}, delivered_at = NULL, last_used_at = ?,
        idle_expires_at = CASE WHEN abs_expires_at < ? THEN abs_expires_at ELSE ? END
  WHERE id = ? AND gen = ? AND cur_hash = ? AND ${LIVE} AND cnf_jkt IS NULL`;
 
-/** Like ROTATE, for a client that has proved a DPoP key. Also binds the login to that key. */
-const ROTATE_BOUND = ROTATE.replace('SET gen', 'SET cnf_jkt = ?, gen').replace(
-  'AND cnf_jkt IS NULL',
-  'AND (cnf_jkt IS NULL OR cnf_jkt = ?)',
-);
+/** Like rotateSql(), for a client that has proved a DPoP key. Also binds the login to that key. */
+const rotateBoundSql = (time: string): string =>
+  rotateSql(time)
+    .replace('SET gen', 'SET cnf_jkt = ?, gen')
+    .replace('AND cnf_jkt IS NULL', 'AND (cnf_jkt IS NULL OR cnf_jkt = ?)');
 
 /** A row of the table svc_oauth_login. */
 type LoginRecord = Omit<LoginRow, 'sub' | 'scopes' | 'claims'> & {
@@ -111,6 +135,13 @@ export class SqlTokenStore implements TokenStore {
     return rows;
   }
 
+  async readLogin(id: string): Promise<ReadLogin | undefined> {
+    const { sql, precision } = this.#time();
+    const [row] = await this.#rows(`${LOGIN_COLUMNS}, ${sql} AS read_at`, 'id = ?', [id]);
+    // the cast is safe: the expression is an integer on each engine
+    return row && { login: loginOf(row), readAt: row['read_at'] as number, precision };
+  }
+
   async rotate({
     id,
     generation,
@@ -120,16 +151,24 @@ export class SqlTokenStore implements TokenStore {
     now,
     idleExpiresAt,
   }: Rotation): Promise<boolean> {
-    const params = [nextHash, now, now, idleExpiresAt, idleExpiresAt, id, generation, currentHash, now, now];
+    const params = [nextHash, now, idleExpiresAt, idleExpiresAt, id, generation, currentHash, now, now];
+    const { sql } = this.#time();
     return keyThumbprint === null
-      ? this.#hits(ROTATE, params)
-      : this.#hits(ROTATE_BOUND, [keyThumbprint, ...params, keyThumbprint]);
+      ? this.#hits(rotateSql(sql), params)
+      : this.#hits(rotateBoundSql(sql), [keyThumbprint, ...params, keyThumbprint]);
   }
 
-  async markDelivered(id: string, generation: number, now: number): Promise<void> {
+  async noteOverlap(id: string, generation: number): Promise<void> {
+    await this.#execute(
+      `UPDATE svc_oauth_login SET last_used_at = ${this.#time().sql} WHERE id = ? AND gen = ? AND delivered_at IS NULL`,
+      [id, generation],
+    );
+  }
+
+  async markDelivered(id: string, generation: number, readyAt: number): Promise<void> {
     await this.#execute(
       'UPDATE svc_oauth_login SET delivered_at = ? WHERE id = ? AND gen = ? AND (delivered_at IS NULL OR delivered_at > ?)',
-      [now, id, generation, now],
+      [readyAt, id, generation, readyAt],
     );
   }
 
@@ -219,10 +258,22 @@ export class SqlTokenStore implements TokenStore {
     );
   }
 
+  /** Returns the clock of the database. A clock that the application has injected replaces this clock too. */
+  #time(): SqlTime {
+    return this.#clock === systemClock
+      ? CLOCKS[this.#database().dialect]
+      : { sql: String(Math.round(this.#clock.nowMicros())), precision: 0 };
+  }
+
   /** Returns the logins that fulfil an SQL condition. */
   async #select(where: string, params: readonly Parameter[]): Promise<LoginRow[]> {
-    const sql = `SELECT ${LOGIN_COLUMNS} FROM svc_oauth_login WHERE ${where}`;
-    return (await this.#run((database) => database.fetchAll(sql, params))).map(loginOf);
+    return (await this.#rows(LOGIN_COLUMNS, where, params)).map(loginOf);
+  }
+
+  #rows(columns: string, where: string, params: readonly Parameter[]): Promise<Row[]> {
+    return this.#run((database) =>
+      database.fetchAll(`SELECT ${columns} FROM svc_oauth_login WHERE ${where}`, params),
+    );
   }
 
   /** Returns whether a statement changed exactly one row. */

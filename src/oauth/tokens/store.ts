@@ -5,6 +5,7 @@
  * Each method of the store is atomic, so callers need no transaction. Times are in microseconds since the
  * epoch.
  */
+import type { Clock } from '../../base/clock.ts';
 
 /** Reason why a login ended early. */
 export type RevokeReason = 'reuse' | 'logout' | 'all' | 'user' | 'disabled' | 'provider';
@@ -34,9 +35,11 @@ export interface LoginRow {
   readonly authenticatedAt: number;
   readonly createdAt: number;
   readonly lastUsedAt: number;
+  /** Time of the last rotation, by the clock of the store. */
   readonly rotatedAt: number | null;
   /**
-   * Time at which the response with the current refresh token was ready. Null until the response was sent.
+   * Time at which the response with the current refresh token was ready, by the clock of the store. Null
+   * until the response was sent.
    */
   readonly deliveredAt: number | null;
   readonly idleExpiresAt: number;
@@ -47,6 +50,14 @@ export interface LoginRow {
   readonly ip: string | null;
   /** Thumbprint of the key to which the tokens are bound (RFC 9449); null if they are not bound. */
   readonly keyThumbprint: string | null;
+}
+
+/** A login, and the time at which it was read. */
+export interface ReadLogin {
+  readonly login: LoginRow;
+  /** Time of the read by the clock of the store, rounded down to its `precision`, in microseconds. */
+  readonly readAt: number;
+  readonly precision: number;
 }
 
 /** Rotation of a refresh token: the expected state of the login, and its new state. */
@@ -60,6 +71,7 @@ export interface Rotation {
    * login has another key. If null, the rotation fails for a login with a key.
    */
   readonly keyThumbprint: string | null;
+  /** Time by the clock of the process, which also judges the expiry. */
   readonly now: number;
   /** New idle expiry of the login, limited by its absolute expiry. */
   readonly idleExpiresAt: number;
@@ -72,10 +84,15 @@ export interface ProviderIdentity {
   readonly providerSid?: string | undefined;
 }
 
-/** Stores the logins of the plugin, and the time of each user's last `revokeAll()`. */
+/**
+ * Stores the logins of the plugin, and the time of each user's last `revokeAll()`. A store has one clock for
+ * all processes.
+ */
 export interface TokenStore {
   addLogin(row: LoginRow): Promise<void>;
   findLogin(id: string): Promise<LoginRow | undefined>;
+  /** Returns a login, and the time of the store's clock. */
+  readLogin(id: string): Promise<ReadLogin | undefined>;
   /**
    * Returns those of the logins that live: neither revoked nor expired, and not older than the last
    * `revokeAll()` of their user.
@@ -87,10 +104,15 @@ export interface TokenStore {
    */
   rotate(rotation: Rotation): Promise<boolean>;
   /**
-   * Called after the response with the token of this generation was sent. Stores the time `now` at which the
-   * response was ready. Repeated calls keep the earliest time.
+   * Called when a further request presents the previous token, before the delivery. Stores the time of the
+   * store's clock as `lastUsedAt`.
    */
-  markDelivered(id: string, generation: number, now: number): Promise<void>;
+  noteOverlap(id: string, generation: number): Promise<void>;
+  /**
+   * Called after the response with the token of this generation was sent. Stores the time of the store's
+   * clock at which the response was ready. Repeated calls keep the earliest time.
+   */
+  markDelivered(id: string, generation: number, readyAt: number): Promise<void>;
   /** Ends a login. Returns whether this call ended it. */
   revoke(id: string, reason: RevokeReason, now: number): Promise<boolean>;
   /** Ends a login if it belongs to this user. Returns whether this call ended it. */
@@ -122,6 +144,11 @@ export interface TokenStore {
 export class MemoryTokenStore implements TokenStore {
   readonly #logins = new Map<string, LoginRow>();
   readonly #validAfter = new Map<string, number>();
+  readonly #clock: Pick<Clock, 'nowMicros'>;
+
+  constructor(clock: Pick<Clock, 'nowMicros'>) {
+    this.#clock = clock;
+  }
 
   async addLogin(row: LoginRow): Promise<void> {
     this.#logins.set(row.id, row);
@@ -136,6 +163,11 @@ export class MemoryTokenStore implements TokenStore {
       .map((id) => this.#logins.get(id))
       .filter((row) => row !== undefined)
       .filter((row) => isLive(row, now) && row.createdAt > (this.#validAfter.get(row.sub) ?? 0));
+  }
+
+  async readLogin(id: string): Promise<ReadLogin | undefined> {
+    const login = this.#logins.get(id);
+    return login && { login, readAt: this.#clock.nowMicros(), precision: 0 };
   }
 
   async rotate({
@@ -162,7 +194,7 @@ export class MemoryTokenStore implements TokenStore {
       previousHash: row.currentHash,
       currentHash: nextHash,
       keyThumbprint,
-      rotatedAt: now,
+      rotatedAt: this.#clock.nowMicros(),
       deliveredAt: null,
       lastUsedAt: now,
       idleExpiresAt: Math.min(row.absoluteExpiresAt, idleExpiresAt),
@@ -170,10 +202,16 @@ export class MemoryTokenStore implements TokenStore {
     return true;
   }
 
-  async markDelivered(id: string, generation: number, now: number): Promise<void> {
+  async noteOverlap(id: string, generation: number): Promise<void> {
     const row = this.#logins.get(id);
-    if (row?.generation === generation && (row.deliveredAt === null || row.deliveredAt > now))
-      this.#logins.set(id, { ...row, deliveredAt: now });
+    if (row?.generation === generation && row.deliveredAt === null)
+      this.#logins.set(id, { ...row, lastUsedAt: this.#clock.nowMicros() });
+  }
+
+  async markDelivered(id: string, generation: number, readyAt: number): Promise<void> {
+    const row = this.#logins.get(id);
+    if (row?.generation === generation && (row.deliveredAt === null || row.deliveredAt > readyAt))
+      this.#logins.set(id, { ...row, deliveredAt: readyAt });
   }
 
   async revoke(id: string, reason: RevokeReason, now: number): Promise<boolean> {

@@ -13,14 +13,14 @@ import { RefreshTokens } from '../../../src/oauth/tokens/refresh.ts';
 import { MemoryTokenStore } from '../../../src/oauth/tokens/store.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { seeded } from '../../support/random.ts';
-import { tokenStoreContract } from './store.contract.ts';
+import { storeClock, tokenStoreContract } from './store.contract.ts';
 import type { Awaitable } from '../../../src/http/contracts.ts';
 import type { RefreshVerdict, Refreshed } from '../../../src/oauth/tokens/refresh.ts';
 import type { TokenStore } from '../../../src/oauth/tokens/store.ts';
 
 type RefreshPolicy = ConstructorParameters<typeof RefreshTokens>[0]['policy'];
 
-tokenStoreContract('MemoryTokenStore', () => ({ store: new MemoryTokenStore() }));
+tokenStoreContract('MemoryTokenStore', () => ({ store: new MemoryTokenStore(storeClock()) }));
 
 const SECOND = 1_000_000;
 const SECRETS = ['7d3f9a1c5e8b2046f1d7a93c58e0b64272a9', 'b1946ac92492d2347c6235b4d2611184eeff'];
@@ -37,7 +37,7 @@ function machine(
 ) {
   const clock = parts.clock ?? new ManualClock();
   const { logger, events } = collectedLog();
-  const store = parts.store ?? new MemoryTokenStore();
+  const store = parts.store ?? new MemoryTokenStore(clock);
   const codec = new RefreshTokenCodec(Keyring.of(parts.secrets ?? SECRETS[0]!));
   const tokens = new RefreshTokens({
     store,
@@ -72,12 +72,16 @@ function machine(
   /** Starts a refresh whose response is not sent yet. */
   const answer = (
     text: string,
-    request: { arrivedAt?: number; scopes?: readonly string[]; keyThumbprint?: string | null } = {},
+    request: {
+      arrivedMs?: number;
+      scopes?: readonly string[];
+      keyThumbprint?: string | null;
+    } = {},
   ): Promise<Refreshed> => {
     const token = codec.parse(text);
     assert.ok(token !== undefined, 'the token is one of ours');
     return tokens.refresh(token, {
-      arrivedAt: request.arrivedAt ?? clock.nowMicros(),
+      arrivedMs: request.arrivedMs ?? clock.monotonicMs(),
       scopes: request.scopes,
       keyThumbprint: request.keyThumbprint ?? null,
       req: undefined,
@@ -323,12 +327,10 @@ test('refresh tokens: a retry with the old token counts as theft from the end of
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('refresh tokens: without a grace period, a retry within clockSkewMs still gets the new token again', async () => {
+test('refresh tokens: clockSkewMs does not extend the time in which the old token gets the new token', async () => {
   const { login, refresh, clock } = machine({ clockSkew: 5_000 });
   const { refreshToken } = await login();
-  const second = await refresh(refreshToken);
-  await clock.advance(4.999);
-  assert.equal((await refresh(refreshToken)).refreshToken, second.refreshToken);
+  await refresh(refreshToken);
   await clock.advance(0.001);
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
 });
@@ -522,8 +524,8 @@ test('refresh tokens: a token whose login is unknown is refused', async () => {
 });
 
 test('refresh tokens: a token made with the previous secret of the application can be refreshed, but is invalid when that secret is removed', async () => {
-  const store = new MemoryTokenStore();
   const clock = new ManualClock();
+  const store = new MemoryTokenStore(clock);
   const before = machine({}, { store, clock, secrets: [SECRETS[1]!] });
   const { refreshToken } = await before.login();
   const during = machine({}, { store, clock, secrets: SECRETS });
@@ -534,8 +536,8 @@ test('refresh tokens: a token made with the previous secret of the application c
 });
 
 test("refresh tokens: after the application's secret was rotated, a retry returns the new token that was made before the rotation", async () => {
-  const store = new MemoryTokenStore();
   const clock = new ManualClock();
+  const store = new MemoryTokenStore(clock);
   const before = machine({ grace: 60 * SECOND }, { store, clock, secrets: [SECRETS[1]!] });
   const { refreshToken } = await before.login();
   const next = await before.refresh(refreshToken);
@@ -574,7 +576,7 @@ test('refresh tokens: if revokeAll() is called during a login, the token store r
       isRevoked.push(true);
       return super.revoke(...row);
     }
-  })();
+  })(new ManualClock());
   const { login, clock } = machine({}, { store });
   await store.revokeAll('alice', clock.nowMicros());
   await assert.rejects(login(clock.nowMicros()), refused('access_denied', 'revoked_meanwhile'));
@@ -630,7 +632,7 @@ test('refresh tokens: if revokeAll() is called while a login waits after an earl
 
 test('refresh tokens: a slow commit does not shorten the 25 ms during which a refresh waits for simultaneous refreshes', async () => {
   const clock = new ManualClock();
-  const memory = new MemoryTokenStore();
+  const memory = new MemoryTokenStore(clock);
   const rotate = memory.rotate.bind(memory);
   memory.rotate = async (rotation) => {
     const isWinner = await rotate(rotation);
@@ -674,21 +676,154 @@ test('refresh tokens: two refreshes with one token get the same new token if the
   assert.equal((await first).refreshToken, (await second).refreshToken);
 });
 
-test('refresh tokens: clockSkewMs is added to the grace period', async () => {
+test('refresh tokens: clockSkewMs is not added to the grace period', async () => {
   const { login, refresh, clock } = machine({ grace: 10 * SECOND, clockSkew: 5_000 });
   const { refreshToken } = await login();
-  const second = await refresh(refreshToken);
-  await clock.advance(10_004);
-  assert.equal((await refresh(refreshToken)).refreshToken, second.refreshToken);
-  await clock.advance(1);
+  await refresh(refreshToken);
+  await clock.advance(10_000);
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('refresh tokens: with concurrency "strict", a retry within clockSkewMs is refused, but does not count as theft', async () => {
-  const { login, refresh, clock } = machine({ concurrency: 'strict', clockSkew: 5_000 });
+/** Two hosts with one store, which has its own clock. The clock of the second host differs by `skewMs`. */
+function hosts(skewMs: number, policy: Partial<RefreshPolicy> = {}) {
+  const own = new ManualClock();
+  const store = new MemoryTokenStore(own);
+  const clocks = [own, new ManualClock(own.nowMs() + skewMs)] as const;
+  const [first, second] = clocks.map((clock) => machine(policy, { store, clock }));
+  const advance = async (ms: number): Promise<void> => {
+    for (const clock of clocks) await clock.advance(ms);
+  };
+  assert.ok(first !== undefined && second !== undefined);
+  return { first, second, advance };
+}
+
+for (const skewMs of [-60_000, -200, 0, 200, 60_000]) {
+  test(`refresh tokens: a replay at a host whose clock differs by ${skewMs} ms ends the login`, async () => {
+    for (const clockSkew of [0, 5 * SECOND]) {
+      const { first, second, advance } = hosts(skewMs, { clockSkew });
+      const { refreshToken } = await first.login();
+      await advance(1);
+      const next = await first.refresh(refreshToken);
+      await advance(0.001);
+      await assert.rejects(second.refresh(refreshToken), refused('invalid_grant', 'reuse'));
+      await assert.rejects(first.refresh(next.refreshToken), refused('invalid_grant', 'revoked_reuse'));
+    }
+  });
+
+  test(`refresh tokens: a request that overlaps at a host whose clock differs by ${skewMs} ms gets the same new token`, async () => {
+    const { first, second, advance } = hosts(skewMs);
+    const { refreshToken } = await first.login();
+    await advance(1);
+    const arrivedMs = second.clock.monotonicMs();
+    await advance(10);
+    const next = await first.refresh(refreshToken);
+    await advance(5); // the handler of the second request begins late
+    assert.equal((await second.refresh(refreshToken, { arrivedMs })).refreshToken, next.refreshToken);
+  });
+
+  test(`refresh tokens: the grace period has the same length at a host whose clock differs by ${skewMs} ms`, async () => {
+    const { first, second, advance } = hosts(skewMs, { grace: 10 * SECOND });
+    const { refreshToken } = await first.login();
+    const next = await first.refresh(refreshToken);
+    await advance(9_999);
+    assert.equal((await second.refresh(refreshToken)).refreshToken, next.refreshToken);
+    await advance(1);
+    await assert.rejects(second.refresh(refreshToken), refused('invalid_grant', 'reuse'));
+  });
+}
+
+test('refresh tokens: a replay that arrives while the event loop is blocked ends the login', async () => {
+  const { first, second, advance } = hosts(0, { holdMs: 25 });
+  const { refreshToken } = await first.login();
+  await advance(100);
+  const next = await first.refresh(refreshToken);
+  await advance(200); // the second process was blocked, and reads the replay only now
+  await assert.rejects(second.refresh(refreshToken), refused('invalid_grant', 'reuse'));
+  await assert.rejects(first.refresh(next.refreshToken), refused('invalid_grant', 'revoked_reuse'));
+});
+
+test('refresh tokens: a slow read of the login never makes a replay look like a request that overlaps', async () => {
+  for (const [slowBefore, slowAfter] of [
+    [40, 0],
+    [0, 40],
+  ] as const) {
+    const clock = new ManualClock();
+    const store = new MemoryTokenStore(clock);
+    const read = store.readLogin.bind(store);
+    store.readLogin = async (id) => {
+      await clock.advance(slowBefore);
+      const found = await read(id);
+      await clock.advance(slowAfter);
+      return found;
+    };
+    const { login, refresh } = machine({}, { store, clock });
+    const { refreshToken } = await login();
+    await refresh(refreshToken);
+    await clock.advance(0.001);
+    await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
+  }
+});
+
+test('refresh tokens: with concurrency "strict", a request that arrived before the response is refused, and the login remains valid', async () => {
+  const { first, second, advance } = hosts(-200, { concurrency: 'strict' });
+  const { refreshToken } = await first.login();
+  await advance(100);
+  const arrivedMs = second.clock.monotonicMs();
+  await advance(1);
+  const next = await first.refresh(refreshToken);
+  await advance(100); // the handler of the second request begins late
+  await assert.rejects(second.refresh(refreshToken, { arrivedMs }), refused('invalid_grant', 'concurrent'));
+  assert.ok((await first.refresh(next.refreshToken)).refreshToken);
+});
+
+test('refresh tokens: the response waits longer than 25 ms while other processes get requests with the token', async () => {
+  const clock = new ManualClock();
+  const store = new MemoryTokenStore(clock);
+  const [first, second] = [1, 2].map(() => machine({ holdMs: 25 }, { store, ...still(clock) }));
+  const { refreshToken, login: row } = await first!.login();
+  let isReady = false;
+  const refreshed = first!.answer(refreshToken).then((given) => {
+    isReady = true;
+    return given;
+  });
+  const others: Promise<Refreshed>[] = [];
+  for (let count = 0; count < 6; count++) {
+    await pass(clock, 10);
+    assert.equal(isReady, false);
+    others.push(second!.answer(refreshToken));
+  }
+  await pass(clock, 24);
+  await clock.advance(1);
+  assert.equal(isReady, true);
+  await first!.tokens.markDelivered(await refreshed);
+  await pass(clock, 40);
+  for (const other of others) assert.equal((await other).refreshToken, (await refreshed).refreshToken);
+  assert.equal((await store.findLogin(row.id))?.generation, 1);
+});
+
+test('refresh tokens: requests with one token make the response wait at most 250 ms longer', async () => {
+  const clock = new ManualClock();
+  const store = new MemoryTokenStore(clock);
+  const { login, answer } = machine({ holdMs: 25 }, { store, ...still(clock) });
   const { refreshToken } = await login();
-  const second = await refresh(refreshToken);
-  await clock.advance(4);
-  await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'concurrent'));
-  assert.ok((await refresh(second.refreshToken)).refreshToken);
+  let isReady = false;
+  void answer(refreshToken).then(() => {
+    isReady = true;
+  });
+  for (let elapsedMs = 0; elapsedMs < 300; elapsedMs += 10) {
+    await pass(clock, 10);
+    if (!isReady) answer(refreshToken).catch(() => undefined);
+  }
+  assert.equal(isReady, true);
+});
+
+test('refresh tokens: only the process whose response was first stores the time of the delivery', async () => {
+  const { login, answer, tokens, clock } = machine();
+  const { refreshToken } = await login();
+  const first = await answer(refreshToken);
+  const second = answer(refreshToken, { arrivedMs: clock.monotonicMs() - 1 });
+  await clock.advance(0);
+  await tokens.markDelivered(first);
+  assert.equal(typeof first.readyAt, 'number');
+  assert.equal((await second).readyAt, undefined);
 });

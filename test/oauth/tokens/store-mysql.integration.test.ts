@@ -2,8 +2,8 @@
  * The token store on MariaDB and MySQL: its contract, and races of six processes. test/soak/oauth-races.ts runs longer.
  */
 import { test } from 'node:test';
+import { systemClock } from '../../../src/base/clock.ts';
 import { Migrator } from '../../../src/db/index.ts';
-import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { OAUTH_TABLES, PROVIDER_SESSIONS, SqlTokenStore } from '../../../src/oauth/tokens/sql-store.ts';
 import { mysqlDatabase, mysqlUrl, needsEngine } from '../../support/mysql-database.ts';
 import {
@@ -20,7 +20,7 @@ import {
   takenOnce,
 } from '../../support/oauth-races.ts';
 import { seeded } from '../../support/random.ts';
-import { tokenStoreContract } from './store.contract.ts';
+import { storeClock, tokenStoreContract } from './store.contract.ts';
 
 for (const [name, engine] of [
   ['MariaDB', 'mariadb'],
@@ -35,7 +35,10 @@ for (const [name, engine] of [
         { plugin: 'oauth', id: 'oauth_provider_sessions', sql: PROVIDER_SESSIONS },
       ],
     }).up();
-    return { store: new SqlTokenStore(() => database, new ManualClock()) };
+    return {
+      store: new SqlTokenStore(() => database, storeClock()),
+      live: new SqlTokenStore(() => database, systemClock),
+    };
   });
 
   test(`six processes that share one ${name} database behave like one process in each refresh, replay and revocation, even after a crash`, async (t) => {

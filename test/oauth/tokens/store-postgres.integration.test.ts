@@ -2,8 +2,8 @@
  * The token store on PostgreSQL: its contract, and races of six processes. test/soak/oauth-races.ts runs longer.
  */
 import { test } from 'node:test';
+import { systemClock } from '../../../src/base/clock.ts';
 import { Migrator } from '../../../src/db/index.ts';
-import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { OAUTH_TABLES, PROVIDER_SESSIONS, SqlTokenStore } from '../../../src/oauth/tokens/sql-store.ts';
 import {
   Fleet,
@@ -20,7 +20,7 @@ import {
 } from '../../support/oauth-races.ts';
 import { needsPostgres, postgresDatabase, postgresUrl } from '../../support/postgres-database.ts';
 import { seeded } from '../../support/random.ts';
-import { tokenStoreContract } from './store.contract.ts';
+import { storeClock, tokenStoreContract } from './store.contract.ts';
 
 tokenStoreContract('SqlTokenStore on PostgreSQL passes the contract tests for token stores', async (t) => {
   const database = await postgresDatabase(t);
@@ -31,7 +31,10 @@ tokenStoreContract('SqlTokenStore on PostgreSQL passes the contract tests for to
       { plugin: 'oauth', id: 'oauth_provider_sessions', sql: PROVIDER_SESSIONS },
     ],
   }).up();
-  return { store: new SqlTokenStore(() => database, new ManualClock()) };
+  return {
+    store: new SqlTokenStore(() => database, storeClock()),
+    live: new SqlTokenStore(() => database, systemClock),
+  };
 });
 
 test('six processes that share one PostgreSQL database behave like one process in each refresh, replay and revocation, even after a crash', async (t) => {

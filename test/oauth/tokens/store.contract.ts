@@ -3,11 +3,15 @@
  */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { systemClock } from '../../../src/base/clock.ts';
+import { ManualClock } from '../../../src/base/manual-clock.ts';
 import type { Awaitable } from '../../../src/http/contracts.ts';
 import type { LoginRow, TokenStore } from '../../../src/oauth/tokens/store.ts';
 
 export interface TokenStoreUnderTest {
   readonly store: TokenStore;
+  /** A store of the same logins with the clock that it has in production. */
+  readonly live?: TokenStore;
   close?(): Awaitable<void>;
 }
 
@@ -15,6 +19,11 @@ const NOW = 1_767_225_600_000_000;
 const DAY = 86_400_000_000;
 /** Time limit of a test; its store is closed in any case. */
 const MOST_MS = 60_000;
+
+/** Returns the clock of the store. It differs from the times that the process passes to the store. */
+export function storeClock(): ManualClock {
+  return new ManualClock((NOW + DAY) / 1_000);
+}
 
 /** Returns a login as it is stored first. */
 export function loginRow(parts: Partial<LoginRow> = {}): LoginRow {
@@ -50,12 +59,15 @@ export function tokenStoreContract(
   name: string,
   make: (t: TestContext) => Awaitable<TokenStoreUnderTest | undefined>,
 ): void {
-  function contract(does: string, run: (store: TokenStore) => Promise<void>): void {
+  function contract(
+    does: string,
+    run: (store: TokenStore, live: TokenStore | undefined) => Promise<void>,
+  ): void {
     test(`${name}: ${does}`, { timeout: MOST_MS }, async (t) => {
       const under = await make(t);
       if (under === undefined) return;
       t.after(() => under.close?.());
-      await run(under.store);
+      await run(under.store, under.live);
     });
   }
   const rotation = {
@@ -114,6 +126,33 @@ export function tokenStoreContract(
     assert.equal(await store.findLogin('none'), undefined);
   });
 
+  contract('TokenStore.readLogin() returns a login, and the time of the store', async (store) => {
+    await store.addLogin(loginRow());
+    assert.deepEqual(await store.readLogin('login-1'), {
+      login: loginRow(),
+      readAt: NOW + DAY,
+      precision: 0,
+    });
+    assert.equal(await store.readLogin('none'), undefined);
+  });
+
+  contract('the clock of a TokenStore is that of its database, in microseconds', async (store, live) => {
+    if (live === undefined) return;
+    await store.addLogin(loginRow());
+    const [first, second] = [await live.readLogin('login-1'), await live.readLogin('login-1')];
+    assert.ok(first !== undefined && second !== undefined);
+    assert.ok(Number.isInteger(first.readAt) && first.precision > 0 && first.precision <= 1_000);
+    assert.ok(Math.abs(first.readAt - systemClock.nowMicros()) < DAY, String(first.readAt));
+    assert.ok(first.readAt <= second.readAt);
+    const idOf = (key: string | null): string => (key === null ? 'unbound' : 'bound');
+    for (const keyThumbprint of [null, 'k'.repeat(43)]) {
+      await store.addLogin(loginRow({ id: idOf(keyThumbprint) }));
+      assert.equal(await live.rotate({ ...rotation, id: idOf(keyThumbprint), keyThumbprint }), true);
+      const { rotatedAt } = (await live.findLogin(idOf(keyThumbprint)))!;
+      assert.ok(rotatedAt! >= second.readAt && rotatedAt! < second.readAt + DAY, String(rotatedAt));
+    }
+  });
+
   contract(
     'TokenStore.rotate() changes a live login once, if its generation and token hash are the expected ones',
     async (store) => {
@@ -125,7 +164,7 @@ export function tokenStoreContract(
           generation: 1,
           currentHash: 'c'.repeat(64),
           previousHash: 'a'.repeat(64),
-          rotatedAt: NOW + 1,
+          rotatedAt: NOW + DAY,
           deliveredAt: null,
           lastUsedAt: NOW + 1,
           idleExpiresAt: NOW + 15 * DAY,
@@ -187,6 +226,21 @@ export function tokenStoreContract(
     assert.equal(await store.rotate({ ...rotation, id: 'over', keyThumbprint: key }), false);
     assert.equal((await store.findLogin('over'))?.keyThumbprint, null);
   });
+
+  contract(
+    'TokenStore.noteOverlap() stores the time of the store, until the current refresh token is delivered',
+    async (store) => {
+      await store.addLogin(loginRow());
+      await store.rotate(rotation);
+      await store.noteOverlap('login-1', 0);
+      assert.equal((await store.findLogin('login-1'))?.lastUsedAt, NOW + 1);
+      await store.noteOverlap('login-1', 1);
+      assert.equal((await store.findLogin('login-1'))?.lastUsedAt, NOW + DAY);
+      await store.addLogin(loginRow({ id: 'delivered' }));
+      await store.noteOverlap('delivered', 0);
+      assert.deepEqual(await store.findLogin('delivered'), loginRow({ id: 'delivered' }));
+    },
+  );
 
   contract(
     'TokenStore.markDelivered() succeeds once, and only for the current generation of the refresh token',
