@@ -162,7 +162,7 @@ const ENDPOINTS: Readonly<
     ),
     responses: { 200: answer('New access token and refresh token', refTo('TokenAnswer')), 204: null },
   }),
-  link: ({ mode }) => ({
+  link: ({ mode, nativeRedirects }) => ({
     summary: 'Link another account',
     description:
       'Redirects the browser to the identity provider, and links the account there to the logged-in user. The user must be logged in: the request needs an access token, or cookies; a request with cookies must be sent by a page of this application.',
@@ -172,6 +172,7 @@ const ENDPOINTS: Readonly<
       login_hint: TEXT,
       prompt: TEXT,
       ...(mode === 'cookie' && { return_to: TEXT }),
+      ...(nativeRedirects.length > 0 && { client_redirect_uri: TEXT, client_state: TEXT }),
     }),
     responses: {
       200: answer(

@@ -17,7 +17,8 @@ import { HTTPException } from '../base/errors.ts';
 import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.ts';
 import { OAuthError } from './errors.ts';
 import { wantsHtml } from './failure-page.ts';
-import { returnToOf, bodyParameters } from './parameters.ts';
+import { clientAddress } from './client-codes.ts';
+import { bodyParameters, linkClientOf, returnToOf } from './parameters.ts';
 import { sessionLoginOf } from './login-state.ts';
 import { assertOwnPage } from './guard.ts';
 import type { Claims } from '../crypto/jwt.ts';
@@ -48,7 +49,7 @@ export class LinkEndpoints {
     connected: ConnectedProvider,
     claims: Claims | undefined,
   ): Promise<HttpResponse> {
-    const { guard, authorizations, audit } = this.#deps;
+    const { guard, authorizations, audit, options } = this.#deps;
     return guard.watched(req, async () => {
       const link = await this.#proven(req, connected, claims);
       const parameter = await bodyParameters(req);
@@ -56,7 +57,7 @@ export class LinkEndpoints {
       const { url, begun } = await authorizations.begin(req, connected, parameter, {
         redirectUris: given === undefined ? [] : [given],
         keyThumbprint: null,
-        client: null,
+        client: linkClientOf(parameter, options.nativeRedirects),
         link,
       });
       const response = wantsHtml(req)
@@ -88,6 +89,10 @@ export class LinkEndpoints {
       throw new OAuthError('account_taken', { reason: 'on_link' });
     await providerTokens?.keep(sub, provider, context.tokens);
     audit.accountLinked(req, provider, sub);
+    if (begun.client !== null)
+      return new RedirectResponse(clientAddress(begun.client, { linked: provider }, options), {
+        status: 303,
+      });
     return options.mode === 'cookie'
       ? new RedirectResponse(begun.returnTo ?? options.afterLogin, { status: 303 })
       : new JSONResponse({ linked: provider });

@@ -10,6 +10,7 @@ import { HttpResponse, RedirectResponse } from '../http/response.ts';
 import { isRefusal, refusal } from './answers.ts';
 import { isUsersAnswer } from './audit.ts';
 import { calling } from './authorization.ts';
+import { clientAddress } from './client-codes.ts';
 import { OAuthError } from './errors.ts';
 import { repostPage } from './failure-page.ts';
 import { clientOf, isLook, parametersOf } from './parameters.ts';
@@ -181,7 +182,7 @@ export class LoginEndpoints {
   /** Redirects to the native client with an error code (RFC 6749 §4.1.2.1). */
   #toClient(client: ClientLogin, error: HTTPException): HttpResponse {
     const code = error instanceof OAuthError ? error.code : 'server_error';
-    return new RedirectResponse(this.#deps.codes.addressOf(client, { error: code }), { status: 303 });
+    return new RedirectResponse(clientAddress(client, { error: code }, this.#deps.options), { status: 303 });
   }
 
   /**

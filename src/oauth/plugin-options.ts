@@ -12,7 +12,7 @@ import {
   text,
 } from '../base/options.ts';
 import { localPath } from '../http/path.ts';
-import { issueOfClientRedirect, hasNoAuthority } from './redirects.ts';
+import { isUnusable, issueOfClientRedirect } from './redirects.ts';
 import { readLimits } from './limits.ts';
 import type { OptionKind } from '../base/options.ts';
 import type { Secrets } from '../crypto/keys.ts';
@@ -169,7 +169,7 @@ function list(needs: string, accepts: (value: unknown) => boolean): OptionKind<r
 
 /** Returns whether an entry is an absolute http or https URL without a fragment. */
 function isWebAddress(entry: string): boolean {
-  return /^https?:\/\/[^\s#\\]+$/.test(entry) && URL.canParse(entry);
+  return /^https?:\/\/[^\s#\\]+$/.test(entry) && URL.canParse(entry) && !isUnusable(entry);
 }
 
 /** Names of options without a default value. They may be undefined. */
@@ -216,12 +216,12 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     onUnlink: given<OnUnlink>('a function (sub, provider)', isFunction),
     onRefresh: given<NonNullable<OAuthPluginOptions['onRefresh']>>('a function', isFunction),
     allowedRedirectUris: list(
-      'a list of URLs, each with "//" behind its scheme',
-      (value) => isTextList(value) && !value.some(hasNoAuthority),
+      'a list of URLs, each with "//" behind its scheme and no port outside 1 to 65535',
+      (value) => isTextList(value) && !value.some(isUnusable),
     ),
     allowLoopbackRedirects: bool(false),
     postLogoutRedirectUris: given<readonly string[]>(
-      'a list of URLs, each with "//" behind its scheme',
+      'a list of URLs, each with "//" behind its scheme and no port outside 1 to 65535',
       (value) => isTextList(value) && value.every(isWebAddress),
     ),
     backchannelLogout: bool(false),

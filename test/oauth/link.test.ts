@@ -250,3 +250,68 @@ test('OAuth account linking: in cookie mode, unlinking an account redirects the 
   assert.deepEqual([back.status, back.headers.get('location')], [303, '/settings']);
   assert.equal(users.has('two lovelace'), false);
 });
+
+/** Opens a site on which Ada's native client links an account, and returns the client's request. */
+async function nativeLink(
+  plugin: Partial<OAuthPluginOptions> = {},
+): Promise<Linked & AsyncDisposable & { readonly begin: (json: object) => Promise<Response> }> {
+  const made = await open(
+    { mode: 'json', nativeRedirects: ['com.example.app:/done'], issuer: 'https://app.example', ...plugin },
+    { hasSession: false },
+  );
+  made.site.fake.user = { sub: 'ada' };
+  const { access_token: token } = await made.site.login();
+  const headers = { authorization: `Bearer ${token}` };
+  return {
+    ...made,
+    begin: (json) => made.site.client.post('/oauth/two/link', { headers, json }),
+  };
+}
+
+test('OAuth account linking: a native client gets the result of a link at its own redirect URI, with its state and without tokens', async () => {
+  await using made = await nativeLink();
+  const { site, users } = made;
+  const finish = async (query: Record<string, string>): Promise<Record<string, string>> => {
+    const begun = await made.begin({ client_redirect_uri: 'com.example.app:/done', client_state: 'xyz' });
+    assert.equal(begun.status, 200, await begun.clone().text());
+    const { authorization_url: url } = (await begun.json()) as { authorization_url: string };
+    const state = new URL(url).searchParams.get('state')!;
+    const back = await site.back({ ...query, state }, { path: '/oauth/two/callback' });
+    assert.deepEqual([back.status, await back.text()], [303, '']);
+    const to = new URL(back.headers.get('location')!);
+    assert.equal(`${to.protocol}${to.pathname}`, 'com.example.app:/done');
+    return Object.fromEntries(to.searchParams);
+  };
+  const own = { state: 'xyz', iss: 'https://app.example' };
+  site.fake.user = { sub: 'lovelace' };
+  assert.deepEqual(await finish({ code: 'c' }), { linked: 'two', ...own });
+  assert.equal(users.get('two lovelace'), 'user-ada');
+  assert.deepEqual(await finish({ error: 'access_denied' }), { error: 'access_denied', ...own });
+  users.set('two eve', 'user-eve');
+  site.fake.user = { sub: 'eve' };
+  assert.deepEqual(await finish({ code: 'c' }), { error: 'account_taken', ...own });
+  site.fake.failNext('token', { status: 500 });
+  assert.deepEqual(await finish({ code: 'c' }), { error: 'provider_error', ...own });
+  await site.clock.advance(1_000);
+  const begun = await made.begin({ client_redirect_uri: 'com.example.app:/done' });
+  const { authorization_url: url } = (await begun.json()) as { authorization_url: string };
+  await site.clock.advance(1_000);
+  await site.oauth.revokeAll('user-ada');
+  const back = await site.back(
+    { code: 'c', state: new URL(url).searchParams.get('state')! },
+    { path: '/oauth/two/callback' },
+  );
+  assert.equal(new URL(back.headers.get('location')!).searchParams.get('error'), 'access_denied');
+});
+
+test('OAuth account linking: a link to a redirect URI that is not in nativeRedirects is refused, and so is a state without one', async () => {
+  await using made = await nativeLink();
+  for (const uri of ['com.evil.app:/done', 'https://evil.example/done', 'javascript:alert(1)'])
+    await refusedAs(await made.begin({ client_redirect_uri: uri }), 400, 'invalid_redirect_uri');
+  await refusedAs(await made.begin({ client_state: 'xyz' }), 400, 'invalid_request');
+  await refusedAs(
+    await made.begin({ client_redirect_uri: 'com.example.app:/done', client_state: 'ü' }),
+    400,
+    'invalid_request',
+  );
+});

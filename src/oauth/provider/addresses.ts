@@ -60,7 +60,9 @@ export function isPrivateAddress(address: string): boolean {
 
 /** Returns why the server must not call a URL; undefined if the URL is allowed. The reason omits the URL. */
 export function issueOfUrl(text: string, allowsInsecure: boolean | readonly string[]): string | undefined {
-  if (typeof text !== 'string' || !URL.canParse(text)) return 'is not an absolute URL';
+  if (typeof text !== 'string') return 'is not an absolute URL';
+  if (hasUnusablePort(text)) return PORT_ISSUE;
+  if (!URL.canParse(text)) return 'is not an absolute URL';
   const url = new URL(text);
   if (/[\s\\]|[^\x21-\x7e]/.test(text))
     return 'has spaces, backslashes or characters that a URL has to escape';
@@ -75,6 +77,19 @@ export function issueOfUrl(text: string, allowsInsecure: boolean | readonly stri
     ? undefined
     : 'is not https: set allowInsecure to allow http to the loopback interface';
 }
+
+/**
+ * Returns whether a URL has a port that no server can have: 0, or above 65,535. URL parsers accept the port 0,
+ * and the other check of a URL may be a pattern.
+ */
+export function hasUnusablePort(text: string): boolean {
+  const port = /^[a-z][a-z\d+.-]*:\/\/[^/?#\\]*:(\d+)(?:[/?#\\]|$)/i.exec(text)?.[1];
+  return port !== undefined && (Number(port) < 1 || Number(port) > MAX_PORT);
+}
+
+const MAX_PORT = 65_535;
+/** Text for a URL that {@link hasUnusablePort} refuses. */
+export const PORT_ISSUE = 'has a port that is not between 1 and 65535';
 
 /**
  * Returns whether a host is this machine: `localhost` or a loopback address. `hostname` comes from
