@@ -11,6 +11,7 @@ import { ProviderFault } from './provider/failure.ts';
 import type { Counter, Metrics } from '../observability/metrics.ts';
 import type { Logger } from '../observability/log.ts';
 import type { HttpRequest } from '../http/contracts.ts';
+import type { CheckedClaim } from './provider/user-info.ts';
 import type { LoginRow } from './tokens/store.ts';
 
 /** Result of a login: the label `outcome` of the metric `svc_oauth_logins_total`. */
@@ -60,6 +61,16 @@ export class Audit {
 
   linkRefused(req: HttpRequest, provider: string, reason: string): void {
     this.#log.warn('link_refused', { provider, reason, ...fieldsOf(req) });
+  }
+
+  /** Logs claims of the provider that were ignored because of their form. Never logs their values. */
+  claimsRefused(req: HttpRequest, provider: string, claims: readonly CheckedClaim[]): void {
+    this.#log.warn('user_claims_refused', {
+      provider,
+      claims: claims.join(' '),
+      ...fieldsOf(req),
+      category: 'input_validation_fail',
+    });
   }
 
   linkStarted(req: HttpRequest, provider: string, sub: string): void {

@@ -148,7 +148,8 @@ export class LoginEndpoints {
         signal: req.signal,
       }),
     );
-    const { info } = identified;
+    const { info, refused } = identified;
+    if (refused.length > 0) this.#deps.audit.claimsRefused(req, provider.name, refused);
     const tokens = providerTokensOf(identified.tokens, begun.scopes ?? provider.scopes, clock.nowMs());
     const { link } = begun;
     if (link !== null) {

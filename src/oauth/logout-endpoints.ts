@@ -129,8 +129,8 @@ export class LogoutEndpoints {
     const { connected, providerTokens } = this.#deps;
     try {
       return await connected.get(provider)?.client.logoutUrl(`${req.scheme}://${req.host}`, {
-        id_token_hint: await providerTokens?.idTokenOf(sub, provider),
-        post_logout_redirect_uri: to,
+        idToken: await providerTokens?.idTokenOf(sub, provider),
+        to,
         state: to === undefined ? undefined : state,
       });
     } catch {
