@@ -11,12 +11,14 @@ import { ProviderFault } from './provider/failure.ts';
 import type { Counter, Metrics } from '../observability/metrics.ts';
 import type { Logger } from '../observability/log.ts';
 import type { HttpRequest } from '../http/contracts.ts';
+import type { Identity } from './provider-tokens.ts';
 import type { CheckedClaim } from './provider/user-info.ts';
 import type { LoginRow } from './tokens/store.ts';
 
 /** Result of a login: the label `outcome` of the metric `svc_oauth_logins_total`. */
 type LoginOutcome = 'succeeded' | 'denied' | 'state_rejected' | 'provider_failed' | 'refused' | 'failed';
 
+type UnlinkedIdentity = Pick<Identity, 'provider'> & { readonly subject: string | undefined };
 type LoginFields = Pick<LoginRow, 'id' | 'provider' | 'sub'>;
 
 /** Writes the audit log, and counts results. */
@@ -77,12 +79,13 @@ export class Audit {
     this.#log.info('link_started', { provider, sub, ...fieldsOf(req) });
   }
 
-  accountLinked(req: HttpRequest, provider: string, sub: string): void {
-    this.#log.info('account_linked', { provider, sub, ...fieldsOf(req) });
+  accountLinked(req: HttpRequest, identity: Identity, sub: string): void {
+    this.#log.info('account_linked', { ...identity, sub, ...fieldsOf(req) });
   }
 
-  accountUnlinked(req: HttpRequest, provider: string, sub: string): void {
-    this.#log.info('account_unlinked', { provider, sub, ...fieldsOf(req) });
+  /** Logs that an identity was removed. Without a subject, all identities at the provider. */
+  accountUnlinked(req: HttpRequest, identity: UnlinkedIdentity, sub: string): void {
+    this.#log.info('account_unlinked', { ...identity, sub, ...fieldsOf(req) });
   }
 
   /** Logs a failed login. `reason` may be a long text of the provider, so it is shortened. */

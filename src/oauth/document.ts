@@ -182,10 +182,14 @@ const ENDPOINTS: Readonly<
       303: redirect('Redirect to the identity provider, for browsers'),
     },
   }),
-  unlink: () => ({
+  unlink: ({ mode }) => ({
     summary: 'Unlink an account',
     description:
-      'Unlinks the accounts of this provider from the logged-in user, unless the user has no other way to log in.',
+      'Unlinks an account at this provider from the logged-in user, unless the user has no other way to log in.',
+    requestBody: body({
+      subject: described('Id of the account at the provider; required if the user has several there'),
+      ...(mode === 'cookie' && { return_to: TEXT }),
+    }),
     responses: { 204: { description: 'The account is unlinked' }, 200: null },
   }),
   logout: ({ mode }, method) => ({

@@ -157,7 +157,7 @@ export class LoginEndpoints {
       return links.finish(req, provider.name, { ...begun, link }, info, { tokens, req });
     }
     const user = await this.#userOf(provider.name, info, { tokens, req });
-    await providerTokens?.keep(user.sub, provider.name, tokens);
+    await providerTokens?.keep(user.sub, provider.name, info.subject, tokens);
     if (begun.client !== null) {
       const { keyThumbprint, client: to } = begun;
       const pending = {

@@ -122,14 +122,14 @@ export class LogoutEndpoints {
    */
   async #urlOf(
     req: HttpRequest,
-    { sub, provider }: LoginRow,
+    { sub, provider, subject }: LoginRow,
     to: string | undefined,
     state: string | undefined,
   ): Promise<string | undefined> {
     const { connected, providerTokens } = this.#deps;
     try {
       return await connected.get(provider)?.client.logoutUrl(`${req.scheme}://${req.host}`, {
-        idToken: await providerTokens?.idTokenOf(sub, provider),
+        idToken: await providerTokens?.idTokenOf(sub, provider, subject),
         to,
         state: to === undefined ? undefined : state,
       });

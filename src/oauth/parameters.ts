@@ -6,6 +6,7 @@ import { OAuthError } from './errors.ts';
 import { allowsClientRedirect } from './redirects.ts';
 import { parseObject } from '../crypto/jwt-json.ts';
 import { localPath } from '../http/path.ts';
+import { isSubject } from './provider/user-info.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 import type { MultiMap } from '../http/request/query.ts';
 import type { ClientLogin } from './login-state.ts';
@@ -101,6 +102,19 @@ export function returnToOf(parameter: Parameters): string | null {
       description: 'return_to must be a path of this application, such as /account',
     });
   return path;
+}
+
+/**
+ * Returns the parameter `subject`, the id of a user at a provider; undefined if it is absent.
+ *
+ * @throws OAuthError `invalid_request` for a text that no id can be
+ */
+export function subjectOf(parameter: Parameters): string | undefined {
+  const given = parameter('subject');
+  if (given === undefined || isSubject(given)) return given;
+  throw new OAuthError('invalid_request', {
+    description: 'subject must be a text of 1 to 255 characters without control characters',
+  });
 }
 
 /**

@@ -47,7 +47,7 @@ export interface OAuthPluginOptions {
   /** Adds an identity at a provider to a logged-in user. Enables `POST /oauth/{provider}/link`. */
   readonly onLink?: OnLink | undefined;
   /**
-   * Removes the identities of a provider from a user. Enables `POST /oauth/{provider}/unlink`. Requires
+   * Removes an identity at a provider from a user. Enables `POST /oauth/{provider}/unlink`. Requires
    * `onLink`.
    */
   readonly onUnlink?: OnUnlink | undefined;
@@ -213,7 +213,7 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     onUser: given<OnUser>('a function (provider, info) that returns the subject', isFunction),
     onLogin: given<OnLogin>('a function (provider, req)', isFunction),
     onLink: given<OnLink>('a function (sub, provider, info)', isFunction),
-    onUnlink: given<OnUnlink>('a function (sub, provider)', isFunction),
+    onUnlink: given<OnUnlink>('a function (sub, provider, subject)', isFunction),
     onRefresh: given<NonNullable<OAuthPluginOptions['onRefresh']>>('a function', isFunction),
     allowedRedirectUris: list(
       'a list of URLs, each with "//" behind its scheme and no port outside 1 to 65535',
@@ -336,10 +336,17 @@ export type OnLink = (
 ) => Awaitable<boolean | void>;
 
 /**
- * Function that removes the identities of a provider from a user. If the user could not log in afterwards, it
- * returns `false` or throws an exception with a 4xx status.
+ * Function that removes the identity (`provider`, `subject`) from a user. If the user could not log in
+ * afterwards, or the identity is not the user's, it returns `false` or throws an exception with a 4xx status.
+ *
+ * `subject` comes from the request, so remove only an identity of `sub`. It is undefined if the request names
+ * none, and the plugin knows no identity of the user at this provider: then remove all of them.
  */
-export type OnUnlink = (sub: string, provider: string) => Awaitable<boolean | void>;
+export type OnUnlink = (
+  sub: string,
+  provider: string,
+  subject: string | undefined,
+) => Awaitable<boolean | void>;
 
 /** Result of `onLogin`: parameters and scopes of one login. */
 export interface LoginRequest {
