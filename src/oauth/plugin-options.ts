@@ -14,6 +14,7 @@ import {
 import { localPath } from '../http/path.ts';
 import { isUnusable, issueOfClientRedirect } from './redirects.ts';
 import { readLimits } from './limits.ts';
+import { issueOfProxy } from './provider/addresses.ts';
 import type { OptionKind } from '../base/options.ts';
 import type { Secrets } from '../crypto/keys.ts';
 import type { RecordStore } from '../cache/stores.ts';
@@ -137,6 +138,12 @@ export interface OAuthPluginOptions {
   readonly records?: RecordStore | undefined;
   /** Stores the tokens of the providers in encrypted form, for `providerToken()`. Default false. */
   readonly storeProviderTokens?: boolean | undefined;
+  /**
+   * Proxy for the calls to the providers: `http://` or `https://`, host and port, also with user name and
+   * password. Read it from an environment variable. Default: with `NODE_USE_ENV_PROXY=1`, the variables
+   * `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`; otherwise none.
+   */
+  readonly proxy?: string | undefined;
   /** Claim `iss` of access tokens. Default none. */
   readonly issuer?: string | undefined;
   /** Claim `aud` of access tokens. Default none. */
@@ -185,6 +192,7 @@ type Undefaulted =
   | 'postLogoutRedirectUris'
   | 'errorPath'
   | 'records'
+  | 'proxy'
   | 'issuer'
   | 'audience';
 
@@ -255,6 +263,8 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
       (value) => typeof (value as Partial<RecordStore> | null)?.add === 'function',
     ),
     storeProviderTokens: bool(false),
+    // checked below, so that no error contains the password of the proxy
+    proxy: given<string>('a URL', () => true),
     issuer: text(),
     audience: text(),
     freshSeconds: {
@@ -274,6 +284,13 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
         `a list whose entry ${index + 1} ${problem}`,
       );
   });
+  const proxyIssue = read.proxy === undefined ? undefined : issueOfProxy(read.proxy);
+  if (proxyIssue !== undefined)
+    throw outOfRange(
+      'proxy',
+      'must be a URL such as http://proxy.example:3128',
+      `a value that ${proxyIssue}`,
+    );
   if (nativeRedirects.length > 0 && read.mode === 'cookie')
     throw outOfRange(
       'nativeRedirects',

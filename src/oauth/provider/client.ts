@@ -21,6 +21,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Histogram, Metrics } from '../../observability/metrics.ts';
 import type { Awaitable } from '../../cache/stores.ts';
+import type { Proxies } from './addresses.ts';
 import type { AuthorizationRequest } from './authorization-url.ts';
 import type { Endpoints, Target } from './discovery.ts';
 import type { IdTokenClaims, IdTokenKeys } from './id-token.ts';
@@ -72,6 +73,8 @@ interface ProviderClientDeps {
   readonly metrics?: Metrics | undefined;
   /** Resolves host names; tests pass their own function. Default: the system's resolver. */
   readonly resolve?: Resolve | undefined;
+  /** Proxies for the calls to the provider. Default: none. */
+  readonly proxies?: Proxies | undefined;
 }
 
 /** Maximum length of the session id `sid` in an id_token. */
@@ -97,7 +100,8 @@ export class ProviderClient {
     const { timeoutMs, ca, jwks } = this.#options;
     const inProcess = inProcessOf(provider);
     this.#isServedHere = inProcess !== undefined;
-    this.#outbound = inProcess ?? new Outbound({ clock: deps.clock, timeoutMs, ca, resolve: deps.resolve });
+    const { clock, resolve, proxies } = deps;
+    this.#outbound = inProcess ?? new Outbound({ clock, timeoutMs, ca, resolve, proxies });
     const measured = {
       call: (call: OutboundCall): Promise<OutboundAnswer> =>
         this.#call(call.url === this.#options.discoveryUrl ? 'discovery' : 'jwks', call),
