@@ -253,8 +253,8 @@ function secretsOf(options: ReadOptions, config: Config): Secrets {
 }
 
 /**
- * Returns the proxies of the option `proxy`, or of the environment if Node.js is told to use those; undefined
- * if there are none.
+ * Returns the proxies of the option `proxy`, or of the environment if Node.js uses those too; undefined if there
+ * are none.
  *
  * @throws SvcError `E_OPTION_RANGE` for an invalid environment variable
  */
