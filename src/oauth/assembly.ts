@@ -21,6 +21,7 @@ import { Logins } from './logins.ts';
 import { LoginStates } from './login-state.ts';
 import { outOfRange } from './plugin-options.ts';
 import { StoredProviderTokens } from './provider-tokens.ts';
+import { Proxies } from './provider/addresses.ts';
 import { ProviderClient } from './provider/client.ts';
 import { SingleUse } from './single-use.ts';
 import { TokenEndpoints } from './token-endpoints.ts';
@@ -76,8 +77,9 @@ export interface Registered extends EndpointDeps {
 export function assemble(host: Host, options: ReadOptions, providers: readonly OAuthProvider[]): Registered {
   const { clock, metrics } = host;
   const log = host.log.child('svc_oauth');
+  const proxies = proxiesOf(options);
   const connect = (provider: OAuthProvider): ProviderClient =>
-    new ProviderClient(provider, { clock, log, metrics });
+    new ProviderClient(provider, { clock, log, metrics, proxies });
   const connected = new Map(
     providers.map((provider) => [provider.name, { provider, client: connect(provider) }]),
   );
@@ -256,6 +258,22 @@ function secretsOf(options: ReadOptions, config: Config): Secrets {
   if (typeof shared === 'string' && shared !== '' && [own].flat()[0] !== shared)
     throw new SvcError('E_OAUTH_SECRET', []);
   return own;
+}
+
+/**
+ * Returns the proxies of the option `proxy`, or of the environment if Node.js uses those too; undefined if there
+ * are none.
+ *
+ * @throws SvcError `E_OPTION_RANGE` for an invalid environment variable
+ */
+function proxiesOf({ proxy }: ReadOptions): Proxies | undefined {
+  if (proxy !== undefined) return Proxies.all(proxy);
+  if (process.env['NODE_USE_ENV_PROXY'] !== '1' && !process.execArgv.includes('--use-env-proxy'))
+    return undefined;
+  const read = Proxies.ofEnvironment(process.env);
+  if (typeof read === 'string')
+    throw outOfRange('proxy', 'must be a URL such as http://proxy.example:3128', `the variable ${read}`);
+  return read;
 }
 
 /**

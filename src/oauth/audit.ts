@@ -11,11 +11,14 @@ import { ProviderFault } from './provider/failure.ts';
 import type { Counter, Metrics } from '../observability/metrics.ts';
 import type { Logger } from '../observability/log.ts';
 import type { HttpRequest } from '../http/contracts.ts';
+import type { Identity } from './provider-tokens.ts';
+import type { CheckedClaim } from './provider/user-info.ts';
 import type { LoginRow } from './tokens/store.ts';
 
 /** Result of a login: the label `outcome` of the metric `svc_oauth_logins_total`. */
 type LoginOutcome = 'succeeded' | 'denied' | 'state_rejected' | 'provider_failed' | 'refused' | 'failed';
 
+type UnlinkedIdentity = Pick<Identity, 'provider'> & { readonly subject: string | undefined };
 type LoginFields = Pick<LoginRow, 'id' | 'provider' | 'sub'>;
 
 /** Writes the audit log, and counts results. */
@@ -62,16 +65,27 @@ export class Audit {
     this.#log.warn('link_refused', { provider, reason, ...fieldsOf(req) });
   }
 
+  /** Logs claims of the provider that were ignored because of their form. Never logs their values. */
+  claimsRefused(req: HttpRequest, provider: string, claims: readonly CheckedClaim[]): void {
+    this.#log.warn('user_claims_refused', {
+      provider,
+      claims: claims.join(' '),
+      ...fieldsOf(req),
+      category: 'input_validation_fail',
+    });
+  }
+
   linkStarted(req: HttpRequest, provider: string, sub: string): void {
     this.#log.info('link_started', { provider, sub, ...fieldsOf(req) });
   }
 
-  accountLinked(req: HttpRequest, provider: string, sub: string): void {
-    this.#log.info('account_linked', { provider, sub, ...fieldsOf(req) });
+  accountLinked(req: HttpRequest, identity: Identity, sub: string): void {
+    this.#log.info('account_linked', { ...identity, sub, ...fieldsOf(req) });
   }
 
-  accountUnlinked(req: HttpRequest, provider: string, sub: string): void {
-    this.#log.info('account_unlinked', { provider, sub, ...fieldsOf(req) });
+  /** Logs that an identity was removed. Without a subject, all identities at the provider. */
+  accountUnlinked(req: HttpRequest, identity: UnlinkedIdentity, sub: string): void {
+    this.#log.info('account_unlinked', { ...identity, sub, ...fieldsOf(req) });
   }
 
   /** Logs a failed login. `reason` may be a long text of the provider, so it is shortened. */

@@ -9,7 +9,11 @@
  * 3. The client sends the code and its verifier to POST /oauth/token, and gets the tokens.
  *
  * PKCE protects the code: an attacker who intercepts it cannot exchange it without the verifier (RFC 7636 §1,
- * RFC 8252 §6).
+ * RFC 8252 §6). Without the verifier the attacker cannot end the login either: a request with a wrong
+ * verifier changes nothing.
+ *
+ * A client may send its request twice by mistake. So a second request with the verifier gets an error, but
+ * ends the login only if it comes later than 10 seconds after the first (RFC 6749 §4.1.2).
  */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isRecord } from '../base/options.ts';
@@ -18,6 +22,7 @@ import { challengeOf } from './login-state.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 import type { EndpointDeps } from './endpoint-deps.ts';
 import type { ClientLogin } from './login-state.ts';
+import type { ReadOptions } from './plugin-options.ts';
 import type { Parameters } from './parameters.ts';
 import type { IssuedPair } from './token-responses.ts';
 import type { TokenUser } from './tokens/access.ts';
@@ -34,21 +39,20 @@ interface PendingLogin {
   readonly client: ClientLogin;
 }
 
-/**
- * Marks a one-time code as used. `usedBy` is the id of the login that the code has started, or null while the
- * login is not stored yet.
- */
+/** Marks a one-time code as used. */
 interface UsedCode {
+  /** Id of the login that the code has started. Null while the login is not stored yet. */
   readonly usedBy: string | null;
+  /** Time at which the login was stored, in milliseconds since the epoch. */
+  readonly atMs: number;
 }
 
 const CODE_BYTES = 32;
 const TTL_MS = 60_000;
-/**
- * Time in milliseconds for which an exchanged code is remembered. A second use of the code within that time
- * ends the login (RFC 6749 §4.1.2).
- */
+/** Time in milliseconds for which an exchanged code is remembered, so that a later use ends the login. */
 const USED_TTL_MS = 600_000;
+/** Time in milliseconds after an exchange in which a second request counts as sent twice by the client. */
+const TWICE_MS = 10_000;
 const CODE = /^[\w-]{43}$/;
 /** Syntax of a PKCE verifier (RFC 7636 §4.1). */
 const VERIFIER = /^[\w.~-]{43,128}$/;
@@ -71,28 +75,18 @@ export class ClientCodes {
     const { used, audit } = this.#deps;
     await used.keep('code', hash('sha256', code, 'hex'), JSON.stringify(login), TTL_MS);
     audit.codeIssued(req, login.provider, login.user.sub);
-    return this.addressOf(login.client, { code });
-  }
-
-  /** Returns the client's redirect URI with `parameters`, the client's own `state`, and `iss` (RFC 9207). */
-  addressOf({ redirectUri, state }: ClientLogin, parameters: Readonly<Record<string, string>>): string {
-    const { issuer } = this.#deps.options;
-    const query = new URLSearchParams({
-      ...parameters,
-      ...(state === null ? {} : { state }),
-      ...(issuer === undefined ? {} : { iss: issuer }),
-    });
-    return `${redirectUri}${redirectUri.includes('?') ? '&' : '?'}${query}`;
+    return clientAddress(login.client, { code }, this.#deps.options);
   }
 
   /**
-   * Exchanges a code for tokens. A second use of the code ends the login.
+   * Exchanges a code for tokens. A second use of the code is refused, and ends the login unless it comes within
+   * 10 seconds.
    *
    * @throws OAuthError `invalid_request` for a missing parameter, `invalid_grant` for an invalid code or
    * verifier, `invalid_dpop_proof` for an invalid proof
    */
   async exchange(req: HttpRequest, parameter: Parameters): Promise<IssuedPair> {
-    const { used: records, refreshTokens, dpop, logins } = this.#deps;
+    const { used: records, refreshTokens, dpop, logins, clock } = this.#deps;
     const code = parameter('code');
     const verifier = parameter('code_verifier');
     const redirectUri = parameter('client_redirect_uri') ?? parameter('redirect_uri');
@@ -105,18 +99,23 @@ export class ClientCodes {
     const login = text === undefined ? undefined : pendingOf(text);
     if (text === undefined || login === undefined) throw this.#refusal(req, 'code_unknown');
     // a wrong verifier does not use up the code, so an attacker without the verifier cannot prevent the login
-    if (!VERIFIER.test(verifier) || !isSame(challengeOf(verifier), login.client.challenge))
+    if (!VERIFIER.test(verifier) || !isSame(challengeOf(verifier), login.client.challenge ?? ''))
       throw this.#refusal(req, 'code_verifier');
     if (redirectUri !== login.client.redirectUri) throw this.#refusal(req, 'code_redirect_uri');
     if (login.used !== undefined) {
-      if (login.used.usedBy !== null) await refreshTokens.endReused(req, login.used.usedBy);
+      const { usedBy, atMs } = login.used;
+      if (usedBy === null || clock.nowMs() < atMs + TWICE_MS) throw this.#refusal(req, 'code_sent_twice');
+      await refreshTokens.endReused(req, usedBy);
       throw this.#refusal(req, 'code_used');
     }
     const keyThumbprint = (await dpop?.keyOf(req, '')) ?? null;
     if (login.keyThumbprint !== null && login.keyThumbprint !== keyThumbprint)
       throw this.#refusal(req, 'other_key');
-    const used = JSON.stringify({ ...login, used: { usedBy: null } });
-    if (!(await records.change('code', key, text, used, USED_TTL_MS))) throw this.#refusal(req, 'code_used');
+    const usedText = (usedBy: string | null): string =>
+      JSON.stringify({ ...login, used: { usedBy, atMs: clock.nowMs() } satisfies UsedCode });
+    const claimed = usedText(null);
+    if (!(await records.change('code', key, text, claimed, USED_TTL_MS)))
+      throw this.#refusal(req, 'code_sent_twice');
     const { user, provider, subject, providerSid, startedAt } = login;
     const pair = await logins.start(
       req,
@@ -124,8 +123,7 @@ export class ClientCodes {
       { provider, subject, providerSid, startedAt, keyThumbprint },
       { renewsSession: false },
     );
-    const final = JSON.stringify({ ...login, used: { usedBy: pair.login.id } });
-    await records.change('code', key, used, final, USED_TTL_MS);
+    await records.change('code', key, claimed, usedText(pair.login.id), USED_TTL_MS);
     return pair;
   }
 
@@ -136,6 +134,20 @@ export class ClientCodes {
       description: 'The code is no longer valid: log in again',
     });
   }
+}
+
+/** Returns the client's redirect URI with `parameters`, the client's own `state`, and `iss` (RFC 9207). */
+export function clientAddress(
+  { redirectUri, state }: ClientLogin,
+  parameters: Readonly<Record<string, string>>,
+  { issuer }: Pick<ReadOptions, 'issuer'>,
+): string {
+  const query = new URLSearchParams({
+    ...parameters,
+    ...(state === null ? {} : { state }),
+    ...(issuer === undefined ? {} : { iss: issuer }),
+  });
+  return `${redirectUri}${redirectUri.includes('?') ? '&' : '?'}${query}`;
 }
 
 function pendingOf(text: string): (PendingLogin & { readonly used?: UsedCode }) | undefined {

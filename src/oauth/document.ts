@@ -162,7 +162,7 @@ const ENDPOINTS: Readonly<
     ),
     responses: { 200: answer('New access token and refresh token', refTo('TokenAnswer')), 204: null },
   }),
-  link: ({ mode }) => ({
+  link: ({ mode, nativeRedirects }) => ({
     summary: 'Link another account',
     description:
       'Redirects the browser to the identity provider, and links the account there to the logged-in user. The user must be logged in: the request needs an access token, or cookies; a request with cookies must be sent by a page of this application.',
@@ -172,6 +172,7 @@ const ENDPOINTS: Readonly<
       login_hint: TEXT,
       prompt: TEXT,
       ...(mode === 'cookie' && { return_to: TEXT }),
+      ...(nativeRedirects.length > 0 && { client_redirect_uri: TEXT, client_state: TEXT }),
     }),
     responses: {
       200: answer(
@@ -181,10 +182,14 @@ const ENDPOINTS: Readonly<
       303: redirect('Redirect to the identity provider, for browsers'),
     },
   }),
-  unlink: () => ({
+  unlink: ({ mode }) => ({
     summary: 'Unlink an account',
     description:
-      'Unlinks the accounts of this provider from the logged-in user, unless the user has no other way to log in.',
+      'Unlinks an account at this provider from the logged-in user, unless the user has no other way to log in.',
+    requestBody: body({
+      subject: described('Id of the account at the provider; required if the user has several there'),
+      ...(mode === 'cookie' && { return_to: TEXT }),
+    }),
     responses: { 204: { description: 'The account is unlinked' }, 200: null },
   }),
   logout: ({ mode }, method) => ({

@@ -28,6 +28,7 @@ export type OAuthErrorCode =
   | 'rate_limited'
   | 'server_error'
   | 'state_browser_mismatch'
+  | 'subject_required'
   | 'temporarily_unavailable'
   | 'unsupported_grant_type'
   | 'use_dpop_nonce';
@@ -68,6 +69,10 @@ export const OAUTH_ERRORS: Readonly<
   state_browser_mismatch: {
     status: 400,
     description: 'The login was started in another browser: start again in this browser',
+  },
+  subject_required: {
+    status: 400,
+    description: 'The user has several accounts at this provider: name one of them by its subject',
   },
   temporarily_unavailable: {
     status: 503,

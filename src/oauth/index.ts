@@ -14,7 +14,12 @@ export type {
   OnUserContext,
   UserAnswer,
 } from './plugin-options.ts';
-export type { ProviderTokenAnswer, ProviderTokenOptions, ProviderTokens } from './provider-tokens.ts';
+export type {
+  Identity,
+  ProviderTokenAnswer,
+  ProviderTokenOptions,
+  ProviderTokens,
+} from './provider-tokens.ts';
 export { OAUTH_ERRORS, OAuthError } from './errors.ts';
 export type { OAuthErrorCode, OAuthErrorOptions } from './errors.ts';
 export type { IssueOptions, IssuedLogin } from './logins.ts';

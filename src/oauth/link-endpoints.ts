@@ -6,8 +6,8 @@
  *   the provider.
  * - The callback calls onLink(sub, provider, info), if the login still lives. It starts no login, and issues
  *   no tokens.
- * - POST /oauth/{provider}/unlink calls onUnlink(sub, provider), deletes the provider's tokens, and ends
- *   other logins by that provider.
+ * - POST /oauth/{provider}/unlink calls onUnlink(sub, provider, subject), deletes the tokens of that
+ *   identity, and ends other logins by it.
  *
  * A request with cookies must come from a page of this origin, so that an attacker cannot link his own
  * identity to the user's account. The login that the session or access token names is read from the store in
@@ -17,9 +17,11 @@ import { HTTPException } from '../base/errors.ts';
 import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.ts';
 import { OAuthError } from './errors.ts';
 import { wantsHtml } from './failure-page.ts';
-import { returnToOf, bodyParameters } from './parameters.ts';
+import { clientAddress } from './client-codes.ts';
+import { bodyParameters, linkClientOf, returnToOf, subjectOf } from './parameters.ts';
 import { sessionLoginOf } from './login-state.ts';
 import { assertOwnPage } from './guard.ts';
+import { identitiesOf } from './provider-tokens.ts';
 import type { Claims } from '../crypto/jwt.ts';
 import type { Awaitable, HttpRequest } from '../http/contracts.ts';
 import type { ConnectedProvider } from './provider/client.ts';
@@ -48,7 +50,7 @@ export class LinkEndpoints {
     connected: ConnectedProvider,
     claims: Claims | undefined,
   ): Promise<HttpResponse> {
-    const { guard, authorizations, audit } = this.#deps;
+    const { guard, authorizations, audit, options } = this.#deps;
     return guard.watched(req, async () => {
       const link = await this.#proven(req, connected, claims);
       const parameter = await bodyParameters(req);
@@ -56,7 +58,7 @@ export class LinkEndpoints {
       const { url, begun } = await authorizations.begin(req, connected, parameter, {
         redirectUris: given === undefined ? [] : [given],
         keyThumbprint: null,
-        client: null,
+        client: linkClientOf(parameter, options.nativeRedirects),
         link,
       });
       const response = wantsHtml(req)
@@ -86,8 +88,12 @@ export class LinkEndpoints {
     await this.#assertStillThere(req, begun.link);
     if (!(await isAgreed(() => this.#onLink(sub, provider, info, context))))
       throw new OAuthError('account_taken', { reason: 'on_link' });
-    await providerTokens?.keep(sub, provider, context.tokens);
-    audit.accountLinked(req, provider, sub);
+    await providerTokens?.keep(sub, provider, info.subject, context.tokens);
+    audit.accountLinked(req, { provider, subject: info.subject }, sub);
+    if (begun.client !== null)
+      return new RedirectResponse(clientAddress(begun.client, { linked: provider }, options), {
+        status: 303,
+      });
     return options.mode === 'cookie'
       ? new RedirectResponse(begun.returnTo ?? options.afterLogin, { status: 303 })
       : new JSONResponse({ linked: provider });
@@ -106,16 +112,19 @@ export class LinkEndpoints {
     const { name } = connected.provider;
     return guard.watched(req, async () => {
       const { sub, loginId } = await this.#proven(req, connected, claims);
-      const returnTo = returnToOf(await bodyParameters(req));
+      const parameter = await bodyParameters(req);
+      const returnTo = returnToOf(parameter);
+      const subject = subjectOf(parameter) ?? (await this.#onlySubject(sub, name));
       // `onUnlink` is defined, because without it this route does not exist
-      if (!(await isAgreed(() => options.onUnlink!(sub, name)))) throw new OAuthError('last_login_method');
-      await providerTokens?.forget(sub, name);
+      if (!(await isAgreed(() => options.onUnlink!(sub, name, subject))))
+        throw new OAuthError('last_login_method');
+      await providerTokens?.forget(sub, name, subject);
       const now = clock.nowMicros();
-      // end the user's other logins by this provider, because the removed identity may belong to another
-      // person
+      // end the user's other logins by this identity, because it may belong to another person
       for (const row of await store.listLogins(sub, now))
-        if (row.provider === name && row.id !== loginId) await store.revokeOf(sub, row.id, now);
-      audit.accountUnlinked(req, name, sub);
+        if (row.provider === name && row.id !== loginId && (subject ?? row.subject) === row.subject)
+          await store.revokeOf(sub, row.id, now);
+      audit.accountUnlinked(req, { provider: name, subject }, sub);
       return options.mode === 'cookie' && wantsHtml(req)
         ? new RedirectResponse(returnTo ?? options.afterLogin, { status: 303 })
         : new HttpResponse(null, { status: 204 });
@@ -139,6 +148,18 @@ export class LinkEndpoints {
         audit.linkRefused(req, provider.name, error.reason ?? error.code);
       throw error;
     }
+  }
+
+  /**
+   * Returns the subject of the user's only known identity at a provider; undefined if none is known.
+   *
+   * @throws OAuthError `subject_required` when the user has several
+   */
+  async #onlySubject(sub: string, provider: string): Promise<string | undefined> {
+    const identities = await identitiesOf(this.#deps, sub);
+    const [only, ...others] = identities.filter((each) => each.provider === provider);
+    if (others.length > 0) throw new OAuthError('subject_required');
+    return only?.subject;
   }
 
   /**

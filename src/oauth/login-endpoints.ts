@@ -10,6 +10,7 @@ import { HttpResponse, RedirectResponse } from '../http/response.ts';
 import { isRefusal, refusal } from './answers.ts';
 import { isUsersAnswer } from './audit.ts';
 import { calling } from './authorization.ts';
+import { clientAddress } from './client-codes.ts';
 import { OAuthError } from './errors.ts';
 import { repostPage } from './failure-page.ts';
 import { clientOf, isLook, parametersOf } from './parameters.ts';
@@ -147,7 +148,8 @@ export class LoginEndpoints {
         signal: req.signal,
       }),
     );
-    const { info } = identified;
+    const { info, refused } = identified;
+    if (refused.length > 0) this.#deps.audit.claimsRefused(req, provider.name, refused);
     const tokens = providerTokensOf(identified.tokens, begun.scopes ?? provider.scopes, clock.nowMs());
     const { link } = begun;
     if (link !== null) {
@@ -155,7 +157,7 @@ export class LoginEndpoints {
       return links.finish(req, provider.name, { ...begun, link }, info, { tokens, req });
     }
     const user = await this.#userOf(provider.name, info, { tokens, req });
-    await providerTokens?.keep(user.sub, provider.name, tokens);
+    await providerTokens?.keep(user.sub, provider.name, info.subject, tokens);
     if (begun.client !== null) {
       const { keyThumbprint, client: to } = begun;
       const pending = {
@@ -181,7 +183,7 @@ export class LoginEndpoints {
   /** Redirects to the native client with an error code (RFC 6749 §4.1.2.1). */
   #toClient(client: ClientLogin, error: HTTPException): HttpResponse {
     const code = error instanceof OAuthError ? error.code : 'server_error';
-    return new RedirectResponse(this.#deps.codes.addressOf(client, { error: code }), { status: 303 });
+    return new RedirectResponse(clientAddress(client, { error: code }, this.#deps.options), { status: 303 });
   }
 
   /**

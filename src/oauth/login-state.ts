@@ -34,11 +34,17 @@ export interface LinkingUser {
   readonly hasSession: boolean;
 }
 
-/** A native client. At the end of a login it gets a code instead of tokens. */
+/**
+ * A native client. At the end of a login it gets a code instead of tokens; at the end of a link, the name of
+ * the provider.
+ */
 export interface ClientLogin {
   readonly redirectUri: string;
-  /** PKCE challenge of the client by the method S256 (RFC 7636 §4.2). */
-  readonly challenge: string;
+  /**
+   * PKCE challenge of the client by the method S256 (RFC 7636 §4.2). Null for a link, at whose end there is no
+   * code.
+   */
+  readonly challenge: string | null;
   /** Value of the parameter `client_state`. The client gets it back with the code. */
   readonly state: string | null;
 }

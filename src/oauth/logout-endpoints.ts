@@ -122,15 +122,15 @@ export class LogoutEndpoints {
    */
   async #urlOf(
     req: HttpRequest,
-    { sub, provider }: LoginRow,
+    { sub, provider, subject }: LoginRow,
     to: string | undefined,
     state: string | undefined,
   ): Promise<string | undefined> {
     const { connected, providerTokens } = this.#deps;
     try {
       return await connected.get(provider)?.client.logoutUrl(`${req.scheme}://${req.host}`, {
-        id_token_hint: await providerTokens?.idTokenOf(sub, provider),
-        post_logout_redirect_uri: to,
+        idToken: await providerTokens?.idTokenOf(sub, provider, subject),
+        to,
         state: to === undefined ? undefined : state,
       });
     } catch {

@@ -6,6 +6,7 @@ import { OAuthError } from './errors.ts';
 import { allowsClientRedirect } from './redirects.ts';
 import { parseObject } from '../crypto/jwt-json.ts';
 import { localPath } from '../http/path.ts';
+import { isSubject } from './provider/user-info.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 import type { MultiMap } from '../http/request/query.ts';
 import type { ClientLogin } from './login-state.ts';
@@ -104,6 +105,19 @@ export function returnToOf(parameter: Parameters): string | null {
 }
 
 /**
+ * Returns the parameter `subject`, the id of a user at a provider; undefined if it is absent.
+ *
+ * @throws OAuthError `invalid_request` for a text that no id can be
+ */
+export function subjectOf(parameter: Parameters): string | undefined {
+  const given = parameter('subject');
+  if (given === undefined || isSubject(given)) return given;
+  throw new OAuthError('invalid_request', {
+    description: 'subject must be a text of 1 to 255 characters without control characters',
+  });
+}
+
+/**
  * Returns the parameters that the client sends for the provider: `login_hint` and `prompt`.
  *
  * @throws OAuthError `invalid_request` for invalid values
@@ -156,16 +170,14 @@ const MAX_CLIENT_CHARACTERS = 500;
  * is not allowed
  */
 export function clientOf(parameter: Parameters, redirects: readonly string[]): ClientLogin | null {
-  const redirectUri = parameter('client_redirect_uri', MAX_CLIENT_CHARACTERS);
+  const client = linkClientOf(parameter, redirects);
   const challenge = parameter('code_challenge');
-  const state = parameter('client_state', MAX_CLIENT_CHARACTERS) ?? null;
-  if (redirectUri === undefined) {
-    if (challenge === undefined && state === null) return null;
+  if (client === null) {
+    if (challenge === undefined) return null;
     throw new OAuthError('invalid_request', {
-      description: 'code_challenge and client_state require the parameter client_redirect_uri',
+      description: 'code_challenge requires the parameter client_redirect_uri',
     });
   }
-  if (!allowsClientRedirect(redirects, redirectUri)) throw new OAuthError('invalid_redirect_uri');
   if (
     challenge === undefined ||
     !/^[\w-]{43}$/.test(challenge) ||
@@ -175,9 +187,28 @@ export function clientOf(parameter: Parameters, redirects: readonly string[]): C
       description:
         'client_redirect_uri requires a code_challenge of 43 characters and code_challenge_method=S256',
     });
+  return { ...client, challenge };
+}
+
+/**
+ * Returns the native client that links an account; null if there is none. A link ends without a code, so the
+ * client needs no challenge.
+ * @throws OAuthError `invalid_request` for an invalid parameter, `invalid_redirect_uri` for an address that
+ * is not allowed
+ */
+export function linkClientOf(parameter: Parameters, redirects: readonly string[]): ClientLogin | null {
+  const redirectUri = parameter('client_redirect_uri', MAX_CLIENT_CHARACTERS);
+  const state = parameter('client_state', MAX_CLIENT_CHARACTERS) ?? null;
+  if (redirectUri === undefined) {
+    if (state === null) return null;
+    throw new OAuthError('invalid_request', {
+      description: 'client_state requires the parameter client_redirect_uri',
+    });
+  }
+  if (!allowsClientRedirect(redirects, redirectUri)) throw new OAuthError('invalid_redirect_uri');
   if (state !== null && !/^[\x20-\x7e]+$/.test(state))
     throw new OAuthError('invalid_request', {
       description: 'client_state must consist of printable ASCII characters',
     });
-  return { redirectUri, challenge, state };
+  return { redirectUri, challenge: null, state };
 }

@@ -12,8 +12,9 @@ import {
   text,
 } from '../base/options.ts';
 import { localPath } from '../http/path.ts';
-import { issueOfClientRedirect, hasNoAuthority } from './redirects.ts';
+import { isUnusable, issueOfClientRedirect } from './redirects.ts';
 import { readLimits } from './limits.ts';
+import { issueOfProxy } from './provider/addresses.ts';
 import type { OptionKind } from '../base/options.ts';
 import type { Secrets } from '../crypto/keys.ts';
 import type { RecordStore } from '../cache/stores.ts';
@@ -47,7 +48,7 @@ export interface OAuthPluginOptions {
   /** Adds an identity at a provider to a logged-in user. Enables `POST /oauth/{provider}/link`. */
   readonly onLink?: OnLink | undefined;
   /**
-   * Removes the identities of a provider from a user. Enables `POST /oauth/{provider}/unlink`. Requires
+   * Removes an identity at a provider from a user. Enables `POST /oauth/{provider}/unlink`. Requires
    * `onLink`.
    */
   readonly onUnlink?: OnUnlink | undefined;
@@ -141,6 +142,12 @@ export interface OAuthPluginOptions {
   readonly records?: RecordStore | undefined;
   /** Stores the tokens of the providers in encrypted form, for `providerToken()`. Default false. */
   readonly storeProviderTokens?: boolean | undefined;
+  /**
+   * Proxy for the calls to the providers: `http://` or `https://`, host and port, also with user name and
+   * password. Read it from an environment variable. Default: with `NODE_USE_ENV_PROXY=1`, the variables
+   * `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`; otherwise none.
+   */
+  readonly proxy?: string | undefined;
   /** Claim `iss` of access tokens. Default none. */
   readonly issuer?: string | undefined;
   /** Claim `aud` of access tokens. Default none. */
@@ -173,7 +180,7 @@ function list(needs: string, accepts: (value: unknown) => boolean): OptionKind<r
 
 /** Returns whether an entry is an absolute http or https URL without a fragment. */
 function isWebAddress(entry: string): boolean {
-  return /^https?:\/\/[^\s#\\]+$/.test(entry) && URL.canParse(entry);
+  return /^https?:\/\/[^\s#\\]+$/.test(entry) && URL.canParse(entry) && !isUnusable(entry);
 }
 
 /** Names of options without a default value. They may be undefined. */
@@ -189,6 +196,7 @@ type Undefaulted =
   | 'postLogoutRedirectUris'
   | 'errorPath'
   | 'records'
+  | 'proxy'
   | 'issuer'
   | 'audience';
 
@@ -217,15 +225,15 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     onUser: given<OnUser>('a function (provider, info) that returns the subject', isFunction),
     onLogin: given<OnLogin>('a function (provider, req)', isFunction),
     onLink: given<OnLink>('a function (sub, provider, info)', isFunction),
-    onUnlink: given<OnUnlink>('a function (sub, provider)', isFunction),
+    onUnlink: given<OnUnlink>('a function (sub, provider, subject)', isFunction),
     onRefresh: given<NonNullable<OAuthPluginOptions['onRefresh']>>('a function', isFunction),
     allowedRedirectUris: list(
-      'a list of URLs, each with "//" behind its scheme',
-      (value) => isTextList(value) && !value.some(hasNoAuthority),
+      'a list of URLs, each with "//" behind its scheme and no port outside 1 to 65535',
+      (value) => isTextList(value) && !value.some(isUnusable),
     ),
     allowLoopbackRedirects: bool(false),
     postLogoutRedirectUris: given<readonly string[]>(
-      'a list of URLs, each with "//" behind its scheme',
+      'a list of URLs, each with "//" behind its scheme and no port outside 1 to 65535',
       (value) => isTextList(value) && value.every(isWebAddress),
     ),
     backchannelLogout: bool(false),
@@ -259,6 +267,8 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
       (value) => typeof (value as Partial<RecordStore> | null)?.add === 'function',
     ),
     storeProviderTokens: bool(false),
+    // checked below, so that no error contains the password of the proxy
+    proxy: given<string>('a URL', () => true),
     issuer: text(),
     audience: text(),
     freshSeconds: {
@@ -278,6 +288,13 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
         `a list whose entry ${index + 1} ${problem}`,
       );
   });
+  const proxyIssue = read.proxy === undefined ? undefined : issueOfProxy(read.proxy);
+  if (proxyIssue !== undefined)
+    throw outOfRange(
+      'proxy',
+      'must be a URL such as http://proxy.example:3128',
+      `a value that ${proxyIssue}`,
+    );
   if (nativeRedirects.length > 0 && read.mode === 'cookie')
     throw outOfRange(
       'nativeRedirects',
@@ -340,10 +357,17 @@ export type OnLink = (
 ) => Awaitable<boolean | void>;
 
 /**
- * Function that removes the identities of a provider from a user. If the user could not log in afterwards, it
- * returns `false` or throws an exception with a 4xx status.
+ * Function that removes the identity (`provider`, `subject`) from a user. If the user could not log in
+ * afterwards, or the identity is not the user's, it returns `false` or throws an exception with a 4xx status.
+ *
+ * `subject` comes from the request, so remove only an identity of `sub`. It is undefined if the request names
+ * none, and the plugin knows no identity of the user at this provider: then remove all of them.
  */
-export type OnUnlink = (sub: string, provider: string) => Awaitable<boolean | void>;
+export type OnUnlink = (
+  sub: string,
+  provider: string,
+  subject: string | undefined,
+) => Awaitable<boolean | void>;
 
 /** Result of `onLogin`: parameters and scopes of one login. */
 export interface LoginRequest {

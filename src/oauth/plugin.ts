@@ -8,7 +8,7 @@
 import { randomInt } from 'node:crypto';
 import { BearerAuth, tokenIssuer } from '../auth/auth.ts';
 import { NotFound, SvcError } from '../base/errors.ts';
-import { int, readOptions } from '../base/options.ts';
+import { given, int, readOptions } from '../base/options.ts';
 import { durability } from '../db/plugin.ts';
 import { recordStoreMigration } from '../db/record-store.ts';
 import { OAuthAnswers, answering } from './answers.ts';
@@ -19,7 +19,9 @@ import { describeEndpoint } from './document.ts';
 import { FailurePages } from './failure-page.ts';
 import { outOfRange, readPluginOptions } from './plugin-options.ts';
 import { rulesOf } from './plugin-rules.ts';
+import { identitiesOf } from './provider-tokens.ts';
 import { OAuthProvider } from './provider/presets.ts';
+import { isSubject } from './provider/user-info.ts';
 import { OAUTH_TABLES, PROVIDER_SESSIONS } from './tokens/sql-store.ts';
 import type { Claims } from '../crypto/jwt.ts';
 import type { Awaitable, Context, Host, HttpRequest, Plugin } from '../http/contracts.ts';
@@ -29,13 +31,20 @@ import type { EndpointName } from './document.ts';
 import type { ConnectedProvider } from './provider/client.ts';
 import type { OAuthPluginOptions, ReadOptions } from './plugin-options.ts';
 import type { IssueOptions, IssuedLogin } from './logins.ts';
-import type { ProviderTokenAnswer, ProviderTokenOptions, StoredProviderTokens } from './provider-tokens.ts';
+import type {
+  Identity,
+  ProviderTokenAnswer,
+  ProviderTokenOptions,
+  StoredProviderTokens,
+} from './provider-tokens.ts';
 import type { LoginRow } from './tokens/store.ts';
 
 /** A login of a user, as `listSessions()` returns it. */
 export interface SessionInfo {
   readonly id: string;
   readonly provider: string;
+  /** Id of the user at the provider. For a login by `issue()`, the application's id of the user. */
+  readonly subject: string;
   readonly createdAt: Date;
   readonly lastUsedAt: Date;
   readonly userAgent: string | null;
@@ -47,6 +56,7 @@ export interface SessionInfo {
 /** Context of a route. `me` contains the claims of the access token, if the route reads the token. */
 type MaybeUser = Context & { readonly me?: Claims | undefined };
 
+const SUBJECT = given<string>('the id of a user at the provider', isSubject);
 const CLEAN_UP_MS = 600_000;
 const CLEAN_UP_BATCH = 1_000;
 const ROUTE = {
@@ -128,30 +138,50 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Returns an access token of a user for the API of a provider, from the user's last login there. Refreshes
-   * a token that expires within `minValiditySeconds`. If there is no token, `kind` of the result is the
-   * reason. Requires the option `storeProviderTokens`.
+   * Returns an access token of a user for the API of a provider, from the last login by this identity.
+   * Refreshes a token that expires within `minValiditySeconds`. If there is no token, `kind` of the result is
+   * the reason. Requires the option `storeProviderTokens`.
    *
-   * @throws SvcError `E_OPTION_RANGE` for an invalid option; OAuthError `provider_error`, `provider_timeout`
-   * or `temporarily_unavailable` when the provider or the database fails
+   * Name the identity by `subject` if users may have several at one provider.
+   *
+   * @throws SvcError `E_OPTION_RANGE` for an invalid option; OAuthError `subject_required` without `subject`
+   * when the user has several identities at the provider, `provider_error`, `provider_timeout` or
+   * `temporarily_unavailable` when the provider or the database fails
    */
   async providerToken(
     sub: string,
     provider: string,
     options: ProviderTokenOptions = {},
   ): Promise<ProviderTokenAnswer> {
-    const { minValiditySeconds } = readOptions('OAuthPlugin.providerToken()', options, {
+    const { subject, minValiditySeconds } = readOptions('OAuthPlugin.providerToken()', options, {
+      subject: SUBJECT,
       minValiditySeconds: int(60, 0, 3_600),
     });
-    return this.#storedTokens().get(sub, provider, minValiditySeconds);
+    return this.#storedTokens().get(sub, provider, subject, minValiditySeconds);
   }
 
   /**
-   * Deletes a user's tokens of a provider, for example when you delete the account. Returns whether there
-   * were any.
+   * Deletes a user's tokens of an identity at a provider, for example when you delete the account. Returns
+   * whether there were any.
+   *
+   * @throws OAuthError `subject_required` without `subject` when the user has several identities at the provider
    */
-  async forgetProviderToken(sub: string, provider: string): Promise<boolean> {
-    return this.#storedTokens().forget(sub, provider);
+  async forgetProviderToken(
+    sub: string,
+    provider: string,
+    options: { readonly subject?: string | undefined } = {},
+  ): Promise<boolean> {
+    const { subject } = readOptions('OAuthPlugin.forgetProviderToken()', options, { subject: SUBJECT });
+    return this.#storedTokens().forget(sub, provider, subject);
+  }
+
+  /**
+   * Returns the identities of a user at the providers, as far as the plugin knows them: identities with
+   * stored tokens (option `storeProviderTokens`), and identities with a login that has not ended. The complete
+   * list is the application's: it stores what `onUser` and `onLink` receive.
+   */
+  async listIdentities(sub: string): Promise<Identity[]> {
+    return identitiesOf(this.#use(), sub);
   }
 
   #storedTokens(): StoredProviderTokens {
@@ -330,6 +360,7 @@ function sessionOf(row: LoginRow, currentId: string | undefined): SessionInfo {
   return {
     id: row.id,
     provider: row.provider,
+    subject: row.subject,
     createdAt: new Date(row.createdAt / 1_000),
     lastUsedAt: new Date(row.lastUsedAt / 1_000),
     userAgent: row.userAgent,

@@ -6,6 +6,7 @@
  * - com.example.app:/done: a private-use scheme, which is a reversed domain name (RFC 8252 §7.1)
  * - https://app.example/done: an https address (RFC 8252 §7.2)
  */
+import { PORT_ISSUE, hasUnusablePort } from './provider/addresses.ts';
 import type { Env } from '../base/config.ts';
 
 interface RedirectOptions {
@@ -18,6 +19,7 @@ interface RedirectOptions {
 
 /** Returns all problems of a redirect URI; an empty list if it is valid. The texts do not contain the URI. */
 export function issuesOfRedirect(entry: string, { env, allowsLoopback }: RedirectOptions): string[] {
+  if (typeof entry === 'string' && hasUnusablePort(entry)) return [PORT_ISSUE];
   if (typeof entry !== 'string' || !URL.canParse(entry)) return ['is not an absolute URL'];
   const url = new URL(entry);
   const problems: string[] = [];
@@ -38,11 +40,12 @@ export function issuesOfRedirect(entry: string, { env, allowsLoopback }: Redirec
 }
 
 /**
- * Returns whether a URL has no slashes after its scheme, as in `https:host/path`. URL parsers accept such a
- * URL, but providers compare URLs byte for byte.
+ * Returns whether no provider can redirect to a URL: it has no slashes after its scheme, as in
+ * `https:host/path`, or a port that no server has. URL parsers accept `https:host/path`, but providers compare
+ * URLs byte for byte.
  */
-export function hasNoAuthority(entry: string): boolean {
-  return /^https?:(?!\/\/)/i.test(entry);
+export function isUnusable(entry: string): boolean {
+  return /^https?:(?!\/\/)/i.test(entry) || hasUnusablePort(entry);
 }
 
 /** Allowed redirect URIs of logins at one provider. */
@@ -111,6 +114,7 @@ function endsInOneOf(entry: string, paths: readonly string[]): boolean {
 export function issueOfClientRedirect(entry: string): string | undefined {
   if (/[\s\\#*"<>]|[^\x21-\x7e]/.test(entry))
     return 'has spaces, wildcards, a fragment or characters that a URL has to escape';
+  if (hasUnusablePort(entry)) return PORT_ISSUE;
   if (LOOPBACK.test(entry)) return undefined;
   if (/^http:/i.test(entry))
     return 'is http: only http://127.0.0.1/… and http://[::1]/…, without a port, stay on the device';
@@ -123,13 +127,15 @@ export function issueOfClientRedirect(entry: string): string | undefined {
 const LOOPBACK = /^http:\/\/(?:127\.0\.0\.1|\[::1\])\/[^@]*$/;
 /** Matches an address with a private-use scheme, such as `com.example.app:/done` (RFC 8252 §7.1). */
 const PRIVATE_USE = /^[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)+:\/(?!\/)/;
-const LOOPBACK_PORT = /^(http:\/\/(?:127\.0\.0\.1|\[::1\])):(?:[1-9]\d{0,4})(\/.*)$/;
+const LOOPBACK_PORT = /^(http:\/\/(?:127\.0\.0\.1|\[::1\])):[1-9]\d{0,4}(\/.*)$/;
 
 /**
- * Returns whether a redirect URI of a native client is allowed. `entries` is the option `nativeRedirects`.
+ * Returns whether a redirect URI of a native client is allowed. `entries` is the option `nativeRedirects`. An
+ * entry on the loopback interface allows every port from 1 to 65,535 (RFC 8252 §7.3). The port 0 is excluded,
+ * because no client can listen on it.
  */
 export function allowsClientRedirect(entries: readonly string[], given: string): boolean {
   if (entries.includes(given)) return true;
   const [, host, path] = LOOPBACK_PORT.exec(given) ?? [];
-  return host !== undefined && entries.includes(`${host}${path}`);
+  return host !== undefined && !hasUnusablePort(given) && entries.includes(`${host}${path}`);
 }

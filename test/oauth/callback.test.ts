@@ -708,3 +708,34 @@ test("OAuth callback: if revokeAll() is called for a user during the user's call
   );
   assert.equal(await logins(site), 0);
 });
+
+test('OAuth callback: an e-mail with control characters, or of another form, reaches onUser() as absent, with an audit event', async () => {
+  const seen: unknown[] = [];
+  await using site = await LoginSite.open({
+    plugin: {
+      onUser: (_provider, { subject, email, emailVerified, name, picture }) => {
+        seen.push({ email, emailVerified, name, picture });
+        return `user-${subject}`;
+      },
+    },
+  });
+  const user = { sub: 'ada', email_verified: true, name: 'Ada', picture: 'https://x.test/a.png' };
+  for (const email of ['ada@x.test\r\nBcc: eve@x.test', 'ada\0@x.test', 'ada@x.test, eve@x.test', 'ada']) {
+    site.fake.user = { ...user, email };
+    await site.login();
+  }
+  site.fake.user = { ...user, email: 'ada@x.test', name: 'Ada\nEve', picture: 'javascript:alert(1)' };
+  await site.login();
+  const absent = { email: null, emailVerified: false, name: 'Ada', picture: 'https://x.test/a.png' };
+  const last = { email: 'ada@x.test', emailVerified: true, name: null, picture: null };
+  assert.deepEqual(seen, [absent, absent, absent, absent, last]);
+  const events = site.audited('user_claims_refused');
+  assert.deepEqual(
+    events.map(({ provider, claims, category }) => [provider, claims, category]),
+    [
+      ...Array(4).fill(['fake', 'email', 'input_validation_fail']),
+      ['fake', 'name picture', 'input_validation_fail'],
+    ],
+  );
+  assert.doesNotMatch(JSON.stringify(events), /Bcc|javascript/);
+});

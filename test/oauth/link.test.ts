@@ -250,3 +250,158 @@ test('OAuth account linking: in cookie mode, unlinking an account redirects the 
   assert.deepEqual([back.status, back.headers.get('location')], [303, '/settings']);
   assert.equal(users.has('two lovelace'), false);
 });
+
+/** Opens a site on which Ada's native client links an account, and returns the client's request. */
+async function nativeLink(
+  plugin: Partial<OAuthPluginOptions> = {},
+): Promise<Linked & AsyncDisposable & { readonly begin: (json: object) => Promise<Response> }> {
+  const made = await open(
+    { mode: 'json', nativeRedirects: ['com.example.app:/done'], issuer: 'https://app.example', ...plugin },
+    { hasSession: false },
+  );
+  made.site.fake.user = { sub: 'ada' };
+  const { access_token: token } = await made.site.login();
+  const headers = { authorization: `Bearer ${token}` };
+  return {
+    ...made,
+    begin: (json) => made.site.client.post('/oauth/two/link', { headers, json }),
+  };
+}
+
+test('OAuth account linking: a native client gets the result of a link at its own redirect URI, with its state and without tokens', async () => {
+  await using made = await nativeLink();
+  const { site, users } = made;
+  const finish = async (query: Record<string, string>): Promise<Record<string, string>> => {
+    const begun = await made.begin({ client_redirect_uri: 'com.example.app:/done', client_state: 'xyz' });
+    assert.equal(begun.status, 200, await begun.clone().text());
+    const { authorization_url: url } = (await begun.json()) as { authorization_url: string };
+    const state = new URL(url).searchParams.get('state')!;
+    const back = await site.back({ ...query, state }, { path: '/oauth/two/callback' });
+    assert.deepEqual([back.status, await back.text()], [303, '']);
+    const to = new URL(back.headers.get('location')!);
+    assert.equal(`${to.protocol}${to.pathname}`, 'com.example.app:/done');
+    return Object.fromEntries(to.searchParams);
+  };
+  const own = { state: 'xyz', iss: 'https://app.example' };
+  site.fake.user = { sub: 'lovelace' };
+  assert.deepEqual(await finish({ code: 'c' }), { linked: 'two', ...own });
+  assert.equal(users.get('two lovelace'), 'user-ada');
+  assert.deepEqual(await finish({ error: 'access_denied' }), { error: 'access_denied', ...own });
+  users.set('two eve', 'user-eve');
+  site.fake.user = { sub: 'eve' };
+  assert.deepEqual(await finish({ code: 'c' }), { error: 'account_taken', ...own });
+  site.fake.failNext('token', { status: 500 });
+  assert.deepEqual(await finish({ code: 'c' }), { error: 'provider_error', ...own });
+  await site.clock.advance(1_000);
+  const begun = await made.begin({ client_redirect_uri: 'com.example.app:/done' });
+  const { authorization_url: url } = (await begun.json()) as { authorization_url: string };
+  await site.clock.advance(1_000);
+  await site.oauth.revokeAll('user-ada');
+  const back = await site.back(
+    { code: 'c', state: new URL(url).searchParams.get('state')! },
+    { path: '/oauth/two/callback' },
+  );
+  assert.equal(new URL(back.headers.get('location')!).searchParams.get('error'), 'access_denied');
+});
+
+test('OAuth account linking: a link to a redirect URI that is not in nativeRedirects is refused, and so is a state without one', async () => {
+  await using made = await nativeLink();
+  for (const uri of ['com.evil.app:/done', 'https://evil.example/done', 'javascript:alert(1)'])
+    await refusedAs(await made.begin({ client_redirect_uri: uri }), 400, 'invalid_redirect_uri');
+  await refusedAs(await made.begin({ client_state: 'xyz' }), 400, 'invalid_request');
+  await refusedAs(
+    await made.begin({ client_redirect_uri: 'com.example.app:/done', client_state: 'ü' }),
+    400,
+    'invalid_request',
+  );
+});
+
+/** Opens a site where Ada has two identities at the provider "two", with one login by each, and one at "one". */
+async function twice(
+  plugin: Partial<OAuthPluginOptions> = {},
+): Promise<{ readonly site: LoginSite; readonly calls: unknown[] } & AsyncDisposable> {
+  const calls: unknown[] = [];
+  const made = await open({
+    storeProviderTokens: true,
+    onUser: (_provider, { subject }) => (subject === 'eve' ? 'user-eve' : 'user-ada'),
+    onUnlink: (...parameters) => {
+      calls.push(parameters);
+    },
+    ...plugin,
+  });
+  const { site } = made;
+  await login(site, 'ada');
+  for (const subject of ['ada', 'lovelace']) await login(site, subject, 'two', site.browser());
+  return { ...made, calls };
+}
+
+const unlinkTwo = (site: LoginSite, form: Record<string, string> = {}): Promise<Response> =>
+  site.client.post('/oauth/two/unlink', { headers: PROGRAM, form });
+
+const left = async (site: LoginSite, sub = 'user-ada'): Promise<string[]> =>
+  (await site.oauth.listSessions(sub)).map(({ provider, subject }) => `${provider} ${subject}`).toSorted();
+
+test('OAuth account linking: unlinking names one of two identities at a provider, and ends only the logins and tokens of this one', async () => {
+  for (const storeProviderTokens of [true, false]) {
+    await using made = await twice({ storeProviderTokens });
+    const { site, calls } = made;
+    const body = await refusedAs(await unlinkTwo(site), 400, 'subject_required');
+    assert.match(body.error_description, /subject/);
+    assert.deepEqual(calls, []);
+    assert.equal((await unlinkTwo(site, { subject: 'lovelace' })).status, 204);
+    assert.deepEqual(await left(site), ['one ada', 'two ada']);
+    if (storeProviderTokens) {
+      assert.equal((await site.oauth.providerToken('user-ada', 'two')).kind, 'token');
+      const gone = await site.oauth.providerToken('user-ada', 'two', { subject: 'lovelace' });
+      assert.deepEqual(gone, { kind: 'absent' });
+    }
+    assert.equal((await unlinkTwo(site)).status, 204, 'the only one needs no subject');
+    assert.deepEqual(await left(site), ['one ada']);
+    assert.equal((await unlinkTwo(site)).status, 204);
+    assert.deepEqual(calls, [
+      ['user-ada', 'two', 'lovelace'],
+      ['user-ada', 'two', 'ada'],
+      ['user-ada', 'two', undefined],
+    ]);
+    assert.deepEqual(
+      site.audited('account_unlinked').map(({ provider, subject }) => [provider, subject]),
+      [
+        ['two', 'lovelace'],
+        ['two', 'ada'],
+        ['two', undefined],
+      ],
+    );
+  }
+});
+
+test('OAuth account linking: unlinking the identity of another user ends none of its logins and tokens', async () => {
+  await using made = await twice();
+  const { site, calls } = made;
+  await login(site, 'eve', 'two', site.browser());
+  assert.equal((await unlinkTwo(site, { subject: 'eve' })).status, 204);
+  assert.deepEqual(
+    calls,
+    [['user-ada', 'two', 'eve']],
+    'the application decides whether it belongs to the user',
+  );
+  assert.deepEqual(await left(site, 'user-eve'), ['two eve']);
+  assert.equal((await site.oauth.providerToken('user-eve', 'two')).kind, 'token');
+  assert.deepEqual(await left(site), ['one ada', 'two ada', 'two lovelace']);
+  for (const subject of ['a\nb', 'a\u0085b', 'x'.repeat(256)])
+    await refusedAs(await unlinkTwo(site, { subject }), 400, 'invalid_request');
+});
+
+test('OAuth account linking: two links at once, each of another identity at one provider, store the tokens of both', async () => {
+  await using made = await open({ storeProviderTokens: true });
+  const { site } = made;
+  await login(site, 'ada');
+  const states = [stateOf(await link(site)), stateOf(await link(site))];
+  for (const sub of ['x', 'y']) site.fake.failNext('userinfo', { body: { sub } });
+  await Promise.all(states.map((state) => site.back({ code: 'c', state }, { path: '/oauth/two/callback' })));
+  assert.deepEqual(
+    (await site.oauth.listIdentities('user-ada'))
+      .map(({ provider, subject }) => `${provider} ${subject}`)
+      .toSorted(),
+    ['one ada', 'two x', 'two y'],
+  );
+});

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { OAuthProvider } from 'svc/oauth';
 import { FakeProvider, jws } from './support/fake-provider.ts';
-import { LoginSite, refusedAs } from './support/site.ts';
+import { LoginSite, claimsOf, refusedAs } from './support/site.ts';
 import type { LoginSiteOptions } from './support/site.ts';
 
 const OWN = { 'sec-fetch-site': 'same-origin' };
@@ -103,6 +103,18 @@ test('OAuth logout: a logout ends the login, clears the cookies, and redirects t
   assert.match(url.searchParams.get('id_token_hint')!, /^[\w-]+\.[\w-]+\.[\w-]+$/);
   assert.deepEqual(site.client.cookies.names(), []);
   assert.equal(await sessions(site), 0);
+});
+
+test('OAuth logout: the id_token hint is that of the identity of the login, if the user has several at the provider', async () => {
+  await using made = await open({ plugin: { onUser: () => 'user-ada' } });
+  const { site } = made;
+  const clients = { ada: site.client, lovelace: site.browser() };
+  for (const [sub, client] of Object.entries(clients)) await login(site, { sub }, client);
+  for (const [sub, client] of Object.entries(clients)) {
+    const response = await client.post('/oauth/logout', { headers: OWN, form: {} });
+    const hint = new URL(response.headers.get('location')!).searchParams.get('id_token_hint')!;
+    assert.equal(claimsOf(hint)['sub'], sub);
+  }
 });
 
 test('OAuth logout: a GET request logs the user out only if it comes from the same origin and its return address, if any, is allowed', async () => {

@@ -105,6 +105,9 @@ test('OAuth native client: client_redirect_uri must equal an entry of nativeRedi
     'http://127.0.0.1:51004/other',
     'http://127.0.0.1:51004/done?x=1',
     'http://127.0.0.1:51004@evil.example/done',
+    'http://127.0.0.1:65536/done',
+    'http://[::1]:99999/done?x=1',
+    'http://127.0.0.1:080/done',
     'http://127.0.0.1:5100411/done',
     'http://127.0.0.2:51004/done',
     'http://localhost:51004/done',
@@ -142,6 +145,9 @@ test('OAuth native client: the constructor refuses the option "nativeRedirects" 
     'https://user@app.example/done',
     'https:app.example/done',
     'https://app.example',
+    'https://app.example:65536/done',
+    'https://app.example:0/done',
+    'http://127.0.0.1:99999/done',
     '',
   ]) {
     if (bad !== '') assert.notEqual(issueOfClientRedirect(bad), undefined, bad);
@@ -198,28 +204,65 @@ test('OAuth native client: a code is valid for one minute, and stays valid after
   await refusedAs(await exchange(site, { code: late }), 400, 'invalid_grant');
 });
 
-test('OAuth native client: the second use of a code ends the login that the first use created (RFC 6749 §4.1.2)', async () => {
+const used = (site: LoginSite): Promise<number> =>
+  site.oauth.listSessions('user-ada').then(({ length }) => length);
+
+test('OAuth native client: a second use of a code within ten seconds is refused, and the login lives; a later use ends it (RFC 6749 §4.1.2)', async () => {
   await using site = await open({}, { env: 'production' });
   const code = (await returned(site)).searchParams.get('code')!;
   const tokens = (await (await exchange(site, { code })).json()) as Tokens;
-  await refusedAs(await exchange(site, { code, code_verifier: `${VERIFIER}x` }), 400, 'invalid_grant');
-  assert.equal(
-    (await site.oauth.listSessions('user-ada')).length,
-    1,
-    'a thief without the verifier ends nothing',
-  );
+  for (const waitMs of [0, 9_999]) {
+    await site.clock.advance(waitMs);
+    await refusedAs(await exchange(site, { code }), 400, 'invalid_grant');
+    assert.equal(await used(site), 1);
+  }
+  const { refresh_token: next } = await site.refreshed(tokens.refresh_token);
+  await site.clock.advance(1);
   await refusedAs(await exchange(site, { code }), 400, 'invalid_grant');
-  await refusedAs(await site.refresh(tokens.refresh_token), 400, 'invalid_grant');
+  assert.equal(await used(site), 0);
+  await refusedAs(await site.refresh(next), 400, 'invalid_grant');
   assert.equal(site.audited('token_reuse_detected').length, 1);
+  assert.deepEqual(
+    site.audited('token_refused').map(({ reason }) => reason),
+    ['code_sent_twice', 'code_sent_twice', 'code_used', 'revoked_reuse'],
+  );
 });
 
-test('OAuth native client: if a code is exchanged several times at once, one exchange succeeds', async () => {
-  await using site = await open({}, { env: 'production' });
+test('OAuth native client: a stolen code without its verifier neither gives tokens nor ends the login, at any time', async () => {
+  await using site = await open({ limits: { callback: false } });
   const code = (await returned(site)).searchParams.get('code')!;
-  const statuses = (await Promise.all(Array.from({ length: 8 }, () => exchange(site, { code })))).map(
-    ({ status }) => status,
-  );
-  assert.deepEqual(statuses.filter((status) => status === 200).length, 1);
+  const tries = [
+    { code_verifier: `${VERIFIER}x` },
+    { code_verifier: CHALLENGE },
+    { client_redirect_uri: REDIRECTS[1]! },
+  ];
+  const steal = async (): Promise<void> => {
+    for (const change of tries)
+      await refusedAs(await exchange(site, { code, ...change }), 400, 'invalid_grant');
+  };
+  await steal();
+  assert.equal((await exchange(site, { code })).status, 200);
+  for (const waitMs of [0, 9_999, 1, 300_000]) {
+    await site.clock.advance(waitMs);
+    await steal();
+    assert.equal(await used(site), 1);
+  }
+});
+
+test('OAuth native client: if a code is exchanged several times at once, one exchange succeeds, and its login lives', async () => {
+  for (const env of ['test', 'production'] as const) {
+    await using site = await open({ limits: { callback: false } }, { env });
+    for (let round = 0; round < 5; round++) {
+      const code = (await returned(site)).searchParams.get('code')!;
+      const answers = await Promise.all(Array.from({ length: 8 }, () => exchange(site, { code })));
+      const [first, ...others] = answers.filter(({ status }) => status === 200);
+      assert.deepEqual(others, []);
+      const { refresh_token: token } = (await first!.json()) as Tokens;
+      await refusedAs(await exchange(site, { code }), 400, 'invalid_grant');
+      await site.refreshed(token);
+    }
+    assert.deepEqual(site.audited('token_reuse_detected'), []);
+  }
 });
 
 test("OAuth native client: an error is redirected to the client's redirect URI only in the browser that started the login", async () => {

@@ -2,6 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { localPath } from 'svc';
+import { githubProvider, OAuthPlugin, OAuthProvider } from 'svc/oauth';
+import { DevProvider } from 'svc/testing';
+import { URLS } from '../../src/oauth/provider/option-types.ts';
 import { RedirectAllowlist, issuesOfRedirect } from '../../src/oauth/redirects.ts';
 import { LoginSite, refusedAs } from './support/site.ts';
 
@@ -217,5 +220,50 @@ test('OAuth redirect_uri: a failed login never redirects to the redirect_uri in 
     });
     assert.equal(response.headers.get('location'), null);
     await refusedAs(response, 400, 'access_denied');
+  }
+});
+
+test('every option that is a URL is refused at construction if its port is 0 or above 65535', () => {
+  const onUser = (): string => 'ada';
+  const plugin = (option: string) => (url: string) =>
+    new OAuthPlugin({
+      provider: githubProvider('id', 'secret'),
+      onUser,
+      allowedRedirectUris: ['https://app.example/oauth/callback'],
+      [option]: [url],
+    });
+  const provider = (option: string) => (url: string) =>
+    new OAuthProvider({
+      name: 'own',
+      clientId: 'id',
+      clientSecret: 'secret',
+      allowInsecure: true,
+      issuer: 'https://id.example',
+      [option]: url,
+    });
+  const dev = (option: string) => (url: string) =>
+    new DevProvider({ env: 'test', redirectUris: ['/oauth/callback'], [option]: [url] });
+  const options: Readonly<Record<string, (url: string) => unknown>> = {
+    ...Object.fromEntries(
+      ['allowedRedirectUris', 'postLogoutRedirectUris', 'nativeRedirects'].map((name) => [
+        name,
+        plugin(name),
+      ]),
+    ),
+    ...Object.fromEntries(['issuer', ...URLS].map((name) => [name, provider(name)])),
+    'DevProvider redirectUris': dev('redirectUris'),
+    'DevProvider postLogoutRedirectUris': dev('postLogoutRedirectUris'),
+  };
+  const end = '/.well-known/openid-configuration';
+  for (const [name, make] of Object.entries(options)) {
+    const path = name === 'discoveryUrl' ? end : '/x';
+    for (const port of ['', ':1', ':65535']) make(`https://id.example${port}${path}`);
+    for (const port of [':0', ':00', ':65536', ':99999', ':4294967739'])
+      for (const host of ['https://id.example', 'http://127.0.0.1', 'http://[::1]'])
+        assert.throws(
+          () => make(`${host}${port}${path}`),
+          { code: /^E_(?:OPTION_RANGE|OAUTH_PROVIDER)$/ },
+          `${name} ${host}${port}`,
+        );
   }
 });

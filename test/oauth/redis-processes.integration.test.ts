@@ -92,17 +92,19 @@ test('OAuth with Redis: a login that starts at one process can be finished at an
   }
 });
 
-test('OAuth with Redis: if a native client sends its code to both processes, the code is exchanged for tokens once', async (t) => {
+test('OAuth with Redis: if a native client sends its code to both processes, the code is exchanged for tokens once, and the login lives', async (t) => {
   if (!needsRedis(t)) return;
   const site = await pair(t, 1_000);
   for (let round = 0; round < 10; round++) {
     const back = await finish(site.urls[0], await answered(site, CLIENT));
     const code = new URL(back.headers.get('location')!).searchParams.get('code')!;
     const [one, two] = site.urls;
-    const statuses = await Promise.all(
-      [one, two, one, two].map(async (url) => (await exchange(url, code)).status),
-    );
-    assert.deepEqual(statuses.toSorted(), [200, 400, 400, 400]);
+    const answers = await Promise.all([one, two, one, two].map((url) => exchange(url, code)));
+    assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 400, 400, 400]);
+    for (const url of [one, two]) assert.equal(await errorOf(await exchange(url, code)), 'invalid_grant');
+    const tokens = (await answers.find(({ status }) => status === 200)!.json()) as { refresh_token: string };
+    const body = new URLSearchParams({ refresh_token: tokens.refresh_token });
+    assert.equal((await fetch(`${two}/oauth/token`, { method: 'POST', body })).status, 200);
   }
 });
 

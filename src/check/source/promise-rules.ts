@@ -28,7 +28,7 @@ const REQUEST = /(?:^|\.)(?:req|request)$/;
  */
 const OF_CLASSES: Readonly<Record<string, RegExp>> = {
   'svc/oauth.OAuthPlugin':
-    /^(?:revokeAll|listSessions|revokeSession|issue|providerToken|forgetProviderToken|logout|cleanUp)$/,
+    /^(?:revokeAll|listSessions|revokeSession|issue|providerToken|forgetProviderToken|listIdentities|logout|cleanUp)$/,
   'svc.RateLimiter': /^take$/,
   'svc/db.Redis': /^(?:get|set|del|incr|expire|hget|hset|publish)$/,
 };

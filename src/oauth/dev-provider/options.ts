@@ -5,6 +5,7 @@ import { systemClock } from '../../base/clock.ts';
 import { SvcError } from '../../base/errors.ts';
 import { given, int, oneOf, readOptions, text } from '../../base/options.ts';
 import { localPath } from '../../http/path.ts';
+import { hasUnusablePort } from '../provider/addresses.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Env } from '../../base/config.ts';
 import type { DevAlgorithm } from './keys.ts';
@@ -61,7 +62,10 @@ const USERS: readonly DevUser[] = [
 ];
 
 const URLS = given<readonly string[]>('a list of URLs, or of paths', (value) =>
-  isListOf(value, (url: string) => URL.canParse(url) || localPath(url) !== undefined),
+  isListOf(
+    value,
+    (url: string) => (URL.canParse(url) && !hasUnusablePort(url)) || localPath(url) !== undefined,
+  ),
 );
 
 /**

@@ -21,6 +21,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Histogram, Metrics } from '../../observability/metrics.ts';
 import type { Awaitable } from '../../cache/stores.ts';
+import type { Proxies } from './addresses.ts';
 import type { AuthorizationRequest } from './authorization-url.ts';
 import type { Endpoints, Target } from './discovery.ts';
 import type { IdTokenClaims, IdTokenKeys } from './id-token.ts';
@@ -28,7 +29,7 @@ import type { LogoutClaims, LogoutRules } from './logout-token.ts';
 import type { OutboundAnswer, OutboundCall, Resolve } from './outbound.ts';
 import type { InProcess, OAuthProvider, ResolvedProviderOptions } from './options.ts';
 import type { TokenAnswer } from './token-answer.ts';
-import type { MappedUser, UserInfo } from './user-info.ts';
+import type { CheckedClaim, MappedUser, UserInfo } from './user-info.ts';
 
 /**
  * Argument of identify(): parameters of the callback, and values of the login that the callback completes.
@@ -52,6 +53,17 @@ interface Identified {
   readonly tokens: TokenAnswer;
   /** Session id at the provider: the claim `sid` of the id_token. */
   readonly sid: string | null;
+  /** Members of `info` that are null because their form was wrong. */
+  readonly refused: readonly CheckedClaim[];
+}
+
+/** Parameters of the provider's logout page. */
+interface LogoutParameters {
+  /** Hint about the user who logs out. */
+  readonly idToken: string | undefined;
+  /** Address to which the provider redirects the browser. */
+  readonly to: string | undefined;
+  readonly state: string | undefined;
 }
 
 interface ProviderClientDeps {
@@ -61,6 +73,8 @@ interface ProviderClientDeps {
   readonly metrics?: Metrics | undefined;
   /** Resolves host names; tests pass their own function. Default: the system's resolver. */
   readonly resolve?: Resolve | undefined;
+  /** Proxies for the calls to the provider. Default: none. */
+  readonly proxies?: Proxies | undefined;
 }
 
 /** Maximum length of the session id `sid` in an id_token. */
@@ -86,7 +100,8 @@ export class ProviderClient {
     const { timeoutMs, ca, jwks } = this.#options;
     const inProcess = inProcessOf(provider);
     this.#isServedHere = inProcess !== undefined;
-    this.#outbound = inProcess ?? new Outbound({ clock: deps.clock, timeoutMs, ca, resolve: deps.resolve });
+    const { clock, resolve, proxies } = deps;
+    this.#outbound = inProcess ?? new Outbound({ clock, timeoutMs, ca, resolve, proxies });
     const measured = {
       call: (call: OutboundCall): Promise<OutboundAnswer> =>
         this.#call(call.url === this.#options.discoveryUrl ? 'discovery' : 'jwks', call),
@@ -166,12 +181,12 @@ export class ProviderClient {
     const claims = this.#options.usesOpenId ? await this.#verify(endpoints, tokens, input) : undefined;
     input.signal?.throwIfAborted();
     const raw = await this.#read(endpoints.userinfo, tokens, claims, input.signal);
-    const info = userInfoOf(
-      await this.#withEmail(this.#map(raw, input.postedUser), tokens, input.signal),
-      raw,
-    );
-    const sid = claims?.['sid'];
-    return { info, tokens, sid: typeof sid === 'string' && sid !== '' && sid.length <= MAX_SID ? sid : null };
+    const mapped = await this.#withEmail(this.#map(raw, input.postedUser), tokens, input.signal);
+    const refused: CheckedClaim[] = [];
+    const info = userInfoOf(mapped, raw, (claim) => refused.push(claim));
+    const given = claims?.['sid'];
+    const sid = typeof given === 'string' && given !== '' && given.length <= MAX_SID ? given : null;
+    return { info, tokens, sid, refused };
   }
 
   /** Verifies a logout token (OpenID Connect Back-Channel Logout 1.0 §2.6). @throws ProviderFault */
@@ -184,14 +199,13 @@ export class ProviderClient {
    * Returns the URL of the provider's logout page (OpenID Connect RP-Initiated Logout 1.0 §2); undefined if
    * the provider has none. `origin` is the origin of this application.
    */
-  async logoutUrl(
-    origin: string,
-    parameters: Readonly<Record<string, string | undefined>>,
-  ): Promise<string | undefined> {
+  async logoutUrl(origin: string, { idToken, to, state }: LogoutParameters): Promise<string | undefined> {
     const { endSessionUrl } = await this.#discovery.endpoints();
     if (endSessionUrl === undefined) return undefined;
     const url = new URL(this.#isServedHere ? new URL(endSessionUrl).pathname : endSessionUrl, origin);
-    for (const [name, value] of Object.entries({ client_id: this.#options.clientId, ...parameters }))
+    const { clientId, postLogoutName } = this.#options;
+    const parameters = { client_id: clientId, id_token_hint: idToken, [postLogoutName]: to, state };
+    for (const [name, value] of Object.entries(parameters))
       if (value !== undefined) url.searchParams.set(name, value);
     return url.href;
   }

@@ -103,6 +103,11 @@ export interface OAuthProviderOptions {
   /** Name of the parameter `client_id`, for providers that use another name. Default `client_id`. */
   readonly clientIdName?: string | undefined;
   /**
+   * Name of the parameter `post_logout_redirect_uri`, for providers that use another name. Default
+   * `post_logout_redirect_uri`.
+   */
+  readonly postLogoutName?: string | undefined;
+  /**
    * Whether endpoints in the discovery document must be on the issuer's host or a subdomain of it. Default
    * false.
    */
@@ -139,6 +144,7 @@ type Defaulted =
   | 'usesNonce'
   | 'usesPkce'
   | 'clientIdName'
+  | 'postLogoutName'
   | 'requireSameSite'
   | 'allowInsecure'
   | 'timeoutMs'

@@ -196,6 +196,7 @@ function read(options: OAuthProviderOptions): ResolvedProviderOptions {
     usesNonce: bool(true),
     usesPkce: bool(true),
     clientIdName: text('client_id'),
+    postLogoutName: text('post_logout_redirect_uri'),
     requireSameSite: bool(false),
     caFile: text(),
     allowInsecure: ALLOW_INSECURE,

@@ -3,24 +3,31 @@
  * addresses that they may reach.
  *
  * A request has these stages: queue, connect (with DNS), TLS, first byte, whole body. Each stage has a time
- * limit, by default 10 seconds. Redirects are not followed, proxies are not used, and TLS certificates are
- * always verified.
+ * limit, by default 10 seconds. Redirects are not followed, and TLS certificates are always verified.
+ *
+ * With a proxy, the stage `connect` is named `proxy`. The proxy opens a tunnel by CONNECT (RFC 9110 §9.3.6),
+ * through which TLS to the provider is verified as without a proxy. The proxy resolves the host name, so only
+ * IP addresses in URLs can be checked. `proxyEnv` of Node's agents is not used: a call that is cancelled would
+ * leave the connection to the proxy open, and the agent takes a response of any size from the proxy.
  *
  * JSON responses must have the status 200, a JSON media type and valid UTF-8.
  */
 import { lookup as systemLookup } from 'node:dns';
 import https from 'node:https';
 import { isIP } from 'node:net';
+import tls from 'node:tls';
 import { http } from '../../base/node-http.ts';
 import { isPrivateAddress } from './addresses.ts';
 import { ProviderFault, word } from './failure.ts';
 import { isRecord } from '../../base/options.ts';
 import { parseValue } from '../../crypto/jwt-json.ts';
 import type { LookupAddress } from 'node:dns';
-import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
+import type { Agent, ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
 import type { LookupFunction, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import type { Clock } from '../../base/clock.ts';
 import type { Histogram, Metrics } from '../../observability/metrics.ts';
+import type { Proxies, Proxy } from './addresses.ts';
 
 /** Maximum size of a response in bytes. Compressed responses are refused. */
 const MAX_ANSWER_BYTES = 1_048_576;
@@ -44,7 +51,10 @@ export interface OutboundAnswer {
   /** Media type in lower case, without parameters. Empty if the response has none. */
   readonly mediaType: string;
   readonly body: Buffer;
-  /** Whether the response came from a private address. */
+  /**
+   * Whether the response came from a private address. Behind a proxy, whether the URL contains a private
+   * address.
+   */
   readonly isPrivate: boolean;
 }
 
@@ -61,6 +71,8 @@ interface OutboundDeps {
   readonly ca?: string | undefined;
   /** Resolves host names; tests pass their own function. Default: the system's resolver. */
   readonly resolve?: Resolve | undefined;
+  /** Proxies through which requests are sent. Default: none. */
+  readonly proxies?: Proxies | undefined;
 }
 
 interface Waiting {
@@ -75,6 +87,7 @@ interface Waiting {
 export class Outbound {
   readonly #deps: OutboundDeps;
   readonly #agents: { readonly plain: Agent; readonly tls: https.Agent };
+  readonly #tls: tls.SecureContextOptions & { readonly rejectUnauthorized: true };
   readonly #waiting = new Set<Waiting>();
   readonly #closing = new AbortController();
   #running = 0;
@@ -84,14 +97,14 @@ export class Outbound {
     // Each request has its own connection: the provider could close an idle connection while a code is sent,
     // and a code cannot be sent twice. `rejectUnauthorized` takes precedence over the environment variable
     // NODE_TLS_REJECT_UNAUTHORIZED.
+    this.#tls = {
+      rejectUnauthorized: true,
+      minVersion: 'TLSv1.2',
+      ...(deps.ca === undefined ? {} : { ca: deps.ca }),
+    };
     this.#agents = {
       plain: new http.Agent({ keepAlive: false }),
-      tls: new https.Agent({
-        keepAlive: false,
-        rejectUnauthorized: true,
-        minVersion: 'TLSv1.2',
-        ...(deps.ca === undefined ? {} : { ca: deps.ca }),
-      }),
+      tls: new https.Agent({ keepAlive: false, ...this.#tls }),
     };
   }
 
@@ -167,74 +180,128 @@ export class Outbound {
 
   #send(call: OutboundCall): Promise<OutboundAnswer> {
     const url = new URL(call.url);
-    if (
-      call.isGuarded === true &&
-      isIP(url.hostname.replace(/^\[|\]$/g, '')) !== 0 &&
-      isPrivateAddress(url.hostname)
-    ) {
-      // checked here, because Node.js does not call lookupOf() if the URL contains an IP address
+    const isPrivate = isIP(url.hostname.replace(/^\[|\]$/g, '')) !== 0 && isPrivateAddress(url.hostname);
+    // checked here, because Node.js does not call lookupOf() if the URL contains an IP address
+    if (call.isGuarded === true && isPrivate)
       return Promise.reject(new ProviderFault('provider_error', 'private_address'));
-    }
+    const { proxies, resolve: resolver = resolveAll } = this.#deps;
+    const isTls = url.protocol === 'https:';
+    const options: RequestOptions = {
+      method: call.method,
+      agent: isTls ? this.#agents.tls : this.#agents.plain,
+      headers: {
+        accept: 'application/json',
+        'accept-encoding': 'identity',
+        'user-agent': 'svc',
+        ...call.headers,
+      },
+      lookup: lookupOf(resolver, call.isGuarded === true),
+    };
+    const signals = [this.#closing.signal, ...(call.signal === undefined ? [] : [call.signal])];
     return new Promise((resolve, reject) => {
-      const isTls = url.protocol === 'https:';
-      const request = (isTls ? https : http).request(url, {
-        method: call.method,
-        agent: isTls ? this.#agents.tls : this.#agents.plain,
-        headers: {
-          accept: 'application/json',
-          'accept-encoding': 'identity',
-          'user-agent': 'svc',
-          ...call.headers,
-        },
-        lookup: lookupOf(this.#deps.resolve ?? resolveAll, call.isGuarded === true),
-      });
-      const signals = [this.#closing.signal, ...(call.signal === undefined ? [] : [call.signal])];
-      new Exchange(request, isTls, this.#deps, signals, resolve, reject).begin(call.body);
+      const exchange = new Exchange({ ...this.#deps, isTls, signals, resolve, reject });
+      const proxy = proxies?.proxyFor(url);
+      if (proxy === undefined) exchange.begin((isTls ? https : http).request(url, options), call.body);
+      else
+        exchange.beginBehind(
+          connectRequest(proxy, url),
+          isPrivate,
+          (tunnel) =>
+            (isTls ? https : http).request(url, { ...options, ...this.#through(tunnel, url, isTls) }),
+          call.body,
+        );
     });
   }
+
+  /** Returns request options that use the tunnel of a proxy in place of a connection of an agent. */
+  #through(tunnel: Duplex, url: URL, isTls: boolean): RequestOptions {
+    const host = url.hostname.replace(/^\[|\]$/g, '');
+    const secured = (): Duplex =>
+      tls.connect({
+        ...this.#tls,
+        socket: tunnel,
+        host,
+        ...(isIP(host) === 0 ? { servername: host } : {}),
+      });
+    return { agent: undefined, createConnection: isTls ? secured : () => tunnel };
+  }
+}
+
+interface ExchangeDeps {
+  readonly clock: Clock;
+  readonly timeoutMs: number;
+  readonly isTls: boolean;
+  readonly signals: readonly AbortSignal[];
+  readonly resolve: (answer: OutboundAnswer) => void;
+  readonly reject: (reason: unknown) => void;
 }
 
 /** Sends one request and reads its response, with a time limit for each stage. */
 class Exchange {
-  readonly #request: ClientRequest;
-  readonly #isTls: boolean;
-  readonly #deps: OutboundDeps;
-  readonly #signals: readonly AbortSignal[];
-  readonly #resolve: (answer: OutboundAnswer) => void;
-  readonly #reject: (reason: unknown) => void;
+  readonly #deps: ExchangeDeps;
   readonly #chunks: Buffer[] = [];
+  #request: ClientRequest | undefined;
   #length = 0;
   #isPrivate = true;
   #stage = '';
   #timer: Disposable | undefined;
 
-  constructor(
-    request: ClientRequest,
-    isTls: boolean,
-    deps: OutboundDeps,
-    signals: readonly AbortSignal[],
-    resolve: (answer: OutboundAnswer) => void,
-    reject: (reason: unknown) => void,
-  ) {
-    this.#request = request;
-    this.#isTls = isTls;
+  constructor(deps: ExchangeDeps) {
     this.#deps = deps;
-    this.#signals = signals;
-    this.#resolve = resolve;
-    this.#reject = reject;
   }
 
-  begin(body: string | undefined): void {
-    this.#enter('connect');
-    for (const signal of this.#signals) signal.addEventListener('abort', this.#onAbort);
-    this.#request.on('socket', (socket) => this.#onSocket(socket));
-    this.#request.on('response', (response) => this.#onResponse(response));
-    this.#request.on('error', (error) => this.#onError(error));
-    this.#request.on('close', () => this.#fail(new ProviderFault('provider_error', `${this.#stage}_closed`)));
-    this.#request.end(body);
+  begin(request: ClientRequest, body: string | undefined): void {
+    this.#open('connect', request);
+    request.on('socket', (socket) => this.#onSocket(socket));
+    this.#send(request, body);
   }
 
-  readonly #onAbort = (): void => this.#fail(this.#signals.find((signal) => signal.aborted)!.reason);
+  /**
+   * Sends a CONNECT request to a proxy. If the proxy opens the tunnel, sends the request that `make` returns
+   * through the tunnel. `isPrivate` is whether the URL contains a private address.
+   */
+  beginBehind(
+    proxy: ClientRequest,
+    isPrivate: boolean,
+    make: (tunnel: Duplex) => ClientRequest,
+    body: string | undefined,
+  ): void {
+    this.#open('proxy', proxy);
+    this.#isPrivate = isPrivate;
+    proxy.on('error', (error) => this.#onError(error));
+    proxy.on('connect', ({ statusCode = 0 }, tunnel, head) => {
+      tunnel.on('error', (error) => this.#onError(error));
+      if (statusCode !== 200) {
+        tunnel.destroy();
+        return this.#fail(new ProviderFault('provider_error', `proxy_status_${statusCode}`));
+      }
+      tunnel.unshift(head);
+      this.#enter(this.#deps.isTls ? 'tls' : 'first_byte');
+      const request = (this.#request = make(tunnel));
+      request.on('socket', (socket) => socket.once('secureConnect', () => this.#enter('first_byte')));
+      request.on('close', () => tunnel.destroy());
+      this.#send(request, body);
+    });
+    proxy.on('close', () => {
+      if (this.#request === proxy) this.#fail(new ProviderFault('provider_error', 'proxy_closed'));
+    });
+    proxy.end();
+  }
+
+  #open(stage: string, request: ClientRequest): void {
+    this.#request = request;
+    this.#enter(stage);
+    for (const signal of this.#deps.signals) signal.addEventListener('abort', this.#onAbort);
+  }
+
+  #send(request: ClientRequest, body: string | undefined): void {
+    request.on('response', (response) => this.#onResponse(response));
+    request.on('error', (error) => this.#onError(error));
+    request.on('close', () => this.#fail(new ProviderFault('provider_error', `${this.#stage}_closed`)));
+    request.end(body);
+  }
+
+  readonly #onAbort = (): void => this.#fail(this.#deps.signals.find((signal) => signal.aborted)!.reason);
 
   /** Begins a stage, and sets its time limit. */
   #enter(stage: string): void {
@@ -248,9 +315,9 @@ class Exchange {
   #onSocket(socket: Socket): void {
     socket.once('connect', () => {
       this.#isPrivate = isPrivateAddress(socket.remoteAddress ?? '');
-      this.#enter(this.#isTls ? 'tls' : 'first_byte');
+      this.#enter(this.#deps.isTls ? 'tls' : 'first_byte');
     });
-    if (this.#isTls) socket.once('secureConnect', () => this.#enter('first_byte'));
+    if (this.#deps.isTls) socket.once('secureConnect', () => this.#enter('first_byte'));
   }
 
   #onResponse(response: IncomingMessage): void {
@@ -267,7 +334,7 @@ class Exchange {
     response.on('end', () => {
       this.#leave();
       const mediaType = (response.headers['content-type'] ?? '').split(';', 1)[0]!.trim().toLowerCase();
-      this.#resolve({
+      this.#deps.resolve({
         status: response.statusCode ?? 0,
         mediaType,
         body: Buffer.concat(this.#chunks),
@@ -291,14 +358,31 @@ class Exchange {
   #fail(reason: unknown): void {
     this.#leave();
     this.#chunks.length = 0;
-    this.#reject(reason);
-    this.#request.destroy();
+    this.#deps.reject(reason);
+    this.#request?.destroy();
   }
 
   #leave(): void {
     this.#timer?.[Symbol.dispose]();
-    for (const signal of this.#signals) signal.removeEventListener('abort', this.#onAbort);
+    for (const signal of this.#deps.signals) signal.removeEventListener('abort', this.#onAbort);
   }
+}
+
+/** Returns a request that asks a proxy for a tunnel to the host of a URL. The caller must end it. */
+function connectRequest({ url, authorization }: Proxy, { host, protocol, port }: URL): ClientRequest {
+  const target = port === '' ? `${host}:${protocol === 'https:' ? 443 : 80}` : host;
+  return (url.protocol === 'https:' ? https : http).request(url, {
+    method: 'CONNECT',
+    path: target,
+    // without an agent, the connection to the proxy belongs to this request alone
+    agent: false,
+    rejectUnauthorized: true,
+    auth: null,
+    headers: {
+      host: target,
+      ...(authorization === undefined ? {} : { 'proxy-authorization': authorization }),
+    },
+  });
 }
 
 function resolveAll(hostname: string, callback: Parameters<Resolve>[1]): void {

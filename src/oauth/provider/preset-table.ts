@@ -32,6 +32,12 @@ export type PresetName =
   | 'twitch'
   | 'x';
 
+/** Peculiarities of products whose addresses differ between customers. */
+export const PRODUCTS: Readonly<Record<'cognito', Preset>> = {
+  /** Cognito sends `email_verified` as text, and its logout page has another parameter for the address. */
+  cognito: { acceptsTextVerified: true, postLogoutName: 'logout_uri' },
+};
+
 /** Providers with fixed addresses. */
 export const PRESETS: Readonly<Record<PresetName, Preset>> = {
   /**

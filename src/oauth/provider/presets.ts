@@ -6,7 +6,7 @@ import { createPrivateKey } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
 import { signedToken } from './client-assertion.ts';
 import { OAuthProvider } from './options.ts';
-import { PRESETS } from './preset-table.ts';
+import { PRESETS, PRODUCTS } from './preset-table.ts';
 import { GUID, TENANT } from './option-types.ts';
 import { textOr } from './user-info.ts';
 import type { KeyObject } from 'node:crypto';
@@ -108,7 +108,10 @@ export function auth0Provider(
   clientSecret: string,
   options?: PresetOptions,
 ): OAuthProvider {
-  return made('auth0', { issuer: `https://${hostOf('auth0', domain)}/` }, clientId, clientSecret, options);
+  const base = `https://${hostOf('auth0', domain)}`;
+  // tenants of before November 2023 do not announce their logout page in discovery
+  const preset = { issuer: `${base}/`, endSessionUrl: `${base}/oidc/logout` };
+  return made('auth0', preset, clientId, clientSecret, options);
 }
 
 /**
@@ -169,7 +172,7 @@ export function cognitoProvider(
       'the poolId must have the form "eu-central-1_AbCdEfGhI"',
     ]);
   const issuer = `https://cognito-idp.${region}.amazonaws.com/${poolId}`;
-  return made('cognito', { issuer, acceptsTextVerified: true }, clientId, clientSecret, options);
+  return made('cognito', { issuer, ...PRODUCTS.cognito }, clientId, clientSecret, options);
 }
 
 /** Values of `tenant` for several tenants: all accounts, work and school accounts, and personal accounts. */
@@ -206,6 +209,7 @@ export function microsoftProvider(
     tokenUrl: `${base}/oauth2/v2.0/token`,
     jwksUrl: `${base}/discovery/v2.0/keys`,
     userinfoUrl: 'https://graph.microsoft.com/oidc/userinfo',
+    endSessionUrl: `${base}/oauth2/v2.0/logout`,
     scopes: ['openid', 'email', 'profile'],
     clientAuth: 'post',
     mapUser: microsoftUser,

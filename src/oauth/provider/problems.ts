@@ -80,6 +80,11 @@ function issueOfParts(given: ResolvedProviderOptions): string | undefined {
     (given.clientIdName !== 'client_id' && PROTOCOL_PARAMETERS.has(given.clientIdName))
   )
     return 'the clientIdName is already the name of another parameter';
+  if (
+    !/^[A-Za-z_]{1,32}$/.test(given.postLogoutName) ||
+    ['client_id', 'id_token_hint', 'state'].includes(given.postLogoutName)
+  )
+    return 'the postLogoutName is already the name of another parameter';
   // the characters that a scope may contain (RFC 6749 §3.3)
   const odd = given.scopes.find((scope) => !/^[\x21\x23-\x5b\x5d-\x7e]+$/.test(scope));
   if (odd !== undefined) return 'the scopes include one with spaces, quotes or control characters';

@@ -10,13 +10,18 @@ export interface UserInfo {
    * may belong to another user.
    */
   readonly subject: string;
+  /** Null if the provider sends no address, or one that cannot be an e-mail address. */
   readonly email: string | null;
   /** Whether the provider has verified `email`. Never match accounts by an e-mail that is not verified. */
   readonly emailVerified: boolean;
+  /** A text without control characters. */
   readonly name: string | null;
-  /** Address of a picture. The plugin does not fetch or check it. */
+  /** http or https URL of a picture. The plugin does not fetch it. */
   readonly picture: string | null;
-  /** Claims of the verified id_token, merged with the user info, which takes precedence. */
+  /**
+   * Claims of the verified id_token, merged with the user info, which takes precedence. Nothing in it is
+   * checked: it also contains a refused e-mail address.
+   */
   readonly raw: Readonly<Record<string, unknown>>;
 }
 
@@ -30,6 +35,15 @@ export interface MappedUser {
 }
 
 const MAX_SUBJECT_CHARACTERS = 255; // limit of OpenID Connect Core §2
+const MAX_EMAIL_CHARACTERS = 254; // limit of RFC 5321 §4.5.3.1.3, without the angle brackets
+/**
+ * Form of an e-mail address (RFC 5321 §4.1.2, RFC 6531 §3.3): a local part without quotes, and a domain name.
+ * Control and format characters, spaces, and characters that separate addresses are refused, because mail
+ * headers and comparisons would read them differently.
+ */
+const EMAIL = /^[^\p{C}\p{Z}@()<>[\]:;,\\"]{1,64}@[\p{L}\p{M}\p{N}-]+(?:\.[\p{L}\p{M}\p{N}-]+)*$/u;
+/** Characters that no one-line text contains: control characters, and line and paragraph separators. */
+const CONTROL = /[\p{Cc}\p{Zl}\p{Zp}]/u;
 const MAX_POSTED_CHARACTERS = 4_096;
 const MAX_POSTED_NAME_CHARACTERS = 255;
 
@@ -66,30 +80,54 @@ export function joinClaims(
   return { ...below, ...userinfo };
 }
 
+/** Name of a member of {@link UserInfo} that is null if its form is wrong. */
+export type CheckedClaim = 'email' | 'name' | 'picture';
+
+const FORMS: Readonly<Record<CheckedClaim, (text: string) => boolean>> = {
+  email: (text) => text.length <= MAX_EMAIL_CHARACTERS && EMAIL.test(text),
+  name: isOneLine,
+  picture: (text) => /^https?:\/\/[^\s\\]+$/i.test(text) && isOneLine(text) && URL.canParse(text),
+};
+
 /**
- * Checks the user that `mapUser` returned.
+ * Checks the user that `mapUser` returned. `refused` is called with the name of each member whose form is
+ * wrong; this member is then null.
  *
  * @throws ProviderFault `provider_error` if the user's id is missing or invalid
  */
-export function userInfoOf(mapped: MappedUser | undefined, raw: Readonly<Record<string, unknown>>): UserInfo {
+export function userInfoOf(
+  mapped: MappedUser | undefined,
+  raw: Readonly<Record<string, unknown>>,
+  refused: (claim: CheckedClaim) => void = () => undefined,
+): UserInfo {
   const subject: unknown = mapped?.subject;
-  if (
-    typeof subject !== 'string' ||
-    subject === '' ||
-    subject.length > MAX_SUBJECT_CHARACTERS ||
-    /[\0-\x1f\x7f]/.test(subject) ||
-    !subject.isWellFormed()
-  )
-    throw new ProviderFault('provider_error', 'user_subject');
-  const email = textOr(mapped?.email, null);
+  if (!isSubject(subject)) throw new ProviderFault('provider_error', 'user_subject');
+  const checked = (claim: CheckedClaim): string | null => {
+    const text = textOr(mapped?.[claim], null);
+    if (text === null || FORMS[claim](text)) return text;
+    refused(claim);
+    return null;
+  };
+  const email = checked('email');
   return Object.freeze({
     subject,
     email,
     emailVerified: email !== null && mapped?.emailVerified === true,
-    name: textOr(mapped?.name, null),
-    picture: textOr(mapped?.picture, null),
+    name: checked('name'),
+    picture: checked('picture'),
     raw: Object.freeze({ ...raw }),
   });
+}
+
+/** Returns whether a value can be the id of a user at a provider: 1 to 255 characters, no control characters. */
+export function isSubject(value: unknown): value is string {
+  return (
+    typeof value === 'string' && value !== '' && value.length <= MAX_SUBJECT_CHARACTERS && isOneLine(value)
+  );
+}
+
+function isOneLine(text: string): boolean {
+  return !CONTROL.test(text) && text.isWellFormed();
 }
 
 /**
@@ -104,9 +142,7 @@ export function postedName(text: string | undefined): string | null {
     .map((part) => textOr(name[part], '').trim())
     .filter((part) => part !== '')
     .join(' ');
-  return whole.length > MAX_POSTED_NAME_CHARACTERS || /[\0-\x1f\x7f]/.test(whole) || !whole.isWellFormed()
-    ? null
-    : textOr(whole, null);
+  return whole.length > MAX_POSTED_NAME_CHARACTERS || !isOneLine(whole) ? null : textOr(whole, null);
 }
 
 /** Returns `value` if it is a text that is not empty; otherwise returns `none`. */

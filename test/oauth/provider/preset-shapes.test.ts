@@ -426,3 +426,38 @@ test('OAuthProvider accepts a token response whose scope is a list, as Twitch se
   const read = readTokenAnswer(answer, { tokenAnswer: 'json', tokenTypes: ['bearer'] });
   assert.equal(read.scope, 'openid user:read:email');
 });
+
+test('logoutUrl() names the return address as the provider of each preset does', async () => {
+  const metadata = (issuer: string): object => ({
+    metadata: {
+      issuer,
+      authorization_endpoint: 'https://id.example/authorize',
+      token_endpoint: 'https://id.example/token',
+      jwks_uri: 'https://id.example/jwks',
+      end_session_endpoint: 'https://pool.auth.eu-central-1.amazoncognito.com/logout',
+    },
+  });
+  const pool = 'https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_AbC';
+  const known = {
+    'https://pool.auth.eu-central-1.amazoncognito.com/logout?client_id=client&logout_uri=x%3A%2F%2Fy&state=s':
+      cognitoProvider('eu-central-1_AbC', ...credentials, metadata(pool)),
+    'https://tenant.eu.auth0.com/oidc/logout?client_id=client&post_logout_redirect_uri=x%3A%2F%2Fy&state=s':
+      auth0Provider('tenant.eu.auth0.com', ...credentials, {
+        authorizeUrl: 'https://tenant.eu.auth0.com/authorize',
+        tokenUrl: 'https://tenant.eu.auth0.com/oauth/token',
+        jwksUrl: 'https://tenant.eu.auth0.com/jwks',
+      }),
+    [`https://login.microsoftonline.com/${TENANT}/oauth2/v2.0/logout?client_id=client&post_logout_redirect_uri=x%3A%2F%2Fy&state=s`]:
+      microsoftProvider(TENANT, ...credentials),
+  };
+  for (const [url, provider] of Object.entries(known)) {
+    const client = new ProviderClient(provider, { clock: new ManualClock(), log: collectedLog().logger });
+    const asked = { idToken: undefined, to: 'x://y', state: 's' };
+    assert.equal(await client.logoutUrl('https://app.example', asked), url);
+    client.close();
+  }
+  for (const postLogoutName of ['', 'state', 'client_id', 'id_token_hint', 'a b', 'a&b'])
+    assert.throws(() => cognitoProvider('eu-central-1_AbC', ...credentials, { postLogoutName }), {
+      code: 'E_OAUTH_PROVIDER',
+    });
+});

@@ -397,6 +397,71 @@ test('userInfoOf() sets every member of its result, treats a missing e-mail as n
   }
 });
 
+test('userInfoOf() accepts only an e-mail of a plausible form, a name of one line, and a picture that is an http URL', () => {
+  const info = (member: string, text: string): [string | null, boolean, string[]] => {
+    const refused: string[] = [];
+    const mapped = { subject: 'a', emailVerified: true, [member]: text };
+    const user = userInfoOf(mapped, {}, (claim) => refused.push(claim));
+    return [user[member as 'email'], user.emailVerified, refused];
+  };
+  const accepted: Readonly<Record<string, readonly string[]>> = {
+    email: [
+      'ada@example.test',
+      'a@localhost',
+      "o'hara+tag=1.x_y%z@sub.example-site.test",
+      'ä.ö@bücher.example',
+      'δοκιμή@παράδειγμα.δοκιμή',
+      `${'x'.repeat(64)}@${'y'.repeat(63)}.test`,
+    ],
+    name: ['Ada Lovelace', 'אדה', '艾达 👩‍💻', "O'Hara <ada>"],
+    picture: ['https://x.test/a.png', 'http://x.test/a?b=c#d', 'https://x.test/%0A'],
+  };
+  for (const [member, texts] of Object.entries(accepted))
+    for (const text of texts) assert.deepEqual(info(member, text), [text, member === 'email', []]);
+  const odd = Array.from({ length: 0xa0 }, (_, code) => String.fromCharCode(code))
+    .filter((each) => /\p{Cc}/u.test(each))
+    .concat('\u2028', '\u2029', '\ud800');
+  const refused: Readonly<Record<string, readonly string[]>> = {
+    email: [
+      ...odd.flatMap((each) => [`a${each}@x.test`, `a@x${each}.test`, `a@x.test${each}`, `${each}a@x.test`]),
+      'a@x.test\r\nBcc: b@x.test',
+      'a@x.test,b@x.test',
+      'a@b@x.test',
+      '"a b"@x.test',
+      'a;b@x.test',
+      'Ada <a@x.test>',
+      'a b@x.test',
+      'a\u00a0b@x.test',
+      'a\u202eb@x.test',
+      'a\u200b@x.test',
+      'a@x..test',
+      'a@.test',
+      'a@x.test.',
+      'a@[127.0.0.1]',
+      'a@',
+      '@x.test',
+      'ada',
+      `${'x'.repeat(65)}@x.test`,
+      `a@${'y'.repeat(253)}`,
+    ],
+    name: odd.map((each) => `Ada${each}Lovelace`),
+    picture: [
+      ...odd.map((each) => `https://x.test/${each}`),
+      'javascript:alert(1)',
+      'data:image/png;base64,AAAA',
+      '//x.test/a.png',
+      '/a.png',
+      'https:x.test/a.png',
+      'https://x test/a.png',
+      'https://x.test:99999/a.png',
+    ],
+  };
+  for (const [member, texts] of Object.entries(refused))
+    for (const text of texts)
+      assert.deepEqual(info(member, text), [null, false, [member]], JSON.stringify(text));
+  assert.throws(() => userInfoOf({ subject: 'a\u0085b' }, {}), { reason: 'user_subject' });
+});
+
 test('joinClaims() takes "email" and "email_verified" either both from the id_token or both from the user info', () => {
   assert.deepEqual(
     joinClaims(

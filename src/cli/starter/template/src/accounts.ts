@@ -27,16 +27,16 @@ export async function providersOf(db: Pick<Database, 'fetchAll'>, person: string
 }
 
 /**
- * Unlinks an account, unless it is the last way to log in. If two calls run at the same time, one of them is
- * retried.
+ * Unlinks an account, or all at a provider, but never the last way to log in. Concurrent calls are retried.
  */
-export function unlink(db: Database, person: string, provider: string): Promise<boolean> {
+export function unlink(db: Database, person: string, provider: string, subject?: string): Promise<boolean> {
+  const other =
+    'select 1 from account where person = ? and not (provider = ? and subject = coalesce(?, subject))';
+  const remove = 'delete from account where person = ? and provider = ? and subject = coalesce(?, subject)';
+  const chosen = [person, provider, subject ?? null];
   return db.transaction(
-    async (tx) => {
-      if ((await providersOf(tx, person)).every((each) => each === provider)) return false;
-      await tx.execute('delete from account where person = ? and provider = ?', [person, provider]);
-      return true;
-    },
+    async (tx) =>
+      (await tx.scalar(other, chosen)) !== undefined && (await tx.execute(remove, chosen)).affectedRows > 0,
     { isolation: 'serializable', retries: 5 },
   );
 }

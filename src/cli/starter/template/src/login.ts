@@ -46,7 +46,7 @@ export async function addLogin(app: Svc): Promise<[OAuthPlugin | undefined, read
     // false if the account belongs to another person
     onLink: async (sub, provider, { subject }) =>
       (await personOf(app.state.db, provider, subject, sub)) === sub,
-    onUnlink: (sub, provider) => unlink(app.state.db, sub, provider),
+    onUnlink: (sub, provider, subject) => unlink(app.state.db, sub, provider, subject),
   });
   app.register(plugin);
   return [plugin, providers.map(({ name }) => name)];
