@@ -6,16 +6,10 @@ import { randomInt } from 'node:crypto';
 import { SvcError } from '../base/errors.ts';
 import { bool, given, int, oneOf, readOptions } from '../base/options.ts';
 import { DatabaseError, atCaller } from './errors.ts';
-import { MAX_TIMEOUT_MS, endingLimit, limitOf, settledBy, sleepWithin, type QueryOptions } from './limits.ts';
+import { MAX_TIMEOUT_MS, limitOf, settledBy, sleepWithin, type QueryOptions } from './limits.ts';
 import { Session, type Conversion, type OpenStream, type Work } from './session.ts';
 import { queries, tracedConnection, tracedSource } from './tracing.ts';
-import {
-  Transaction,
-  committedBy,
-  refuseInsideTransaction,
-  undo,
-  type TransactionOptions,
-} from './transaction.ts';
+import { Transaction, refuseInsideTransaction, type TransactionOptions } from './transaction.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Awaitable } from '../cache/stores.ts';
 import type {
@@ -114,7 +108,12 @@ export class Database extends Session {
     const { begin, retries, limit } = options === undefined ? PLAIN : transactionOf(options, this.#clock);
     for (let attempt = 0; ; attempt++) {
       try {
-        return await this.#transact(fn, begin, limit);
+        return await this.#transact(
+          (tx) => tx.surround(() => fn(tx)),
+          begin,
+          limit,
+          this.#statementTimeoutMs,
+        );
       } catch (error) {
         if (attempt >= retries || !(error instanceof DatabaseError && error.isRetryable)) throw error;
         await this.#pause(attempt, limit);
@@ -185,62 +184,27 @@ export class Database extends Session {
 
   /** @internal */
   async run<T>(purpose: Purpose, work: Work<T>, options: QueryOptions | undefined): Promise<T> {
-    let connection: Connection | undefined;
-    let late: Promise<unknown> | undefined;
     try {
-      if (this.#openTransactions > 0) refuseInsideTransaction(this);
-      const limit =
-        options === undefined && this.#statementTimeoutMs === 0
-          ? undefined
-          : limitOf(options, this.#statementTimeoutMs, this.#clock);
-      const acquired = this.#driver.acquire(limit, options?.longRead === true ? 'read' : purpose);
-      connection = acquired instanceof Promise ? await this.#waited(acquired) : acquired;
-      const result = work(this.#traced(connection), limit);
-      if (!(result instanceof Promise)) return result;
-      if (limit === undefined) return await result;
-      return await settledBy(result, limit, this.#clock, (rest) => {
-        late = rest;
-      });
+      return await this.#with(options?.longRead === true ? 'read' : purpose, this.#limit(options), (lease) =>
+        lease.within(work(lease.connection, lease.limit)),
+      );
     } catch (error) {
       throw atCaller(error);
-    } finally {
-      if (late !== undefined) this.#release(connection!, late);
-      else if (connection !== undefined) this.#driver.release(connection);
     }
   }
 
   /**
-   * Runs `work` in a transaction. Creates no `tx` object and no async context, so it takes a third less time
-   * than `transaction()`.
+   * Runs `work` in a transaction. Opens no async context, so `work` may read the database itself, for example
+   * for the rows that it writes.
    *
    * @internal
    */
   async whole<T>(work: Work<T>, options: QueryOptions | undefined): Promise<T> {
-    let limit: Limit | undefined;
-    let connection: Connection | undefined;
-    let late: Promise<unknown> | undefined;
-    const onLate = (rest: Promise<unknown>): void => {
-      late = rest;
-    };
     try {
-      limit = limitOf(options, this.#statementTimeoutMs, this.#clock);
-      connection = await this.#begin(WRITING, limit);
-      const traced = this.#traced(connection);
-      const working = work(traced, limit);
-      const result =
-        working instanceof Promise ? await settledBy(working, limit, this.#clock, onLate) : working;
-      const committing = traced.commit(endingLimit(limit, 0, this.#clock));
-      if (committing instanceof Promise) await committedBy(committing, limit, this.#clock, onLate);
-      return result;
+      const limit = this.#limit(options);
+      return await this.#transact((tx) => tx.run('statement', work, undefined), WRITING, limit, 0);
     } catch (error) {
-      const thrown = atCaller(error);
-      if (connection === undefined) throw thrown;
-      const undone = this.#undone(this.#traced(connection), limit, late, thrown);
-      if (late === undefined) throw await settledBy(undone, limit, this.#clock, onLate).catch(() => thrown);
-      late = undone;
-      throw thrown;
-    } finally {
-      if (connection !== undefined) this.#release(connection, late);
+      throw atCaller(error);
     }
   }
 
@@ -254,81 +218,78 @@ export class Database extends Session {
       const source = queries.hasSubscribers
         ? tracedSource(this.#driver, this.dialect, this.#name)
         : this.#driver;
-      const limit = limitOf(options, this.#statementTimeoutMs, this.#clock);
+      const limit = this.#limit(options);
       yield* limit === undefined ? open(source, limit) : withinLimit(open(source, limit), limit, this.#clock);
     } catch (error) {
       throw atCaller(error);
     }
   }
 
-  async #transact<T>(
+  #transact<T>(
     fn: (tx: Transaction) => Awaitable<T>,
     begin: BeginOptions,
     limit: Limit | undefined,
+    statementTimeoutMs: number,
   ): Promise<T> {
-    const connection = await this.#begin(
-      begin,
-      limitOf(undefined, this.#statementTimeoutMs, this.#clock, limit),
-    );
-    this.#openTransactions++;
-    let tx: Transaction | undefined;
-    try {
-      const traced = this.#traced(connection);
-      tx = new Transaction({
+    const beginLimit = limitOf(undefined, statementTimeoutMs, this.#clock, limit);
+    return this.#with(begin.isReadOnly ? 'read' : 'transaction', beginLimit, async (lease) => {
+      const { connection } = lease;
+      try {
+        const beginning = lease.within(connection.begin(begin, beginLimit));
+        if (beginning instanceof Promise) await beginning;
+      } catch (error) {
+        throw atCaller(error);
+      }
+      this.#openTransactions++;
+      const tx = new Transaction({
         root: this,
-        connection: traced,
+        connection,
         dialect: this.dialect,
         conversion: this.conversion,
         clock: this.#clock,
         limit,
-        statementTimeoutMs: this.#statementTimeoutMs,
+        statementTimeoutMs,
         depth: 0,
       });
-      return await tx.drive(fn, traced);
-    } finally {
-      this.#openTransactions--;
-      this.#release(connection, tx?.behind);
-    }
-  }
-
-  async #begin(begin: BeginOptions, limit: Limit | undefined): Promise<Connection> {
-    let connection: Connection | undefined;
-    let late: Promise<unknown> | undefined;
-    try {
-      if (this.#openTransactions > 0) refuseInsideTransaction(this);
-      const acquired = this.#driver.acquire(limit, begin.isReadOnly ? 'read' : 'transaction');
-      connection = acquired instanceof Promise ? await this.#waited(acquired) : acquired;
-      const beginning = this.#traced(connection).begin(begin, limit);
-      if (beginning instanceof Promise)
-        await settledBy(beginning, limit, this.#clock, (rest) => {
-          late = rest;
-        });
-      return connection;
-    } catch (error) {
-      if (connection !== undefined) this.#release(connection, late);
-      throw atCaller(error);
-    }
+      try {
+        return await tx.drive(fn, connection);
+      } finally {
+        this.#openTransactions--;
+        lease.late = tx.behind;
+      }
+    });
   }
 
   /**
-   * Returns a connection to the driver. If a statement still runs on the connection after its time limit,
-   * first waits for `late`, the end of that statement.
+   * Lends a connection to `use`. Takes it back when `use` has ended. Work that still runs after its limit
+   * keeps the connection until it ends.
    */
-  #release(connection: Connection, late: Promise<unknown> | undefined): void {
-    if (late === undefined) return this.#driver.release(connection);
-    const release = (): void => this.#driver.release(connection);
-    void late.then(release, release);
+  async #with<T>(
+    purpose: Purpose,
+    limit: Limit | undefined,
+    use: (lease: Lease) => Awaitable<T>,
+  ): Promise<T> {
+    let connection: Connection;
+    try {
+      if (this.#openTransactions > 0) refuseInsideTransaction(this);
+      const acquired = this.#driver.acquire(limit, purpose);
+      connection = acquired instanceof Promise ? await this.#waited(acquired) : acquired;
+    } catch (error) {
+      throw atCaller(error);
+    }
+    const lease = new Lease(this.#traced(connection), limit, this.#clock);
+    try {
+      const result = use(lease);
+      return result instanceof Promise ? await result : result;
+    } finally {
+      const release = (): void => this.#driver.release(connection);
+      if (lease.late === undefined) release();
+      else void lease.late.then(release, release);
+    }
   }
 
-  async #undone(
-    connection: Connection,
-    limit: Limit | undefined,
-    late: Promise<unknown> | undefined,
-    error: unknown,
-  ): Promise<unknown> {
-    // wait for the statement that still runs, and ignore its error: the caller gets `error`
-    await late?.catch(() => undefined);
-    return undo(connection, endingLimit(limit, 0, this.#clock), error);
+  #limit(options: QueryOptions | undefined): Limit | undefined {
+    return limitOf(options, this.#statementTimeoutMs, this.#clock);
   }
 
   async #waited(pending: Promise<Connection>): Promise<Connection> {
@@ -353,7 +314,7 @@ export class Database extends Session {
     work: (limit: Limit | undefined) => Awaitable<void>,
   ): Promise<void> {
     try {
-      const limit = limitOf(options, this.#statementTimeoutMs, this.#clock);
+      const limit = this.#limit(options);
       const working = work(limit);
       if (working instanceof Promise) await settledBy(working, limit, this.#clock, () => undefined);
     } catch (error) {
@@ -367,6 +328,29 @@ export class Database extends Session {
   async #pause(attempt: number, limit: Limit | undefined): Promise<void> {
     const longestMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** attempt);
     await sleepWithin(longestMs - (randomInt(0, 1_000) / 2_000) * longestMs, limit, this.#clock);
+  }
+}
+
+/** A connection that was lent to a caller, with the caller's limit. */
+class Lease {
+  readonly connection: Connection;
+  readonly limit: Limit | undefined;
+  readonly #clock: Clock;
+  /** End of the work that still runs after the limit; undefined if no work runs. */
+  late: Promise<unknown> | undefined;
+
+  constructor(connection: Connection, limit: Limit | undefined, clock: Clock) {
+    this.connection = connection;
+    this.limit = limit;
+    this.#clock = clock;
+  }
+
+  /** Returns the result of a statement. Rejects if the statement still runs shortly after the limit. */
+  within<T>(result: Awaitable<T>): Awaitable<T> {
+    if (!(result instanceof Promise) || this.limit === undefined) return result;
+    return settledBy(result, this.limit, this.#clock, (late) => {
+      this.late = late;
+    });
   }
 }
 

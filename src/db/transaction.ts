@@ -176,7 +176,7 @@ export class Transaction extends Session {
   async drive<T>(fn: (tx: Transaction) => Awaitable<T>, end: End): Promise<T> {
     let value: T;
     try {
-      value = await this.surround(() => fn(this));
+      value = await fn(this);
     } catch (error) {
       throw await this.#undo(end, false, error);
     }
@@ -270,7 +270,7 @@ export class Transaction extends Session {
       const marking = connection.savepoint(name, this.#ending());
       if (marking instanceof Promise) await this.#within(marking, this.#callersEnding());
       inner = new Transaction({ ...this.#deps, limit, depth: depth + 1, outer: this });
-      return await inner.drive(fn, {
+      return await inner.drive((tx) => tx.surround(() => fn(tx)), {
         commit: (last) => connection.releaseSavepoint(name, last),
         rollback: (last) => connection.rollbackTo(name, last),
       });
@@ -334,8 +334,8 @@ export class Transaction extends Session {
   }
 }
 
-/** Waits for COMMIT until the limit. After the limit, throws CommitOutcomeUnknown. @internal */
-export async function committedBy(
+/** Waits for COMMIT until the limit. After the limit, throws CommitOutcomeUnknown. */
+async function committedBy(
   committing: Promise<void>,
   limit: Limit | undefined,
   clock: Clock,
@@ -363,14 +363,8 @@ export async function committedBy(
 /**
  * Rolls back because of `error`, and returns `error`. If the rollback also fails, its error is added to the
  * causes of `error`.
- *
- * @internal
  */
-export async function undo(
-  end: Pick<End, 'rollback'>,
-  limit: Limit | undefined,
-  error: unknown,
-): Promise<unknown> {
+async function undo(end: Pick<End, 'rollback'>, limit: Limit | undefined, error: unknown): Promise<unknown> {
   try {
     await end.rollback(limit);
     return error;
