@@ -44,6 +44,9 @@ interface TransactionPlan {
 
 const PLAIN: TransactionPlan = { begin: WRITING, retries: 0, limit: undefined };
 
+/** Uses a borrowed connection. Passes work that still runs after its limit to `hold`. */
+type Use<T> = (connection: Connection, hold: (late: Promise<unknown>) => void) => Awaitable<T>;
+
 /** @internal */
 interface DatabaseDeps {
   readonly clock: Clock;
@@ -185,9 +188,14 @@ export class Database extends Session {
   /** @internal */
   async run<T>(purpose: Purpose, work: Work<T>, options: QueryOptions | undefined): Promise<T> {
     try {
-      return await this.#with(options?.longRead === true ? 'read' : purpose, this.#limit(options), (lease) =>
-        lease.within(work(lease.connection, lease.limit)),
-      );
+      const limit =
+        options === undefined && this.#statementTimeoutMs === 0 ? undefined : this.#limit(options);
+      return await this.#with(options?.longRead === true ? 'read' : purpose, limit, (connection, hold) => {
+        const result = work(connection, limit);
+        return limit !== undefined && result instanceof Promise
+          ? settledBy(result, limit, this.#clock, hold)
+          : result;
+      });
     } catch (error) {
       throw atCaller(error);
     }
@@ -231,22 +239,23 @@ export class Database extends Session {
     limit: Limit | undefined,
     statementTimeoutMs: number,
   ): Promise<T> {
-    const beginLimit = limitOf(undefined, statementTimeoutMs, this.#clock, limit);
-    return this.#with(begin.isReadOnly ? 'read' : 'transaction', beginLimit, async (lease) => {
-      const { connection } = lease;
+    const clock = this.#clock;
+    const beginLimit = limitOf(undefined, statementTimeoutMs, clock, limit);
+    return this.#with(begin.isReadOnly ? 'read' : 'transaction', beginLimit, async (connection, hold) => {
       try {
-        const beginning = lease.within(connection.begin(begin, beginLimit));
-        if (beginning instanceof Promise) await beginning;
+        const beginning = connection.begin(begin, beginLimit);
+        if (beginning instanceof Promise) await settledBy(beginning, beginLimit, clock, hold);
       } catch (error) {
         throw atCaller(error);
       }
       this.#openTransactions++;
+      const { dialect, conversion } = this;
       const tx = new Transaction({
         root: this,
         connection,
-        dialect: this.dialect,
-        conversion: this.conversion,
-        clock: this.#clock,
+        dialect,
+        conversion,
+        clock,
         limit,
         statementTimeoutMs,
         depth: 0,
@@ -255,20 +264,16 @@ export class Database extends Session {
         return await tx.drive(fn, connection);
       } finally {
         this.#openTransactions--;
-        lease.late = tx.behind;
+        if (tx.behind !== undefined) hold(tx.behind);
       }
     });
   }
 
   /**
-   * Lends a connection to `use`. Takes it back when `use` has ended. Work that still runs after its limit
-   * keeps the connection until it ends.
+   * Lends a connection to `use`, and takes the connection back when `use` has settled. Work that still runs
+   * after its limit is passed to `hold`, and keeps the connection until it ends.
    */
-  async #with<T>(
-    purpose: Purpose,
-    limit: Limit | undefined,
-    use: (lease: Lease) => Awaitable<T>,
-  ): Promise<T> {
+  async #with<T>(purpose: Purpose, limit: Limit | undefined, use: Use<T>): Promise<T> {
     let connection: Connection;
     try {
       if (this.#openTransactions > 0) refuseInsideTransaction(this);
@@ -277,14 +282,21 @@ export class Database extends Session {
     } catch (error) {
       throw atCaller(error);
     }
-    const lease = new Lease(this.#traced(connection), limit, this.#clock);
+    let late: Promise<unknown> | undefined;
     try {
-      const result = use(lease);
+      const lent = queries.hasSubscribers
+        ? tracedConnection(connection, this.dialect, this.#name)
+        : connection;
+      const result = use(lent, (rest) => {
+        late = rest;
+      });
       return result instanceof Promise ? await result : result;
     } finally {
-      const release = (): void => this.#driver.release(connection);
-      if (lease.late === undefined) release();
-      else void lease.late.then(release, release);
+      if (late === undefined) this.#driver.release(connection);
+      else {
+        const release = (): void => this.#driver.release(connection);
+        void late.then(release, release);
+      }
     }
   }
 
@@ -299,14 +311,6 @@ export class Database extends Session {
     } finally {
       this.#onWait?.((this.#clock.monotonicMs() - startedMs) / 1_000);
     }
-  }
-
-  /**
-   * Wraps the connection to publish its statements, if the diagnostics channel `svc:db:query` has
-   * subscribers.
-   */
-  #traced(connection: Connection): Connection {
-    return queries.hasSubscribers ? tracedConnection(connection, this.dialect, this.#name) : connection;
   }
 
   async #guarded(
@@ -328,29 +332,6 @@ export class Database extends Session {
   async #pause(attempt: number, limit: Limit | undefined): Promise<void> {
     const longestMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** attempt);
     await sleepWithin(longestMs - (randomInt(0, 1_000) / 2_000) * longestMs, limit, this.#clock);
-  }
-}
-
-/** A connection that was lent to a caller, with the caller's limit. */
-class Lease {
-  readonly connection: Connection;
-  readonly limit: Limit | undefined;
-  readonly #clock: Clock;
-  /** End of the work that still runs after the limit; undefined if no work runs. */
-  late: Promise<unknown> | undefined;
-
-  constructor(connection: Connection, limit: Limit | undefined, clock: Clock) {
-    this.connection = connection;
-    this.limit = limit;
-    this.#clock = clock;
-  }
-
-  /** Returns the result of a statement. Rejects if the statement still runs shortly after the limit. */
-  within<T>(result: Awaitable<T>): Awaitable<T> {
-    if (!(result instanceof Promise) || this.limit === undefined) return result;
-    return settledBy(result, this.limit, this.#clock, (late) => {
-      this.late = late;
-    });
   }
 }
 
