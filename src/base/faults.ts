@@ -132,9 +132,9 @@ export const FAULTS = {
     remedy: 'Correct or remove the option, or use a database that supports the option or method',
   },
   E_DB_OVER: {
-    describe: (): string =>
-      'Cannot use a transaction after its callback has ended: the transaction is already committed or rolled back',
-    remedy: 'Await every call on the transaction inside its callback, and make no call afterwards',
+    describe: (): string => 'Cannot use a transaction that has ended: it is already committed or rolled back',
+    remedy:
+      'Await every call on the transaction inside its callback and within its time limit, and make no call afterwards',
   },
   E_DB_PAGE: {
     describe: (problem: string): string => `Cannot read the list in pages: ${problem}`,
@@ -155,6 +155,12 @@ export const FAULTS = {
       `Cannot read ${what} as ${schema}: ${problem}`,
     remedy:
       'Make the schema match the columns of the statement: use nullable(…) for columns that may be NULL, str for large integers and decimals, snakeCase: true to read created_at as createdAt',
+  },
+  E_DB_STALLED: {
+    describe: (what: string, timeoutMs: number): string =>
+      `Cannot wait longer for ${what}: its promise did not settle within ${timeoutMs} ms`,
+    remedy:
+      'Let the promise settle, or raise the time limit: "timeoutMs" of the call, or "statementTimeoutMs" of the database for a call without "timeoutMs"',
   },
   E_DB_STATEMENT: {
     describe: (problem: string): string => `Cannot run the statement: ${problem}`,

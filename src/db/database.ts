@@ -4,9 +4,10 @@
  */
 import { randomInt } from 'node:crypto';
 import { SvcError } from '../base/errors.ts';
+import { ignore } from '../base/promises.ts';
 import { bool, given, int, oneOf, readOptions } from '../base/options.ts';
 import { DatabaseError, atCaller } from './errors.ts';
-import { MAX_TIMEOUT_MS, limitOf, settledBy, sleepWithin, type QueryOptions } from './limits.ts';
+import { MAX_TIMEOUT_MS, limitOf, settledBy, sleepWithin, watchLimit, type QueryOptions } from './limits.ts';
 import { Session, type Conversion, type OpenStream, type Work } from './session.ts';
 import { queries, tracedConnection, tracedSource } from './tracing.ts';
 import { Transaction, refuseInsideTransaction, type TransactionOptions } from './transaction.ts';
@@ -33,6 +34,8 @@ const FIRST_PAUSE_MS = 5;
 const MAX_PAUSE_MS = 1_000;
 
 const WRITING: BeginOptions = { isolation: undefined, isReadOnly: false };
+
+const NO_LIMIT: QueryOptions = { timeoutMs: 0 };
 
 const UNCONVERTED: Conversion = { snakeCase: false, types: undefined };
 
@@ -67,7 +70,8 @@ export class Database extends Session {
   /** @internal */
   readonly conversion: Conversion;
   readonly #driver: Driver;
-  readonly #clock: Clock;
+  /** @internal */
+  readonly clock: Clock;
   readonly #statementTimeoutMs: number;
   readonly #name: string;
   readonly #onWait: ((seconds: number) => void) | undefined;
@@ -86,7 +90,7 @@ export class Database extends Session {
     this.#driver = driver;
     this.dialect = driver.dialect;
     this.conversion = conversion;
-    this.#clock = clock;
+    this.clock = clock;
     this.#statementTimeoutMs = statementTimeoutMs;
     this.#name = name;
     this.#onWait = onWait;
@@ -108,7 +112,7 @@ export class Database extends Session {
    *   `tx.transaction()` instead
    */
   async transaction<T>(fn: (tx: Transaction) => Awaitable<T>, options?: TransactionOptions): Promise<T> {
-    const { begin, retries, limit } = options === undefined ? PLAIN : transactionOf(options, this.#clock);
+    const { begin, retries, limit } = options === undefined ? PLAIN : transactionOf(options, this.clock);
     for (let attempt = 0; ; attempt++) {
       try {
         return await this.#transact(
@@ -171,10 +175,12 @@ export class Database extends Session {
   }
 
   /**
-   * Refuses new statements, waits for running ones, and closes all connections. Further calls have no effect.
+   * Refuses new statements, waits up to ten seconds for running ones, and closes all connections. Further
+   * calls have no effect.
    */
   close(): Promise<void> {
-    return this.#guarded(undefined, () => {
+    // the driver has a time limit of its own: `statementTimeoutMs` must not cut running statements off
+    return this.#guarded(NO_LIMIT, () => {
       // inside a transaction, close() would wait forever for the end of that transaction
       refuseInsideTransaction(this);
       return this.#driver.close();
@@ -193,7 +199,7 @@ export class Database extends Session {
       return await this.#with(options?.longRead === true ? 'read' : purpose, limit, (connection, hold) => {
         const result = work(connection, limit);
         return limit !== undefined && result instanceof Promise
-          ? settledBy(result, limit, this.#clock, hold)
+          ? settledBy(result, limit, this.clock, hold)
           : result;
       });
     } catch (error) {
@@ -227,7 +233,7 @@ export class Database extends Session {
         ? tracedSource(this.#driver, this.dialect, this.#name)
         : this.#driver;
       const limit = this.#limit(options);
-      yield* limit === undefined ? open(source, limit) : withinLimit(open(source, limit), limit, this.#clock);
+      yield* limit === undefined ? open(source, limit) : withinLimit(open(source, limit), limit, this.clock);
     } catch (error) {
       throw atCaller(error);
     }
@@ -239,7 +245,7 @@ export class Database extends Session {
     limit: Limit | undefined,
     statementTimeoutMs: number,
   ): Promise<T> {
-    const clock = this.#clock;
+    const clock = this.clock;
     const beginLimit = limitOf(undefined, statementTimeoutMs, clock, limit);
     return this.#with(begin.isReadOnly ? 'read' : 'transaction', beginLimit, async (connection, hold) => {
       try {
@@ -301,15 +307,15 @@ export class Database extends Session {
   }
 
   #limit(options: QueryOptions | undefined): Limit | undefined {
-    return limitOf(options, this.#statementTimeoutMs, this.#clock);
+    return limitOf(options, this.#statementTimeoutMs, this.clock);
   }
 
   async #waited(pending: Promise<Connection>): Promise<Connection> {
-    const startedMs = this.#clock.monotonicMs();
+    const startedMs = this.clock.monotonicMs();
     try {
       return await pending;
     } finally {
-      this.#onWait?.((this.#clock.monotonicMs() - startedMs) / 1_000);
+      this.#onWait?.((this.clock.monotonicMs() - startedMs) / 1_000);
     }
   }
 
@@ -320,7 +326,7 @@ export class Database extends Session {
     try {
       const limit = this.#limit(options);
       const working = work(limit);
-      if (working instanceof Promise) await settledBy(working, limit, this.#clock, () => undefined);
+      if (working instanceof Promise) await settledBy(working, limit, this.clock, () => undefined);
     } catch (error) {
       throw atCaller(error);
     }
@@ -331,13 +337,13 @@ export class Database extends Session {
    */
   async #pause(attempt: number, limit: Limit | undefined): Promise<void> {
     const longestMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** attempt);
-    await sleepWithin(longestMs - (randomInt(0, 1_000) / 2_000) * longestMs, limit, this.#clock);
+    await sleepWithin(longestMs - (randomInt(0, 1_000) / 2_000) * longestMs, limit, this.clock);
   }
 }
 
 /**
- * Yields the rows of `source` in batches. When the limit is reached, throws an error, and closes `source`
- * without waiting.
+ * Yields the rows of `source` in batches until the limit. Then closes `source` without waiting, even if the
+ * reader does not ask for the next batch.
  */
 async function* withinLimit(
   source: AsyncIterable<readonly Row[]>,
@@ -345,22 +351,32 @@ async function* withinLimit(
   clock: Clock,
 ): AsyncGenerator<readonly Row[], void, undefined> {
   const rows = source[Symbol.asyncIterator]();
+  let reached: DatabaseError | undefined;
+  let isReading = false;
   let hasEnded = false;
-  const within = <T>(work: Promise<T>): Promise<T> =>
-    settledBy(work, limit, clock, () => {
-      hasEnded = true; // tells `finally` not to call return() a second time
-      void rows.return?.().catch(() => undefined);
-    });
+  const leave = async (): Promise<void> => {
+    if (hasEnded) return;
+    hasEnded = true;
+    await rows.return?.();
+  };
+  const watched = watchLimit(limit, clock, (error) => {
+    reached = error;
+    if (!isReading) leave().catch(ignore);
+  });
   try {
-    for (;;) {
-      const next = await within(rows.next());
-      hasEnded = next.done === true;
+    while (reached === undefined) {
+      isReading = true;
+      const next = await settledBy(rows.next(), limit, clock, () => void leave().catch(ignore));
+      isReading = false;
+      hasEnded ||= next.done === true;
       if (next.done === true) return;
-      yield next.value;
+      // a reader may keep the rows for ever, so it gets none after the limit
+      if (reached === undefined) yield next.value;
     }
+    throw reached;
   } finally {
-    const leaving = hasEnded ? undefined : rows.return?.();
-    if (leaving !== undefined) await settledBy(leaving, limit, clock, () => undefined);
+    watched?.[Symbol.dispose]();
+    await settledBy(leave(), limit, clock, ignore);
   }
 }
 

@@ -8,7 +8,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { SvcError, errorAfter } from '../base/errors.ts';
 import { CommitOutcomeUnknown, atCaller } from './errors.ts';
-import { endingLimit, limitOf, limitReached, settledBy, type QueryOptions } from './limits.ts';
+import { CALLBACK, endingLimit, limitOf, limitReached, settledBy, type QueryOptions } from './limits.ts';
 import { Session, type Conversion, type OpenStream, type Work } from './session.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Awaitable } from '../cache/stores.ts';
@@ -30,8 +30,8 @@ export interface TransactionOptions {
   readonly retries?: number | undefined;
   /**
    * Signal and time limit for the wait for a connection, for each statement, and for the commit or rollback.
-   * They do not interrupt the callback itself. If the callback took longer than the limit, 5 seconds remain
-   * for the commit or rollback.
+   * They also limit the callback: if it has not settled at the limit, the transaction is rolled back, and its
+   * handle refuses further statements. A commit that has begun is not cut off: it gets at least 5 seconds.
    */
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs?: number | undefined;
@@ -80,6 +80,8 @@ export class Transaction extends Session {
   readonly dialect: Dialect;
   /** @internal */
   readonly conversion: Conversion;
+  /** @internal */
+  readonly clock: Clock;
   readonly #deps: TransactionDeps;
   #isOver = false;
   #inFlight = 0;
@@ -98,6 +100,7 @@ export class Transaction extends Session {
     super();
     this.#deps = deps;
     this.dialect = deps.dialect;
+    this.clock = deps.clock;
     this.conversion = deps.conversion;
   }
 
@@ -172,21 +175,29 @@ export class Transaction extends Session {
     return scopes.run({ root: this.#deps.root, transaction: this, outer: scopes.getStore() }, work);
   }
 
-  /** Runs the callback, then `commit` or `rollback`. Returns the callback's result. @internal */
+  /**
+   * Runs the callback, then `commit` or `rollback`. Returns the callback's result. Rolls back without waiting
+   * for a callback that has not settled at the limit.
+   *
+   * @internal
+   */
   async drive<T>(fn: (tx: Transaction) => Awaitable<T>, end: End): Promise<T> {
+    const { limit, clock } = this.#deps;
+    let isLate = false;
+    const onLate = (): void => {
+      isLate = true;
+    };
     let value: T;
     try {
-      value = await fn(this);
+      value = await (limit === undefined
+        ? fn(this)
+        : settledBy(Promise.resolve(fn(this)), limit, clock, onLate, CALLBACK));
     } catch (error) {
-      throw await this.#undo(end, false, error);
+      throw await this.#undo(end, isLate, error);
     }
     this.#isOver = true;
-    let isLate = false;
     try {
-      if (this.#inFlight > 0)
-        await settledBy(this.#settle(), this.#callersEnding(), this.#deps.clock, () => {
-          isLate = true;
-        });
+      if (this.#inFlight > 0) await settledBy(this.#settle(), this.#callersEnding(), clock, onLate);
       const committing = end.commit(this.#ending());
       if (committing instanceof Promise) await this.#committed(committing);
     } catch (error) {
