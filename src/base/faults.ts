@@ -132,9 +132,8 @@ export const FAULTS = {
     remedy: 'Correct or remove the option, or use a database that supports the option or method',
   },
   E_DB_OVER: {
-    describe: (): string => 'Cannot use a transaction that has ended: it is already committed or rolled back',
-    remedy:
-      'Await every call on the transaction inside its callback and within its time limit, and make no call afterwards',
+    describe: (): string => 'Cannot use a transaction that has ended: it is committed or rolled back',
+    remedy: 'Await every call on the transaction inside its callback, and within its time limit',
   },
   E_DB_PAGE: {
     describe: (problem: string): string => `Cannot read the list in pages: ${problem}`,
@@ -157,10 +156,8 @@ export const FAULTS = {
       'Make the schema match the columns of the statement: use nullable(…) for columns that may be NULL, str for large integers and decimals, snakeCase: true to read created_at as createdAt',
   },
   E_DB_STALLED: {
-    describe: (what: string, timeoutMs: number): string =>
-      `Cannot wait longer for ${what}: its promise did not settle within ${timeoutMs} ms`,
-    remedy:
-      'Let the promise settle, or raise the time limit: "timeoutMs" of the call, or "statementTimeoutMs" of the database for a call without "timeoutMs"',
+    describe: (what: string, ms: number): string => `Cannot wait longer than ${ms} ms for ${what}`,
+    remedy: 'Let it settle, or raise "timeoutMs" of the call or "statementTimeoutMs" of the database',
   },
   E_DB_STATEMENT: {
     describe: (problem: string): string => `Cannot run the statement: ${problem}`,
