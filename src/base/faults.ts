@@ -351,7 +351,7 @@ export const FAULTS = {
   },
   E_PERMISSION: {
     describe: (flag: string, resource: string): string =>
-      `Cannot continue: Node runs with --permission, but without the permission ${permissionFor(flag, resource)}`,
+      `Cannot continue: Node runs with --permission, but without the permission ${flag + (resource === '' ? '' : ` for "${resource}"`)}`,
     remedy:
       'Start Node with the missing permission; svc check, svc routes and svc openapi also need --allow-child-process, because they start another process',
   },
@@ -576,11 +576,6 @@ export const FAULTS = {
       'Read the errors of the worker processes above this message, or start the application without workers to see its error',
   },
 } as const;
-
-/** Describes a permission and its file or folder, if it has one, in the message of E_PERMISSION. */
-function permissionFor(flag: string, resource: string): string {
-  return resource === '' ? flag : `${flag} for "${resource}"`;
-}
 
 /** Returns the line that describes a finding in the message of E_COMPILE. */
 function line({ rule, subject, message, place }: Finding): string {

@@ -341,12 +341,11 @@ onEveryDatabase('"statementTimeoutMs" does not cut a migration off', async (bloc
   for (let turns = 0; turns < 50; turns++) await clock.advance(2 * LIMIT_MS);
   go.resolve();
   await holder;
-  const moving = (async () => {
-    // SQLite tries again after a pause
-    while ((await Promise.race([applied, turn()])) === undefined) await clock.advance(10);
-  })();
+  // on a server, the next login needs real time
+  const isSqlite = db.dialect === 'sqlite';
+  // SQLite tries again after a pause
+  while (isSqlite && (await Promise.race([applied, turn()])) === undefined) await clock.advance(10);
   assert.equal((await applied).length, 1);
-  await moving;
 });
 
 /** Reads all rows. Returns the error of the stream. */
