@@ -13,7 +13,7 @@
  * run. Afterwards, the application may be started again.
  */
 import { SvcError } from '../base/errors.ts';
-import { startPlugins, stopPlugins } from '../routing/plugin.ts';
+import { startPlugins, stopPlugins, stopped } from '../routing/plugin.ts';
 import { HttpServer } from '../http/server/server.ts';
 import { endOnSignals } from '../operations/signals.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -159,12 +159,12 @@ export class Lifecycle {
   }
 
   async #start(): Promise<void> {
-    const { log, rooms } = this.#app;
+    const { log, rooms, clock } = this.#app;
     this.#app.application();
     const plugins = this.#plugins();
     if (this.#roomBus !== undefined) rooms.connect(this.#roomBus);
     const abort = (this.#startAbort = new AbortController());
-    await startPlugins(plugins, abort.signal, log);
+    await startPlugins(plugins, abort.signal, log, clock);
     try {
       await this.#roomBus?.settled?.(); // resolves when the rooms can receive messages of other processes
       for (const hook of this.#hooks) {
@@ -175,30 +175,31 @@ export class Lifecycle {
       }
     } catch (error) {
       await this.#stopHooks();
-      await stopPlugins(plugins, log);
+      await stopPlugins(plugins, log, clock);
       throw error;
     }
   }
 
   /**
-   * Runs the shutdown hooks and the clean-ups of startup hooks, the last added first. If one fails, its error
-   * is logged, and the others still run.
+   * Runs the shutdown hooks and the clean-ups of startup hooks, the last added first. If one fails or does
+   * not end, its error is logged, and the others still run.
    */
   async #stopHooks(): Promise<void> {
+    const { clock, log } = this.#app;
     for (const hook of this.#hooks.toReversed()) {
       const { start, stop } = hook;
       // the clean-up is removed, because the startup hook returns a new one at the next start
       if (start !== undefined) hook.stop = undefined;
       try {
-        await stop?.();
+        await stopped(clock, () => stop?.());
       } catch (error) {
-        this.#app.log.error('shutdown_hook_failed', error);
+        log.error('shutdown_hook_failed', error);
       }
     }
   }
 
   async #stop(): Promise<void> {
-    const { log, rooms } = this.#app;
+    const { log, rooms, clock } = this.#app;
     this.#startAbort?.abort(new Error('The application is shutting down'));
     const hasStarted =
       (await this.#starting?.then(
@@ -207,11 +208,11 @@ export class Lifecycle {
       )) === true;
     while (this.cleanUps.size > 0) await Promise.all(this.cleanUps);
     const cleanUp = await this.#sharing?.catch(() => undefined);
-    await cleanUp?.();
+    await stopped(clock, () => cleanUp?.()).catch((error: unknown) => log.error('cleanup_failed', error));
     rooms.disconnect();
     if (!hasStarted) return;
     await this.#stopHooks();
-    await stopPlugins(this.#plugins(), log);
+    await stopPlugins(this.#plugins(), log, clock);
   }
 }
 

@@ -2,6 +2,8 @@
  * Determines the order of plugins by their requirements, starts them in this order, and stops them in reverse
  * order.
  */
+import { within } from '../base/promises.ts';
+import type { Clock } from '../base/clock.ts';
 import type { Finding, Place } from '../base/findings.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Plugin } from '../http/contracts.ts';
@@ -89,6 +91,7 @@ export async function startPlugins(
   plugins: readonly Plugin[],
   signal: AbortSignal,
   log: Logger,
+  clock: Clock,
 ): Promise<void> {
   const started: Plugin[] = [];
   try {
@@ -98,18 +101,34 @@ export async function startPlugins(
       started.push(plugin);
     }
   } catch (error) {
-    await stopPlugins(started, log);
+    await stopPlugins(started, log, clock);
     throw error;
   }
 }
 
-/** Stops plugins in reverse order. If one fails, its error is logged, and the others are still stopped. */
-export async function stopPlugins(plugins: readonly Plugin[], log: Logger): Promise<void> {
+/**
+ * Stops plugins in reverse order. If one fails or does not end, its error is logged, and the others are still
+ * stopped.
+ */
+export async function stopPlugins(plugins: readonly Plugin[], log: Logger, clock: Clock): Promise<void> {
   for (const plugin of plugins.toReversed()) {
     try {
-      await plugin.shutdown?.();
+      await stopped(clock, () => plugin.shutdown?.());
     } catch (error) {
       log.error('plugin_shutdown_failed', error, { plugin: plugin.name });
     }
   }
+}
+
+/**
+ * Time in milliseconds in which a step of the shutdown must end. A plugin may have a shorter limit of its
+ * own: a database waits ten seconds for running transactions.
+ */
+const STEP_MS = 12_000;
+
+/** Runs a step of the shutdown. Rejects if the step does not end in time, so that the other steps can run. */
+export async function stopped(clock: Clock, stop: () => unknown): Promise<void> {
+  await within(clock, STEP_MS, Promise.try(stop), () => {
+    throw new Error(`The step did not end within ${STEP_MS} ms, so the shutdown goes on`);
+  });
 }
