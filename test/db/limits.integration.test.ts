@@ -6,10 +6,22 @@
  * goes on. The pool has one connection, so every further statement needs the connection that was held.
  */
 import assert from 'node:assert/strict';
-import { QueryCanceled, QueryTimeout, UniqueViolation, openDatabase } from '../../src/db/index.ts';
+import { test } from 'node:test';
+import {
+  DatabasePlugin,
+  QueryCanceled,
+  QueryTimeout,
+  Redis,
+  UniqueViolation,
+  openDatabase,
+  transaction as requestTransaction,
+} from '../../src/db/index.ts';
+import { Depends, Svc } from '../../src/index.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
 import { Migrator } from '../../src/db/migrations/migrations.ts';
 import { fault } from '../contract/database.ts';
+import { collectedLog } from '../support/collected-log.ts';
+import { needsRedis, sharedRedis } from '../support/redis-server.ts';
 import { onEveryDatabase } from '../support/every-database.ts';
 import { folder } from '../support/run.ts';
 import { turn } from '../support/turn.ts';
@@ -347,6 +359,64 @@ onEveryDatabase('"statementTimeoutMs" does not cut a migration off', async (bloc
   while (isSqlite && (await Promise.race([applied, turn()])) === undefined) await clock.advance(10);
   assert.equal((await applied).length, 1);
 });
+
+/** A handler of messages that never settles, and a promise for the second message that it gets. */
+function stuckHandler(): { readonly handler: () => Promise<never>; readonly second: Promise<void> } {
+  const second = Promise.withResolvers<void>();
+  let count = 0;
+  return {
+    second: second.promise,
+    handler: () => {
+      if (++count === 2) second.resolve();
+      return new Promise(() => undefined);
+    },
+  };
+}
+
+onEveryDatabase(
+  'a handler of listen() that never settles delays neither messages nor close()',
+  async (db) => {
+    if (db.dialect !== 'postgres') return;
+    const { handler, second } = stuckHandler();
+    const listening = await db.listen('orders', handler);
+    for (const payload of ['1', '2']) await db.execute('select pg_notify(?, ?)', ['orders', payload]);
+    await second;
+    await listening[Symbol.asyncDispose]();
+  },
+);
+
+test('a handler of Redis.subscribe() that never settles delays neither messages nor close()', async (t) => {
+  if (!needsRedis(t)) return;
+  const redis = await new Redis((await sharedRedis()).url).open();
+  const { handler, second } = stuckHandler();
+  const subscription = await redis.subscribe('orders', handler);
+  for (const payload of ['1', '2']) await redis.publish('orders', payload);
+  await second;
+  await subscription[Symbol.asyncDispose]();
+  await redis.close();
+});
+
+onEveryDatabase(
+  'the transaction of a request whose handler never settles ends at its limit',
+  async (_db, url) => {
+    const clock = new ManualClock();
+    const { logger } = collectedLog();
+    const app = new Svc({ clock, logger });
+    const plugin = new DatabasePlugin(url, { pool: { max: 1 }, migrations: 'ignore' });
+    app.register(plugin);
+    const stuck = new Stalling();
+    app.post('/items', { tx: Depends(requestTransaction({ timeoutMs: LIMIT_MS })) }, async ({ tx }) => {
+      await tx.execute(INSERT, [1]);
+      await stuck.never();
+    });
+    await app.startup();
+    await plugin.database.script('create table item (id integer primary key)');
+    void app.fetch(new Request('http://localhost/items', { method: 'POST' }));
+    await stuck.begun.promise;
+    await clock.advance(LIMIT_MS + GRACE_MS);
+    assert.equal(await plugin.database.scalar('select count(*) from item'), 0);
+  },
+);
 
 /** Reads all rows. Returns the error of the stream. */
 async function exhausted(rows: AsyncIterable<unknown>): Promise<unknown> {
