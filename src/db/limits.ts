@@ -102,21 +102,21 @@ export function endingLimit(
 const ANSWER_MS = 200;
 
 /** Work that a caller waits for until its limit. */
-interface Awaited {
+interface Wait {
   /** Name of the application's promise, for its error. Undefined for a statement. */
   readonly what?: string;
   /** Milliseconds that the caller still waits after its limit. */
   readonly graceMs: number;
 }
 
-const STATEMENT: Awaited = { graceMs: ANSWER_MS };
+const STATEMENT: Wait = { graceMs: ANSWER_MS };
 /** A row source of the application. No reply of a server can still settle it. */
-export const SOURCE: Awaited = { what: 'the source of the rows', graceMs: 0 };
+export const SOURCE: Wait = { what: 'the source of the rows', graceMs: 0 };
 /**
  * A callback of the application. A statement of the callback may end {@link ANSWER_MS} after the limit, and
  * then the callback can still throw the error of that statement.
  */
-export const CALLBACK: Awaited = { what: 'the callback of the transaction', graceMs: 2 * ANSWER_MS };
+export const CALLBACK: Wait = { what: 'the callback of the transaction', graceMs: 2 * ANSWER_MS };
 
 /**
  * Returns the result of `work`. If `work` has not settled at the limit and its grace time, rejects with the
@@ -127,7 +127,7 @@ export function settledBy<T>(
   limit: Limit | undefined,
   clock: Clock,
   onLate: (work: Promise<unknown>) => void,
-  { what, graceMs }: Awaited = STATEMENT,
+  { what, graceMs }: Wait = STATEMENT,
 ): Promise<T> {
   if (limit === undefined) return work;
   return new Promise((resolve, reject) => {

@@ -29,9 +29,9 @@ export interface TransactionOptions {
    */
   readonly retries?: number | undefined;
   /**
-   * Signal and time limit for the wait for a connection, for each statement, and for the commit or rollback.
-   * They also limit the callback: if it has not settled at the limit, the transaction is rolled back, and its
-   * handle refuses further statements. A commit that has begun is not cut off: it gets at least 5 seconds.
+   * Signal and time limit for the wait for a connection, for each statement, and for the callback. If the
+   * callback has not settled at the limit, the transaction is rolled back, and its handle refuses further
+   * statements. A commit is not cut off: it gets at least 5 seconds.
    */
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs?: number | undefined;

@@ -415,6 +415,7 @@ onEveryDatabase(
     await stuck.begun.promise;
     await clock.advance(LIMIT_MS + GRACE_MS);
     assert.equal(await plugin.database.scalar('select count(*) from item'), 0);
+    await plugin.shutdown();
   },
 );
 

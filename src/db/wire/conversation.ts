@@ -205,7 +205,7 @@ export abstract class RequestQueue<
   protected first: R | undefined;
   protected last: R | undefined;
   protected size = 0;
-  /** Number of requests so far. */
+  /** Number of requests so far. Must not be set from outside. */
   asked = 0;
   /** Error that ended the connection; undefined while it is open. */
   protected endedBy: Error | undefined;
