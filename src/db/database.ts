@@ -47,8 +47,17 @@ interface TransactionPlan {
 
 const PLAIN: TransactionPlan = { begin: WRITING, retries: 0, limit: undefined };
 
+/** Receives work that still runs after its limit. */
+type Hold = (late: Promise<unknown>) => void;
 /** Uses a borrowed connection. Passes work that still runs after its limit to `hold`. */
-type Use<T> = (connection: Connection, hold: (late: Promise<unknown>) => void) => Awaitable<T>;
+type Use<T> = (connection: Connection, limit: Limit | undefined, hold: Hold) => Awaitable<T>;
+
+interface TransactionStart {
+  readonly begin: BeginOptions;
+  readonly limit: Limit | undefined;
+  /** Default `timeoutMs` of each statement; 0 means no limit. */
+  readonly statementTimeoutMs: number;
+}
 
 /** @internal */
 interface DatabaseDeps {
@@ -115,11 +124,17 @@ export class Database extends Session {
     const { begin, retries, limit } = options === undefined ? PLAIN : transactionOf(options, this.clock);
     for (let attempt = 0; ; attempt++) {
       try {
-        return await this.#transact(
-          (tx) => tx.surround(() => fn(tx)),
-          begin,
+        return await this.#with(
+          begin.isReadOnly ? 'read' : 'transaction',
+          undefined,
           limit,
-          this.#statementTimeoutMs,
+          (connection, _, hold) =>
+            this.#transact((tx) => tx.surround(() => fn(tx)), connection, hold, {
+              begin,
+              limit,
+              statementTimeoutMs: this.#statementTimeoutMs,
+            }),
+          asThrown,
         );
       } catch (error) {
         if (attempt >= retries || !(error instanceof DatabaseError && error.isRetryable)) throw error;
@@ -192,19 +207,14 @@ export class Database extends Session {
   }
 
   /** @internal */
-  async run<T>(purpose: Purpose, work: Work<T>, options: QueryOptions | undefined): Promise<T> {
-    try {
-      const limit =
-        options === undefined && this.#statementTimeoutMs === 0 ? undefined : this.#limit(options);
-      return await this.#with(options?.longRead === true ? 'read' : purpose, limit, (connection, hold) => {
-        const result = work(connection, limit);
-        return limit !== undefined && result instanceof Promise
-          ? settledBy(result, limit, this.clock, hold)
-          : result;
-      });
-    } catch (error) {
-      throw atCaller(error);
-    }
+  run<T>(purpose: Purpose, work: Work<T>, options: QueryOptions | undefined): Promise<T> {
+    const lent = options?.longRead === true ? 'read' : purpose;
+    return this.#with(lent, options, undefined, (connection, limit, hold) => {
+      const result = work(connection, limit);
+      return limit !== undefined && result instanceof Promise
+        ? settledBy(result, limit, this.clock, hold)
+        : result;
+    });
   }
 
   /**
@@ -213,13 +223,14 @@ export class Database extends Session {
    *
    * @internal
    */
-  async whole<T>(work: Work<T>, options: QueryOptions | undefined): Promise<T> {
-    try {
-      const limit = this.#limit(options);
-      return await this.#transact((tx) => tx.run('statement', work, undefined), WRITING, limit, 0);
-    } catch (error) {
-      throw atCaller(error);
-    }
+  whole<T>(work: Work<T>, options: QueryOptions | undefined): Promise<T> {
+    return this.#with('transaction', options, undefined, (connection, limit, hold) =>
+      this.#transact((tx) => tx.run('statement', work, undefined), connection, hold, {
+        begin: WRITING,
+        limit,
+        statementTimeoutMs: 0,
+      }),
+    );
   }
 
   /** @internal */
@@ -239,75 +250,73 @@ export class Database extends Session {
     }
   }
 
-  #transact<T>(
+  /** Begins a transaction on a connection, runs `fn` in it, and ends it. */
+  async #transact<T>(
     fn: (tx: Transaction) => Awaitable<T>,
-    begin: BeginOptions,
-    limit: Limit | undefined,
-    statementTimeoutMs: number,
+    connection: Connection,
+    hold: Hold,
+    { begin, ...limits }: TransactionStart,
   ): Promise<T> {
-    const clock = this.clock;
-    const beginLimit = limitOf(undefined, statementTimeoutMs, clock, limit);
-    return this.#with(begin.isReadOnly ? 'read' : 'transaction', beginLimit, async (connection, hold) => {
-      try {
-        const beginning = connection.begin(begin, beginLimit);
-        if (beginning instanceof Promise) await settledBy(beginning, beginLimit, clock, hold);
-      } catch (error) {
-        throw atCaller(error);
-      }
-      this.#openTransactions++;
-      const { dialect, conversion } = this;
-      const tx = new Transaction({
-        root: this,
-        connection,
-        dialect,
-        conversion,
-        clock,
-        limit,
-        statementTimeoutMs,
-        depth: 0,
-      });
-      try {
-        return await tx.drive(fn, connection);
-      } finally {
-        this.#openTransactions--;
-        if (tx.behind !== undefined) hold(tx.behind);
-      }
-    });
+    const { dialect, conversion, clock } = this;
+    const limit = limitOf(undefined, limits.statementTimeoutMs, clock, limits.limit);
+    try {
+      const beginning = connection.begin(begin, limit);
+      if (beginning instanceof Promise) await settledBy(beginning, limit, clock, hold);
+    } catch (error) {
+      throw atCaller(error);
+    }
+    this.#openTransactions++;
+    const tx = new Transaction({ root: this, connection, dialect, conversion, clock, ...limits, depth: 0 });
+    try {
+      return await tx.drive(fn, connection);
+    } finally {
+      this.#openTransactions--;
+      if (tx.behind !== undefined) hold(tx.behind);
+    }
   }
 
   /**
    * Lends a connection to `use`, and takes the connection back when `use` has settled. Work that still runs
-   * after its limit is passed to `hold`, and keeps the connection until it ends.
+   * after its limit is passed to `hold`, and keeps the connection until it ends. `outer` is the limit of the
+   * transaction. `placed` sets the stack of an error of `use`.
    */
-  async #with<T>(purpose: Purpose, limit: Limit | undefined, use: Use<T>): Promise<T> {
-    let connection: Connection;
-    try {
-      if (this.#openTransactions > 0) refuseInsideTransaction(this);
-      const acquired = this.#driver.acquire(limit, purpose);
-      connection = acquired instanceof Promise ? await this.#waited(acquired) : acquired;
-    } catch (error) {
-      throw atCaller(error);
-    }
+  async #with<T>(
+    purpose: Purpose,
+    options: QueryOptions | undefined,
+    outer: Limit | undefined,
+    use: Use<T>,
+    placed: (error: unknown) => unknown = atCaller,
+  ): Promise<T> {
+    let connection: Connection | undefined;
     let late: Promise<unknown> | undefined;
     try {
+      if (this.#openTransactions > 0) refuseInsideTransaction(this);
+      const limit =
+        options === undefined && this.#statementTimeoutMs === 0 ? outer : this.#limit(options, outer);
+      const acquired = this.#driver.acquire(limit, purpose);
+      connection = acquired instanceof Promise ? await this.#waited(acquired) : acquired;
       const lent = queries.hasSubscribers
         ? tracedConnection(connection, this.dialect, this.#name)
         : connection;
-      const result = use(lent, (rest) => {
+      const result = use(lent, limit, (rest) => {
         late = rest;
       });
       return result instanceof Promise ? await result : result;
+    } catch (error) {
+      throw connection === undefined ? atCaller(error) : placed(error);
     } finally {
-      if (late === undefined) this.#driver.release(connection);
-      else {
-        const release = (): void => this.#driver.release(connection);
-        void late.then(release, release);
-      }
+      if (late !== undefined) this.#releaseAfter(late, connection!);
+      else if (connection !== undefined) this.#driver.release(connection);
     }
   }
 
-  #limit(options: QueryOptions | undefined): Limit | undefined {
-    return limitOf(options, this.#statementTimeoutMs, this.clock);
+  #releaseAfter(late: Promise<unknown>, connection: Connection): void {
+    const release = (): void => this.#driver.release(connection);
+    void late.then(release, release);
+  }
+
+  #limit(options: QueryOptions | undefined, outer?: Limit): Limit | undefined {
+    return limitOf(options, this.#statementTimeoutMs, this.clock, outer);
   }
 
   async #waited(pending: Promise<Connection>): Promise<Connection> {
@@ -378,6 +387,11 @@ async function* withinLimit(
     watched?.[Symbol.dispose]();
     await settledBy(leave(), limit, clock, ignore);
   }
+}
+
+/** An error of the application's callback keeps the stack with which it was thrown. */
+function asThrown(error: unknown): unknown {
+  return error;
 }
 
 function transactionOf(options: TransactionOptions, clock: Clock): TransactionPlan {
