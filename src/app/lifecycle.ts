@@ -13,7 +13,7 @@
  * run. Afterwards, the application may be started again.
  */
 import { SvcError } from '../base/errors.ts';
-import { PluginRun, type Replace } from '../routing/plugin.ts';
+import { PluginRun, stopped, type Replace } from '../routing/plugin.ts';
 import { HttpServer } from '../http/server/server.ts';
 import { endOnSignals } from '../operations/signals.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -104,7 +104,7 @@ export class Lifecycle {
   constructor(app: LivingApplication, roomBus: RoomBus | undefined, plugins: () => readonly Plugin[]) {
     this.#app = app;
     this.#roomBus = roomBus;
-    this.#plugins = new PluginRun(plugins, app.log);
+    this.#plugins = new PluginRun(plugins, app.log, app.clock);
   }
 
   /**
@@ -184,24 +184,25 @@ export class Lifecycle {
   }
 
   /**
-   * Runs the shutdown hooks and the clean-ups of startup hooks, the last added first. If one fails, its error
-   * is logged, and the others still run.
+   * Runs the shutdown hooks and the clean-ups of startup hooks, the last added first. If one fails or does
+   * not end, its error is logged, and the others still run.
    */
   async #stopHooks(): Promise<void> {
+    const { clock, log } = this.#app;
     for (const hook of this.#hooks.toReversed()) {
       const { start, stop } = hook;
       // the clean-up is removed, because the startup hook returns a new one at the next start
       if (start !== undefined) hook.stop = undefined;
       try {
-        await stop?.();
+        await stopped(clock, () => stop?.());
       } catch (error) {
-        this.#app.log.error('shutdown_hook_failed', error);
+        log.error('shutdown_hook_failed', error);
       }
     }
   }
 
   async #stop(): Promise<void> {
-    const { rooms } = this.#app;
+    const { log, rooms, clock } = this.#app;
     this.#startAbort?.abort(new Error('The application is shutting down'));
     const hasStarted =
       (await this.#starting?.then(
@@ -210,7 +211,7 @@ export class Lifecycle {
       )) === true;
     while (this.cleanUps.size > 0) await Promise.all(this.cleanUps);
     const cleanUp = await this.#sharing?.catch(() => undefined);
-    await cleanUp?.();
+    await stopped(clock, () => cleanUp?.()).catch((error: unknown) => log.error('cleanup_failed', error));
     rooms.disconnect();
     if (!hasStarted) return;
     await this.#stopHooks();

@@ -135,9 +135,8 @@ export const FAULTS = {
     remedy: 'Correct or remove the option, or use a database that supports the option or method',
   },
   E_DB_OVER: {
-    describe: (): string =>
-      'Cannot use a transaction after its callback has ended: the transaction is already committed or rolled back',
-    remedy: 'Await every call on the transaction inside its callback, and make no call afterwards',
+    describe: (): string => 'Cannot use a transaction that has ended: it is committed or rolled back',
+    remedy: 'Await every call on the transaction inside its callback, and within its time limit',
   },
   E_DB_PAGE: {
     describe: (problem: string): string => `Cannot read the list in pages: ${problem}`,
@@ -157,6 +156,10 @@ export const FAULTS = {
       `Cannot read ${what} as ${schema}: ${problem}`,
     remedy:
       'Make the schema match the columns of the statement: use nullable(…) for columns that may be NULL, str for large integers and decimals, snakeCase: true to read created_at as createdAt',
+  },
+  E_DB_STALLED: {
+    describe: (what: string, ms: number): string => `Cannot wait longer than ${ms} ms for ${what}`,
+    remedy: 'Let it settle, or raise "timeoutMs" of the call or "statementTimeoutMs" of the database',
   },
   E_DB_STATEMENT: {
     describe: (problem: string): string => `Cannot run the statement: ${problem}`,
@@ -350,7 +353,7 @@ export const FAULTS = {
   },
   E_PERMISSION: {
     describe: (flag: string, resource: string): string =>
-      `Cannot continue: Node runs with --permission, but without the permission ${permissionFor(flag, resource)}`,
+      `Cannot continue: Node runs with --permission, but without the permission ${flag + (resource === '' ? '' : ` for "${resource}"`)}`,
     remedy:
       'Start Node with the missing permission; svc check, svc routes and svc openapi also need --allow-child-process, because they start another process',
   },
@@ -574,11 +577,6 @@ export const FAULTS = {
       'Read the errors of the worker processes above this message, or start the application without workers to see its error',
   },
 } as const;
-
-/** Describes a permission and its file or folder, if it has one, in the message of E_PERMISSION. */
-function permissionFor(flag: string, resource: string): string {
-  return resource === '' ? flag : `${flag} for "${resource}"`;
-}
 
 /** Returns the line that describes a finding in the message of E_COMPILE. */
 function line({ rule, subject, message, place }: Finding): string {

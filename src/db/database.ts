@@ -4,18 +4,13 @@
  */
 import { randomInt } from 'node:crypto';
 import { SvcError } from '../base/errors.ts';
+import { ignore } from '../base/promises.ts';
 import { bool, given, int, oneOf, readOptions } from '../base/options.ts';
 import { DatabaseError, atCaller } from './errors.ts';
-import { MAX_TIMEOUT_MS, endingLimit, limitOf, settledBy, sleepWithin, type QueryOptions } from './limits.ts';
+import { MAX_TIMEOUT_MS, limitOf, settledBy, sleepWithin, watchLimit, type QueryOptions } from './limits.ts';
 import { Session, type Conversion, type OpenStream, type Work } from './session.ts';
 import { queries, tracedConnection, tracedSource } from './tracing.ts';
-import {
-  Transaction,
-  committedBy,
-  refuseInsideTransaction,
-  undo,
-  type TransactionOptions,
-} from './transaction.ts';
+import { Transaction, refuseInsideTransaction, type TransactionOptions } from './transaction.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Awaitable } from '../cache/stores.ts';
 import type {
@@ -40,6 +35,8 @@ const MAX_PAUSE_MS = 1_000;
 
 const WRITING: BeginOptions = { isolation: undefined, isReadOnly: false };
 
+const NO_LIMIT: QueryOptions = { timeoutMs: 0 };
+
 const UNCONVERTED: Conversion = { snakeCase: false, types: undefined };
 
 interface TransactionPlan {
@@ -49,6 +46,18 @@ interface TransactionPlan {
 }
 
 const PLAIN: TransactionPlan = { begin: WRITING, retries: 0, limit: undefined };
+
+/** Receives work that still runs after its limit. */
+type Hold = (late: Promise<unknown>) => void;
+/** Uses a borrowed connection. Passes work that still runs after its limit to `hold`. */
+type Use<T> = (connection: Connection, limit: Limit | undefined, hold: Hold) => Awaitable<T>;
+
+interface TransactionStart {
+  readonly begin: BeginOptions;
+  readonly limit: Limit | undefined;
+  /** Default `timeoutMs` of each statement; 0 means no limit. */
+  readonly statementTimeoutMs: number;
+}
 
 /** @internal */
 interface DatabaseDeps {
@@ -70,7 +79,8 @@ export class Database extends Session {
   /** @internal */
   readonly conversion: Conversion;
   readonly #driver: Driver;
-  readonly #clock: Clock;
+  /** @internal */
+  readonly clock: Clock;
   readonly #statementTimeoutMs: number;
   readonly #name: string;
   readonly #onWait: ((seconds: number) => void) | undefined;
@@ -89,7 +99,7 @@ export class Database extends Session {
     this.#driver = driver;
     this.dialect = driver.dialect;
     this.conversion = conversion;
-    this.#clock = clock;
+    this.clock = clock;
     this.#statementTimeoutMs = statementTimeoutMs;
     this.#name = name;
     this.#onWait = onWait;
@@ -111,10 +121,21 @@ export class Database extends Session {
    *   `tx.transaction()` instead
    */
   async transaction<T>(fn: (tx: Transaction) => Awaitable<T>, options?: TransactionOptions): Promise<T> {
-    const { begin, retries, limit } = options === undefined ? PLAIN : transactionOf(options, this.#clock);
+    const { begin, retries, limit } = options === undefined ? PLAIN : transactionOf(options, this.clock);
     for (let attempt = 0; ; attempt++) {
       try {
-        return await this.#transact(fn, begin, limit);
+        return await this.#with(
+          begin.isReadOnly ? 'read' : 'transaction',
+          undefined,
+          limit,
+          (connection, _, hold) =>
+            this.#transact((tx) => tx.surround(() => fn(tx)), connection, hold, {
+              begin,
+              limit,
+              statementTimeoutMs: this.#statementTimeoutMs,
+            }),
+          asThrown,
+        );
       } catch (error) {
         if (attempt >= retries || !(error instanceof DatabaseError && error.isRetryable)) throw error;
         await this.#pause(attempt, limit);
@@ -169,10 +190,12 @@ export class Database extends Session {
   }
 
   /**
-   * Refuses new statements, waits for running ones, and closes all connections. Further calls have no effect.
+   * Refuses new statements, waits up to ten seconds for running ones, and closes all connections. Further
+   * calls have no effect.
    */
   close(): Promise<void> {
-    return this.#guarded(undefined, () => {
+    // the driver has a time limit of its own: `statementTimeoutMs` must not cut running statements off
+    return this.#guarded(NO_LIMIT, () => {
       // inside a transaction, close() would wait forever for the end of that transaction
       refuseInsideTransaction(this);
       return this.#driver.close();
@@ -184,64 +207,30 @@ export class Database extends Session {
   }
 
   /** @internal */
-  async run<T>(purpose: Purpose, work: Work<T>, options: QueryOptions | undefined): Promise<T> {
-    let connection: Connection | undefined;
-    let late: Promise<unknown> | undefined;
-    try {
-      if (this.#openTransactions > 0) refuseInsideTransaction(this);
-      const limit =
-        options === undefined && this.#statementTimeoutMs === 0
-          ? undefined
-          : limitOf(options, this.#statementTimeoutMs, this.#clock);
-      const acquired = this.#driver.acquire(limit, options?.longRead === true ? 'read' : purpose);
-      connection = acquired instanceof Promise ? await this.#waited(acquired) : acquired;
-      const result = work(this.#traced(connection), limit);
-      if (!(result instanceof Promise)) return result;
-      if (limit === undefined) return await result;
-      return await settledBy(result, limit, this.#clock, (rest) => {
-        late = rest;
-      });
-    } catch (error) {
-      throw atCaller(error);
-    } finally {
-      if (late !== undefined) this.#release(connection!, late);
-      else if (connection !== undefined) this.#driver.release(connection);
-    }
+  run<T>(purpose: Purpose, work: Work<T>, options: QueryOptions | undefined): Promise<T> {
+    const lent = options?.longRead === true ? 'read' : purpose;
+    return this.#with(lent, options, undefined, (connection, limit, hold) => {
+      const result = work(connection, limit);
+      return limit !== undefined && result instanceof Promise
+        ? settledBy(result, limit, this.clock, hold)
+        : result;
+    });
   }
 
   /**
-   * Runs `work` in a transaction. Creates no `tx` object and no async context, so it takes a third less time
-   * than `transaction()`.
+   * Runs `work` in a transaction. Opens no async context, so `work` may read the database itself, for example
+   * for the rows that it writes.
    *
    * @internal
    */
-  async whole<T>(work: Work<T>, options: QueryOptions | undefined): Promise<T> {
-    let limit: Limit | undefined;
-    let connection: Connection | undefined;
-    let late: Promise<unknown> | undefined;
-    const onLate = (rest: Promise<unknown>): void => {
-      late = rest;
-    };
-    try {
-      limit = limitOf(options, this.#statementTimeoutMs, this.#clock);
-      connection = await this.#begin(WRITING, limit);
-      const traced = this.#traced(connection);
-      const working = work(traced, limit);
-      const result =
-        working instanceof Promise ? await settledBy(working, limit, this.#clock, onLate) : working;
-      const committing = traced.commit(endingLimit(limit, 0, this.#clock));
-      if (committing instanceof Promise) await committedBy(committing, limit, this.#clock, onLate);
-      return result;
-    } catch (error) {
-      const thrown = atCaller(error);
-      if (connection === undefined) throw thrown;
-      const undone = this.#undone(this.#traced(connection), limit, late, thrown);
-      if (late === undefined) throw await settledBy(undone, limit, this.#clock, onLate).catch(() => thrown);
-      late = undone;
-      throw thrown;
-    } finally {
-      if (connection !== undefined) this.#release(connection, late);
-    }
+  whole<T>(work: Work<T>, options: QueryOptions | undefined): Promise<T> {
+    return this.#with('transaction', options, undefined, (connection, limit, hold) =>
+      this.#transact((tx) => tx.run('statement', work, undefined), connection, hold, {
+        begin: WRITING,
+        limit,
+        statementTimeoutMs: 0,
+      }),
+    );
   }
 
   /** @internal */
@@ -254,99 +243,98 @@ export class Database extends Session {
       const source = queries.hasSubscribers
         ? tracedSource(this.#driver, this.dialect, this.#name)
         : this.#driver;
-      const limit = limitOf(options, this.#statementTimeoutMs, this.#clock);
-      yield* limit === undefined ? open(source, limit) : withinLimit(open(source, limit), limit, this.#clock);
+      const limit = this.#limit(options);
+      yield* limit === undefined ? open(source, limit) : withinLimit(open(source, limit), limit, this.clock);
     } catch (error) {
       throw atCaller(error);
     }
   }
 
+  /** Begins a transaction on a connection, runs `fn` in it, and ends it. */
   async #transact<T>(
     fn: (tx: Transaction) => Awaitable<T>,
-    begin: BeginOptions,
-    limit: Limit | undefined,
+    connection: Connection,
+    hold: Hold,
+    { begin, ...limits }: TransactionStart,
   ): Promise<T> {
-    const connection = await this.#begin(
-      begin,
-      limitOf(undefined, this.#statementTimeoutMs, this.#clock, limit),
-    );
-    this.#openTransactions++;
-    let tx: Transaction | undefined;
+    const { dialect, conversion, clock } = this;
+    const limit = limitOf(undefined, limits.statementTimeoutMs, clock, limits.limit);
     try {
-      const traced = this.#traced(connection);
-      tx = new Transaction({
-        root: this,
-        connection: traced,
-        dialect: this.dialect,
-        conversion: this.conversion,
-        clock: this.#clock,
-        limit,
-        statementTimeoutMs: this.#statementTimeoutMs,
-        depth: 0,
-        isReadOnly: begin.isReadOnly,
-      });
-      return await tx.drive(fn, traced);
+      const beginning = connection.begin(begin, limit);
+      if (beginning instanceof Promise) await settledBy(beginning, limit, clock, hold);
+    } catch (error) {
+      throw atCaller(error);
+    }
+    this.#openTransactions++;
+    const tx = new Transaction({
+      root: this,
+      connection,
+      dialect,
+      conversion,
+      clock,
+      ...limits,
+      depth: 0,
+      isReadOnly: begin.isReadOnly,
+    });
+    try {
+      return await tx.drive(fn, connection);
     } finally {
       this.#openTransactions--;
-      this.#release(connection, tx?.behind);
+      if (tx.behind !== undefined) hold(tx.behind);
     }
   }
 
-  async #begin(begin: BeginOptions, limit: Limit | undefined): Promise<Connection> {
+  /**
+   * Lends a connection to `use`, and takes the connection back when `use` has settled. Work that still runs
+   * after its limit is passed to `hold`, and keeps the connection until it ends. `outer` is the limit of the
+   * transaction. `placed` sets the stack of an error of `use`.
+   */
+  async #with<T>(
+    purpose: Purpose,
+    options: QueryOptions | undefined,
+    outer: Limit | undefined,
+    use: Use<T>,
+    placed: (error: unknown) => unknown = atCaller,
+  ): Promise<T> {
     let connection: Connection | undefined;
     let late: Promise<unknown> | undefined;
     try {
       if (this.#openTransactions > 0) refuseInsideTransaction(this);
-      const acquired = this.#driver.acquire(limit, begin.isReadOnly ? 'read' : 'transaction');
+      const limit =
+        options === undefined && this.#statementTimeoutMs === 0 ? outer : this.#limit(options, outer);
+      const acquired = this.#driver.acquire(limit, purpose);
       connection = acquired instanceof Promise ? await this.#waited(acquired) : acquired;
-      const beginning = this.#traced(connection).begin(begin, limit);
-      if (beginning instanceof Promise)
-        await settledBy(beginning, limit, this.#clock, (rest) => {
-          late = rest;
-        });
-      return connection;
+      const lent = queries.hasSubscribers
+        ? tracedConnection(connection, this.dialect, this.#name)
+        : connection;
+      const result = use(lent, limit, (rest) => {
+        late = rest;
+      });
+      return result instanceof Promise ? await result : result;
     } catch (error) {
-      if (connection !== undefined) this.#release(connection, late);
-      throw atCaller(error);
+      throw connection === undefined ? atCaller(error) : placed(error);
+    } finally {
+      if (late !== undefined) this.#releaseAfter(late, connection!);
+      else if (connection !== undefined) this.#driver.release(connection);
     }
   }
 
-  /**
-   * Returns a connection to the driver. If a statement still runs on the connection after its time limit,
-   * first waits for `late`, the end of that statement.
-   */
-  #release(connection: Connection, late: Promise<unknown> | undefined): void {
-    if (late === undefined) return this.#driver.release(connection);
+  #releaseAfter(late: Promise<unknown>, connection: Connection): void {
     const release = (): void => this.#driver.release(connection);
     void late.then(release, release);
   }
 
-  async #undone(
-    connection: Connection,
-    limit: Limit | undefined,
-    late: Promise<unknown> | undefined,
-    error: unknown,
-  ): Promise<unknown> {
-    // wait for the statement that still runs, and ignore its error: the caller gets `error`
-    await late?.catch(() => undefined);
-    return undo(connection, endingLimit(limit, 0, this.#clock), error);
+  #limit(options: QueryOptions | undefined, outer?: Limit): Limit | undefined {
+    return limitOf(options, this.#statementTimeoutMs, this.clock, outer);
   }
 
   async #waited(pending: Promise<Connection>): Promise<Connection> {
-    const startedMs = this.#clock.monotonicMs();
+    const startedMs = this.clock.monotonicMs();
     try {
       return await pending;
     } finally {
-      this.#onWait?.((this.#clock.monotonicMs() - startedMs) / 1_000);
+      this.#onWait?.((this.clock.monotonicMs() - startedMs) / 1_000);
     }
-  }
-
-  /**
-   * Wraps the connection to publish its statements, if the diagnostics channel `svc:db:query` has
-   * subscribers.
-   */
-  #traced(connection: Connection): Connection {
-    return queries.hasSubscribers ? tracedConnection(connection, this.dialect, this.#name) : connection;
   }
 
   async #guarded(
@@ -354,9 +342,9 @@ export class Database extends Session {
     work: (limit: Limit | undefined) => Awaitable<void>,
   ): Promise<void> {
     try {
-      const limit = limitOf(options, this.#statementTimeoutMs, this.#clock);
+      const limit = this.#limit(options);
       const working = work(limit);
-      if (working instanceof Promise) await settledBy(working, limit, this.#clock, () => undefined);
+      if (working instanceof Promise) await settledBy(working, limit, this.clock, () => undefined);
     } catch (error) {
       throw atCaller(error);
     }
@@ -367,13 +355,13 @@ export class Database extends Session {
    */
   async #pause(attempt: number, limit: Limit | undefined): Promise<void> {
     const longestMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** attempt);
-    await sleepWithin(longestMs - (randomInt(0, 1_000) / 2_000) * longestMs, limit, this.#clock);
+    await sleepWithin(longestMs - (randomInt(0, 1_000) / 2_000) * longestMs, limit, this.clock);
   }
 }
 
 /**
- * Yields the rows of `source` in batches. When the limit is reached, throws an error, and closes `source`
- * without waiting.
+ * Yields the rows of `source` in batches until the limit. Then closes `source` without waiting, even if the
+ * reader does not ask for the next batch.
  */
 async function* withinLimit(
   source: AsyncIterable<readonly Row[]>,
@@ -381,23 +369,38 @@ async function* withinLimit(
   clock: Clock,
 ): AsyncGenerator<readonly Row[], void, undefined> {
   const rows = source[Symbol.asyncIterator]();
+  let reached: DatabaseError | undefined;
+  let isReading = false;
   let hasEnded = false;
-  const within = <T>(work: Promise<T>): Promise<T> =>
-    settledBy(work, limit, clock, () => {
-      hasEnded = true; // tells `finally` not to call return() a second time
-      void rows.return?.().catch(() => undefined);
-    });
+  const leave = async (): Promise<void> => {
+    if (hasEnded) return;
+    hasEnded = true;
+    await rows.return?.();
+  };
+  const watched = watchLimit(limit, clock, (error) => {
+    reached = error;
+    if (!isReading) leave().catch(ignore);
+  });
   try {
-    for (;;) {
-      const next = await within(rows.next());
-      hasEnded = next.done === true;
+    while (reached === undefined) {
+      isReading = true;
+      const next = await settledBy(rows.next(), limit, clock, () => void leave().catch(ignore));
+      isReading = false;
+      hasEnded ||= next.done === true;
       if (next.done === true) return;
-      yield next.value;
+      // a reader may keep the rows for ever, so it gets none after the limit
+      if (reached === undefined) yield next.value;
     }
+    throw reached;
   } finally {
-    const leaving = hasEnded ? undefined : rows.return?.();
-    if (leaving !== undefined) await settledBy(leaving, limit, clock, () => undefined);
+    watched?.[Symbol.dispose]();
+    await settledBy(leave(), limit, clock, ignore);
   }
+}
+
+/** An error of the application's callback keeps the stack with which it was thrown. */
+function asThrown(error: unknown): unknown {
+  return error;
 }
 
 function transactionOf(options: TransactionOptions, clock: Clock): TransactionPlan {

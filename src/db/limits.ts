@@ -2,6 +2,7 @@
  * Limits of a database call: an abort signal, a timeout, or both. Also creates the error of a call that has
  * reached its limit.
  */
+import { SvcError } from '../base/errors.ts';
 import { bool, given, int, readOptions } from '../base/options.ts';
 import { QueryCanceled, QueryTimeout, type DatabaseError } from './errors.ts';
 import type { Clock } from '../base/clock.ts';
@@ -100,23 +101,41 @@ export function endingLimit(
  */
 const ANSWER_MS = 200;
 
+/** Work that a caller waits for until its limit. */
+interface Wait {
+  /** Name of the application's promise, for its error. Undefined for a statement. */
+  readonly what?: string;
+  /** Milliseconds that the caller still waits after its limit. */
+  readonly graceMs: number;
+}
+
+const STATEMENT: Wait = { graceMs: ANSWER_MS };
+/** A row source of the application. No reply of a server can still settle it. */
+export const SOURCE: Wait = { what: 'the source of the rows', graceMs: 0 };
 /**
- * Returns the result of `work`. If `work` still runs {@link ANSWER_MS} milliseconds after the limit, rejects
- * with the error of the limit, and passes `work` to `onLate`.
+ * A callback of the application. A statement of the callback may end {@link ANSWER_MS} after the limit, and
+ * then the callback can still throw the error of that statement.
+ */
+export const CALLBACK: Wait = { what: 'the callback of the transaction', graceMs: 2 * ANSWER_MS };
+
+/**
+ * Returns the result of `work`. If `work` has not settled at the limit and its grace time, rejects with the
+ * error of the limit, and passes `work` to `onLate`.
  */
 export function settledBy<T>(
   work: Promise<T>,
   limit: Limit | undefined,
   clock: Clock,
   onLate: (work: Promise<unknown>) => void,
+  { what, graceMs }: Wait = STATEMENT,
 ): Promise<T> {
   if (limit === undefined) return work;
   return new Promise((resolve, reject) => {
     let answer: Disposable | undefined;
     const watched = watchLimit(limit, clock, (error) => {
-      answer = clock.after(ANSWER_MS, () => {
+      answer = clock.after(graceMs, () => {
         onLate(work);
-        reject(error);
+        reject(what === undefined || error instanceof QueryCanceled ? error : stalled(what, limit));
       });
     });
     const stop = (): void => {
@@ -212,6 +231,12 @@ function canceled(limit: Limit, sql: string | undefined): QueryCanceled {
     sql,
     cause: limit.signal!.reason,
   });
+}
+
+/** Returns the error for a promise of the application that did not settle within its limit. */
+function stalled(what: string, { timeoutMs }: Limit): QueryTimeout {
+  const cause = new SvcError('E_DB_STALLED', [what, timeoutMs]);
+  return new QueryTimeout(cause.message, { sqlstate: '57014', cause });
 }
 
 function timedOut(limit: Limit, sql: string | undefined): QueryTimeout {

@@ -26,8 +26,8 @@ export interface RequestTransactionOptions {
    */
   readonly readOnly?: boolean | undefined;
   /**
-   * Time limit in milliseconds for the wait for a connection, for each statement, and for the commit or
-   * rollback, 1 ... 2_147_483_647. The default 0 means no limit.
+   * Time limit in milliseconds for the wait for a connection, for each statement, and for the handler, 1 ...
+   * 2_147_483_647. At the limit, the transaction is rolled back. The default 0 means no limit.
    */
   readonly timeoutMs?: number | undefined;
   /** Name of the `DatabasePlugin` whose database is used. Default: the plugin without a name of its own. */

@@ -17,10 +17,12 @@ import {
 } from './rows.ts';
 import { encodeRows, encodeTyped, type OwnTypes } from './own-types.ts';
 import { Sql } from './sql.ts';
+import { ignore } from '../base/promises.ts';
+import { SOURCE, settledBy, type QueryOptions } from './limits.ts';
+import type { Clock } from '../base/clock.ts';
 import type { Awaitable } from '../cache/stores.ts';
 import type { Infer, SchemaClass, TypeSource } from '../schema/types.ts';
 import type { Connection, Dialect, ExecuteResult, Limit, Purpose, Row, SqlValue, Table } from './driver.ts';
-import type { QueryOptions } from './limits.ts';
 import type { Parameter, Params } from './values.ts';
 
 const NO_PARAMS: Params = Object.freeze([]);
@@ -40,6 +42,8 @@ export abstract class Session {
   abstract readonly dialect: Dialect;
   /** @internal */
   abstract readonly conversion: Conversion;
+  /** @internal */
+  abstract readonly clock: Clock;
 
   /** Runs a statement. Returns the number of rows affected and the key of the last inserted row. */
   execute(query: Sql, options?: QueryOptions): Promise<ExecuteResult>;
@@ -166,11 +170,9 @@ export abstract class Session {
     rows: Iterable<Params> | AsyncIterable<Params>,
     options?: QueryOptions,
   ): Promise<number> {
-    return this.whole(
-      (connection, limit) =>
-        inChunks(rows, (some) =>
-          connection.executeMany(bareText(text, this.dialect), this.#rows(some), limit),
-        ),
+    return this.#bulk(
+      rows,
+      (connection, some, limit) => connection.executeMany(bareText(text, this.dialect), some, limit),
       options,
     );
   }
@@ -195,14 +197,10 @@ export abstract class Session {
     const quoted = quotedTable(table, this.dialect);
     const names = columns.map((name) => quotedName(this.dialect, name));
     const text = `insert into ${quoted} (${names.join(', ')}) values (${names.map(() => '?').join(', ')})`;
-    return this.whole(
-      (connection, limit) =>
-        inChunks(
-          rows,
-          (some) =>
-            connection.insertMany?.(quoted, names, this.#rows(some), limit) ??
-            connection.executeMany(text, this.#rows(some), limit),
-        ),
+    return this.#bulk(
+      rows,
+      (connection, some, limit) =>
+        connection.insertMany?.(quoted, names, some, limit) ?? connection.executeMany(text, some, limit),
       options,
     );
   }
@@ -262,9 +260,18 @@ export abstract class Session {
     return types === undefined ? params : encodeTyped(params, types);
   }
 
-  #rows(rows: Iterable<Params>): Iterable<Params> {
+  /** Writes rows in one transaction. Rows of an async iterable are written in chunks. */
+  #bulk(
+    rows: Iterable<Params> | AsyncIterable<Params>,
+    write: Bulk,
+    options: QueryOptions | undefined,
+  ): Promise<number> {
     const { types } = this.conversion;
-    return types === undefined ? rows : encodeRows(rows, types);
+    return this.whole((connection, limit) => {
+      const some = (part: Iterable<Params>): Awaitable<number> =>
+        write(connection, types === undefined ? part : encodeRows(part, types), limit);
+      return Symbol.asyncIterator in rows ? writeChunks(rows, some, limit, this.clock) : some(rows);
+    }, options);
   }
 
   #read<T, U>(work: Work<T>, options: VerbOptions, convert: (result: T) => U): Promise<U> {
@@ -364,25 +371,63 @@ function quotedTable(table: string | Sql, dialect: Dialect): string {
 /** Number of rows that are collected from an async iterable before they are written together. */
 const CHUNK_ROWS = 1_000;
 
-function inChunks(
-  rows: Iterable<Params> | AsyncIterable<Params>,
+/** Writes rows on a connection. Returns the number of rows affected. */
+type Bulk = (connection: Connection, rows: Iterable<Params>, limit: Limit | undefined) => Awaitable<number>;
+
+/** Writes the rows of `source` in chunks. At the limit, rejects without waiting for `source`. */
+async function writeChunks(
+  source: AsyncIterable<Params>,
   write: (rows: Iterable<Params>) => Awaitable<number>,
-): Awaitable<number> {
-  return Symbol.asyncIterator in rows ? writeChunks(rows, write) : write(rows);
+  limit: Limit | undefined,
+  clock: Clock,
+): Promise<number> {
+  const rows = new RowSource(source);
+  const waited = <T>(work: Promise<T>): Promise<T> => settledBy(work, limit, clock, ignore, SOURCE);
+  let affectedRows = 0;
+  try {
+    while (!rows.isOver) {
+      const chunk = await waited(rows.chunk());
+      if (chunk.length > 0) affectedRows += await write(chunk);
+    }
+    return affectedRows;
+  } catch (error) {
+    // this error matters more than an error of return()
+    await waited(rows.leave()).catch(ignore);
+    throw error;
+  }
 }
 
-async function writeChunks(
-  rows: AsyncIterable<Params>,
-  write: (rows: Iterable<Params>) => Awaitable<number>,
-): Promise<number> {
-  let affectedRows = 0;
-  let chunk: Params[] = [];
-  for await (const row of rows) {
-    if (chunk.push(row) < CHUNK_ROWS) continue;
-    affectedRows += await write(chunk);
-    chunk = [];
+/** An async iterable of rows, read in chunks. */
+class RowSource {
+  readonly #rows: AsyncIterator<Params>;
+  /** Whether no more rows are read: the iterable has ended or failed, or was left. */
+  isOver = false;
+
+  constructor(source: AsyncIterable<Params>) {
+    this.#rows = source[Symbol.asyncIterator]();
   }
-  return chunk.length === 0 ? affectedRows : affectedRows + (await write(chunk));
+
+  async chunk(): Promise<Params[]> {
+    const rows: Params[] = [];
+    try {
+      while (!this.isOver && rows.length < CHUNK_ROWS) {
+        const { done, value } = await this.#rows.next();
+        if (done === true) this.isOver = true;
+        else rows.push(value);
+      }
+      return rows;
+    } catch (error) {
+      this.isOver = true;
+      throw error;
+    }
+  }
+
+  /** Ends the iterable, as a `for await` loop does that is left early. */
+  async leave(): Promise<void> {
+    if (this.isOver) return;
+    this.isOver = true;
+    await this.#rows.return?.();
+  }
 }
 
 function paramsOf(

@@ -8,7 +8,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { SvcError, errorAfter } from '../base/errors.ts';
 import { CommitOutcomeUnknown, atCaller } from './errors.ts';
-import { endingLimit, limitOf, limitReached, settledBy, type QueryOptions } from './limits.ts';
+import { CALLBACK, endingLimit, limitOf, limitReached, settledBy, type QueryOptions } from './limits.ts';
 import { Session, type Conversion, type OpenStream, type Work } from './session.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Awaitable } from '../cache/stores.ts';
@@ -29,9 +29,9 @@ export interface TransactionOptions {
    */
   readonly retries?: number | undefined;
   /**
-   * Signal and time limit for the wait for a connection, for each statement, and for the commit or rollback.
-   * They do not interrupt the callback itself. If the callback took longer than the limit, 5 seconds remain
-   * for the commit or rollback.
+   * Signal and time limit for the wait for a connection, for each statement, and for the callback. If the
+   * callback has not settled at the limit, the transaction is rolled back, and its handle refuses further
+   * statements. A commit is not cut off: it gets at least 5 seconds.
    */
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs?: number | undefined;
@@ -82,6 +82,8 @@ export class Transaction extends Session {
   readonly dialect: Dialect;
   /** @internal */
   readonly conversion: Conversion;
+  /** @internal */
+  readonly clock: Clock;
   readonly #deps: TransactionDeps;
   #isOver = false;
   #inFlight = 0;
@@ -100,6 +102,7 @@ export class Transaction extends Session {
     super();
     this.#deps = deps;
     this.dialect = deps.dialect;
+    this.clock = deps.clock;
     this.conversion = deps.conversion;
   }
 
@@ -174,21 +177,29 @@ export class Transaction extends Session {
     return scopes.run({ root: this.#deps.root, transaction: this, outer: scopes.getStore() }, work);
   }
 
-  /** Runs the callback, then `commit` or `rollback`. Returns the callback's result. @internal */
+  /**
+   * Runs the callback, then `commit` or `rollback`. Returns the callback's result. Rolls back without waiting
+   * for a callback that has not settled at the limit.
+   *
+   * @internal
+   */
   async drive<T>(fn: (tx: Transaction) => Awaitable<T>, end: End): Promise<T> {
+    const { limit, clock } = this.#deps;
+    let isLate = false;
+    const onLate = (): void => {
+      isLate = true;
+    };
     let value: T;
     try {
-      value = await this.surround(() => fn(this));
+      value = await (limit === undefined
+        ? fn(this)
+        : settledBy(Promise.resolve(fn(this)), limit, clock, onLate, CALLBACK));
     } catch (error) {
-      throw await this.#undo(end, false, error);
+      throw await this.#undo(end, isLate, error);
     }
     this.#isOver = true;
-    let isLate = false;
     try {
-      if (this.#inFlight > 0)
-        await settledBy(this.#settle(), this.#callersEnding(), this.#deps.clock, () => {
-          isLate = true;
-        });
+      if (this.#inFlight > 0) await settledBy(this.#settle(), this.#callersEnding(), clock, onLate);
       const committing = end.commit(this.#ending());
       if (committing instanceof Promise) await this.#committed(committing);
     } catch (error) {
@@ -272,7 +283,7 @@ export class Transaction extends Session {
       const marking = connection.savepoint(name, this.#ending());
       if (marking instanceof Promise) await this.#within(marking, this.#callersEnding());
       inner = new Transaction({ ...this.#deps, limit, depth: depth + 1, outer: this });
-      return await inner.drive(fn, {
+      return await inner.drive((tx) => tx.surround(() => fn(tx)), {
         commit: (last) => connection.releaseSavepoint(name, last),
         rollback: (last) => connection.rollbackTo(name, last),
       });
@@ -336,8 +347,8 @@ export class Transaction extends Session {
   }
 }
 
-/** Waits for COMMIT until the limit. After the limit, throws CommitOutcomeUnknown. @internal */
-export async function committedBy(
+/** Waits for COMMIT until the limit. After the limit, throws CommitOutcomeUnknown. */
+async function committedBy(
   committing: Promise<void>,
   limit: Limit | undefined,
   clock: Clock,
@@ -365,14 +376,8 @@ export async function committedBy(
 /**
  * Rolls back because of `error`, and returns `error`. If the rollback also fails, its error is added to the
  * causes of `error`.
- *
- * @internal
  */
-export async function undo(
-  end: Pick<End, 'rollback'>,
-  limit: Limit | undefined,
-  error: unknown,
-): Promise<unknown> {
+async function undo(end: Pick<End, 'rollback'>, limit: Limit | undefined, error: unknown): Promise<unknown> {
   try {
     await end.rollback(limit);
     return error;

@@ -7,10 +7,11 @@
  * its values, it has added no routes and no middleware, and the program holds no object of the plugin.
  */
 import { SvcError } from '../base/errors.ts';
-import { isThenable } from '../base/promises.ts';
+import { isThenable, within } from '../base/promises.ts';
 import { StartContext } from './compile.ts';
 import { isClass, isGenerator } from './di-plan.ts';
 import { readSource } from './di.ts';
+import type { Clock } from '../base/clock.ts';
 import type { Finding, Place } from '../base/findings.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Context, Plugin, StateKey, StateMap } from '../http/contracts.ts';
@@ -98,15 +99,17 @@ export type Replace = () => () => void;
 export class PluginRun {
   readonly #plugins: () => readonly Plugin[];
   readonly #log: Logger;
+  readonly #clock: Clock;
   readonly #started = new Set<Plugin>();
   /** Plugins that test clients replace, with functions that restore their values. */
   readonly #replaced = new Map<Plugin, () => void>();
   #turn: Promise<void> = Promise.resolve();
 
   /** `plugins` returns the plugins in the order in which they start. */
-  constructor(plugins: () => readonly Plugin[], log: Logger) {
+  constructor(plugins: () => readonly Plugin[], log: Logger, clock: Clock) {
     this.#plugins = plugins;
     this.#log = log;
+    this.#clock = clock;
   }
 
   /**
@@ -137,13 +140,16 @@ export class PluginRun {
     return (this.#turn = this.#turn.then(start, start));
   }
 
-  /** Stops plugins in reverse order. If one fails, its error is logged, and the others are still stopped. */
+  /**
+   * Stops plugins in reverse order. If one fails or does not end, its error is logged, and the others are
+   * still stopped.
+   */
   async stop(): Promise<void> {
     const started = this.#plugins().filter((plugin) => this.#started.has(plugin));
     this.#started.clear();
     for (const plugin of started.toReversed()) {
       try {
-        await plugin.shutdown?.();
+        await stopped(this.#clock, () => plugin.shutdown?.());
       } catch (error) {
         this.#log.error('plugin_shutdown_failed', error, { plugin: plugin.name });
       }
@@ -292,5 +298,18 @@ function checkedValue(name: string, value: unknown, like: Like): unknown {
         throw new SvcError('E_REPLACEMENT', [name, `it has no member "${member}"`]);
       return Reflect.get(target, member, receiver) as unknown;
     },
+  });
+}
+
+/**
+ * Time in milliseconds in which a step of the shutdown must end. A plugin may have a shorter limit of its
+ * own: a database waits ten seconds for running transactions.
+ */
+const STEP_MS = 12_000;
+
+/** Runs a step of the shutdown. Rejects if the step does not end in time, so that the other steps can run. */
+export async function stopped(clock: Clock, stop: () => unknown): Promise<void> {
+  await within(clock, STEP_MS, Promise.try(stop), () => {
+    throw new Error(`The step did not end within ${STEP_MS} ms, so the shutdown goes on`);
   });
 }

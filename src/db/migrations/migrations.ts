@@ -223,7 +223,7 @@ export class Migrator {
     return this.#database.run(
       'transaction',
       async (connection) => this.#repair(connection, migrations, as, signal),
-      { signal },
+      { signal, timeoutMs: 0 },
     );
   }
 
@@ -267,7 +267,8 @@ export class Migrator {
       const next = await this.#database.run(
         'transaction',
         (connection) => step(connection, limitOf({ signal, timeoutMs: this.#lockMs }, 0, this.#clock)!),
-        { signal },
+        // "statementTimeoutMs" must not cut a migration off
+        { signal, timeoutMs: 0 },
       );
       if (next === undefined) return done;
       done.push(next);

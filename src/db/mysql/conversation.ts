@@ -120,6 +120,7 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     if (exchange.status !== undefined) this.#status = exchange.status;
     if (exchange.error !== undefined) this.onRefusal?.(exchange.error);
     this.shift(exchange);
+    exchange.end();
     if (exchange.error !== undefined && isFatal(exchange.error)) this.refused(exchange.error, '08006');
   }
 

@@ -88,6 +88,7 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
     }
     this.#status = read.readStatus(bytes, at, end);
     this.shift(first);
+    first.end();
   }
 
   /**

@@ -18,6 +18,7 @@ import {
 } from '../errors.ts';
 import { SvcError } from '../../base/errors.ts';
 import { watchLimit } from '../limits.ts';
+import { RequestQueue, type PendingRequest } from '../wire/conversation.ts';
 import { foreignServer } from '../wire/server-probe.ts';
 import {
   ReplyTooLarge,
@@ -53,33 +54,21 @@ const SILENT_MS = 5_000;
 /** Milliseconds that close() waits for pending commands. */
 const CLOSE_MS = 1_000;
 
-interface Waiter {
+interface Waiter extends PendingRequest<Waiter> {
   /** First word of the command, for error messages. */
   readonly name: string;
   readonly isBytes: boolean;
   readonly sentMs: number;
   resolve: (value: RedisValue) => void;
-  reject: (error: Error) => void;
-  next: Waiter | undefined;
+  refuse: (error: Error) => void;
 }
 
 /** One connection to Redis, shared by many callers. */
-export class RedisConnection {
-  readonly #socket: Socket;
+export class RedisConnection extends RequestQueue<Waiter, RespWriter> {
   readonly #clock: Clock;
   readonly #maxPending: number;
-  readonly #reader: RespReader;
-  readonly #writer = new RespWriter();
-  readonly #closed: PromiseWithResolvers<void> = Promise.withResolvers();
-  #first: Waiter | undefined;
-  #last: Waiter | undefined;
-  #pending = 0;
   #receivedMs: number;
-  #isFlushing = false;
-  #ended: Error | undefined;
   #quiet: (() => void) | undefined;
-  /** Called once when the connection ends without a call of close() or destroy(). */
-  onLost: ((error: Error) => void) | undefined;
   /**
    * Called for each message of the server. Must return true if the message is not a reply to a command.
    * Without a handler, push messages of RESP3 are dropped.
@@ -87,30 +76,18 @@ export class RedisConnection {
   onPush: ((value: RespValue, isPush: boolean) => boolean) | undefined;
 
   constructor({ socket, clock, maxReplyBytes, maxPending }: RedisConnectionDeps) {
-    this.#socket = socket;
+    const reader = new RespReader((value, isPush) => this.#onReply(value, isPush), { maxReplyBytes });
+    super({ socket, reader, writer: new RespWriter(), peer: 'Redis' });
     this.#clock = clock;
     this.#maxPending = maxPending;
     this.#receivedMs = clock.monotonicMs();
-    this.#reader = new RespReader((value, isPush) => this.#onReply(value, isPush), { maxReplyBytes });
     socket.on('data', (chunk: Buffer) => this.#onBytes(chunk));
-    socket.on('error', (cause) =>
-      this.#lose(
-        new ConnectionLost(`The connection to Redis broke: ${cause.message}`, { sqlstate: '08006', cause }),
-      ),
-    );
-    socket.on('close', () => {
-      this.#lose(new ConnectionLost('The Redis server closed the connection', { sqlstate: '08006' }));
-      this.#closed.resolve();
-    });
     socket.resume();
   }
 
-  get isEnded(): boolean {
-    return this.#ended !== undefined;
-  }
   /** Number of commands that have no reply yet, including commands whose callers no longer wait. */
   get pending(): number {
-    return this.#pending;
+    return this.size;
   }
 
   /**
@@ -153,18 +130,15 @@ export class RedisConnection {
   }
 
   #refusal(count: number): Promise<never> | undefined {
-    if (this.#ended !== undefined)
-      return Promise.reject(
-        new ConnectionLost('The connection to Redis is closed', { sqlstate: '08003', cause: this.#ended }),
-      );
+    if (this.endedBy !== undefined) return Promise.reject(this.closedError());
     if (
-      this.#pending + count <= this.#maxPending &&
-      this.#writer.length + this.#socket.writableLength <= MAX_UNSENT_BYTES
+      this.size + count <= this.#maxPending &&
+      this.writer.length + this.socket.writableLength <= MAX_UNSENT_BYTES
     )
       return undefined;
     return Promise.reject(
       new PoolTimeout(
-        `Too many Redis commands are pending: ${this.#pending} commands wait for replies (the limit is ${this.#maxPending}), or more than ${MAX_UNSENT_BYTES} bytes wait to be sent`,
+        `Too many Redis commands are pending: ${this.size} commands wait for replies (the limit is ${this.#maxPending}), or more than ${MAX_UNSENT_BYTES} bytes wait to be sent`,
         {
           sqlstate: '53300',
         },
@@ -180,24 +154,14 @@ export class RedisConnection {
       isBytes,
       sentMs: this.#clock.monotonicMs(),
       resolve,
-      reject,
+      refuse: reject,
       next: undefined,
     };
-    this.#writer.command(parts);
-    if (this.#last === undefined) this.#first = waiter;
-    else this.#last.next = waiter;
-    this.#last = waiter;
-    this.#pending++;
-    this.#flushSoon();
+    this.writer.command(parts);
+    this.push(waiter);
+    this.flushSoon();
     if (limit !== undefined) this.#watch(waiter, limit);
     return promise;
-  }
-
-  destroy(
-    error: Error = new ConnectionLost('This program closed the connection to Redis', { sqlstate: '08006' }),
-  ): void {
-    this.#end(error);
-    this.#socket.destroy();
   }
 
   /** Waits up to a second for pending commands, then closes the connection. */
@@ -205,16 +169,16 @@ export class RedisConnection {
     const late = this.#clock.after(CLOSE_MS, () => {
       this.destroy();
     });
-    if (this.#ended === undefined && this.#pending > 0)
+    if (this.endedBy === undefined && this.size > 0)
       await new Promise<void>((resolve) => {
         this.#quiet = resolve;
       });
-    if (this.#ended === undefined) {
-      this.#flush();
-      this.#end(new ConnectionLost('This program closed the connection to Redis', { sqlstate: '08003' }));
-      this.#socket.end();
+    if (this.endedBy === undefined) {
+      this.flush();
+      this.end(this.closedHere('08003'));
+      this.socket.end();
     }
-    await this.#closed.promise;
+    await this.closed;
     late[Symbol.dispose]();
   }
 
@@ -223,13 +187,13 @@ export class RedisConnection {
    * arrive.
    */
   #watch(waiter: Waiter, limit: Limit): void {
-    const { resolve, reject } = waiter;
+    const { resolve, refuse } = waiter;
     const watched = watchLimit(limit, this.#clock, (error) => {
-      waiter.resolve = waiter.reject = () => undefined;
-      reject(error);
-      const quietMs = this.#clock.monotonicMs() - Math.max(this.#receivedMs, this.#first?.sentMs ?? Infinity);
+      waiter.resolve = waiter.refuse = () => undefined;
+      refuse(error);
+      const quietMs = this.#clock.monotonicMs() - Math.max(this.#receivedMs, this.first?.sentMs ?? Infinity);
       if (quietMs >= SILENT_MS)
-        this.#violated(
+        this.abandon(
           new ConnectionLost(`The Redis server sent no data for ${Math.round(quietMs)} ms`, {
             sqlstate: '08006',
             cause: error,
@@ -241,85 +205,50 @@ export class RedisConnection {
       watched[Symbol.dispose]();
       resolve(value);
     };
-    waiter.reject = (error) => {
+    waiter.refuse = (error) => {
       watched[Symbol.dispose]();
-      reject(error);
+      refuse(error);
     };
   }
 
-  #flushSoon(): void {
-    if (this.#isFlushing) return;
-    this.#isFlushing = true;
-    process.nextTick(() => this.#flush());
-  }
-
-  #flush(): void {
-    this.#isFlushing = false;
-    if (this.#ended === undefined && this.#writer.length > 0) this.#socket.write(this.#writer.take());
-  }
-
   #onBytes(chunk: Buffer): void {
-    if (this.#ended !== undefined) return;
+    if (this.endedBy !== undefined) return;
     this.#receivedMs = this.#clock.monotonicMs();
     try {
-      this.#reader.push(chunk);
+      this.reader.push(chunk);
     } catch (error) {
       const foreign = foreignServer(chunk, 'Redis');
       if (foreign !== undefined)
-        return this.#violated(
+        return this.abandon(
           new SvcError('E_DB_CONNECT', [
-            `${this.#socket.remoteAddress ?? ''}:${this.#socket.remotePort ?? ''}`,
+            `${this.socket.remoteAddress ?? ''}:${this.socket.remotePort ?? ''}`,
             `the server is ${foreign}, not a Redis server`,
           ]),
         );
       if (error instanceof ReplyTooLarge)
-        return this.#violated(
+        return this.abandon(
           new ConnectionLost(
             'A reply is larger than maxReplyBytes, so the connection was closed: read the value in parts (GETRANGE, HSCAN, …), or raise maxReplyBytes',
             { sqlstate: '54000', cause: error },
           ),
         );
-      this.#violated(lostByProtocol(error));
+      this.abandon(lostByProtocol(error));
     }
   }
 
   #onReply(value: RespValue, isPush: boolean): void {
-    if (this.#ended !== undefined) return;
+    if (this.endedBy !== undefined) return;
     if (this.onPush?.(value, isPush) === true || (isPush && this.onPush === undefined)) return;
-    const waiter = this.#first;
+    const waiter = this.first;
     if (waiter === undefined)
       throw new ProtocolViolation('the server sent a reply although no command waits for a reply');
-    this.#first = waiter.next;
-    if (this.#first === undefined) this.#last = undefined;
-    this.#pending--;
-    // a finished command must not keep later commands in memory
-    waiter.next = undefined;
-    if (value instanceof RespError) waiter.reject(redisError(value, waiter.name));
+    this.shift(waiter);
+    if (value instanceof RespError) waiter.refuse(redisError(value, waiter.name));
     else waiter.resolve(plain(value, waiter));
-    if (this.#pending === 0) this.#quiet?.();
+    if (this.size === 0) this.#quiet?.();
   }
 
-  #violated(error: Error): void {
-    this.#lose(error);
-    this.#socket.destroy();
-  }
-
-  #lose(error: Error): void {
-    if (this.#ended !== undefined) return;
-    const { onLost } = this;
-    this.#end(error);
-    onLost?.(error);
-  }
-
-  #end(error: Error): void {
-    if (this.#ended !== undefined) return;
-    this.#ended = error;
-    this.#reader.stop();
-    this.#writer.clear();
-    this.onLost = undefined;
-    for (let waiter = this.#first; waiter !== undefined; waiter = waiter.next) waiter.reject(error);
-    this.#first = this.#last = undefined;
-    this.#pending = 0;
+  protected onEnd(): void {
     this.#quiet?.();
   }
 }

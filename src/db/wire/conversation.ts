@@ -1,7 +1,8 @@
 /**
- * Sends requests to a database server over a socket and reads the replies, in any protocol. Requests wait in
- * a queue, and each reply belongs to the first request of the queue. An unexpected reply ends the connection.
- * Before the first request, a ServerLogin authenticates the client.
+ * Sends requests to a server over a socket and reads the replies, in any protocol. Requests wait in a queue,
+ * and each reply belongs to the first request of the queue. An unexpected reply ends the connection. Then all
+ * pending requests fail, and none of them is sent again. Before the first request, a ServerLogin
+ * authenticates the client.
  */
 import {
   CommitOutcomeUnknown,
@@ -47,7 +48,7 @@ export interface RowReader {
 }
 
 /** One request, and the part of its reply that has arrived. */
-export class ServerExchange<Plan extends RowReader> {
+export class ServerExchange<Plan extends RowReader> implements PendingRequest<ServerExchange<Plan>> {
   /** SQL text of the request, for errors. */
   readonly sql: string;
   /** The next request in the queue. */
@@ -90,16 +91,23 @@ export class ServerExchange<Plan extends RowReader> {
     return this.#done.promise as Promise<T>;
   }
 
-  resolve(): void {
-    if (this.#answer === undefined) this.#done.resolve(undefined);
-    else this.#end(this.#answer as Answer<this, unknown>, this.error);
+  /** Ends the request, because its reply is complete, or because the connection has ended with `lost`. */
+  end(lost?: unknown): void {
+    const answer = this.#answer as Answer<this, unknown> | undefined;
+    // prevents an unhandled rejection: a writer that is still running handles the error later
+    if (lost !== undefined) this.#done.promise.catch(() => undefined);
+    try {
+      if (answer !== undefined) this.#done.resolve(answer(this, lost ?? this.error));
+      else if (lost === undefined) this.#done.resolve(undefined);
+      else this.#done.reject(lost);
+    } catch (failure) {
+      this.#done.reject(failure);
+    }
   }
 
-  reject(error: unknown): void {
-    // prevents an unhandled rejection: a writer that is still running handles the error later
-    this.#done.promise.catch(() => undefined);
-    if (this.#answer === undefined) this.#done.reject(error);
-    else this.#end(this.#answer as Answer<this, unknown>, error);
+  refuse(error: Error): void {
+    this.end(this.error ?? error);
+    this.onProgress?.();
   }
 
   /** Records the first error of the reply. */
@@ -126,14 +134,6 @@ export class ServerExchange<Plan extends RowReader> {
       // the function `parse` of a custom type has thrown: the statement fails, but the connection can be used
       // again
       this.error ??= error;
-    }
-  }
-
-  #end(answer: Answer<this, unknown>, error: unknown): void {
-    try {
-      this.#done.resolve(answer(this, error));
-    } catch (failure) {
-      this.#done.reject(failure);
     }
   }
 }
@@ -167,94 +167,79 @@ export function commitError(error: unknown, isBroken: boolean): unknown {
     : error;
 }
 
-/** Dependencies of a {@link Conversation}. */
-export interface ConversationDeps<W extends ByteWriter> {
-  readonly socket: Socket;
-  readonly reader: FrameReader;
-  readonly writer: W;
-  readonly clock: Clock;
-  /** Sends a cancellation for the current statement. Resolves when the cancellation was sent. */
-  readonly cancel: () => Promise<void>;
+/** A request that waits for its reply. */
+export interface PendingRequest<R> {
+  /** SQL text of the request, for errors. */
+  readonly sql?: string;
+  /** The next request in the queue. */
+  next: R | undefined;
+  /** Called when the server begins to work on this request. */
+  onFirst?: (() => void) | undefined;
+  /** Called when the connection has ended before the reply. */
+  refuse(error: Error): void;
 }
 
-/** Sends the requests of one connection, and matches replies to requests in order. */
-export abstract class Conversation<E extends ServerExchange<RowReader>, W extends ByteWriter> {
+interface Reader {
+  push(chunk: Buffer): void;
+  /** Stops handling replies, even those in the current chunk. */
+  stop(): void;
+}
+
+interface RequestQueueDeps<W> {
+  readonly socket: Socket;
+  readonly reader: Reader;
   readonly writer: W;
+  /** Name of the server's side in error messages, for example `Redis`. */
+  readonly peer: string;
+}
+
+/** Base class of connections that match replies to requests in order. */
+export abstract class RequestQueue<
+  R extends PendingRequest<R>,
+  W extends { readonly length: number; take(): Buffer; clear(): void },
+> {
+  readonly writer: W;
+  protected readonly socket: Socket;
+  protected readonly reader: Reader;
   /** Request that the server is working on. */
-  protected first: E | undefined;
-  protected last: E | undefined;
-  readonly #socket: Socket;
-  readonly #reader: FrameReader;
-  readonly #cancel: () => Promise<void>;
-  readonly #clock: Clock;
+  protected first: R | undefined;
+  protected last: R | undefined;
+  protected size = 0;
+  /** Number of requests so far. Must not be set from outside. */
+  asked = 0;
+  /** Error that ended the connection; undefined while it is open. */
+  protected endedBy: Error | undefined;
+  readonly #peer: string;
   readonly #closed: PromiseWithResolvers<void> = Promise.withResolvers();
-  #asked = 0;
   #isFlushing = false;
-  #ended: Error | undefined;
-  #drained: PromiseWithResolvers<void> | undefined;
-  #closing: Disposable | undefined;
   /** Called once if the connection ends, unless this client has closed it. */
   onLost: ((error: Error) => void) | undefined;
-  /** Called for each error that the server reports. */
-  onRefusal: ((error: DatabaseError) => void) | undefined;
 
-  constructor({ socket, reader, writer, clock, cancel }: ConversationDeps<W>, maxBytes: number) {
-    this.#socket = socket;
-    this.#reader = reader;
+  constructor({ socket, reader, writer, peer }: RequestQueueDeps<W>) {
+    this.socket = socket;
     this.writer = writer;
-    this.#cancel = cancel;
-    this.#clock = clock;
-    reader.maxBytes = maxBytes;
-    socket.on('drain', () => this.#onDrain());
+    this.reader = reader;
+    this.#peer = peer;
+    socket.on('error', (cause) =>
+      this.#lose(
+        new ConnectionLost(`The connection to ${peer} broke: ${cause.message}`, { sqlstate: '08006', cause }),
+      ),
+    );
     socket.on('close', () => {
-      this.#lose(new ConnectionLost('The server closed the connection', { sqlstate: '08006' }));
-      this.#closing?.[Symbol.dispose]();
+      this.#lose(new ConnectionLost(`The server closed the connection to ${peer}`, { sqlstate: '08006' }));
       this.#closed.resolve();
     });
-    socket.on('error', (cause) =>
-      this.#lose(new ConnectionLost(`The connection broke: ${cause.message}`, { sqlstate: '08006', cause })),
-    );
   }
 
-  /** Writes the protocol's message that ends a session. */
-  protected abstract writeLeave(): void;
+  /** Called after the connection has ended and all pending requests have failed. */
+  protected abstract onEnd(): void;
 
   get isEnded(): boolean {
-    return this.#ended !== undefined;
+    return this.endedBy !== undefined;
   }
-  get isQuiet(): boolean {
-    return this.first === undefined;
-  }
-  /** Number of requests so far. */
-  get asked(): number {
-    return this.#asked;
-  }
-
-  /** @throws ConnectionLost when the connection has ended */
-  check(sql?: string): void {
-    if (this.#ended !== undefined) throw this.#closedError(sql);
-  }
-
-  /**
-   * Adds a written request to the queue. Sends it at the end of this turn of the event loop, together with
-   * other requests.
-   */
-  add(exchange: E): E {
-    this.#queue(exchange);
-    this.flushSoon();
-    return exchange;
-  }
-
-  /**
-   * Adds a written request to the queue. Sends it at once if no other request is pending, otherwise at the
-   * end of this turn of the event loop.
-   */
-  send(exchange: E): E {
-    const isFirst = this.first === undefined;
-    this.#queue(exchange);
-    if (isFirst) this.flush();
-    else this.flushSoon();
-    return exchange;
+  /** Resolves when the socket is closed. */
+  protected get closed(): Promise<void> {
+    return this.#closed.promise;
   }
 
   flushSoon(): void {
@@ -266,11 +251,143 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   /** Sends the buffered bytes. Returns false when the socket's buffer is full. */
   flush(): boolean {
     this.#isFlushing = false;
-    if (this.writer.length === 0 || this.#ended !== undefined) {
+    if (this.writer.length === 0 || this.endedBy !== undefined) {
       this.writer.clear();
       return true;
     }
-    return this.#socket.write(this.writer.take());
+    return this.socket.write(this.writer.take());
+  }
+
+  /** Closes the connection at once. Pending requests fail. */
+  destroy(error: Error = this.closedHere('08006')): void {
+    this.end(error);
+    this.socket.destroy();
+  }
+
+  /** Adds a written request. Refuses it if the connection has ended. */
+  protected push(request: R): void {
+    if (this.endedBy !== undefined) return request.refuse(this.closedError(request.sql));
+    this.asked++;
+    this.size++;
+    if (this.last === undefined) this.first = request;
+    else this.last.next = request;
+    this.last = request;
+  }
+
+  /** Removes the first request, because its reply is complete. */
+  protected shift(request: R): void {
+    this.first = request.next;
+    this.size--;
+    if (this.first === undefined) this.last = undefined;
+    else this.first.onFirst?.();
+    // a finished request must not keep later requests in memory
+    request.next = undefined;
+  }
+
+  /** Closes the connection after a failure. */
+  protected abandon(error: Error): void {
+    this.#lose(error);
+    this.socket.destroy();
+  }
+
+  /** Ends the connection. The caller closes the socket. */
+  protected end(error: Error): void {
+    if (this.endedBy !== undefined) return;
+    this.endedBy = error;
+    this.reader.stop();
+    this.onLost = undefined;
+    for (let request = this.first; request !== undefined; request = request.next) request.refuse(error);
+    this.first = this.last = undefined;
+    this.size = 0;
+    this.onEnd();
+  }
+
+  /** Returns the error of a request on a connection that has already ended. */
+  protected closedError(sql?: string): ConnectionLost {
+    return new ConnectionLost(`The connection to ${this.#peer} is closed`, {
+      sqlstate: '08003',
+      cause: this.endedBy,
+      sql,
+    });
+  }
+
+  protected closedHere(sqlstate: string): ConnectionLost {
+    return new ConnectionLost(`This program closed the connection to ${this.#peer}`, { sqlstate });
+  }
+
+  #lose(error: Error): void {
+    if (this.endedBy !== undefined) return;
+    const { onLost } = this;
+    this.end(error);
+    onLost?.(error);
+  }
+}
+
+/** Dependencies of a {@link Conversation}. */
+export interface ConversationDeps<W extends ByteWriter> {
+  readonly socket: Socket;
+  readonly reader: FrameReader;
+  readonly writer: W;
+  readonly clock: Clock;
+  /** Sends a cancellation for the current statement. Resolves when the cancellation was sent. */
+  readonly cancel: () => Promise<void>;
+}
+
+/** Sends the requests of one connection, and matches replies to requests in order. */
+export abstract class Conversation<
+  E extends ServerExchange<RowReader>,
+  W extends ByteWriter,
+> extends RequestQueue<E, W> {
+  readonly #cancel: () => Promise<void>;
+  readonly #clock: Clock;
+  #drained: PromiseWithResolvers<void> | undefined;
+  readonly #onDrain = (): void => {
+    this.#drained?.resolve();
+    this.#drained = undefined;
+  };
+  /** Called for each error that the server reports. */
+  onRefusal: ((error: DatabaseError) => void) | undefined;
+
+  constructor({ socket, reader, writer, clock, cancel }: ConversationDeps<W>, maxBytes: number) {
+    super({ socket, reader, writer, peer: 'the database' });
+    this.#cancel = cancel;
+    this.#clock = clock;
+    reader.maxBytes = maxBytes;
+    socket.on('drain', this.#onDrain);
+  }
+
+  /** Writes the protocol's message that ends a session. */
+  protected abstract writeLeave(): void;
+
+  get isQuiet(): boolean {
+    return this.first === undefined;
+  }
+
+  /** @throws ConnectionLost when the connection has ended */
+  check(sql?: string): void {
+    if (this.endedBy !== undefined) throw this.closedError(sql);
+  }
+
+  /**
+   * Adds a written request to the queue. Sends it at the end of this turn of the event loop, together with
+   * other requests.
+   */
+  add(exchange: E): E {
+    this.push(exchange);
+    this.flushSoon();
+    return exchange;
+  }
+
+  /**
+   * Adds a written request to the queue. Sends it at once if no other request is pending, otherwise at the
+   * end of this turn of the event loop.
+   */
+  send(exchange: E): E {
+    const isFirst = this.first === undefined;
+    this.push(exchange);
+    if (isFirst) this.flush();
+    else this.flushSoon();
+    return exchange;
   }
 
   /**
@@ -285,34 +402,24 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     return this.#drained.promise;
   }
 
-  /** Closes the connection at once. Pending requests reject. */
-  destroy(
-    error: Error = new ConnectionLost('This program closed the connection to the database', {
-      sqlstate: '08006',
-    }),
-  ): void {
-    this.#end(error);
-    this.#socket.destroy();
-  }
-
   /** Ends the session, and waits until the socket is closed. */
   async leave(): Promise<void> {
-    if (this.#ended === undefined && this.isQuiet) {
+    let late: Disposable | undefined;
+    if (this.endedBy === undefined && this.isQuiet) {
       this.writeLeave();
       this.flush();
-      this.#end(
-        new ConnectionLost('This program closed the connection to the database', { sqlstate: '08003' }),
-      );
-      this.#socket.end();
-      this.#closing = this.#clock.after(CLOSE_MS, () => this.#socket.destroy());
+      this.end(this.closedHere('08003'));
+      this.socket.end();
+      late = this.#clock.after(CLOSE_MS, () => this.socket.destroy());
     } else this.destroy();
-    await this.#closed.promise;
+    await this.closed;
+    late?.[Symbol.dispose]();
   }
 
   /** Handles bytes that the socket has received. */
   readonly onBytes = (chunk: Buffer): void => {
     try {
-      this.#reader.push(chunk);
+      this.reader.push(chunk);
     } catch (error) {
       this.violated(error);
     }
@@ -350,16 +457,6 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     return canceling;
   }
 
-  /** Removes the first request from the queue, because its reply is complete. */
-  protected shift(exchange: E): void {
-    this.first = exchange.next;
-    if (this.first === undefined) this.last = undefined;
-    else this.first.onFirst?.();
-    // a finished request must not keep later requests in memory
-    exchange.next = undefined;
-    exchange.resolve();
-  }
-
   /** Ends the connection with an error that the server has sent. */
   protected refused(error: DatabaseError, sqlstate: string | undefined): void {
     this.abandon(
@@ -373,49 +470,9 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     );
   }
 
-  protected abandon(error: Error): void {
-    this.#lose(error);
-    this.#socket.destroy();
-  }
-
-  #queue(exchange: E): void {
-    if (this.#ended !== undefined) return refuse(exchange, this.#closedError(exchange.sql));
-    this.#asked++;
-    if (this.last === undefined) this.first = exchange;
-    else this.last.next = exchange;
-    this.last = exchange;
-  }
-
-  #onDrain(): void {
-    this.#drained?.resolve();
-    this.#drained = undefined;
-  }
-
-  #lose(error: Error): void {
-    if (this.#ended !== undefined) return;
-    const { onLost } = this;
-    this.#end(error);
-    onLost?.(error);
-  }
-
-  #end(error: Error): void {
-    if (this.#ended !== undefined) return;
-    this.#ended = error;
-    this.#reader.stop();
-    this.onLost = undefined;
+  protected onEnd(): void {
     this.#onDrain();
-    for (let exchange = this.first; exchange !== undefined; exchange = exchange.next) refuse(exchange, error);
-    this.first = this.last = undefined;
   }
-
-  #closedError(sql: string | undefined): ConnectionLost {
-    return new ConnectionLost('The connection is closed', { sqlstate: '08003', cause: this.#ended, sql });
-  }
-}
-
-function refuse(exchange: ServerExchange<RowReader>, error: Error): void {
-  exchange.reject(exchange.error ?? error);
-  exchange.onProgress?.();
 }
 
 /** Base class of logins. Messages from the server are buffered in an inbox until the login reads them. */
