@@ -10,7 +10,7 @@
  * The turns are recorded by setImmediate(), only for a second after a caller has asked. The immediates are
  * unreferenced, so an idle process does not turn.
  */
-import { setImmediate as turn } from 'node:timers/promises';
+import { nextTurn } from './send.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { TransportRequest } from '../request/request.ts';
 
@@ -79,7 +79,7 @@ export class Arrivals {
     const endMs = this.#clock.monotonicMs() + MOST_READING_MS;
     for (let quiet = 0; quiet < 2 && this.#clock.monotonicMs() < endMs; quiet++) {
       const asked = this.#asked;
-      await turn();
+      await nextTurn();
       if (this.#asked !== asked) quiet = -1;
     }
   }

@@ -323,7 +323,8 @@ async function writeAll(outgoing: ServerResponse, source: ChunkIterator, announc
   if (sent < announced) throw lengthError(announced, sent); // the client would wait for more bytes
 }
 
-function nextTurn(): Promise<void> {
+/** Resolves in the next turn of the event loop, after the sockets were read. */
+export function nextTurn(): Promise<void> {
   return new Promise((resolve) => void setImmediate(resolve));
 }
 

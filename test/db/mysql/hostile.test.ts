@@ -48,7 +48,7 @@ async function fake(
   return { url: `mysql://app:hunter2@127.0.0.1:${(server.address() as AddressInfo).port}/shop`, received };
 }
 
-const opens = (url: string) => openDatabase(url, { pool: { acquireTimeoutMs: 300 } });
+const opens = (url: string) => openDatabase(url, { pool: { acquireTimeoutMs: 1_000 } });
 const tells =
   (pattern: RegExp) =>
   (error: unknown): boolean =>
