@@ -697,19 +697,20 @@ test('OAuthPlugin: listSessions() returns the live logins of a subject, without 
     assert.deepEqual(Object.keys(session), [
       'id',
       'provider',
+      'subject',
       'createdAt',
       'lastUsedAt',
       'userAgent',
       'ip',
       'isCurrent',
     ]);
-  const [{ createdAt, lastUsedAt }, { id, provider, userAgent, ip }] = sessions as [
+  const [{ createdAt, lastUsedAt }, { id, provider, subject, userAgent, ip }] = sessions as [
     (typeof sessions)[0],
     (typeof sessions)[0],
   ];
   assert.deepEqual(
-    [id, provider, userAgent?.length, userAgent?.slice(0, 7), ip],
-    [currentId, 'fake', 255, 'Mozilla', '127.0.0.1'],
+    [id, provider, subject, userAgent?.length, userAgent?.slice(0, 7), ip],
+    [currentId, 'fake', 'ada', 255, 'Mozilla', '127.0.0.1'],
   );
   assert.ok(lastUsedAt.getTime() - createdAt.getTime() >= 120_000);
   assert.ok(!/[\da-f]{64}/.test(JSON.stringify(sessions)));
