@@ -19,7 +19,6 @@ const TESTED_ALONE: Readonly<Record<string, readonly string[]>> = {
   'check/source/functions.ts': ['withoutText'],
   'cli/load.ts': ['isApplication'],
   'cli/new.ts': ['moveEntries'],
-  'db/placeholders.ts': ['scanned'],
   'db/postgres/channel-binding.ts': ['signatureHash'],
   'db/postgres/saslprep.ts': ['saslPrep'],
   'db/wire/bytes.ts': ['shortAscii'],

@@ -105,6 +105,7 @@ export abstract class Session {
     params: Params,
     options: SetOptions<S>,
   ): Promise<SetsOf<S>>;
+  /** Returns the rows of each result of a procedure. The rows are plain objects. */
   fetchSets(query: string, params?: Params, options?: QueryOptions): Promise<Row[][]>;
   fetchSets(
     query: string | Sql,

@@ -54,6 +54,7 @@ export class Json extends Bound {
     return 'json()';
   }
 
+  /** @internal */
   override toString(): string {
     return this.text;
   }

@@ -144,3 +144,15 @@ test('values of typed() and sql cannot be converted to text or JSON, and a value
   assert.equal(String(json([1])), '[1]');
   assert.equal(JSON.stringify({ a: json([1]) }), '{"a":[1]}');
 });
+
+onEveryDatabase('a row that is undefined rejects, and no row is stored', async (db) => {
+  await db.script('create table item (id integer)');
+  const rows = [[1], undefined, [2]] as unknown as (readonly Parameter[])[];
+  for (const store of [
+    () => db.executeMany('insert into item (id) values (?)', rows),
+    () => db.insertMany('item', ['id'], rows),
+  ]) {
+    await assert.rejects(store());
+    assert.equal(Number(await db.scalar('select count(*) from item')), 0);
+  }
+});

@@ -38,13 +38,11 @@ export class RepeatableRows {
     this.#source = rows[Symbol.iterator]();
   }
 
-  /** Returns the next row, or undefined after the last one. */
-  next(): Params | undefined {
-    if (this.#at < this.#kept.length) return this.#kept[this.#at++];
+  next(): IteratorResult<Params, unknown> {
+    if (this.#at < this.#kept.length) return { done: false, value: this.#kept[this.#at++]! };
     const next = this.#source.next();
-    if (next.done === true) return undefined;
-    if (this.#isKeeping) this.#at = this.#kept.push(next.value);
-    return next.value;
+    if (next.done !== true && this.#isKeeping) this.#at = this.#kept.push(next.value);
+    return next;
   }
 
   /** Begins again at the first row. Returns false when rows were already dropped. */
@@ -118,13 +116,12 @@ async function writePairs(
   exchange: Exchange,
 ): Promise<void> {
   const { rows } = many;
-  let params = rows.next();
   for (
-    let row = 1;
-    params !== undefined && exchange.error === undefined && !conversation.isEnded;
-    row++, params = rows.next()
+    let next = rows.next(), row = 1;
+    next.done !== true && exchange.error === undefined && !conversation.isEnded;
+    next = rows.next(), row++
   ) {
-    writePair(conversation, types, many, params, row);
+    writePair(conversation, types, many, next.value, row);
     exchange.pairsWritten++;
     const room = conversation.room();
     if (room === undefined) continue;

@@ -206,7 +206,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     const wasDescribed = this.statements.peek(text)?.isDescribed === true;
     const source = new RepeatableRows(rows);
     try {
-      if (source.next() === undefined) return 0;
+      if (source.next().done === true) return 0;
       source.rewind();
       try {
         return await this.#many(text, placeholders, source, limit);
