@@ -50,7 +50,7 @@ import type { Counter, MetricsRegistry } from '../observability/metrics.ts';
 import type { OpenApiDocument } from '../openapi/document.ts';
 import type { OpenApiOptions } from '../openapi/openapi.ts';
 import type { CompiledApplication } from '../routing/compile.ts';
-import type { ExceptionArguments, ExceptionSpec } from '../routing/replies.ts';
+import type { ExceptionArguments, ExceptionSpec } from '../routing/declared-responses.ts';
 import type { HandlerResult } from '../routing/spec.ts';
 import type { Replace } from '../routing/plugin.ts';
 import type { CompileVariant } from './declarations.ts';

@@ -11,7 +11,7 @@ import { NotFound, SvcError } from '../base/errors.ts';
 import { given, int, readOptions } from '../base/options.ts';
 import { durability } from '../db/plugin.ts';
 import { recordStoreMigration } from '../db/record-store.ts';
-import { OAuthAnswers, answering } from './answers.ts';
+import { OAuthAnswers, answering } from './error-responses.ts';
 import { loginAuthority } from '../http/state.ts';
 import { Depends } from '../routing/di.ts';
 import { PREFIX, PROVIDER_TOKEN_TABLE, USED_TABLE, assemble } from './assembly.ts';

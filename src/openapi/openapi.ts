@@ -9,7 +9,7 @@ import { isRecord, defined } from '../base/options.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
 import { pathParameter, requestBody, sentItem, textParameters } from './inputs.ts';
-import { ResponseWriter } from './responses.ts';
+import { ResponseWriter } from './documented-responses.ts';
 import { describeSecurity, SecurityWriter } from './security.ts';
 import { encodeLiteral } from '../http/path.ts';
 import type {

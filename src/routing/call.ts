@@ -19,7 +19,7 @@ import { discard, isChunks } from '../http/chunks.ts';
 import { CoreEdge, guarded } from '../http/pipeline.ts';
 import { DEFAULT_PLAN, toResponse } from '../http/reply.ts';
 import { observeHandler } from '../http/request/event.ts';
-import { replyPlanOf } from './replies.ts';
+import { replyPlanOf } from './declared-responses.ts';
 import { planSteps } from './steps.ts';
 import { paramsReader } from '../http/path.ts';
 import type { PlannedDependency } from './di-plan.ts';
