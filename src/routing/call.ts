@@ -187,7 +187,7 @@ class RouteCall {
     const value = event === undefined ? handler(context) : observeHandler(event, handler, context);
     if (this.#plan.size === 0 || (!this.#resolution.hasCleanups && this.#resolution.tasks === undefined))
       return value; // the caller (CoreEdge) converts the value to a response
-    return whenReady(value, (settled) => this.#finish(settled));
+    return whenReady(value, (ready) => this.#finish(ready));
   }
 
   /**
@@ -196,7 +196,7 @@ class RouteCall {
    */
   #finish(value: unknown): Awaitable<HttpResponse> {
     const response = toResponse(value, this.#plan.reply).settle(this.#req);
-    return whenReady(response, (settled) => this.#leave(settled));
+    return whenReady(response, (ready) => this.#leave(ready));
   }
 
   #leave(response: HttpResponse): Awaitable<HttpResponse> {

@@ -47,7 +47,7 @@ export class ETagMiddleware implements Middleware {
     const response = next();
     if (req.method !== 'GET' && req.method !== 'HEAD') return response;
     return isThenable(response)
-      ? response.then((settled) => this.#tagged(req, settled))
+      ? response.then((ready) => this.#tagged(req, ready))
       : this.#tagged(req, response);
   }
 

@@ -393,16 +393,16 @@ export class WebSocketConnection
       if (!isThenable(running)) return;
       this.#running = 'message';
       running.then(
-        () => this.#settled(),
-        (error: unknown) => this.#failed(error, () => this.#settled()),
+        () => this.#handled(),
+        (error: unknown) => this.#failed(error, () => this.#handled()),
       );
     } catch (error) {
       this.#running = 'message';
-      this.#failed(error, () => this.#settled());
+      this.#failed(error, () => this.#handled());
     }
   }
 
-  #settled(): void {
+  #handled(): void {
     this.#running = 'nothing';
     this.#proceed();
   }
