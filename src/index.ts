@@ -227,7 +227,7 @@ export type {
   ServerSentEvent,
 } from './http/streaming/event-stream.ts';
 export type { ErrorClass, ExceptionHandler, MiddlewareFunction } from './http/pipeline.ts';
-export type { ExceptionSpec } from './routing/replies.ts';
+export type { ExceptionSpec } from './routing/declared-responses.ts';
 export { FileResponse } from './http/files/files.ts';
 export type { FileOptions } from './http/files/files.ts';
 export { checkPreconditions } from './http/files/preconditions.ts';

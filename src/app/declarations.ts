@@ -14,7 +14,7 @@ import { passesAtStart } from '../check/graph-rules.ts';
 import { ErrorRenderer, ExceptionHandlers, asMiddleware } from '../http/pipeline.ts';
 import { compileApplication, thrown } from '../routing/compile.ts';
 import { metricsRoutes, operationRoutes } from './operation-routes.ts';
-import { readExceptionHandler } from '../routing/replies.ts';
+import { readExceptionHandler } from '../routing/declared-responses.ts';
 import { Replacements, sortPlugins } from '../routing/plugin.ts';
 import type { FaultCode } from '../base/faults.ts';
 import type { Declared, Finding, Report, Place } from '../base/findings.ts';
@@ -30,7 +30,7 @@ import type {
   StateKey,
   StateMap,
 } from '../http/contracts.ts';
-import type { ExceptionArguments } from '../routing/replies.ts';
+import type { ExceptionArguments } from '../routing/declared-responses.ts';
 import type { MiddlewareFunction, ErrorClass } from '../http/pipeline.ts';
 import type { Counter, MetricsRegistry } from '../observability/metrics.ts';
 import type { Toolbox } from '../mcp/mcp.ts';

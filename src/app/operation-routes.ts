@@ -2,11 +2,16 @@
  * Routes that the framework adds itself: `/healthz`, `/readyz`, `/metrics`, the OpenAPI document and the
  * documentation page.
  */
-import { OpenApiAnswer } from '../openapi/answer.ts';
+import { hash } from 'node:crypto';
+import { notModified } from '../http/files/files.ts';
+import { clientHas } from '../http/files/preconditions.ts';
+import { HttpResponse, JSON_TYPE } from '../http/response.ts';
+import { openapiDocument } from '../openapi/openapi.ts';
 import { ownProtection } from '../openapi/security.ts';
 import { Router } from '../routing/route.ts';
 import type { TransportRequest } from '../http/request/request.ts';
 import type { DocsPage } from '../openapi/docs/page.ts';
+import type { OpenApiDocument } from '../openapi/document.ts';
 import type { OpenApiOptions } from '../openapi/openapi.ts';
 import type { Operations } from '../operations/operations.ts';
 import type { CompilationView } from '../routing/compile.ts';
@@ -58,22 +63,25 @@ export function operationRoutes(
   router.get('/readyz', PROBE_SPEC, () => operations.readiness());
   if (operations.access.port === undefined) addMetrics(router, operations);
   if (openapi === undefined) return router;
-  const document = new OpenApiAnswer(view, openapi);
+  let generated: OpenApiDocument | undefined;
+  const document = (): OpenApiDocument => (generated ??= openapiDocument(view(), openapi));
+  let sent: HttpResponse | undefined;
   let page: Promise<DocsPage> | undefined;
   const docs = (): Promise<DocsPage> =>
     (page ??= import('../openapi/docs/page.ts').then(
-      ({ DocsPage }) =>
-        new DocsPage(
-          () => document.document,
-          undefined,
-          () => ownProtection(view()),
-        ),
+      ({ DocsPage }) => new DocsPage(document, undefined, () => ownProtection(view())),
       (error: unknown) => {
         page = undefined; // after a failed import, the next request tries again
         throw error;
       },
     ));
-  router.get('/openapi.json', DOCS_SPEC, ({ req }) => operations.document(req, () => document.answer(req)));
+  router.get('/openapi.json', DOCS_SPEC, ({ req }) =>
+    operations.document(req, () => {
+      const response = (sent ??= responseOf(document()));
+      const validators = { etag: response.headers.get('ETag'), lastModified: undefined };
+      return clientHas(req, validators) ? notModified(response.copy()) : response;
+    }),
+  );
   router.get('/docs', DOCS_SPEC, ({ req }) =>
     operations.document(req, async () => (await docs()).respond(req)),
   );
@@ -87,4 +95,14 @@ export function metricsRoutes(operations: Operations): Routes {
 
 function addMetrics(router: Router, operations: Operations): Router {
   return router.get('/metrics', OPERATIONS_SPEC, ({ req }) => operations.metrics(req));
+}
+
+function responseOf(document: OpenApiDocument): HttpResponse {
+  const bytes = Buffer.from(JSON.stringify(document));
+  const etag = `"${hash('sha256', bytes, 'base64url').slice(0, 22)}"`;
+  return new HttpResponse(bytes, {
+    mediaType: JSON_TYPE,
+    // `no-cache` lets clients keep the document if they revalidate it before each use
+    headers: { ETag: etag, 'Cache-Control': 'no-cache' },
+  });
 }

@@ -15,7 +15,7 @@ import { callTool, listTools, McpServer, Toolbox } from '../mcp/mcp.ts';
 import { mcpRoutes } from '../mcp/mount.ts';
 import { createLogger } from '../observability/log.ts';
 import { createMetrics } from '../observability/metrics.ts';
-import { OpenApiAnswer, readOpenApiOptions } from '../openapi/answer.ts';
+import { openapiDocument, readOpenApiOptions } from '../openapi/openapi.ts';
 import { Operations } from '../operations/operations.ts';
 import { BackgroundRunner } from '../routing/background.ts';
 import { Router } from '../routing/route.ts';
@@ -50,7 +50,7 @@ import type { Counter, MetricsRegistry } from '../observability/metrics.ts';
 import type { OpenApiDocument } from '../openapi/document.ts';
 import type { OpenApiOptions } from '../openapi/openapi.ts';
 import type { CompiledApplication } from '../routing/compile.ts';
-import type { ExceptionArguments, ExceptionSpec } from '../routing/replies.ts';
+import type { ExceptionArguments, ExceptionSpec } from '../routing/declared-responses.ts';
 import type { HandlerResult } from '../routing/spec.ts';
 import type { Replace } from '../routing/plugin.ts';
 import type { CompileVariant } from './declarations.ts';
@@ -345,7 +345,7 @@ export class Svc extends Router implements McpApplication {
    * document, and `svc openapi` prints it.
    */
   openapi(): OpenApiDocument {
-    return new OpenApiAnswer(() => this.inspect(), this.#openapi).document;
+    return openapiDocument(this.inspect(), this.#openapi);
   }
 
   /**

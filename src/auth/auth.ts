@@ -530,13 +530,13 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
         if (optional) return undefined;
         throw new Unauthorized('An API key is needed', refusal);
       }
-      const settle = (client: unknown): unknown => {
+      const accept = (client: unknown): unknown => {
         if (client !== undefined && client !== null) return client;
         context.audit.refused('key_rejected', req, { in: place.in });
         throw new Unauthorized('The API key is not known', refusal);
       };
       const client = find(key, context);
-      return whenReady(client, settle);
+      return whenReady(client, accept);
     }),
   );
   noteGuard(bare, APIKeyAuth);

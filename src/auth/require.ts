@@ -291,7 +291,7 @@ function demand(
         throw new Unauthorized('Authentication is required', absent);
       const lack = judge(claims, context);
       return isThenable(lack)
-        ? lack.then((settled) => decide(settled as Lack | undefined, claims, req, context.audit))
+        ? lack.then((ready) => decide(ready as Lack | undefined, claims, req, context.audit))
         : decide(lack, claims, req, context.audit);
     }),
   );

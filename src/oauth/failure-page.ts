@@ -1,6 +1,6 @@
 /**
  * Error pages for browsers in cookie mode. A browser gets a page, or is redirected to a page of the
- * application. Other clients get JSON from answers.ts.
+ * application. Other clients get JSON from error-responses.ts.
  */
 import { hash, randomBytes } from 'node:crypto';
 import { escapeHtml } from '../base/html.ts';

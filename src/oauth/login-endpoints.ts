@@ -7,7 +7,7 @@
  */
 import { HTTPException } from '../base/errors.ts';
 import { HttpResponse, RedirectResponse } from '../http/response.ts';
-import { isRefusal, refusal } from './answers.ts';
+import { isRefusal, refusal } from './error-responses.ts';
 import { isUsersAnswer } from './audit.ts';
 import { calling } from './authorization.ts';
 import { clientAddress } from './client-codes.ts';

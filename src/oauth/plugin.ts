@@ -1,21 +1,16 @@
 /**
- * OAuthPlugin: options, routes and clean-up. login-endpoints.ts and token-endpoints.ts handle requests.
- *
- * The routes are GET /oauth/login, GET and POST /oauth/callback, POST /oauth/token and POST /oauth/revoke.
- * With several providers, each also has GET /oauth/{provider}/login, and GET and POST
- * /oauth/{provider}/callback.
+ * OAuthPlugin: options, methods for the application, and clean-up. endpoints.ts lists the routes.
  */
 import { randomInt } from 'node:crypto';
-import { BearerAuth, tokenIssuer } from '../auth/auth.ts';
-import { NotFound, SvcError } from '../base/errors.ts';
+import { tokenIssuer } from '../auth/auth.ts';
+import { SvcError } from '../base/errors.ts';
 import { given, int, readOptions } from '../base/options.ts';
 import { durability } from '../db/plugin.ts';
 import { recordStoreMigration } from '../db/record-store.ts';
-import { OAuthAnswers, answering } from './answers.ts';
+import { OAuthErrorResponses, answering } from './error-responses.ts';
 import { loginAuthority } from '../http/state.ts';
-import { Depends } from '../routing/di.ts';
 import { PREFIX, PROVIDER_TOKEN_TABLE, USED_TABLE, assemble } from './assembly.ts';
-import { describeEndpoint } from './document.ts';
+import { endpointsOf } from './endpoints.ts';
 import { FailurePages } from './failure-page.ts';
 import { outOfRange, readPluginOptions } from './plugin-options.ts';
 import { rulesOf } from './plugin-rules.ts';
@@ -23,12 +18,9 @@ import { identitiesOf } from './provider-tokens.ts';
 import { OAuthProvider } from './provider/presets.ts';
 import { isSubject } from './provider/user-info.ts';
 import { OAUTH_TABLES, PROVIDER_SESSIONS } from './tokens/sql-store.ts';
-import type { Claims } from '../crypto/jwt.ts';
-import type { Awaitable, Context, Host, HttpRequest, Plugin } from '../http/contracts.ts';
+import type { Host, HttpRequest, Plugin } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
 import type { Registered } from './assembly.ts';
-import type { EndpointName } from './document.ts';
-import type { ConnectedProvider } from './provider/client.ts';
 import type { OAuthPluginOptions, ReadOptions } from './plugin-options.ts';
 import type { IssueOptions, IssuedLogin } from './logins.ts';
 import type {
@@ -53,18 +45,9 @@ export interface SessionInfo {
   readonly isCurrent: boolean;
 }
 
-/** Context of a route. `me` contains the claims of the access token, if the route reads the token. */
-type MaybeUser = Context & { readonly me?: Claims | undefined };
-
 const SUBJECT = given<string>('the id of a user at the provider', isSubject);
 const CLEAN_UP_MS = 600_000;
 const CLEAN_UP_BATCH = 1_000;
-const ROUTE = {
-  public: 'people log in here',
-  mcp: false,
-  tags: ['oauth'],
-  meta: { csrf: false, idempotency: false, rateLimit: 'own' },
-} as const;
 
 /** Login through identity providers; see README.md in this folder. */
 export class OAuthPlugin implements Plugin {
@@ -208,61 +191,11 @@ export class OAuthPlugin implements Plugin {
   /** Registers the routes, migrations and rules. Called by `app.register()`. */
   register(host: Host): void {
     const assembled = (this.#registered = assemble(host, this.#options, this.#providers));
-    const { loginEndpoints, tokenEndpoints, connected } = assembled;
     const { mode, errorPath, allowedRedirectUris } = this.#options;
     const pages = mode === 'cookie' ? new FailurePages(PREFIX, errorPath, allowedRedirectUris) : undefined;
-    host.use(new OAuthAnswers(PREFIX, pages), 'outside');
-    const route = (
-      path: string,
-      methods: readonly ('GET' | 'POST')[],
-      run: (req: HttpRequest, context: MaybeUser) => Awaitable<HttpResponse>,
-      dependencies: object = {},
-    ): void => {
-      for (const method of methods) {
-        // the last segment of each path is the name of the endpoint
-        const name = path.slice(path.lastIndexOf('/') + 1) as EndpointName;
-        const { meta, ...texts } = describeEndpoint(name, method, this.#options);
-        host.routes.route(
-          PREFIX + path,
-          [method],
-          { ...ROUTE, ...dependencies, ...texts, meta: { ...ROUTE.meta, ...meta } },
-          // the cast is safe: the route's dependencies add `me` to the context
-          answering(run) as (context: Context) => Promise<HttpResponse>,
-        );
-      }
-    };
-    const [first] = connected.values();
-    if (first !== undefined) {
-      route('/login', ['GET'], (req) => loginEndpoints.login(req, first));
-      route('/callback', ['GET', 'POST'], (req) => loginEndpoints.callback(req, first));
-    }
-    route('/token', ['POST'], (req) => tokenEndpoints.token(req));
-    route('/revoke', ['POST'], (req) => tokenEndpoints.revoke(req));
-    const named = (req: HttpRequest): ConnectedProvider => {
-      const found = connected.get(String(req.pathParams['provider']));
-      if (found === undefined) throw new NotFound();
-      return found;
-    };
-    const { links, logouts } = assembled;
-    if (this.#options.postLogoutRedirectUris !== undefined)
-      route('/logout', mode === 'cookie' ? ['GET', 'POST'] : ['POST'], (req) => logouts.logout(req));
-    if (this.#options.backchannelLogout && [...connected.values()].some(isOpenId))
-      route('/{provider}/backchannel-logout', ['POST'], (req) => {
-        const found = named(req);
-        if (!isOpenId(found)) throw new NotFound();
-        return logouts.backchannel(req, found);
-      });
-    if (links !== undefined) {
-      const { authSecret, issuer, audience } = this.#options;
-      const user = { me: Depends(BearerAuth(authSecret, { optional: true, issuer, audience })) };
-      route('/{provider}/link', ['POST'], (req, { me }) => links.link(req, named(req), me), user);
-      if (this.#options.onUnlink !== undefined)
-        route('/{provider}/unlink', ['POST'], (req, { me }) => links.unlink(req, named(req), me), user);
-    }
-    if (connected.size > 1) {
-      route('/{provider}/login', ['GET'], (req) => loginEndpoints.login(req, named(req)));
-      route('/{provider}/callback', ['GET', 'POST'], (req) => loginEndpoints.callback(req, named(req)));
-    }
+    host.use(new OAuthErrorResponses(PREFIX, pages), 'outside');
+    for (const { method, path, spec, handler } of endpointsOf(this.#options, assembled))
+      host.routes.route(path, [method], spec, answering(handler));
     host.migration('oauth_logins', OAUTH_TABLES);
     host.migration('oauth_used', recordStoreMigration(USED_TABLE));
     host.migration('oauth_provider_sessions', PROVIDER_SESSIONS);
@@ -349,11 +282,6 @@ function providersOf({ provider, providers, onUser, onLink }: ReadOptions): read
   if (all.length > 0 && onUser === undefined)
     throw outOfRange('onUser', 'must be a function (provider, info) that returns the subject', 'none');
   return all;
-}
-
-/** Returns whether a provider uses OpenID Connect. Only such a provider sends logout tokens. */
-function isOpenId({ provider }: ConnectedProvider): boolean {
-  return provider.scopes.includes('openid');
 }
 
 function sessionOf(row: LoginRow, currentId: string | undefined): SessionInfo {

@@ -208,8 +208,8 @@ export class StoredProviderTokens {
         try {
           // read the tokens again, because the previous owner of the lock may have stored new ones
           const again = await find();
-          const settled = this.#judge(again, minValiditySeconds);
-          if (settled !== undefined) return settled;
+          const judged = this.#judge(again, minValiditySeconds);
+          if (judged !== undefined) return judged;
           // `again` is defined, because #judge() returns a result if no tokens are stored
           const refreshed = await this.#refresh(connected, key, again!);
           if (refreshed !== undefined) return refreshed;

@@ -10,7 +10,7 @@
 import { hasNoContent } from '../http/response.ts';
 import { planSent } from '../routing/steps.ts';
 import { fileLimit, textIssue } from '../schema/schema.ts';
-import { titleOf } from './responses.ts';
+import { titleOf } from './documented-responses.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { TextInputPlan } from '../routing/di.ts';
 import type { JsonSchema, JsonSchemas } from '../schema/json-schema.ts';

@@ -5,13 +5,16 @@
  * route adds or overrides members of its operations. The document omits routes of the framework such as
  * `/docs`, static files, and routes with `meta: { docs: false }`.
  */
-import { isRecord, defined } from '../base/options.ts';
+import { SvcError } from '../base/errors.ts';
+import { defined, given, isRecord, readOptions, shown, text } from '../base/options.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
 import { pathParameter, requestBody, sentItem, textParameters } from './inputs.ts';
-import { ResponseWriter } from './responses.ts';
+import { ResponseWriter } from './documented-responses.ts';
 import { describeSecurity, SecurityWriter } from './security.ts';
 import { encodeLiteral } from '../http/path.ts';
+import { SENT_REQUESTS, readSentRequest } from '../routing/spec.ts';
+import { planSent } from '../routing/steps.ts';
 import type {
   Contact,
   DocumentedMethod,
@@ -47,6 +50,76 @@ export interface OpenApiOptions {
   readonly tags?: Readonly<Record<string, string>> | undefined;
   /** Webhooks by name: requests that the application sends to servers that have subscribed to them. */
   readonly webhooks?: Readonly<Record<string, SentRequest>> | undefined;
+}
+
+/**
+ * Validates the options of the OpenAPI document.
+ * @throws SvcError `E_OPTION_UNKNOWN` for an unknown member, `E_OPTION_RANGE` for an invalid value
+ */
+export function readOpenApiOptions(options: OpenApiOptions): OpenApiOptions {
+  const owner = 'openapi';
+  const read = readOptions(owner, options, {
+    description: text(),
+    summary: text(),
+    termsOfService: text(),
+    contact: given<Contact>('{ name, url, email }', isRecord),
+    license: given<License>('{ name, identifier or url }', isRecord),
+    servers: given<readonly DocumentedServer[]>(
+      'a list of { url, description }, at least one',
+      (value) => Array.isArray(value) && value.length > 0 && value.every(isServer),
+    ),
+    tags: given<Readonly<Record<string, string>>>(
+      'an object: descriptions by tag',
+      (value) => isRecord(value) && Object.values(value as object).every((each) => typeof each === 'string'),
+    ),
+    webhooks: SENT_REQUESTS,
+  });
+  const contact =
+    read.contact === undefined
+      ? undefined
+      : readOptions(`${owner}.contact`, read.contact, { name: text(), url: text(), email: text() });
+  const license =
+    read.license === undefined
+      ? undefined
+      : readOptions(`${owner}.license`, read.license, { name: text(), identifier: text(), url: text() });
+  if (
+    license !== undefined &&
+    (license.name === undefined || (license.identifier !== undefined && license.url !== undefined))
+  ) {
+    throw new SvcError('E_OPTION_RANGE', [
+      owner,
+      'license',
+      'must have "name", and at most one of "identifier" and "url"',
+      shown(read.license),
+    ]);
+  }
+  return {
+    ...read,
+    contact: contact && defined(contact),
+    license: license && (defined(license) as License),
+    webhooks: read.webhooks && readWebhooks(read.webhooks),
+  };
+}
+
+/** Validates webhooks and compiles their schemas, so that an invalid schema prevents the start. */
+function readWebhooks(
+  webhooks: Readonly<Record<string, Readonly<Record<string, unknown>>>>,
+): NonNullable<OpenApiOptions['webhooks']> {
+  return Object.fromEntries(
+    Object.entries(webhooks).map(([name, given]) => {
+      const webhook = readSentRequest(`webhook ${name}`, given);
+      planSent(webhook, `webhook ${name}`);
+      return [name, webhook];
+    }),
+  );
+}
+
+function isServer(value: unknown): boolean {
+  return (
+    isRecord(value) &&
+    typeof (value as Partial<DocumentedServer>).url === 'string' &&
+    Object.keys(value as object).every((key) => key === 'url' || key === 'description')
+  );
 }
 
 /** A part of the application that the document leaves out or changes. */

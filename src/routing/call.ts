@@ -19,7 +19,7 @@ import { discard, isChunks } from '../http/chunks.ts';
 import { CoreEdge, guarded } from '../http/pipeline.ts';
 import { DEFAULT_PLAN, toResponse } from '../http/reply.ts';
 import { observeHandler } from '../http/request/event.ts';
-import { replyPlanOf } from './replies.ts';
+import { replyPlanOf } from './declared-responses.ts';
 import { planSteps } from './steps.ts';
 import { paramsReader } from '../http/path.ts';
 import type { PlannedDependency } from './di-plan.ts';
@@ -187,7 +187,7 @@ class RouteCall {
     const value = event === undefined ? handler(context) : observeHandler(event, handler, context);
     if (this.#plan.size === 0 || (!this.#resolution.hasCleanups && this.#resolution.tasks === undefined))
       return value; // the caller (CoreEdge) converts the value to a response
-    return whenReady(value, (settled) => this.#finish(settled));
+    return whenReady(value, (ready) => this.#finish(ready));
   }
 
   /**
@@ -196,7 +196,7 @@ class RouteCall {
    */
   #finish(value: unknown): Awaitable<HttpResponse> {
     const response = toResponse(value, this.#plan.reply).settle(this.#req);
-    return whenReady(response, (settled) => this.#leave(settled));
+    return whenReady(response, (ready) => this.#leave(ready));
   }
 
   #leave(response: HttpResponse): Awaitable<HttpResponse> {

@@ -131,7 +131,7 @@ function refuseMethod(
   const detail = `This path only allows the methods ${allow}`;
   if (errors.hasHandlers) {
     const answer = errors.render(new MethodNotAllowed(detail, { headers: { Allow: allow } }), req);
-    return whenReady(answer, (settled) => withAllow(settled, allow));
+    return whenReady(answer, (ready) => withAllow(ready, allow));
   }
   let prepared = refusals.get(allow);
   if (prepared === undefined)

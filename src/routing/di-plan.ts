@@ -392,7 +392,7 @@ export class Resolution {
   #pending = 0;
   /** Failure of a dependency. If several fail, it is the first one in the order of the dependencies. */
   #failed: (Failure & { readonly slot: number }) | undefined;
-  #settle: PromiseWithResolvers<void> | undefined;
+  #allDone: PromiseWithResolvers<void> | undefined;
   #cleanups: Partial<Record<Scope, Cleanup[]>> | undefined;
 
   constructor(context: Context, size: number, event?: RequestEvent) {
@@ -422,7 +422,7 @@ export class Resolution {
         break;
       }
     }
-    return this.#pending === 0 ? undefined : (this.#settle = Promise.withResolvers<void>()).promise;
+    return this.#pending === 0 ? undefined : (this.#allDone = Promise.withResolvers<void>()).promise;
   }
 
   /**
@@ -520,8 +520,8 @@ export class Resolution {
     this.#pending++;
     const promise = value instanceof Promise ? value : Promise.resolve(value);
     const arriving = promise.then(
-      (settled) => {
-        this.values[slot] = settled;
+      (ready) => {
+        this.values[slot] = ready;
         this.#arrive();
       },
       (error: unknown) => {
@@ -535,8 +535,8 @@ export class Resolution {
   #arrive(): void {
     if (--this.#pending > 0) return;
     this.#waiting = undefined;
-    if (this.#failed === undefined) this.#settle!.resolve();
-    else this.#settle!.reject(this.#failed.error);
+    if (this.#failed === undefined) this.#allDone!.resolve();
+    else this.#allDone!.reject(this.#failed.error);
   }
 
   #fail(slot: number, error: unknown): void {

@@ -17,7 +17,7 @@ import { Keyring } from '../../src/crypto/keys.ts';
 import { scanned } from '../../src/db/placeholders.ts';
 import { arrayFromText } from '../../src/db/postgres/arrays.ts';
 import { parseCookies } from '../../src/http/cookies.ts';
-import { judge } from '../../src/http/files/preconditions.ts';
+import { clientHas } from '../../src/http/files/preconditions.ts';
 import { readIdempotencyKey } from '../../src/http/middleware/idempotency.ts';
 import { parseParameters } from '../../src/http/headers.ts';
 import { canonicalPath } from '../../src/http/path.ts';
@@ -99,8 +99,8 @@ const HEADERS: readonly Row[] = [
     readTraceContext(`${TRACEPARENT}-${text}`, `foo=${text}x\x01`),
     readTraceContext(TRACEPARENT, `foo=1${text}\x01`),
   ]),
-  ...repeated('linear', 'judge()', 120_000, ['"a", ', ' ,\t'], (text) =>
-    judge(
+  ...repeated('linear', 'clientHas()', 120_000, ['"a", ', ' ,\t'], (text) =>
+    clientHas(
       { method: 'GET', headers: { 'if-none-match': `${text}x` } },
       { etag: '"x"', lastModified: undefined },
     ),

@@ -10,7 +10,7 @@ import { HTTPException, NotFound } from '../../base/errors.ts';
 import { contentDisposition, httpDate } from '../headers.ts';
 import { contentRange, FileBody, layOut, openFile, readRanges } from './body.ts';
 import { isChunks } from '../chunks.ts';
-import { fieldOf, isSameForRange, judge, preconditionFailed } from './preconditions.ts';
+import { clientHas, fieldOf, isSameForRange } from './preconditions.ts';
 import { BYTES_TYPE, HttpResponse, lengthOf } from '../response.ts';
 import type { FileState, OpenFile, Slice } from './body.ts';
 import type { Validators } from './preconditions.ts';
@@ -149,9 +149,7 @@ function sizeOf(source: Buffer | OpenFile): number {
  * @throws HTTPException 412 if a precondition fails, 416 if no requested range is within the content
  */
 function select(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
-  const verdict = judge(request, content);
-  if (verdict === 'failed') throw preconditionFailed();
-  return verdict === 'not-modified' ? notModified(answer, content.size) : deliver(request, answer, content);
+  return clientHas(request, content) ? notModified(answer, content.size) : deliver(request, answer, content);
 }
 
 /**

@@ -18,8 +18,6 @@ export interface Validators {
   readonly lastModified: string | undefined;
 }
 
-type Verdict = 'send' | 'not-modified' | 'failed';
-
 /** State of a resource for {@link checkPreconditions}: the validators that a GET response would contain. */
 export interface CurrentState {
   /** The value of `ETag` with its quotes: `'"v3"'`. A weak tag (`'W/"v3"'`) never matches `If-Match`. */
@@ -90,7 +88,7 @@ export function checkPreconditions(
 /** Syntax of one entity tag (RFC 9110 §8.8.3). */
 const TAG = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/;
 
-export function preconditionFailed(): HTTPException {
+function preconditionFailed(): HTTPException {
   return new HTTPException(
     412,
     'The current state of the resource does not meet the preconditions of the request, such as If-Match',
@@ -102,9 +100,14 @@ export function fieldOf(request: Answered, name: string): string | undefined {
   return request.field === undefined ? request.headers[name] : request.field(name);
 }
 
-/** Applies the preconditions of a request, in the order of RFC 9110 §13.2.2. */
-export function judge(request: Answered, validators: Validators): Verdict {
-  return isWithheld(request, validators) ? 'failed' : isKnown(request, validators) ? 'not-modified' : 'send';
+/**
+ * Returns whether the client already has the content, so that the response is a 304. Applies the preconditions
+ * in the order of RFC 9110 §13.2.2.
+ * @throws HTTPException 412 if a precondition fails
+ */
+export function clientHas(request: Answered, validators: Validators): boolean {
+  if (isWithheld(request, validators)) throw preconditionFailed();
+  return isKnown(request, validators);
 }
 
 /**

@@ -7,7 +7,7 @@ import { Forbidden, NotFound } from '../../base/errors.ts';
 import { bool, given, int, oneOf, readOptions, text } from '../../base/options.ts';
 import { negotiateEncoding } from '../content-codings.ts';
 import { deliver, standsFor } from './files.ts';
-import { fieldOf, judge, preconditionFailed } from './preconditions.ts';
+import { clientHas, fieldOf } from './preconditions.ts';
 import { HttpResponse, Prepared, RedirectResponse } from '../response.ts';
 import { StaticFolder, hidesSeparator, readStaticPath } from './static-folder.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -147,9 +147,7 @@ export class StaticMount {
     // defined: `coding` was chosen from the keys of `coded`
     const form = coding === undefined ? entry.plain : entry.coded.get(coding)!;
     const { content } = form;
-    const verdict = judge(req, content);
-    if (verdict === 'failed') throw preconditionFailed();
-    if (verdict === 'not-modified')
+    if (clientHas(req, content))
       return standsFor(new HttpResponse(null, new Prepared(304, form.knownFields.slice())), {
         flat: form.fields,
         size: content.size,

@@ -121,7 +121,7 @@ export class CompressionMiddleware implements Middleware {
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const response = next();
     return isThenable(response)
-      ? response.then((settled) => this.#finish(req, settled))
+      ? response.then((ready) => this.#finish(req, ready))
       : this.#finish(req, response);
   }
 

@@ -165,7 +165,7 @@ export class CORSMiddleware implements Middleware {
       if (method !== undefined) return this.#answer(req, origin, method);
     }
     const fields = origin === undefined ? this.#anonymous : this.#fieldsFor(origin, req);
-    return whenReady(fields, (settled) => pass(settled, next));
+    return whenReady(fields, (ready) => pass(ready, next));
   }
 
   *compile({ middleware, env }: CompiledView): Iterable<Omit<Finding, 'place'>> {
@@ -301,7 +301,7 @@ function pass(fields: readonly string[], next: Next): Awaitable<HttpResponse> {
   const response = next();
   return response instanceof HttpResponse
     ? add(response, fields)
-    : response.then((settled) => add(settled, fields));
+    : response.then((ready) => add(ready, fields));
 }
 
 /**

@@ -62,7 +62,7 @@ export class DeprecationMiddleware implements Middleware {
   handle(_: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const response = next();
     return isThenable(response)
-      ? Promise.resolve(response).then((settled) => mark(settled, this.#marks))
+      ? Promise.resolve(response).then((ready) => mark(ready, this.#marks))
       : mark(response, this.#marks);
   }
 }

@@ -8,7 +8,7 @@
 import { hash } from 'node:crypto';
 import { int, readOptions } from '../../base/options.ts';
 import { notModified } from '../files/files.ts';
-import { judge, preconditionFailed } from '../files/preconditions.ts';
+import { clientHas } from '../files/preconditions.ts';
 import { isThenable } from '../../base/promises.ts';
 import type { Awaitable, HttpRequest, Middleware, Next } from '../contracts.ts';
 import type { HttpResponse } from '../response.ts';
@@ -47,7 +47,7 @@ export class ETagMiddleware implements Middleware {
     const response = next();
     if (req.method !== 'GET' && req.method !== 'HEAD') return response;
     return isThenable(response)
-      ? response.then((settled) => this.#tagged(req, settled))
+      ? response.then((ready) => this.#tagged(req, ready))
       : this.#tagged(req, response);
   }
 
@@ -64,9 +64,7 @@ export class ETagMiddleware implements Middleware {
     }
     const lastModified = headers.get('last-modified');
     if (etag === undefined && lastModified === undefined) return response;
-    const verdict = judge(req, { etag, lastModified });
-    if (verdict === 'failed') throw preconditionFailed();
-    return verdict === 'not-modified' ? notModified(response) : response;
+    return clientHas(req, { etag, lastModified }) ? notModified(response) : response;
   }
 }
 

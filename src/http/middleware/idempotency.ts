@@ -342,11 +342,11 @@ export class IdempotencyMiddleware implements Middleware {
     const lease = this.#keep(claim);
     const response = await next(); // next() never rejects, so no try is needed
     const late = req instanceof TransportRequest ? req.late : undefined;
-    if (late === undefined) await this.#settle(claim, lease, response);
+    if (late === undefined) await this.#finish(claim, lease, response);
     else {
       // the time limit has passed, so the client got 503. The handler still runs, and its response is stored
       void late.then((answer) =>
-        (req as TransportRequest).afterwards(() => this.#settle(claim, lease, answer)),
+        (req as TransportRequest).afterwards(() => this.#finish(claim, lease, answer)),
       );
     }
     return response;
@@ -363,7 +363,7 @@ export class IdempotencyMiddleware implements Middleware {
     let timer: Disposable;
     const renew = async (): Promise<void> => {
       try {
-        // replace() returns false if another process has replaced the claim; then #settle() logs this
+        // replace() returns false if another process has replaced the claim; then #finish() logs this
         if (await this.#store!.replace(key, text, text, leaseMs)) schedule();
       } catch (error) {
         log.error('idempotency_store_failed', error);
@@ -386,7 +386,7 @@ export class IdempotencyMiddleware implements Middleware {
    * Stores the response if its status is final, else deletes the claim. If the store fails, the response is
    * still sent, and the claim expires later.
    */
-  async #settle({ key, print, text }: Claim, lease: Disposable, response: HttpResponse): Promise<void> {
+  async #finish({ key, print, text }: Claim, lease: Disposable, response: HttpResponse): Promise<void> {
     lease[Symbol.dispose]();
     try {
       // if the status is not final, a lifetime of 0 deletes the claim, unless another process has replaced it

@@ -154,9 +154,7 @@ export class RateLimitMiddleware implements Middleware {
     const limit = this.#limitFor(req);
     if (limit === null) return next();
     const result = this.#gate.take(limit, req, limit.keyOf(req), 1);
-    return isThenable(result)
-      ? result.then((settled) => pass(limit, settled, next))
-      : pass(limit, result, next);
+    return isThenable(result) ? result.then((ready) => pass(limit, ready, next)) : pass(limit, result, next);
   }
 
   *compile(view: CompiledView): Iterable<Omit<Finding, 'place'>> {
@@ -337,7 +335,7 @@ function pass(limit: Limit, result: RateLimitResult | undefined, next: Next): Aw
   const response = next();
   return response instanceof HttpResponse
     ? label(limit, result, response)
-    : response.then((settled) => label(limit, result, settled));
+    : response.then((ready) => label(limit, result, ready));
 }
 
 function label(limit: Limit, result: RateLimitResult, response: HttpResponse): HttpResponse {

@@ -124,7 +124,7 @@ export class RateLimiter {
       ]);
     this.#gate.attach(req.state.get(services));
     const result = this.#gate.take(this.#limit, req, key, cost);
-    return whenReady(result, (settled) => this.#pass(settled));
+    return whenReady(result, (ready) => this.#pass(ready));
   }
 
   #pass(result: RateLimitResult | undefined): RateLimitResult | undefined {
@@ -299,7 +299,7 @@ export class Gate {
       const result = store.take(bucket, limit.rule, cost);
       if (!isThenable(result)) return result.isAllowed ? result : this.#refused(limit, req, bucket, result);
       return result.then(
-        (settled) => (settled.isAllowed ? settled : this.#refused(limit, req, bucket, settled)),
+        (ready) => (ready.isAllowed ? ready : this.#refused(limit, req, bucket, ready)),
         (error: unknown) => this.#failed(error),
       );
     } catch (error) {

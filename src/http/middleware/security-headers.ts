@@ -207,7 +207,7 @@ export class SecurityHeadersMiddleware implements Middleware {
     const response = next();
     return response instanceof HttpResponse
       ? this.#protect(req, response)
-      : response.then((settled) => this.#protect(req, settled));
+      : response.then((ready) => this.#protect(req, ready));
   }
 
   *compile(view: CompiledView): Iterable<Omit<Finding, 'place'>> {

@@ -226,7 +226,7 @@ export class CountedChunks extends EndlessChunks {
 
   next(): ChunkStep | PromiseLike<ChunkStep> {
     const step = this.#begun().next();
-    return isPending(step) ? step.then((settled) => this.#count(settled)) : this.#count(step);
+    return isPending(step) ? step.then((ready) => this.#count(ready)) : this.#count(step);
   }
 
   return(): unknown {

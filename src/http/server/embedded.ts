@@ -65,7 +65,7 @@ export class EmbeddedListener {
     outgoing.request = req;
     const answer = this.#begin(req, incoming) ?? this.#app.handle(req);
     if (answer instanceof HttpResponse) this.#answer(req, outgoing, answer);
-    else void answer.then((settled) => this.#answer(req, outgoing, settled));
+    else void answer.then((ready) => this.#answer(req, outgoing, ready));
   }
 
   /** Listener for the event `upgrade`. Responds with 404 if the application has no WebSocket at the path. */

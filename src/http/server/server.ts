@@ -410,7 +410,7 @@ export class HttpServer {
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
     else {
       watchEnd(incoming.socket, req.connection!, req); // defined, because #onRequest() has set it
-      void response.then((settled) => this.#answer(req, incoming, outgoing, settled));
+      void response.then((ready) => this.#answer(req, incoming, outgoing, ready));
     }
   }
 

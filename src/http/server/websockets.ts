@@ -173,12 +173,12 @@ export class OpenSockets {
     const req = new TransportRequest(outgoing.incoming, outgoing, this.#app.defaults);
     // upgrade() is defined: isAskedFor() has found a WebSocket at this path
     const response = this.#host.begin(req, incoming) ?? this.#app.upgrade!(req);
-    const answer = (settled: HttpResponse): void => this.#answer(req, outgoing, incoming, head, settled);
+    const answer = (ready: HttpResponse): void => this.#answer(req, outgoing, incoming, head, ready);
     if (response instanceof HttpResponse) return answer(response);
     this.#pending.add(socket);
-    void response.then((settled) => {
+    void response.then((ready) => {
       this.#pending.delete(socket);
-      answer(settled);
+      answer(ready);
     });
   }
 

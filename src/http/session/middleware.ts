@@ -191,15 +191,15 @@ export class SessionMiddleware implements Middleware {
     if (authority === null || fieldOf(req, 'cookie') === undefined) return this.#pass(session, req, next);
     const values = session.peek();
     const isAdmitted = values === undefined || authority.admits(values, req);
-    const settle = (isLive: boolean): Awaitable<HttpResponse> => {
+    const decide = (isLive: boolean): Awaitable<HttpResponse> => {
       if (!isLive) {
         session.refuse();
         this.#audit.refused('session_rejected', req, { reason: 'login_ended' });
       }
       return this.#pass(session, req, next);
     };
-    if (!isThenable(isAdmitted)) return settle(isAdmitted);
-    return isAdmitted.then(settle, (error: unknown) => {
+    if (!isThenable(isAdmitted)) return decide(isAdmitted);
+    return isAdmitted.then(decide, (error: unknown) => {
       session.fail(error);
       return this.#pass(session, req, next);
     });

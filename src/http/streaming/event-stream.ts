@@ -199,7 +199,7 @@ class EventChunks extends EndlessChunks implements Beating {
       const step = this.#source.next();
       if (isPending(step))
         step.then(
-          (settled) => this.#take(settled),
+          (ready) => this.#take(ready),
           (error: unknown) => this.#give(Promise.reject(error)),
         );
       else this.#take(step);

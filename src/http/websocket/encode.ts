@@ -3,22 +3,14 @@
  */
 import { FIN, LENGTH_16, LENGTH_64, MASKED, MOST_CONTROL_BYTES, RSV1 } from './codes.ts';
 
-/**
- * Returns the first byte of an unfragmented frame: FIN, the opcode, and RSV1 if the message is compressed
- * (RFC 7692 §6).
- */
-export function firstByte(opcode: number, isCompressed = false): number {
-  return FIN | (isCompressed ? RSV1 : 0) | opcode;
-}
-
 /** Returns the size of the head of an unmasked frame, in bytes. `length` is the length of the payload. */
-export function frameHeadBytes(length: number): number {
+export function headBytes(length: number): number {
   return length < LENGTH_16 ? 2 : length < 2 ** 16 ? 4 : 10;
 }
 
-/** Writes the head of an unmasked frame at `at`. Returns the offset of the payload. */
-export function writeFrameHead(into: Buffer, at: number, first: number, length: number): number {
-  into[at] = first;
+/** Writes the head of an unmasked, unfragmented frame at `at`. Returns the offset of the payload. */
+function writeHead(into: Buffer, at: number, opcode: number, length: number, isCompressed: boolean): number {
+  into[at] = FIN | (isCompressed ? RSV1 : 0) | opcode; // RSV1 marks a compressed message (RFC 7692 §6)
   if (length < LENGTH_16) {
     into[at + 1] = length;
     return at + 2;
@@ -35,13 +27,34 @@ export function writeFrameHead(into: Buffer, at: number, first: number, length: 
   return at + 10;
 }
 
+/** Writes a frame without a mask. `length` is the length of the payload in bytes. Returns the end of the frame. */
+export function writeFrame(
+  into: Buffer,
+  at: number,
+  opcode: number,
+  payload: string | Uint8Array,
+  length: number,
+  isCompressed: boolean,
+): number {
+  const start = writeHead(into, at, opcode, length, isCompressed);
+  if (typeof payload !== 'string') into.set(payload, start);
+  // Latin-1 is written faster. Text with as many bytes as characters is ASCII, which is the same in both
+  else into.write(payload, start, length === payload.length ? 'latin1' : 'utf8');
+  return start + length;
+}
+
+/** Encodes the head of a frame whose payload is sent separately. */
+export function encodeHead(opcode: number, length: number, isCompressed = false): Buffer {
+  const head = Buffer.allocUnsafe(headBytes(length));
+  writeHead(head, 0, opcode, length, isCompressed);
+  return head;
+}
+
 /** Encodes a frame without a mask, as servers send it. */
 export function encodeFrame(opcode: number, payload: string | Uint8Array, isCompressed = false): Buffer {
   const length = typeof payload === 'string' ? Buffer.byteLength(payload) : payload.length;
-  const frame = Buffer.allocUnsafe(frameHeadBytes(length) + length);
-  const at = writeFrameHead(frame, 0, firstByte(opcode, isCompressed), length);
-  if (typeof payload === 'string') frame.write(payload, at, 'utf8');
-  else frame.set(payload, at);
+  const frame = Buffer.allocUnsafe(headBytes(length) + length);
+  writeFrame(frame, 0, opcode, payload, length, isCompressed);
   return frame;
 }
 
@@ -53,7 +66,7 @@ export function encodeMaskedFrame(
   isCompressed = false,
 ): Buffer {
   const plain = encodeFrame(opcode, payload, isCompressed);
-  const head = frameHeadBytes(typeof payload === 'string' ? Buffer.byteLength(payload) : payload.length);
+  const head = headBytes(typeof payload === 'string' ? Buffer.byteLength(payload) : payload.length);
   const frame = Buffer.concat([plain.subarray(0, head), key, plain.subarray(head)]);
   frame[1]! |= MASKED;
   applyMask(frame, head + 4, frame.length, readMask(key, 0));

@@ -3,7 +3,7 @@
  * the client reads.
  *
  * Frames pass through three buffers:
- *   - batch: the frames of one turn of the event loop, which are sent in one write
+ *   - turn: the frames of one turn of the event loop, which are joined and sent in one write
  *   - stream: up to 64 KiB that the kernel has not accepted yet
  *   - queue: further frames, up to maxBufferedBytes; beyond that, the policy for slow clients applies
  *
@@ -16,13 +16,11 @@
  *   - wait: refuses further messages, and drops none; callers await drain() before they send more
  */
 import { SvcError } from '../../base/errors.ts';
-import { Batch } from './batch.ts';
 import { OPCODE } from './codes.ts';
 import { copyOf } from './frames.ts';
 import { SHORT_TO_DEFLATE_BYTES, SharedFrames } from './deflate.ts';
-import { encodeFrame, firstByte, frameHeadBytes, writeFrameHead } from './encode.ts';
+import { encodeFrame, encodeHead, headBytes, writeFrame } from './encode.ts';
 import type { Duplex } from 'node:stream';
-import type { Chunk } from './batch.ts';
 import type { SharedMessage } from './rooms.ts';
 import type { MessageDeflater } from './deflate.ts';
 import type { ResolvedCompressionOptions } from './handshake.ts';
@@ -58,12 +56,10 @@ export interface SenderOwner {
  * drain() resolves.
  */
 const HIGH_WATER_BYTES = 65_536;
-/**
- * Maximum sizes in bytes of binary and text messages that are copied into the batch. Longer messages are
- * written without a copy (test/bench/websocket.ts: text8KiB, text64KiB).
- */
-const SHORT_BYTES = 2_048,
-  COPIED_TEXT_BYTES = 65_536;
+/** Maximum size in bytes of messages that are joined (test/bench/websocket.ts: 64Bx16). Others are not copied. */
+const SHORT_BYTES = 2_048;
+/** Size in bytes of the memory for joined frames, as soon as a turn has more than one. */
+const JOINED_BYTES = 4_096;
 /** Memory that each waiting frame takes in addition to its content, in bytes. */
 const FRAME_COST = 128;
 /**
@@ -76,6 +72,9 @@ const MOST_PENDING_BYTES = 16_777_216;
  * and more than half of the array.
  */
 const MOST_EMPTY = 64;
+
+/** Bytes, or ASCII text, which needs no memory of its own. */
+type Chunk = Buffer | string;
 
 /** Placeholder in the queue for a message that is being deflated. */
 class PendingFrame {
@@ -144,13 +143,12 @@ export class FrameSender {
   readonly #options: SenderOptions;
   readonly #owner: SenderOwner;
   readonly #deflater: MessageDeflater | undefined;
-  /**
-   * Whether the memory of frames can be used again after write(). True for TCP sockets, which pass bytes to
-   * the kernel within write() if no other bytes wait.
-   */
-  readonly canReuse: boolean;
-  /** Frames that were not written to the stream yet. Undefined if there are none. */
-  #batch: Batch | undefined;
+  /** Chunks of this turn: frames, or parts of long frames. Idle sockets share one empty list. */
+  #turn: Chunk[] = NONE;
+  /** Memory in which the last short frames of this turn are joined, up to `#joinedEnd`. */
+  #joined: Buffer = EMPTY;
+  #joinedEnd = 0;
+  #turnBytes = 0;
   #backlog: Backlog | undefined;
   #isScheduled = false;
   #isHeld = false;
@@ -161,27 +159,16 @@ export class FrameSender {
     options: SenderOptions,
     owner: SenderOwner,
     deflater: MessageDeflater | undefined,
-    canReuse: boolean,
   ) {
     this.#stream = stream;
     this.#options = options;
     this.#owner = owner;
     this.#deflater = deflater;
-    this.canReuse = canReuse;
   }
 
   /** Number of bytes that the kernel has not accepted yet. */
   get bufferedAmount(): number {
-    return this.#batchBytes + (this.#backlog?.bytes ?? 0) + this.#stream.writableLength;
-  }
-
-  get #batchBytes(): number {
-    return this.#batch === undefined ? 0 : this.#batch.bytes;
-  }
-
-  /** The batch for the next frames, which is created when needed. */
-  get #open(): Batch {
-    return (this.#batch ??= new Batch());
+    return this.#turnBytes + (this.#backlog?.bytes ?? 0) + this.#stream.writableLength;
   }
 
   /** Accepts no further frames. Calls `then` when all waiting frames were written. */
@@ -200,7 +187,7 @@ export class FrameSender {
     const backlog = this.#backlog;
     if (backlog?.close !== undefined && backlog.queue !== undefined) {
       this.forget();
-      this.#open.add(backlog.close);
+      this.#add(backlog.close);
       this.flush();
     }
     this.#isOver = true;
@@ -222,9 +209,7 @@ export class FrameSender {
     if (this.#deflater !== undefined && text.length >= compression!.thresholdBytes)
       return this.#sendDeflated(OPCODE.text, Buffer.from(text, 'utf8'));
     this.#options.meter?.messagesOut.add(1);
-    if (this.#isBlocked()) return this.#waitOrThrow(encodeFrame(OPCODE.text, text));
-    this.#writeText(text);
-    this.#wrote();
+    this.#sendFrame(OPCODE.text, text);
   }
 
   /**
@@ -235,7 +220,7 @@ export class FrameSender {
     if (this.#deflater !== undefined && bytes.length >= compression!.thresholdBytes)
       return this.#sendDeflated(OPCODE.binary, bytes);
     this.#options.meter?.messagesOut.add(1);
-    this.#sendFrame(firstByte(OPCODE.binary), bytes);
+    this.#sendFrame(OPCODE.binary, bytes);
   }
 
   /**
@@ -262,7 +247,7 @@ export class FrameSender {
     const frame = deflated ?? frames.plain;
     if (this.#isBlocked()) this.#wait(frame);
     else {
-      this.#open.add(frame);
+      this.#add(frame);
       this.#wrote();
     }
   }
@@ -274,7 +259,7 @@ export class FrameSender {
     const frame = encodeFrame(opcode, payload);
     if (this.#isOver) return;
     if (!this.#isBlocked()) {
-      this.#open.add(frame);
+      this.#add(frame);
       this.#wrote();
       return;
     }
@@ -284,25 +269,18 @@ export class FrameSender {
     else if (opcode === OPCODE.close) this.#enqueue((backlog.close = frame));
   }
 
-  /**
-   * Writes the frames of the batch to the stream. Frames that must wait in the stream are copied, because
-   * they would keep the buffer that all sockets share in memory.
-   */
+  /** Writes the frames of this turn to the stream. */
   flush(): void {
     this.#isHeld = false;
     const stream = this.#stream;
-    const batch = this.#batch;
-    if (batch === undefined || batch.bytes === 0 || stream.destroyed || stream.writableEnded) return;
-    this.#options.meter?.bytesOut.add(batch.bytes);
-    const one = batch.takeOne();
-    // cleared before write(): a stream in memory may cause replies during write(), which need a new batch
-    this.#batch = undefined;
-    if (one === undefined) this.#writeAll(batch.take());
-    else {
-      const isBehind = stream.writableLength > 0;
-      stream.write(isBehind ? copyOf(one) : one);
-      if (isBehind || (this.canReuse && stream.writableLength === 0)) Batch.release(one);
-    }
+    if (this.#turnBytes === 0 || stream.destroyed || stream.writableEnded) return;
+    this.#options.meter?.bytesOut.add(this.#turnBytes);
+    this.#cut();
+    const chunks = this.#turn;
+    // cleared before write(): a stream in memory may cause replies during write(), which belong to a new turn
+    this.#turn = NONE;
+    this.#turnBytes = 0;
+    writeAll(stream, chunks);
     if (stream.writableLength > 0) this.#feel();
   }
 
@@ -312,8 +290,8 @@ export class FrameSender {
     const backlog = this.#backlog;
     if (backlog === undefined) return;
     if (!stream.writableNeedDrain) {
-      if (backlog.pong !== undefined) this.#open.add(backlog.pong);
-      if (backlog.ping !== undefined) this.#open.add(backlog.ping);
+      if (backlog.pong !== undefined) this.#add(backlog.pong);
+      if (backlog.ping !== undefined) this.#add(backlog.ping);
       backlog.pong = backlog.ping = undefined;
     }
     do {
@@ -353,7 +331,7 @@ export class FrameSender {
     const mayBeLost = this.#options.slowConsumer !== 'disconnect' && this.#isBlocked();
     // `#deflater` is defined: the caller has checked it
     const deflated = this.#deflater!.deflate(bytes, mayBeLost);
-    this.#sendFrame(firstByte(opcode, deflated !== undefined), deflated ?? bytes);
+    this.#sendFrame(opcode, deflated ?? bytes, deflated !== undefined);
   }
 
   /**
@@ -382,7 +360,7 @@ export class FrameSender {
     void making.then((frame) => {
       // the placeholder or the whole queue was dropped in the meantime
       if (pending.isDropped || this.#backlog?.queue !== queue) return;
-      this.#settle(this.#backlog, pending, frame);
+      this.#deflated(this.#backlog, pending, frame);
     });
   }
 
@@ -390,7 +368,7 @@ export class FrameSender {
    * Called when a message was deflated, so that the size of its frame is known. Sends the frame, or applies
    * the policy for slow clients.
    */
-  #settle(backlog: Backlog, pending: PendingFrame, frame: Buffer): void {
+  #deflated(backlog: Backlog, pending: PendingFrame, frame: Buffer): void {
     const { maxBufferedBytes, slowConsumer } = this.#options;
     pending.frame = frame;
     backlog.bytes += frame.length - pending.bytes;
@@ -405,39 +383,55 @@ export class FrameSender {
       this.#drop(backlog);
   }
 
-  #sendFrame(first: number, bytes: Uint8Array): void {
-    const { length } = bytes;
-    if (this.#isBlocked()) {
-      const frame = Buffer.allocUnsafe(frameHeadBytes(length) + length);
-      frame.set(bytes, writeFrameHead(frame, 0, first, length));
-      return this.#waitOrThrow(frame);
+  #sendFrame(opcode: number, payload: string | Uint8Array, isCompressed = false): void {
+    if (this.#isBlocked()) return this.#waitOrThrow(encodeFrame(opcode, payload, isCompressed));
+    const length = typeof payload === 'string' ? Buffer.byteLength(payload) : payload.length;
+    if (length <= SHORT_BYTES) this.#join(opcode, payload, length, isCompressed);
+    else {
+      this.#add(encodeHead(opcode, length, isCompressed));
+      if (typeof payload !== 'string') this.#add(Buffer.from(payload.buffer, payload.byteOffset, length));
+      else this.#add(length === payload.length ? payload : Buffer.from(payload));
     }
-    const batch = this.#open;
-    const isShort = length <= SHORT_BYTES;
-    let at = batch.reserve(isShort ? length + 4 : 10);
-    at = writeFrameHead(batch.memory, at, first, length);
-    if (isShort) batch.memory.set(bytes, at);
-    batch.wrote(isShort ? at + length : at);
-    if (!isShort) batch.add(Buffer.from(bytes.buffer, bytes.byteOffset, length));
     this.#wrote();
   }
 
-  /**
-   * Writes a text message into the batch. A long text is encoded into a buffer of its own, which is added to
-   * the batch.
-   */
-  #writeText(text: string): void {
-    const length = Buffer.byteLength(text);
-    if (length > COPIED_TEXT_BYTES) return this.#open.add(encodeFrame(OPCODE.text, text));
-    const batch = this.#open;
-    const at = batch.reserve(length + 10);
-    const start = writeFrameHead(batch.memory, at, firstByte(OPCODE.text), length);
-    batch.wrote(start + batch.memory.write(text, start, length === text.length ? 'latin1' : 'utf8'));
+  /** Joins a short frame with the frames before it. */
+  #join(opcode: number, payload: string | Uint8Array, length: number, isCompressed: boolean): void {
+    const start = this.#joinedEnd;
+    const needed = start + headBytes(length) + length;
+    if (needed > this.#joined.length) {
+      const longer = Buffer.allocUnsafe(start === 0 ? needed : Math.max(JOINED_BYTES, 2 * needed));
+      this.#joined.copy(longer, 0, 0, start);
+      this.#joined = longer;
+    }
+    this.#joinedEnd = writeFrame(this.#joined, start, opcode, payload, length, isCompressed);
+    this.#turnBytes += this.#joinedEnd - start;
   }
 
-  /** Schedules the sending of the batch. Called when bytes were added to it. */
+  /** Adds a chunk, without copying it. */
+  #add(chunk: Chunk): void {
+    this.#cut();
+    this.#push(chunk);
+    this.#turnBytes += chunk.length;
+  }
+
+  /** Makes the joined frames a chunk. */
+  #cut(): void {
+    const end = this.#joinedEnd;
+    if (end === 0) return;
+    this.#push(end === this.#joined.length ? this.#joined : this.#joined.subarray(0, end));
+    this.#joined = EMPTY;
+    this.#joinedEnd = 0;
+  }
+
+  #push(chunk: Chunk): void {
+    if (this.#turn === NONE) this.#turn = [chunk];
+    else this.#turn.push(chunk);
+  }
+
+  /** Schedules the sending of this turn. Called when frames were added to it. */
   #wrote(): void {
-    if (this.#batchBytes >= HIGH_WATER_BYTES) {
+    if (this.#turnBytes >= HIGH_WATER_BYTES) {
       const isHeld = this.#isHeld;
       this.flush();
       this.#isHeld = isHeld;
@@ -451,16 +445,6 @@ export class FrameSender {
   onTick(): void {
     this.#isScheduled = false;
     if (!this.#isHeld) this.flush();
-  }
-
-  #writeAll(chunks: readonly Chunk[]): void {
-    const stream = this.#stream;
-    if (chunks.length === 1) return void stream.write(chunks[0]!, 'latin1');
-    const isBehind = stream.writableLength > 0;
-    stream.cork();
-    for (const chunk of chunks)
-      stream.write(isBehind && Batch.holds(chunk) ? copyOf(chunk) : chunk, 'latin1');
-    stream.uncork();
   }
 
   /** Whether the next frame must wait in the queue. */
@@ -520,8 +504,8 @@ export class FrameSender {
     if (queue === undefined) return;
     // fills the stream to its own high-water mark, because the stream emits "drain" only after it was full
     const room = Math.max(HIGH_WATER_BYTES, this.#stream.writableHighWaterMark);
-    while (backlog.isReady && this.#stream.writableLength + this.#batchBytes < room)
-      this.#open.add(shift(backlog, queue));
+    while (backlog.isReady && this.#stream.writableLength + this.#turnBytes < room)
+      this.#add(shift(backlog, queue));
     if (backlog.first === queue.length) this.forget();
   }
 
@@ -580,7 +564,25 @@ function shift(backlog: Backlog, queue: (Buffer | PendingFrame)[]): Buffer {
   return frame;
 }
 
+/**
+ * Writes chunks in one write. A chunk that must wait in the stream gets memory of its own, because otherwise it
+ * would keep a pool of Node in memory.
+ */
+function writeAll(stream: Duplex, chunks: readonly Chunk[]): void {
+  const isBehind = stream.writableLength > 0;
+  if (chunks.length === 1 && !isBehind) return void stream.write(chunks[0]!, 'latin1');
+  stream.cork();
+  for (const chunk of chunks) {
+    const isPooled = typeof chunk !== 'string' && chunk.length < Buffer.poolSize;
+    stream.write(isBehind && isPooled ? copyOf(chunk) : chunk, 'latin1');
+  }
+  stream.uncork();
+}
+
 const EMPTY: Buffer = Buffer.alloc(0);
+
+/** List of the frames of all senders that have none. It stays empty. */
+const NONE: Chunk[] = [];
 
 function flushLater(sender: FrameSender): void {
   sender.onTick();

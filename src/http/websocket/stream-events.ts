@@ -4,6 +4,7 @@
  * All sockets share one listener function for each event, because a closure for each socket would take
  * memory.
  */
+import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 
 /** Methods of a WebSocket connection that are called on events of its stream. */
@@ -26,6 +27,11 @@ export function listen(stream: Duplex, owner: StreamOwner): void {
   // with two listeners for "error", Node would allocate an array for each socket
   if (stream.listenerCount('error') === 0) stream.on('error', onError);
   stream.on('data', onData);
+}
+
+/** Returns whether no other code uses the chunks that a stream emits. True for TCP sockets. */
+export function ownsChunks(stream: Duplex): boolean {
+  return stream instanceof Socket && !('encrypted' in stream);
 }
 
 /** Destroys a stream whose peer has ended its side, as soon as all written bytes are sent. */

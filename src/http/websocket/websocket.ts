@@ -11,7 +11,6 @@
  * arrive earlier wait. The server stops reading from the client if more than 64 KiB of messages wait, or if
  * too many sent bytes wait for the client to read.
  */
-import { Socket as NetSocket } from 'node:net';
 import { SvcError } from '../../base/errors.ts';
 import { isThenable } from '../../base/promises.ts';
 import { toJson } from '../response.ts';
@@ -24,7 +23,7 @@ import { Inbox } from './inbox.ts';
 import { FrameReader } from './frames.ts';
 import { PeerWatch, RoundTrip, startBeats } from './liveness.ts';
 import { FrameSender } from './sender.ts';
-import { destroyAfterEnd, listen } from './stream-events.ts';
+import { destroyAfterEnd, listen, ownsChunks } from './stream-events.ts';
 import type { Duplex } from 'node:stream';
 import type { ContextRunner } from '../../base/promises.ts';
 import type { Logger } from '../../observability/log.ts';
@@ -123,11 +122,11 @@ export class WebSocketConnection
     this.req = req;
     this.#host = host;
     this.#enter = enter;
-    const isSocket = stream instanceof NetSocket && !('encrypted' in stream);
-    if (deflate !== undefined) this.#reader = inflatingReader(deflate, deps.maxMessageBytes, isSocket, this);
+    if (deflate !== undefined)
+      this.#reader = inflatingReader(deflate, deps.maxMessageBytes, ownsChunks(stream), this);
     // `compression` is defined: without this option, no compression is negotiated
     const deflater = deflate === undefined ? undefined : deflaterOf(deflate, deps.compression!);
-    this.#sender = new FrameSender(stream, deps, this, deflater, isSocket);
+    this.#sender = new FrameSender(stream, deps, this, deflater);
   }
 
   /** Opens the socket. `head`: bytes that were received after the request of the handshake. @internal */
@@ -393,16 +392,16 @@ export class WebSocketConnection
       if (!isThenable(running)) return;
       this.#running = 'message';
       running.then(
-        () => this.#settled(),
-        (error: unknown) => this.#failed(error, () => this.#settled()),
+        () => this.#handled(),
+        (error: unknown) => this.#failed(error, () => this.#handled()),
       );
     } catch (error) {
       this.#running = 'message';
-      this.#failed(error, () => this.#settled());
+      this.#failed(error, () => this.#handled());
     }
   }
 
-  #settled(): void {
+  #handled(): void {
     this.#running = 'nothing';
     this.#proceed();
   }
@@ -494,7 +493,7 @@ export class WebSocketConnection
 
   #newReader(): FrameReader {
     const { maxMessageBytes } = this.#deps;
-    return new FrameReader({ isMasked: true, maxMessageBytes, ownsChunks: this.#sender.canReuse }, this);
+    return new FrameReader({ isMasked: true, maxMessageBytes, ownsChunks: ownsChunks(this.#stream) }, this);
   }
 
   get #ending(): Ending {

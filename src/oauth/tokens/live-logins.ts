@@ -81,12 +81,12 @@ export class LiveLogins implements LoginAuthority, Beating {
     if (user === undefined && login === undefined) return true;
     const id = isRecord(login) ? login['id'] : undefined;
     if (typeof user !== 'string' || typeof id !== 'string') return false;
-    const settle = (sub: string | undefined): boolean => {
+    const compare = (sub: string | undefined): boolean => {
       if (sub === user) this.#of(req).session = { id, sub };
       return sub === user;
     };
     const sub = this.#userOf(id);
-    return isThenable(sub) ? sub.then(settle) : settle(sub);
+    return isThenable(sub) ? sub.then(compare) : compare(sub);
   }
 
   /** Records that an access token has authenticated a request. */

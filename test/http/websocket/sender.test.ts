@@ -7,10 +7,11 @@ import { MessageDeflater, MessageInflater } from '../../../src/http/websocket/de
 import { readCompression } from '../../../src/http/websocket/handshake.ts';
 import { OPCODE } from '../../../src/http/websocket/codes.ts';
 import { FrameReader } from '../../../src/http/websocket/frames.ts';
-import { closePayload } from '../../../src/http/websocket/encode.ts';
+import { closePayload, encodeFrame } from '../../../src/http/websocket/encode.ts';
 import { WebSocketMeter } from '../../../src/http/websocket/meter.ts';
 import { FrameSender } from '../../../src/http/websocket/sender.ts';
 import { SharedMessage } from '../../../src/http/websocket/rooms.ts';
+import { seeded } from '../../support/random.ts';
 import type { Duplex } from 'node:stream';
 import type { SlowConsumerPolicy } from '../../../src/http/websocket/sender.ts';
 
@@ -113,7 +114,6 @@ function bench({
     { maxBufferedBytes, slowConsumer, compression, meter: new WebSocketMeter(metrics) },
     owner,
     deflater,
-    false,
   );
   client.on('drain', () => sender.onDrain());
   return {
@@ -252,6 +252,34 @@ describe('FrameSender', () => {
     assert.equal(client.writes.length, 1);
     sender.flush();
     assert.equal(client.writes.length, 2);
+  });
+
+  test('FrameSender sends the frames of a turn like encodeFrame(), for all lengths, orders and other senders', async () => {
+    const random = seeded(57);
+    const lengths = [0, 1, 125, 126, 2_047, 2_048, 2_049, 4_096, 70_000];
+    for (let round = 0; round < 40; round++) {
+      const sides = [bench({ maxBufferedBytes: 10_000_000 }), bench({ maxBufferedBytes: 10_000_000 })];
+      const expected: Buffer[][] = [[], []];
+      if (round % 2 === 1) for (const { client } of sides) client.stop();
+      for (let message = 0; message < 20; message++) {
+        const side = random(2);
+        const { sender } = sides[side]!;
+        const length = lengths[random(lengths.length)]!;
+        const payload = ['a'.repeat(length), 'é'.repeat(length >> 1), Buffer.alloc(length, message)][
+          random(3)
+        ]!;
+        if (typeof payload === 'string') sender.sendText(payload);
+        else if (random(2) === 0) sender.sendBytes(payload);
+        else sender.deliver(new SharedMessage(payload, false));
+        expected[side]!.push(encodeFrame(typeof payload === 'string' ? OPCODE.text : OPCODE.binary, payload));
+        if (random(6) === 0) sender.flush();
+      }
+      await tick();
+      for (const [side, { client }] of sides.entries()) {
+        for (let waiting = 0; waiting < 20; waiting++) await client.go();
+        assert.ok(Buffer.concat(client.writes).equals(Buffer.concat(expected[side]!)), `round ${round}`);
+      }
+    }
   });
 
   for (const length of [

@@ -25,7 +25,7 @@ import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
 import { PROBLEM_TYPE, hasNoContent } from '../http/response.ts';
 import { isTypeSource } from '../routing/spec.ts';
 import type { ErrorClass, ExceptionHandlers } from '../http/pipeline.ts';
-import type { ExceptionSpec } from '../routing/replies.ts';
+import type { ExceptionSpec } from '../routing/declared-responses.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { JsonSchema, JsonSchemas } from '../schema/json-schema.ts';
 import type { DocumentedResponse, Operation, Reference } from './document.ts';

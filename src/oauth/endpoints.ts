@@ -1,57 +1,121 @@
 /**
- * OpenAPI descriptions of the endpoints. The OpenAPI document cannot derive them from the routes, because the
- * endpoints declare no schemas, and have the error format of OAuth.
+ * Endpoints of OAuthPlugin: method, path, spec and handler of each route. The spec contains its OpenAPI
+ * description, because the endpoints declare no schemas, and have the error format of OAuth.
  */
+import { BearerAuth } from '../auth/auth.ts';
+import { NotFound } from '../base/errors.ts';
+import { Depends } from '../routing/di.ts';
+import { PREFIX } from './assembly.ts';
 import { OAUTH_ERRORS } from './errors.ts';
+import type { Claims } from '../crypto/jwt.ts';
+import type { Awaitable, Context, HttpRequest } from '../http/contracts.ts';
+import type { HttpResponse } from '../http/response.ts';
+import type { Registered } from './assembly.ts';
+import type { ReadOptions } from './plugin-options.ts';
+import type { ConnectedProvider } from './provider/client.ts';
 
-interface Described {
+type Method = 'GET' | 'POST';
+
+/** Handler of an endpoint. `me` contains the claims of the access token, if the endpoint reads the token. */
+type Handler = (
+  req: HttpRequest,
+  context: Context & { readonly me?: Claims | undefined },
+) => Awaitable<HttpResponse>;
+
+interface Endpoint {
+  readonly method: Method;
+  readonly path: string;
+  readonly spec: object;
+  readonly handler: Handler;
+}
+
+/** OpenAPI description of an endpoint. Members other than the texts belong to `meta.openapi`. */
+interface Described extends Readonly<Record<string, unknown>> {
   readonly summary: string;
   readonly description: string;
-  readonly meta: Readonly<Record<string, unknown>>;
+  readonly responses: Readonly<Record<string, unknown>>;
 }
 
-/** Options of OAuthPlugin that change the OpenAPI descriptions. */
-interface DocumentedMode {
-  readonly mode: 'json' | 'cookie';
-  readonly dpop: 'off' | 'optional' | 'required';
-  readonly errorPath: string | undefined;
-  readonly nativeRedirects: readonly string[];
-}
-
-/** Names of the endpoints, which are the last segments of their paths. */
-export type EndpointName =
-  'login' | 'callback' | 'token' | 'revoke' | 'link' | 'unlink' | 'logout' | 'backchannel-logout';
+type Describe = (options: ReadOptions, method: Method) => Described;
 
 const TEXT = { type: 'string' } as const;
 const ADDRESS = { type: 'string', format: 'uri' } as const;
 const THUMBPRINT = { type: 'string', pattern: '^[\\w-]{43}$' } as const;
 const FORM = 'application/x-www-form-urlencoded';
 const REF = '#/components';
+const META = { csrf: false, idempotency: false, rateLimit: 'own' } as const;
 
-/**
- * Returns the OpenAPI description of an endpoint for one HTTP method: its summary, its description and
- * `meta.openapi`.
- */
-export function describeEndpoint(
-  endpoint: EndpointName,
-  method: 'GET' | 'POST',
-  documented: DocumentedMode,
-): Described {
-  const { summary, description, ...operation } = ENDPOINTS[endpoint](documented, method);
-  const responses = { ...REFUSALS, ...operation.responses };
-  const components = componentsOf(documented);
-  return { summary, description, meta: { openapi: { ...operation, responses, components } } };
+/** Returns the endpoints that the options require. */
+export function endpointsOf(options: ReadOptions, registered: Registered): readonly Endpoint[] {
+  const components = componentsOf(options);
+  return rowsOf(options, registered).map(([method, path, describe, handler, dependencies]) => {
+    const { summary, description, ...operation } = describe(options, method);
+    const responses = { ...REFUSALS, ...operation.responses };
+    const meta = { ...META, openapi: { ...operation, responses, components } };
+    const spec = { public: 'people log in here', mcp: false, tags: ['oauth'], summary, description, meta };
+    return { method, path: PREFIX + path, spec: { ...dependencies, ...spec }, handler };
+  });
+}
+
+type Row = readonly [method: Method, path: string, Describe, Handler, dependencies?: object];
+
+function rowsOf(options: ReadOptions, registered: Registered): readonly Row[] {
+  const { connected, loginEndpoints, logouts, tokenEndpoints } = registered;
+  const named = (req: HttpRequest, fits = (_: ConnectedProvider): boolean => true): ConnectedProvider => {
+    const found = connected.get(String(req.pathParams['provider']));
+    if (found === undefined || !fits(found)) throw new NotFound();
+    return found;
+  };
+  const logins = (path: string, of: (req: HttpRequest) => ConnectedProvider): readonly Row[] => [
+    ['GET', `${path}/login`, DESCRIBED.login, (req) => loginEndpoints.login(req, of(req))],
+    ['GET', `${path}/callback`, DESCRIBED.callback, (req) => loginEndpoints.callback(req, of(req))],
+    ['POST', `${path}/callback`, DESCRIBED.callback, (req) => loginEndpoints.callback(req, of(req))],
+  ];
+  const logout = (method: Method): Row => [method, '/logout', DESCRIBED.logout, (req) => logouts.logout(req)];
+  const rows: Row[] = [];
+  const [first] = connected.values();
+  if (first !== undefined) rows.push(...logins('', () => first));
+  rows.push(['POST', '/token', DESCRIBED.token, (req) => tokenEndpoints.token(req)]);
+  rows.push(['POST', '/revoke', DESCRIBED.revoke, (req) => tokenEndpoints.revoke(req)]);
+  if (options.postLogoutRedirectUris !== undefined) {
+    if (options.mode === 'cookie') rows.push(logout('GET'));
+    rows.push(logout('POST'));
+  }
+  if (options.backchannelLogout && [...connected.values()].some(isOpenId))
+    rows.push([
+      'POST',
+      '/{provider}/backchannel-logout',
+      DESCRIBED.backchannelLogout,
+      (req) => logouts.backchannel(req, named(req, isOpenId)),
+    ]);
+  rows.push(...linkRows(options, registered, named));
+  if (connected.size > 1) rows.push(...logins('/{provider}', named));
+  return rows;
+}
+
+function linkRows(
+  { authSecret, issuer, audience, onUnlink }: ReadOptions,
+  { links }: Registered,
+  named: (req: HttpRequest) => ConnectedProvider,
+): readonly Row[] {
+  if (links === undefined) return [];
+  const user = { me: Depends(BearerAuth(authSecret, { optional: true, issuer, audience })) };
+  const link: Handler = (req, { me }) => links.link(req, named(req), me);
+  const unlink: Handler = (req, { me }) => links.unlink(req, named(req), me);
+  const linking: Row = ['POST', '/{provider}/link', DESCRIBED.link, link, user];
+  return onUnlink === undefined
+    ? [linking]
+    : [linking, ['POST', '/{provider}/unlink', DESCRIBED.unlink, unlink, user]];
+}
+
+/** Returns whether a provider uses OpenID Connect. Only such a provider sends logout tokens. */
+function isOpenId({ provider }: ConnectedProvider): boolean {
+  return provider.scopes.includes('openid');
 }
 
 type DescribedSchema = Readonly<Record<string, unknown>> & { readonly description: string };
 
-type Endpoint = Pick<Described, 'summary' | 'description'> & {
-  readonly responses: Readonly<Record<string, unknown>>;
-} & Readonly<Record<string, unknown>>;
-
-const ENDPOINTS: Readonly<
-  Record<EndpointName, (documented: DocumentedMode, method: 'GET' | 'POST') => Endpoint>
-> = {
+const DESCRIBED = {
   login: ({ mode, errorPath, dpop, nativeRedirects }) => ({
     summary: 'Start a login',
     description:
@@ -221,7 +285,7 @@ const ENDPOINTS: Readonly<
           }
         : { 200: null, 303: redirect('Redirect to the identity provider') },
   }),
-  'backchannel-logout': () => ({
+  backchannelLogout: () => ({
     summary: 'Log out at the request of the identity provider',
     description:
       'Ends the logins that a logout token names. Only the identity provider calls this endpoint (OpenID Connect Back-Channel Logout 1.0).',
@@ -244,7 +308,7 @@ const ENDPOINTS: Readonly<
       204: null,
     },
   }),
-};
+} satisfies Readonly<Record<string, Describe>>;
 
 const CALLBACK = {
   code: described('Code to exchange for tokens of the provider'),
@@ -272,7 +336,7 @@ const REFUSALS = {
 /** Possible values of `token_type` for each value of the option `dpop`. */
 const TOKEN_TYPES = { off: ['Bearer'], optional: ['Bearer', 'DPoP'], required: ['DPoP'] };
 
-function componentsOf({ mode, dpop }: DocumentedMode): object {
+function componentsOf({ mode, dpop }: ReadOptions): object {
   const content = {
     ...json(refTo('OAuthError')),
     ...(mode === 'cookie' && { 'text/html': { schema: TEXT } }),

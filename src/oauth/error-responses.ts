@@ -45,7 +45,7 @@ export function answering<C extends Context>(
       return unstored(await run(req, context));
     } catch (error) {
       if (isRefusal(error)) return refusal(error, req);
-      throw error; // the middleware OAuthAnswers rewrites the response to this error
+      throw error; // the middleware OAuthErrorResponses rewrites the response to this error
     }
   };
 }
@@ -78,7 +78,7 @@ function codeOf(status: number): string {
  * Middleware that turns each error response under `/oauth/` into an OAuth error, for example a response 404
  * of the framework. It must surround all middleware and exception handlers that may create an error response.
  */
-export class OAuthAnswers implements Middleware {
+export class OAuthErrorResponses implements Middleware {
   readonly #prefix: string;
   readonly #pages: FailurePages | undefined;
 
