@@ -8,7 +8,7 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { DataError } from './errors.ts';
-import { Bound, Json, Typed, bytesOf } from './values.ts';
+import { Bound, Json, Typed, bytesOf, type Params } from './values.ts';
 
 /** Reason why a value cannot be bound to a placeholder. */
 export interface Refusal {
@@ -89,4 +89,16 @@ export function refuseParameter(
 /** Throws the error for a wrong number of values. */
 export function refuseCount(needed: number, given: number, row?: number): never {
   throw new SvcError('E_DB_PARAMETER_COUNT', [needed, given, row]);
+}
+
+/**
+ * Ends a source of rows. Ignores an error of return(), because the result or the error of the statement
+ * matters more.
+ */
+export function endRows(rows: Iterator<Params>): void {
+  try {
+    rows.return?.();
+  } catch {
+    /* empty */
+  }
 }

@@ -8,7 +8,7 @@
 import { SvcError } from '../base/errors.ts';
 import { isObject, shown } from '../base/options.ts';
 import { isMySql, quotedName } from './dialects.ts';
-import { Bound, type Parameter } from './values.ts';
+import { Bound, bytesOf, type Parameter } from './values.ts';
 import type { Dialect } from './driver.ts';
 
 /** Text of a statement, or a function that returns the text for a dialect. */
@@ -169,9 +169,10 @@ function completeRow(list: unknown, number: number, pairs: ColumnPairs | undefin
   return pieces as readonly Piece[];
 }
 
-function upsert(key: readonly string[], changes: readonly (string | Sql)[]): Sql {
-  const [first, ...others] = key.map((name) => identifier(name));
+function upsert(key: Iterable<string>, given: Iterable<string | Sql>): Sql {
+  const [first, ...others] = [...listed('sql.upsert()', key)].map((name) => identifier(name));
   if (first === undefined) refuse('sql.upsert()', 'the list of key columns is empty');
+  const changes = [...listed('sql.upsert()', given)];
   const assigned = (proposed: (name: Sql) => Sql): Sql =>
     join(
       changes.map((change) => {
@@ -208,9 +209,10 @@ function memberOf(row: unknown, member: string): Piece | undefined {
   return isObject(row) && Object.hasOwn(row, member) ? (row as Record<string, Piece>)[member] : undefined;
 }
 
-/** Refuses a text, because its characters would be taken for a list of values. */
+/** Refuses text and bytes, because their characters or bytes would be taken for a list of values. */
 function listed<T>(owner: string, list: Iterable<T>): Iterable<T> {
-  const isList = isObject(list) && Symbol.iterator in list;
+  const isList =
+    isObject(list) && Symbol.iterator in list && !(list instanceof String) && bytesOf(list) === undefined;
   return isList ? list : refuse(owner, `it needs a list, found ${shown(list)}`);
 }
 
@@ -267,7 +269,8 @@ interface SqlTag {
    * Returns the condition that an expression is in a list: `sql.in(sql`id`, ids)`. An empty list gives false.
    * A null in the list matches NULL. Put an expression with operators in parentheses.
    *
-   * @throws SvcError `E_DB_FRAGMENT` when the expression is not an sql template, or the list is a text
+   * @throws SvcError `E_DB_FRAGMENT` when the expression is not an sql template, or the list is text or
+   *   bytes
    */
   in(expression: Sql, list: Iterable<Piece> & object): Sql;
   /**
@@ -296,7 +299,8 @@ interface SqlTag {
    *
    * MySQL and MariaDB cannot name the key: a row that is equal in another unique key is changed, too.
    *
-   * @throws SvcError `E_DB_FRAGMENT` without key columns, `E_DB_IDENTIFIER` for an invalid name
+   * @throws SvcError `E_DB_FRAGMENT` without key columns or a list of changes, `E_DB_IDENTIFIER` for an
+   *   invalid name
    */
   upsert(key: readonly string[], changes: readonly (string | Sql)[]): Sql;
 }

@@ -7,7 +7,7 @@
  * its values, it has added no routes and no middleware, and the program holds no object of the plugin.
  */
 import { SvcError } from '../base/errors.ts';
-import { isThenable, within } from '../base/promises.ts';
+import { ignore, isThenable, within } from '../base/promises.ts';
 import { StartContext } from './compile.ts';
 import { isClass, isGenerator } from './di-plan.ts';
 import { readSource } from './di.ts';
@@ -145,6 +145,8 @@ export class PluginRun {
    * still stopped.
    */
   async stop(): Promise<void> {
+    // a plugin that is starting for a later test client must be stopped, too
+    await this.#turn.catch(ignore);
     const started = this.#plugins().filter((plugin) => this.#started.has(plugin));
     this.#started.clear();
     for (const plugin of started.toReversed()) {

@@ -102,6 +102,11 @@ const REFUSED: readonly (readonly [string, FaultCode, () => unknown])[] = [
   ['a value that is undefined', 'E_DB_FRAGMENT', () => sql.values([[1, undefined as never]])],
   ['objects without columns', 'E_DB_FRAGMENT', () => sql.values([{ a: 1 }] as never)],
   ['a text as rows', 'E_DB_FRAGMENT', () => sql.values('ab' as never)],
+  ['bytes as a list', 'E_DB_FRAGMENT', () => sql.in(sql`a`, Buffer.from('abc'))],
+  ['a String object as a list', 'E_DB_FRAGMENT', () => sql.in(sql`a`, new String('abc'))],
+  ['a text as the key of an upsert', 'E_DB_FRAGMENT', () => sql.upsert('id' as never, ['a'])],
+  ['a text as the changes of an upsert', 'E_DB_FRAGMENT', () => sql.upsert(['id'], 'ab' as never)],
+  ['an upsert without a list of changes', 'E_DB_FRAGMENT', () => sql.upsert(['id'], undefined as never)],
   ['an upsert without a key', 'E_DB_FRAGMENT', () => sql.upsert([], ['a'])],
   ['an upsert of an invalid name', 'E_DB_IDENTIFIER', () => sql.upsert(['a'], [''])],
 ];

@@ -12,6 +12,7 @@ import {
 } from '../../src/db/index.ts';
 import { TestClient } from '../../src/testing/index.ts';
 import { fault } from '../contract/database.ts';
+import { turn } from '../support/turn.ts';
 import type { Host, Plugin, StateKey } from '../../src/index.ts';
 
 class Service {
@@ -297,4 +298,29 @@ test('a client that replaces Redis needs no server; the plugin is held once the 
   assert.equal(plugin.isHeld, false);
   assert.ok(new RedisRateLimitStore(plugin.client));
   assert.equal(plugin.isHeld, true);
+});
+
+test('shutdown() also stops a plugin that is starting for a later client', async () => {
+  const begun = Promise.withResolvers<void>();
+  const opened = Promise.withResolvers<void>();
+  const service: ProvidingPlugin = providing('service', undefined, {
+    startup: async () => {
+      begun.resolve();
+      await opened.promise;
+      service.calls.push('start');
+    },
+  });
+  const app = application(service);
+  const first = new TestClient(app, { overrides: [[service.key, () => fake()]] });
+  await first.get('/');
+  const second = new TestClient(app);
+  const starting = second.get('/').catch(() => undefined);
+  await begun.promise;
+  const stopping = app.shutdown();
+  await turn(); // without the wait for the start, the shutdown would end in this turn
+  opened.resolve();
+  await Promise.all([starting, stopping]);
+  assert.deepEqual(service.calls, ['start', 'stop']);
+  await second.close();
+  await first.close();
 });

@@ -13,7 +13,7 @@ import { isStaleStatement } from './errors.ts';
 import { fits, pin } from './types.ts';
 import { refuse, writeParams, writeValue } from './values.ts';
 import { COMMAND, MARIADB, TYPE } from './wire.ts';
-import { refuseCount } from '../parameters.ts';
+import { endRows, refuseCount } from '../parameters.ts';
 import type { Parameter, Params } from '../values.ts';
 import type { Limit } from '../driver.ts';
 import type { MySqlConversation } from './conversation.ts';
@@ -157,7 +157,7 @@ async function insertSeveral(
       }))
     );
   } finally {
-    source.return?.();
+    endRows(source);
   }
 }
 
@@ -221,7 +221,7 @@ async function runEach(
       : undefined;
     return affected ?? (await oneByOne(many, limit));
   } finally {
-    source.return?.();
+    endRows(source);
   }
 }
 

@@ -4,6 +4,7 @@
  */
 import { Exchange, STEP } from './exchange.ts';
 import { checkCount, writeParams } from './values.ts';
+import { endRows } from '../parameters.ts';
 import type { Limit } from '../driver.ts';
 import type { PostgresConversation } from './conversation.ts';
 import type { PostgresTypes } from './types.ts';
@@ -61,7 +62,7 @@ export class RepeatableRows {
 
   /** Ends the source of the rows. */
   end(): void {
-    this.#source.return?.();
+    endRows(this.#source);
   }
 }
 

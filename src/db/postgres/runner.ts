@@ -16,6 +16,7 @@ import { randomUUID } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
 import { DatabaseError, StalePlan } from '../errors.ts';
 import { endingLimit } from '../limits.ts';
+import { endRows } from '../parameters.ts';
 import { ServerRunner } from '../wire/server-connection.ts';
 import { PreparedStatements } from '../statements.ts';
 import { checkedStatement } from '../placeholders.ts';
@@ -270,7 +271,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
         }),
       );
     } finally {
-      source.return?.();
+      endRows(source);
     }
   }
 

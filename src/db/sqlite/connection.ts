@@ -6,6 +6,7 @@ import { randomInt } from 'node:crypto';
 import { LockTimeout, TransactionAborted } from '../errors.ts';
 import { beginTexts } from '../dialects.ts';
 import { limitReached, sleepWithin } from '../limits.ts';
+import { endRows } from '../parameters.ts';
 import { isBusy, isSqliteError, sqliteError, type SqliteError } from './errors.ts';
 import { BATCH_ROWS, SqliteStatements, type SqliteStatement } from './statement.ts';
 import { scriptStatements } from '../script.ts';
@@ -112,7 +113,7 @@ export class SqliteConnection implements Connection {
         if (count === until) await turn();
       }
     } finally {
-      source.return?.();
+      endRows(source);
     }
     return affectedRows;
   }
