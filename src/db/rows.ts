@@ -5,11 +5,11 @@
 import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
 import { classPlan, compileType } from '../schema/plan.ts';
-import { columnCheck, type JsonText } from '../schema/column-values.ts';
-import { rowReading, snakeCased, type RowReading } from '../schema/rows.ts';
+import { columnCheck, rowReading, snakeCased, type RowReading } from '../schema/rows.ts';
 import { FAIL, isSchemaClass } from '../schema/types.ts';
 import { Run, type Check } from '../schema/validation-run.ts';
 import type { Issue } from '../base/errors.ts';
+import type { JsonText } from '../schema/nodes.ts';
 import type { Infer, SchemaClass, TypeSource } from '../schema/types.ts';
 import type { Dialect, Row, SqlValue } from './driver.ts';
 import type { QueryOptions } from './limits.ts';

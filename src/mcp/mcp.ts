@@ -18,7 +18,7 @@ import { Routes } from '../routing/route.ts';
 import { Field, FieldType, isSchemaClass, Schema, str } from '../schema/schema.ts';
 import { parametersOf, RESOURCE } from './resources.ts';
 import type { DeclaredResource } from './resources.ts';
-import { FieldMarker } from '../schema/nodes.ts';
+import { FieldMarker } from '../schema/declarations.ts';
 import { HttpResponse, JSONResponse } from '../http/response.ts';
 import type { Caller, McpApplication, ToolListener, ToolLogLevel } from './calls.ts';
 import type { ConversationDeps } from './conversation.ts';

@@ -1,5 +1,5 @@
 /** Reads the spec of a route: separates its options from its dependencies, and checks both. */
-import { readDeprecation } from '../schema/deprecation.ts';
+import { readDeprecation } from '../schema/declarations.ts';
 import { Dependency } from './di.ts';
 import { SvcError } from '../base/errors.ts';
 import {

@@ -14,10 +14,10 @@
  * microtask closes the frame.
  */
 import { SvcError } from '../base/errors.ts';
-import { FieldMarker, fieldFault } from './nodes.ts';
+import { FieldMarker, fieldFault } from './declarations.ts';
 import { FieldType } from './types.ts';
 import type { FieldSource, SchemaClass } from './types.ts';
-import type { Declaration } from './nodes.ts';
+import type { Declaration } from './declarations.ts';
 
 /** A call of `Field()`, recorded while its class was constructed to learn the fields. */
 interface Call extends Declaration {

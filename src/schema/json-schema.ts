@@ -11,11 +11,20 @@
  *     omitted.
  */
 import { defined } from '../base/options.ts';
-import { examplesOf, innerOf, plansOf, plansWithin } from './nodes.ts';
-import { serializerOf } from './output.ts';
-import { BASE64_PATTERN, FORMATS, MOMENT_PATTERN } from './formats.ts';
-import type { About, FieldPlan, ObjectPlan, TypeNode, Variant, Constraints } from './nodes.ts';
-import type { Literal } from './types.ts';
+import { innerOf, kindNamed, plansOf, plansWithin, serializerOf } from './kinds.ts';
+import { examplesOf } from './nodes.ts';
+import type {
+  About,
+  Documents,
+  FieldPlan,
+  JsonSchema,
+  NodeOf,
+  ObjectPlan,
+  TypeNode,
+  Variant,
+} from './nodes.ts';
+
+export type { JsonSchema } from './nodes.ts';
 
 /** Whether a schema describes input or output. */
 type Direction = 'input' | 'output';
@@ -60,6 +69,10 @@ export class JsonSchemas {
   /** Definitions that components() has renamed, because another definition has the wanted name. */
   readonly renamed: Map<ObjectPlan | TypeNode, { readonly wanted: string; readonly name: string }> =
     new Map();
+  readonly #documents: Readonly<Record<Direction, Documents>> = {
+    input: this.#documentsFor('input'),
+    output: this.#documentsFor('output'),
+  };
   #components: Readonly<Record<string, JsonSchema>> | undefined;
 
   constructor({ prefix = '#/components/schemas/', isOpenApi = false }: JsonSchemaOptions = {}) {
@@ -75,7 +88,7 @@ export class JsonSchemas {
   /** Returns the schema of a type as a new object. {@link components} sets its `$ref`s later. */
   type(node: TypeNode, direction: Direction): JsonSchema {
     return Object.assign(
-      this.#bare(node, direction),
+      kindNamed(node.kind).document(node, this.#documents[direction]),
       node.about === undefined ? {} : described(node, node.about),
     );
   }
@@ -111,6 +124,15 @@ export class JsonSchemas {
    */
   components(taken: ReadonlySet<string> = new Set()): Readonly<Record<string, JsonSchema>> {
     return (this.#components ??= this.#named(taken));
+  }
+
+  #documentsFor(direction: Direction): Documents {
+    return {
+      type: (node) => this.type(node, direction),
+      object: (plan) => this.object(plan, direction),
+      union: (node) => this.#union(node, direction),
+      lazy: (node) => this.#lazy(node, direction),
+    };
   }
 
   #named(taken: ReadonlySet<string>): Readonly<Record<string, JsonSchema>> {
@@ -171,71 +193,11 @@ export class JsonSchemas {
     return Object.assign(schema, namesSchema(plan, direction));
   }
 
-  #bare(node: TypeNode, direction: Direction): JsonSchema {
-    const { constraints } = node;
-    switch (node.kind) {
-      case 'str':
-        return textSchema(constraints);
-      case 'int':
-        return numberSchema('integer', constraints);
-      case 'float':
-        return numberSchema('number', constraints);
-      case 'bool':
-        return { type: 'boolean' };
-      case 'any':
-        return {};
-      case 'date':
-      case 'uuid':
-      case 'datetime':
-        return formattedSchema(node.kind);
-      case 'bytes':
-        return bytesSchema(constraints);
-      case 'file':
-        return fileSchema(constraints);
-      case 'literal':
-        return literalSchema(node.values);
-      case 'list':
-        return defined({
-          type: 'array',
-          items: this.type(node.item, direction),
-          minItems: constraints.minLength,
-          maxItems: constraints.maxLength,
-          uniqueItems: constraints.unique === true ? true : undefined,
-        });
-      case 'record':
-        return defined({
-          type: 'object',
-          additionalProperties: this.type(node.item, direction),
-          propertyNames: { not: { const: '__proto__' } },
-          minProperties: constraints.minLength,
-          maxProperties: constraints.maxLength,
-        });
-      case 'choice':
-        return takesAnything(node) ? {} : anyOf(node.members.map((member) => this.type(member, direction)));
-      case 'tuple':
-        return {
-          type: 'array',
-          prefixItems: node.members.map((member) => this.type(member, direction)),
-          items: {}, // linters expect `items` in the schema of an array
-          minItems: node.members.length,
-          maxItems: node.members.length,
-        };
-      case 'nullable':
-        return orNull(this.type(node.inner, direction));
-      case 'lazy':
-        return this.#lazy(node, direction);
-      case 'object':
-        return this.object(node.plan(), direction);
-      case 'union':
-        return this.#union(node, direction);
-    }
-  }
-
   /**
    * Returns the schema of a `lazy` type. A type that contains itself needs a named definition; a schema class
    * already has one.
    */
-  #lazy(node: Extract<TypeNode, { kind: 'lazy' }>, direction: Direction): JsonSchema {
+  #lazy(node: NodeOf<'lazy'>, direction: Direction): JsonSchema {
     const target = node.resolve();
     if (!contains(target, target)) return this.type(target, direction);
     return this.#reference(
@@ -273,7 +235,7 @@ export class JsonSchemas {
     return tagged;
   }
 
-  #union(node: Extract<TypeNode, { kind: 'union' }>, direction: Direction): JsonSchema {
+  #union(node: NodeOf<'union'>, direction: Direction): JsonSchema {
     const variants = node.variants();
     const { tagWire } = variants[0]!;
     const oneOf = variants.map((variant) => this.object(this.#tagged(variant), direction));
@@ -328,32 +290,6 @@ function contains(node: TypeNode, wanted: TypeNode, seen: Set<TypeNode> = new Se
   });
 }
 
-/**
- * Whether a type accepts every JSON value. A union with such a type accepts everything, so the other types
- * need no schema.
- */
-function takesAnything(node: TypeNode, seen: Set<TypeNode> = new Set<TypeNode>()): boolean {
-  if (node.kind === 'any') return true;
-  if (seen.has(node) || node.kind === 'list' || node.kind === 'record' || node.kind === 'tuple') return false;
-  seen.add(node);
-  return innerOf(node).some((inner) => takesAnything(inner, seen));
-}
-
-/**
- * Returns a schema that accepts every value that at least one of `schemas` accepts. Duplicates are removed.
- */
-function anyOf(schemas: readonly JsonSchema[]): JsonSchema {
-  const distinct = new Map(
-    schemas.map((schema) => {
-      const text = JSON.stringify(schema);
-      // schemas with references are not compared, because the text of their references is still empty
-      return [text.includes('"$ref":""') ? schema : text, schema] as const;
-    }),
-  );
-  const [only, ...others] = distinct.values();
-  return others.length === 0 ? only! : { anyOf: [only, ...others] };
-}
-
 function described(node: TypeNode, about: About): JsonSchema {
   const examples = examplesOf(about).flatMap((example) => {
     const written = serializerOf(node).toValue(example);
@@ -369,134 +305,4 @@ function described(node: TypeNode, about: About): JsonSchema {
 
 function withoutExamples({ example: _, examples: __, ...about }: About): About {
   return about;
-}
-
-/*
- * The functions below convert the constraints of a value to keywords of JSON Schema 2020-12.
- *
- * Formats and bytes are special cases:
- *   - A format becomes `format` and a pattern, because validators interpret formats differently, or not at
- *     all.
- *   - Bytes get the lengths of their base64 text, and a pattern for the padding. One, two and three bytes all
- *     have four characters, so the length alone does not determine the number of bytes.
- */
-
-/** A JSON Schema document or a part of one. */
-export type JsonSchema = { [keyword: string]: unknown };
-
-function textSchema({ minLength, maxLength = Infinity, format, pattern, hazard }: Constraints): JsonSchema {
-  const known = format === undefined ? undefined : FORMATS[format];
-  const longest = Math.min(maxLength, known?.maxLength ?? Infinity, hazard?.maxTestedLength ?? Infinity);
-  const patterns = [known?.pattern, pattern?.flags === 'u' ? pattern : undefined]
-    .filter((rule) => rule !== undefined)
-    .map((rule) => ({ pattern: rule.source }));
-  return defined({
-    type: 'string',
-    minLength,
-    maxLength: longest === Infinity ? undefined : longest,
-    format,
-    ...(patterns.length === 1 ? patterns[0] : {}),
-    allOf: patterns.length > 1 ? patterns : undefined,
-  });
-}
-
-function formattedSchema(kind: 'date' | 'uuid' | 'datetime'): JsonSchema {
-  if (kind !== 'datetime') return { type: 'string', format: kind, pattern: FORMATS[kind].pattern.source };
-  return {
-    type: 'string',
-    format: 'date-time',
-    maxLength: FORMATS['date-time'].maxLength,
-    pattern: MOMENT_PATTERN,
-  };
-}
-
-/**
- * Returns the keywords of a number. If it has both an inclusive and an exclusive bound on one side, only the
- * narrower one is written, because linters report two bounds.
- */
-function numberSchema(
-  type: 'integer' | 'number',
-  { ge = -Infinity, le = Infinity, gt = -Infinity, lt = Infinity, multipleOf }: Constraints,
-): JsonSchema {
-  const [least, most] =
-    type === 'integer'
-      ? [Math.max(ge, Number.MIN_SAFE_INTEGER), Math.min(le, Number.MAX_SAFE_INTEGER)]
-      : [ge, le];
-  return defined({
-    type,
-    minimum: gt < least ? least : undefined,
-    maximum: lt > most ? most : undefined,
-    exclusiveMinimum: gt >= least && gt !== -Infinity ? gt : undefined,
-    exclusiveMaximum: lt <= most && lt !== Infinity ? lt : undefined,
-    multipleOf,
-  });
-}
-
-/**
- * Returns the keywords of base64 text. Each group of four characters holds three bytes; the last group holds
- * one to three.
- */
-function bytesSchema({ minLength, maxLength }: Constraints): JsonSchema {
-  const charactersOf = (count: number | undefined): number | undefined =>
-    count === undefined ? undefined : Math.ceil(count / 3) * 4;
-  const [least, most] = [charactersOf(minLength), charactersOf(maxLength)];
-  const either = [
-    minLength === undefined || minLength % 3 === 1 || minLength === 0
-      ? undefined
-      : patternOr({ minLength: least! + 1 }, minLength % 3 === 0 ? '[^=]$' : '[^=]=?$'),
-    maxLength === undefined || maxLength % 3 === 0
-      ? undefined
-      : patternOr({ maxLength: most! - 4 }, maxLength % 3 === 1 ? '==$' : '=$'),
-  ].filter((rule) => rule !== undefined);
-  return defined({
-    type: 'string',
-    contentEncoding: 'base64',
-    pattern: BASE64_PATTERN,
-    minLength: least,
-    maxLength: most,
-    ...(either.length === 1 ? either[0] : {}),
-    allOf: either.length > 1 ? either : undefined,
-  });
-}
-
-function patternOr(length: JsonSchema, pattern: string): JsonSchema {
-  return {
-    anyOf: [
-      { type: 'string', ...length },
-      { type: 'string', pattern },
-    ],
-  };
-}
-
-/**
- * Returns the JSON Schema keywords that describe an uploaded file. `contentMediaType` can name only one media
- * type. `minLength` and `maxLength` are in octets (OpenAPI 3.1.1 §4.8.14.3).
- */
-function fileSchema({ contentTypes = [], minLength, maxLength }: Constraints): JsonSchema {
-  const [type] = contentTypes;
-  const isOne = type !== undefined && contentTypes.length === 1 && !type.endsWith('*');
-  const contentMediaType = isOne ? type : 'application/octet-stream';
-  return defined({ type: 'string', contentMediaType, minLength, maxLength });
-}
-
-function literalSchema(values: readonly Literal[]): JsonSchema {
-  const types = [...new Set(values.map((value) => (value === null ? 'null' : typeof value)))];
-  return {
-    type: types.length === 1 ? types[0] : types,
-    ...(values.length === 1 ? { const: values[0] } : { enum: values }),
-  };
-}
-
-const BEYOND_TYPE = ['const', 'enum', 'oneOf', 'anyOf', 'allOf'];
-
-/**
- * Returns a schema that also accepts null. If the schema has only a type, null is added to the type. Other
- * keywords need `anyOf`, because null would not satisfy them.
- */
-function orNull(schema: JsonSchema): JsonSchema {
-  if (Object.keys(schema).length === 0) return schema; // a schema without keywords also accepts null
-  if (typeof schema['type'] !== 'string' || BEYOND_TYPE.some((keyword) => keyword in schema))
-    return { anyOf: [schema, { type: 'null' }] };
-  schema['type'] = [schema['type'], 'null'];
-  return schema;
 }

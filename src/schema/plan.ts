@@ -4,20 +4,22 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { closest, shown } from '../base/options.ts';
-import { jsonCheck, noteRules, objectCheck, runCheck } from './compile.ts';
 import { apart, construct, learn } from './construct.ts';
-import { FieldMarker, examplesOf, fieldFault, plansOf, plansWithin, readField, readType } from './nodes.ts';
-import { outputCheck, serializerOf } from './output.ts';
+import { FieldMarker, fieldFault, readField, readType, shapeIn } from './declarations.ts';
+import { noteRules } from './kinds-object.ts';
+import { checkOf, kindNamed, objectCheck, plansOf, plansWithin, serializerOf } from './kinds.ts';
+import { examplesOf } from './nodes.ts';
 import { textCheck } from './text.ts';
-import { FAIL, FieldType, isSchemaClass } from './types.ts';
-import { Run } from './validation-run.ts';
+import { FAIL, isSchemaClass } from './types.ts';
+import { Run, runCheck } from './validation-run.ts';
 import { isThenable } from '../base/promises.ts';
 import type { Constructed, Learnt } from './construct.ts';
-import type { Declaration, FieldPlan, ObjectPlan, TypeNode, RuleIssue } from './nodes.ts';
-import type { Serializer } from './output.ts';
+import type { Declaration } from './declarations.ts';
+import type { FieldPlan, ObjectPlan, TypeNode, RuleIssue } from './nodes.ts';
+import type { Serializer } from './kinds.ts';
 import type { Check, Result } from './validation-run.ts';
 import type { TextInput } from './text.ts';
-import type { Extra, Infer, ScalarKind, SchemaClass, TypeSource } from './types.ts';
+import type { Extra, Infer, SchemaClass, TypeSource } from './types.ts';
 
 const PLANS = new WeakMap<SchemaClass, Plan>();
 const EXTRAS: readonly string[] = ['ignore', 'forbid', 'allow'] satisfies Extra[];
@@ -92,7 +94,7 @@ export function compileType<S extends TypeSource>(source: S, owner = 'a type'): 
     const plan = planOf(source as SchemaClass<object>) as SchemaPlan<Infer<S>>;
     return Object.freeze({ node, parseJson: plan.parseJson.bind(plan) });
   }
-  const check = jsonCheck(node);
+  const check = checkOf(node, 'json');
   return Object.freeze({
     node,
     parseJson: (input: unknown, at?: string, isPlainJson = false) =>
@@ -132,7 +134,7 @@ function readFields(owner: string, declared: ReadonlyMap<string, Declaration>): 
         ]);
       wires.add(field.wireName);
       if (field.hasDefault && typeof field.default !== 'function') {
-        const fitting = runCheck(jsonCheck(field.node), field.default, undefined);
+        const fitting = runCheck(checkOf(field.node, 'json'), field.default, undefined);
         if (!fitting.ok) throw new SvcError('E_SCHEMA_DEFAULT', [subject, fitting.issues[0]!.message]);
       }
       return field;
@@ -148,7 +150,7 @@ export function exampleFindings({ fields }: ObjectPlan): readonly FieldFinding[]
   return fields.flatMap((field) => {
     return examplesOf(field.about).flatMap((example) => {
       const given = example instanceof Date ? example.toJSON() : example;
-      const fitting = runCheck(jsonCheck(field.node), given, undefined);
+      const fitting = runCheck(checkOf(field.node, 'json'), given, undefined);
       return fitting.ok ? [] : [{ field: field.name, message: fitting.issues[0]!.message }];
     });
   });
@@ -282,7 +284,7 @@ class Plan implements SchemaPlan<object>, Constructed {
   get written(): readonly (readonly [FieldPlan, Check])[] {
     return (this.#written ??= this.fields
       .filter((field) => !field.isSecret)
-      .map((field) => [field, outputCheck(field.node)] as const));
+      .map((field) => [field, checkOf(field.node, 'output')] as const));
   }
 
   /** Returns the undeclared members that an instance has kept with `extra: 'allow'`. */
@@ -384,43 +386,9 @@ function sampleOf({ source, options }: Declaration): unknown {
 }
 
 function sampleOfType(source: TypeSource): unknown {
-  if (source === Number) return SAMPLES.float;
-  if (source === Boolean) return SAMPLES.bool;
-  if (source === Date) return SAMPLES.datetime;
-  if (!(source instanceof FieldType)) return source === String ? SAMPLES.str : {};
-  const { shape } = source;
-  switch (shape.kind) {
-    case 'list':
-      return [];
-    case 'nullable':
-      return sampleOfType(shape.inner);
-    case 'choice':
-      return sampleOfType(shape.members[0]!);
-    case 'tuple':
-      return shape.members.map(sampleOfType);
-    case 'literal':
-      return shape.values[0];
-    case 'record':
-    case 'union':
-    case 'lazy':
-      return {};
-    default:
-      return SAMPLES[shape.kind];
-  }
+  const shape = shapeIn(source);
+  return shape === undefined ? {} : kindNamed(shape.kind).sample(shape, sampleOfType);
 }
-
-const SAMPLES: Readonly<Record<ScalarKind, unknown>> = {
-  str: 'text',
-  int: 1,
-  float: 1,
-  bool: true,
-  datetime: new Date(0),
-  date: '2000-01-01',
-  uuid: '00000000-0000-4000-8000-000000000000',
-  bytes: new Uint8Array(),
-  file: {},
-  any: {},
-};
 
 /*
  * Rules about several fields. `static check(self)` of a schema class gets an instance whose fields are valid.

@@ -5,10 +5,11 @@
  * `author_username` becomes the member `username` of the object `author`. column-values.ts converts the
  * values of the columns.
  */
-import { absence, Member, Plain } from './compile.ts';
-import { columnCheck, orAbsent, within, type JsonText } from './column-values.ts';
+import { COMPILERS, kindNamed, nullableCheck } from './kinds.ts';
+import { absence, Member, orAbsent } from './kinds-object.ts';
+import { within } from './nodes.ts';
 import { FAIL } from './types.ts';
-import type { FieldPlan, ObjectPlan } from './nodes.ts';
+import type { FieldPlan, JsonText, ObjectPlan, TypeNode } from './nodes.ts';
 import type { Check, Run } from './validation-run.ts';
 
 /** Options for mapping columns to members. */
@@ -59,6 +60,33 @@ export function snakeCased(name: string): string {
     .toLowerCase();
 }
 
+/** Returns the function that validates the value of a column. */
+export function columnCheck(given: TypeNode, jsonText: JsonText): Check {
+  const { node, isNullable } = within(given);
+  const kind = kindNamed(node.kind);
+  const whole = kind.column?.(node, COMPILERS.part) ?? COMPILERS.part.check(node);
+  // the column may contain the JSON text `null`, so the text is parsed before the check for null
+  const check = isNullable ? nullableCheck(whole) : whole;
+  const isText = kind.jsonText !== undefined && (jsonText === 'all' || jsonText === kind.jsonText);
+  return isText ? parsed(check) : check;
+}
+
+/**
+ * Returns a check that parses text as JSON before `check` runs, for engines and columns without a JSON type.
+ */
+function parsed(check: Check): Check {
+  return (value, run) => {
+    if (typeof value !== 'string') return check(value, run);
+    let json: unknown;
+    try {
+      json = JSON.parse(value);
+    } catch {
+      return run.fail('type', 'must be JSON');
+    }
+    return check(json, run);
+  };
+}
+
 /** A member of the class, and the source of its value: one column, several columns, or none. */
 type RowMember =
   | { readonly kind: 'column'; readonly member: Member }
@@ -100,7 +128,10 @@ class ColumnReader {
     if (column !== undefined) {
       this.used.add(column);
       const compile = (): Check => orAbsent(field, columnCheck(field.node, this.#naming.jsonText));
-      return { kind: 'column', member: new Member(column, new Plain(field.node), compile, absence(field)) };
+      return {
+        kind: 'column',
+        member: new Member(column, COMPILERS.part.plain(field.node), compile, absence(field)),
+      };
     }
     const joined = this.#joined(field, `${name}_`);
     if (joined !== undefined) return joined;

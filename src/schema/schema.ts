@@ -17,13 +17,13 @@
 import { inspect } from 'node:util';
 import { BadRequest } from '../base/errors.ts';
 import { apart, called, enter, enterDirectly } from './construct.ts';
-import { fieldFault, withoutDefault } from './nodes.ts';
+import { fieldFault, withoutDefault } from './declarations.ts';
 import { classPlan, planOf, shapeFields } from './plan.ts';
 import { Run } from './validation-run.ts';
 import { FAIL, isSchemaClass } from './types.ts';
 import type { InspectOptions } from 'node:util';
 import type { Issue } from '../base/errors.ts';
-import type { Declaration } from './nodes.ts';
+import type { Declaration } from './declarations.ts';
 import type { Result } from './validation-run.ts';
 import type { IsWritable, CheckedSource, FieldSource, Infer, OptionsOf, SchemaClass } from './types.ts';
 
@@ -67,7 +67,7 @@ export type {
   UploadFile,
   Wire,
 } from './types.ts';
-export { plansOf, plansWithin } from './nodes.ts';
+export { plansOf, plansWithin } from './kinds.ts';
 export type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
 export { compileSerializer, compileType, fieldsOf, exampleFindings, planOf } from './plan.ts';
 export type { CompiledType, FieldFinding, SchemaPlan } from './plan.ts';
@@ -75,7 +75,7 @@ export { fileLimit, textIssue } from './text.ts';
 export type { TextInput } from './text.ts';
 export type { RuleProblem, RuleResult } from './plan.ts';
 export type { Result } from './validation-run.ts';
-export type { Serializer } from './output.ts';
+export type { Serializer } from './kinds.ts';
 export { patternFinding } from './pattern.ts';
 
 /**

@@ -11,6 +11,8 @@
  * its fields again.
  */
 
+import type { PatternFinding } from './pattern.ts';
+
 /** A value that {@link literal} accepts. */
 export type Literal = string | number | boolean | null;
 /** Kinds of values that do not contain other values. */
@@ -101,6 +103,30 @@ export type FieldSource = TypeSource | string | number | boolean;
 export type CheckedSource<S> = S extends 'string' | 'number' | 'boolean' | 'integer' | 'object' | 'array'
   ? `'${S}' would be the default of a text: write Field(str), Field(float), Field(bool), …, or Field(str, { default: '${S}' })`
   : S;
+
+/**
+ * Constraints of a value in addition to its kind. Lengths count the code points of a string, the items of a
+ * list, the members of a record, or bytes.
+ */
+export interface Constraints {
+  readonly minLength?: number;
+  readonly maxLength?: number;
+  readonly ge?: number;
+  readonly le?: number;
+  readonly gt?: number;
+  readonly lt?: number;
+  readonly multipleOf?: number;
+  readonly pattern?: RegExp;
+  /** Present if the pattern may backtrack exponentially or polynomially. */
+  readonly hazard?: PatternFinding;
+  readonly format?: FormatName;
+  /** Accepted media types of files, in lower case: `type/subtype` or `type/*`. */
+  readonly contentTypes?: readonly string[];
+  /** Separator of list items that are sent as one text, such as `?ids=1,2`. */
+  readonly separator?: ',';
+  /** Whether the items of a list must be unique. */
+  readonly unique?: boolean;
+}
 
 /** The kind of a type, and the types and options inside it. */
 type Shape =

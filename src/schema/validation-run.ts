@@ -8,19 +8,9 @@
  * So valid input needs no paths.
  */
 import { FAIL } from './types.ts';
-import {
-  checkedMs,
-  FORMATS,
-  fromBase64,
-  hasAtLeast,
-  hasAtMost,
-  isMultiple,
-  momentMs,
-  toBase64,
-} from './formats.ts';
+import { checkedMs, FORMATS, fromBase64, hasAtLeast, hasAtMost, isMultiple, momentMs } from './formats.ts';
 import type { Issue } from '../base/errors.ts';
-import type { Literal } from './types.ts';
-import type { Constraints } from './nodes.ts';
+import type { Constraints, Literal } from './types.ts';
 
 /** Maximum nesting of objects and lists; deeper input is refused. */
 export const MAX_DEPTH = 64;
@@ -149,6 +139,26 @@ export class Run {
   }
 }
 
+/** Runs a check on a whole input. `at`, such as `body`, becomes the first item of the path of every issue. */
+export function runCheck<T>(
+  check: Check,
+  input: unknown,
+  at: string | undefined,
+  isForm = false,
+  isPlainJson = false,
+): Result<T> {
+  const run = new Run(isForm, isPlainJson);
+  const value = check(input, run);
+  // the cast is safe: the caller passes the check of a type whose values are T
+  return value === FAIL ? { ok: false, issues: run.issues(at) } : { ok: true, value: value as T };
+}
+
+/** Returns a check that is compiled on first use, because a lazy type may contain itself. */
+export function deferred(compile: () => Check): Check {
+  let check: Check | undefined;
+  return (value, run) => (check ??= compile())(value, run);
+}
+
 /** Returns a path as an array of exact size, because an array that grows reserves more memory. */
 function locationOf(path: Path | undefined, at: string | undefined): (string | number)[] {
   if (path === undefined) return at === undefined ? [] : [at];
@@ -180,7 +190,7 @@ type Rest<T> = ((value: T, run: Run) => typeof FAIL | undefined) | undefined;
  * Upper bound that exceeds the length of every string in V8. Unlike Infinity it is a small integer, which V8
  * compares fast.
  */
-export const LONGEST = 0x3fff_ffff;
+const LONGEST = 0x3fff_ffff;
 
 /** Returns the check of a string without lone surrogates: first lengths, then format, then pattern. */
 export function stringCheck(constraints: Constraints): Check {
@@ -420,97 +430,98 @@ export function keyIssue(key: string, run: Run): typeof FAIL | undefined {
 }
 
 /*
- * The functions below check unions without a tag, tuples, and lists of unique items.
+ * The class Plain recognizes usual values by comparisons, without a call of the check of their type. A call
+ * takes about 10 ns, and a comparison 2 ns (test/bench/parts.mjs --only=validation).
  */
-
-/** Maximum number of union alternatives that one validation tries. Nested unions multiply them. */
-const MAX_TRIALS = 200_000;
 
 /**
- * Returns the check of a union without a tag. The first type that accepts the value is used. If the value has
- * the right kind for exactly one type, the issues of this type are reported; otherwise one general issue is
- * reported.
+ * Numbers of the cases in {@link Plain.accepts}. That function repeats the numbers as literals, so that V8
+ * can compile a jump table, and inline the function.
  */
-export function choiceCheck(members: readonly Check[]): Check {
-  return (value, run) => {
-    const mark = run.count;
-    const wasFull = run.isFull;
-    let near: Check | undefined;
-    let isNearOnly = true;
-    for (const check of members) {
-      if (run.trials++ >= MAX_TRIALS)
-        return run.fail(
-          'union',
-          'cannot be checked, because the union types have too many nested alternatives',
+export const PLAIN = { none: 0, text: 1, integer: 2, number: 3, flag: 4, formatted: 5, choice: 6 } as const;
+/** A number of a case; a kind of type names it in its row of the table. */
+export type PlainKind = (typeof PLAIN)[keyof typeof PLAIN];
+const NO_PATTERN = /(?!)/;
+/** Maximum number of values of a literal that are compared one by one. */
+export const MAX_CHOICES = 8;
+
+/**
+ * Accepts the usual values of one type without a call of the type's check. Every instance has the same public
+ * properties, so that V8 reads them fast.
+ */
+export class Plain {
+  /** Instance that accepts no value, so that the check of the type always decides. */
+  static readonly nothing: Plain = new Plain(PLAIN.none, {});
+
+  readonly kind: number;
+  /**
+   * Bounds of a text's length in UTF-16 units. They are small integers, so V8 compares them faster than the
+   * bounds `low` and `high`.
+   */
+  readonly shortest: number;
+  readonly longest: number;
+  readonly low: number;
+  readonly high: number;
+  readonly pattern: RegExp;
+  readonly choices: readonly unknown[];
+
+  constructor(kind: PlainKind, constraints: Constraints, choices: readonly unknown[] = []) {
+    const { pattern, gt, lt, multipleOf } = constraints;
+    const hasMore = pattern !== undefined || gt !== undefined || lt !== undefined || multipleOf !== undefined;
+    const format = constraints.format === undefined ? undefined : FORMATS[constraints.format];
+    this.kind = hasMore ? PLAIN.none : kind;
+    // a text of this length has at least `minLength` code points: each takes one or two UTF-16 units
+    this.shortest = Math.min(2 * (constraints.minLength ?? 0) - 1, LONGEST);
+    this.longest = Math.min(
+      constraints.maxLength ?? LONGEST,
+      format?.short?.maxLength ?? format?.maxLength ?? LONGEST,
+    );
+    this.low = constraints.ge ?? -Number.MAX_VALUE;
+    this.high = constraints.le ?? Number.MAX_VALUE;
+    // the faster pattern for short texts is enough, because longer texts go to the check of their type
+    this.pattern = format?.short?.pattern ?? format?.pattern ?? NO_PATTERN;
+    // `choices` is a copy, because V8 reads a frozen array more slowly
+    this.choices = [...choices];
+  }
+
+  /**
+   * Returns true if the value is valid without conversion; false means that the check of the type must
+   * decide. Pass {@link Run.isPlainJson} as `isPlainJson`.
+   */
+  accepts(value: unknown, isPlainJson: boolean): boolean {
+    switch (this.kind) {
+      case 1:
+        return (
+          typeof value === 'string' &&
+          value.length >= this.shortest &&
+          value.length <= this.longest &&
+          (isPlainJson || value.isWellFormed())
         );
-      const out = check(value, run);
-      if (out !== FAIL) return out;
-      const isOfType = !run.isOnly(mark, 'type');
-      run.rewind(mark, wasFull);
-      if (!isOfType) continue;
-      isNearOnly = near === undefined;
-      near ??= check;
-    }
-    return near !== undefined && isNearOnly
-      ? near(value, run)
-      : run.fail('union', 'matches none of the allowed types');
-  };
-}
-
-/** Returns the check of a tuple: a list with one item for each check. */
-export function tupleCheck(members: readonly Check[]): Check {
-  const count = members.length;
-  const message = `must be a list of ${count} item${count === 1 ? '' : 's'}`;
-  return (value, run) => {
-    if (!Array.isArray(value)) return run.fail('type', message);
-    if (value.length !== count) return run.fail(value.length < count ? 'min_length' : 'max_length', message);
-    if (run.depth >= MAX_DEPTH) return tooDeep(run);
-    run.depth++;
-    let mark = run.count;
-    let isGood = true;
-    const items: unknown[] = new Array(count);
-    for (let i = 0; i < count; i++) {
-      items[i] = members[i]!(value[i], run);
-      if (items[i] !== FAIL) continue;
-      mark = run.place(mark, i);
-      isGood = false;
-    }
-    run.depth--;
-    return isGood ? items : FAIL;
-  };
-}
-
-/**
- * Returns whether all items differ as JSON. Reports an issue for the later one of two equal items. `items`
- * are the converted values, for example numbers instead of text.
- */
-export function areUnique(values: readonly unknown[], items: readonly unknown[], run: Run): boolean {
-  const seen = new Set<string>();
-  let mark = run.count;
-  const before = mark;
-  for (let i = 0; i < values.length && !run.isFull; i++) {
-    const key = canonical(typeof items[i] === 'object' ? values[i] : items[i]);
-    if (!seen.has(key)) seen.add(key);
-    else {
-      run.fail('unique', 'must not equal an earlier item');
-      mark = run.place(mark, i);
+      case 2:
+        return (
+          typeof value === 'number' && value >= this.low && value <= this.high && Number.isSafeInteger(value)
+        );
+      case 3:
+        // the comparisons are false for NaN and infinite numbers
+        return typeof value === 'number' && value >= this.low && value <= this.high;
+      case 4:
+        return value === true || value === false;
+      case 5:
+        return (
+          typeof value === 'string' &&
+          value.length >= this.shortest &&
+          value.length <= this.longest &&
+          this.pattern.test(value)
+        );
+      case 6:
+        return isOneOf(this.choices, value);
+      default:
+        return false;
     }
   }
-  return run.count === before && !run.isFull;
 }
 
-/** Returns the JSON text of a value, with its members sorted by name. */
-function canonical(value: unknown): string {
-  if (typeof value !== 'object' || value === null)
-    return typeof value === 'bigint' ? String(value) : (JSON.stringify(value) ?? 'null');
-  if (Array.isArray(value)) return `[${value.map(canonical).join()}]`;
-  if (value instanceof Uint8Array) return JSON.stringify(toBase64(value));
-  if (typeof (value as { toJSON?: unknown }).toJSON === 'function')
-    return canonical((value as { toJSON(): unknown }).toJSON());
-  const members = value as Readonly<Record<string, unknown>>;
-  return `{${Object.keys(members)
-    .filter((key) => members[key] !== undefined)
-    .sort()
-    .map((key) => `${JSON.stringify(key)}:${canonical(members[key])}`)
-    .join()}}`;
+function isOneOf(choices: readonly unknown[], value: unknown): boolean {
+  for (let i = 0; i < choices.length; i++) if (choices[i] === value) return true;
+  return false;
 }

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { inspect } from 'node:util';
 import { Field, fieldsOf, float, int, list, literal, nullable, str, uuid } from '../../src/schema/schema.ts';
-import { jsonCheck, Plain } from '../../src/schema/compile.ts';
-import { Run } from '../../src/schema/validation-run.ts';
+import { checkOf, COMPILERS } from '../../src/schema/kinds.ts';
+import { Plain, Run } from '../../src/schema/validation-run.ts';
 
 const VALUES: readonly unknown[] = [
   undefined,
@@ -61,10 +61,10 @@ const FIELDS = {
   maybe: Field(nullable(str)),
 };
 
-test('if Plain.accepts(), the fast check of a type, accepts a value, jsonCheck() returns this value unchanged', () => {
+test('if Plain.accepts(), the fast check of a type, accepts a value, the full check returns this value unchanged', () => {
   for (const { name, node } of fieldsOf(FIELDS).fields) {
-    const plain = new Plain(node),
-      check = jsonCheck(node);
+    const plain = COMPILERS.json.plain(node),
+      check = checkOf(node, 'json');
     for (const value of VALUES) {
       if (plain.accepts(value, false))
         assert.ok(Object.is(check(value, new Run(false, false)), value), `${name} ${inspect(value)}`);
@@ -86,6 +86,6 @@ test('Plain.accepts() accepts a typical value of a text, e-mail, number, boolean
     role: 'admin',
   };
   for (const { name, node } of fieldsOf(FIELDS).fields) {
-    if (name in examples) assert.ok(new Plain(node).accepts(examples[name], false), name);
+    if (name in examples) assert.ok(COMPILERS.json.plain(node).accepts(examples[name], false), name);
   }
 });

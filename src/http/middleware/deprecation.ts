@@ -11,8 +11,8 @@
 import { httpDate } from '../headers.ts';
 import { isThenable } from '../../base/promises.ts';
 import type { Awaitable, HttpRequest, Middleware, Next } from '../contracts.ts';
-import { deprecationMs } from '../../schema/deprecation.ts';
-import { plansWithin } from '../../schema/nodes.ts';
+import { deprecationMs } from '../../schema/declarations.ts';
+import { plansWithin } from '../../schema/kinds.ts';
 import type { FieldPlan, ObjectPlan, TypeNode } from '../../schema/nodes.ts';
 import type { Deprecation, Literal } from '../../schema/types.ts';
 import type { HttpResponse } from '../response.ts';
