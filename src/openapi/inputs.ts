@@ -9,6 +9,7 @@
  */
 import { hasNoContent } from '../http/response.ts';
 import { planSent } from '../routing/steps.ts';
+import { within } from '../schema/nodes.ts';
 import { fileLimit, textIssue } from '../schema/schema.ts';
 import { titleOf } from './documented-responses.ts';
 import type { RouteDetail } from '../routing/compile.ts';
@@ -183,7 +184,7 @@ function isSendable(field: FieldPlan, isForm: boolean): boolean {
  * §4.8.15).
  */
 function partTypes(given: TypeNode): string | undefined {
-  const node = plain(given);
+  const { node } = within(given);
   if (node.kind === 'list') return partTypes(node.item);
   if (node.kind === 'file') return (node.constraints.contentTypes ?? ['application/octet-stream']).join(', ');
   return node.kind === 'bytes' ? 'text/plain' : undefined; // bytes are sent as base64 text
@@ -212,14 +213,8 @@ const BY_COMMA: Encoding = { style: 'form', explode: false };
 
 /** Whether the type is a list whose items are sent as one comma-separated text. */
 function isSeparated(given: TypeNode): boolean {
-  const node = plain(given);
+  const { node } = within(given);
   return node.kind === 'list' && node.constraints.separator !== undefined;
-}
-
-/** Removes `nullable` and `lazy` wrappers from a type. */
-function plain(node: TypeNode): TypeNode {
-  if (node.kind === 'nullable') return plain(node.inner);
-  return node.kind === 'lazy' ? plain(node.resolve()) : node;
 }
 
 /**
@@ -243,7 +238,7 @@ function asText(field: FieldPlan, place: TextPlace): FieldPlan {
 }
 
 function textNode(given: TypeNode, place: TextPlace, isRequired: boolean): TypeNode {
-  const node = plain(given);
+  const { node } = within(given);
   switch (node.kind) {
     case 'any':
       return { ...node, kind: 'str' };

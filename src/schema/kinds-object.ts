@@ -276,6 +276,7 @@ function extraOutput(
   }
   return isGood;
 }
+
 /**
  * Returns the function that finds the variants of a union. It is called on first use, because the classes of
  * the variants may be declared later.

@@ -10,6 +10,7 @@
  *   - datetime: a Date, or ISO 8601 text, which is UTC if it names no zone
  *   - date: YYYY-MM-DD, or a date and time at midnight UTC
  *   - uuid: text in any case, or 16 bytes
+ *   - list, record, tuple, class, union with a tag: an array, an object, or JSON text
  *
  * A conversion that would lose a digit is refused, except for `float`: engines return an average of integers
  * with more digits than a number has, depending on the data. These forms also apply inside JSON, because SQL
@@ -97,6 +98,7 @@ const FILES: OptionTable = {
     isMediaTypes,
   ),
 };
+
 /** Rows of scalar types. */
 export const SCALARS: Rows<ScalarKind | 'literal'> = {
   str: {

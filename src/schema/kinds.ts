@@ -3,6 +3,9 @@
  * looking up its row. nodes.ts describes the entries of a row. The rows of scalar types are in kinds-scalar.ts,
  * those of classes and tagged unions in kinds-object.ts.
  *
+ * A new scalar type needs its name in `ScalarKind` and a constant beside `str`, both in types.ts, and a row in
+ * kinds-scalar.ts. The compiler reports a name without a row.
+ *
  * The checks are closures, made without generating source text. A field is validated by only one closure,
  * because a call of a closure takes about 12 ns (test/bench/parts.mjs --only=validation).
  */
@@ -92,6 +95,7 @@ const KINDS: Rows<KindName> = {
     inner: ({ item }) => [item],
     json: (node, of) => recordCheck(of.check(node.item), node),
     text: () => unsendable,
+    takesEmpty: () => false,
     textIssue: () => 'an object cannot be sent as text',
     jsonText: 'structures',
     output: (node, of) => noPromise(recordCheck(of.check(node.item), node)),
@@ -114,8 +118,9 @@ const KINDS: Rows<KindName> = {
     inner: ({ members }) => members,
     json: ({ members }, of) => tupleCheck(members.map(of.check)),
     text: () => unsendable,
+    takesEmpty: () => false,
     textIssue: () => 'a tuple cannot be sent as text',
-    part: (node, of) => of.json(node),
+    jsonText: 'structures',
     document: ({ members }, of) => ({
       type: 'array',
       prefixItems: members.map(of.type),

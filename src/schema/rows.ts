@@ -2,8 +2,8 @@
  * Maps the columns of a query result to members of a schema, and compiles the function that reads a row.
  *
  * This file maps names: with `snakeCase`, the column `created_at` becomes the member `createdAt`. The column
- * `author_username` becomes the member `username` of the object `author`. column-values.ts converts the
- * values of the columns.
+ * `author_username` becomes the member `username` of the object `author`. The table of kinds
+ * (kinds.ts) converts the values of the columns.
  */
 import { COMPILERS, kindNamed, nullableCheck } from './kinds.ts';
 import { absence, Member, orAbsent } from './kinds-object.ts';

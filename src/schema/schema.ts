@@ -11,8 +11,8 @@
  *   User.safeParse(data) // the instance or the issues, without an exception: faster
  *   User.accepts(data) // whether the data are valid: fastest
  *
- * On first use, construct.ts constructs a class once to find its declarations, and nodes.ts reads them. Then
- * compile.ts, text.ts and output.ts compile them to closures. Later changes of the options have no effect.
+ * On first use, construct.ts constructs a class once to find its declarations, and declarations.ts reads them.
+ * Then kinds.ts and text.ts compile them to closures. Later changes of the options have no effect.
  */
 import { inspect } from 'node:util';
 import { BadRequest } from '../base/errors.ts';

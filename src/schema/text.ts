@@ -1,7 +1,6 @@
 /**
- * Compiles the functions that validate text sources: query, headers, cookies and
- * forms. Text is converted to the type of its field. The values of a repeated name become a list. The result
- * is validated like JSON.
+ * Compiles the functions that validate text sources: query, headers, cookies and forms. Text is converted to
+ * the type of its field. The values of a repeated name become a list. The result is validated like JSON.
  *
  * Empty text counts as absent for an optional member that is not a string: `?page=` means no page.
  */
