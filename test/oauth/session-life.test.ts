@@ -333,3 +333,21 @@ test('LiveLogins looks each login up once in five seconds, those of one moment t
   assert.equal(admits('a'), false, 'after the earlier look-up');
   assert.deepEqual(asked, [['a', 'b'], ['a']]);
 });
+
+test('OAuth cookie mode: a browser whose access cookie was revoked goes to errorPath, and programs get login_required', async () => {
+  await using site = await open({ mode: 'cookie', enforceValidAfter: true, errorPath: '/login' });
+  await login(site);
+  await site.oauth.revokeAll('user-ada');
+  for (const path of ['/oauth/two/link', '/oauth/one/unlink']) {
+    const { status, headers } = await site.client.post(path, { headers: OWN });
+    assert.equal(status, 303);
+    assert.match(headers.get('location')!, /^\/login\?error=login_required&/);
+    const program = site.browser();
+    for (const token of ['unknown', site.client.cookies.get('svc_access')!])
+      await refusedAs(
+        await program.post(path, { headers: { authorization: `Bearer ${token}` } }),
+        401,
+        'login_required',
+      );
+  }
+});
