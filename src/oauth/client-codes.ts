@@ -5,8 +5,10 @@
  * Steps of a login by a code:
  * 1. The client opens GET /oauth/login in the browser, with client_redirect_uri, client_state and
  *    code_challenge (S256 of its verifier).
- * 2. The callback stores the login for 60 seconds, and redirects to client_redirect_uri with a code.
+ * 2. The callback stores the login, and redirects to client_redirect_uri with a code for 60 seconds.
  * 3. The client sends the code and its verifier to POST /oauth/token, and gets the tokens.
+ *
+ * The login is a row of the token store from step 2, so what ends logins ends it before step 3 too.
  *
  * PKCE protects the code: an attacker who intercepts it cannot exchange it without the verifier (RFC 7636 §1,
  * RFC 8252 §6). Without the verifier the attacker cannot end the login either: a request with a wrong
@@ -25,26 +27,15 @@ import type { ClientLogin } from './login-state.ts';
 import type { ReadOptions } from './plugin-options.ts';
 import type { Parameters } from './parameters.ts';
 import type { IssuedPair } from './token-responses.ts';
+import type { LoginOrigin } from './logins.ts';
 import type { TokenUser } from './tokens/access.ts';
 
-/** A login whose code has not been exchanged yet. */
-interface PendingLogin {
-  readonly user: TokenUser;
-  readonly provider: string;
-  readonly subject: string;
-  readonly providerSid: string | null;
-  /** Start of the login in microseconds since the epoch. */
-  readonly startedAt: number;
-  readonly keyThumbprint: string | null;
+/** The login of a one-time code. */
+interface CodeLogin {
+  readonly loginId: string;
   readonly client: ClientLogin;
-}
-
-/** Marks a one-time code as used. */
-interface UsedCode {
-  /** Id of the login that the code has started. Null while the login is not stored yet. */
-  readonly usedBy: string | null;
-  /** Time at which the login was stored, in milliseconds since the epoch. */
-  readonly atMs: number;
+  /** Time of the exchange in milliseconds since the epoch. Undefined before. */
+  readonly usedAtMs?: number | undefined;
 }
 
 const CODE_BYTES = 32;
@@ -68,14 +59,16 @@ export class ClientCodes {
   /**
    * Stores a login, and returns the client's redirect URI with a code for the login.
    *
-   * @throws OAuthError `temporarily_unavailable` when the record store fails
+   * @throws OAuthError `temporarily_unavailable` when the record store fails, `access_denied` when the user's
+   * logins were revoked meanwhile
    */
-  async issue(req: HttpRequest, login: PendingLogin): Promise<string> {
+  async issue(req: HttpRequest, user: TokenUser, how: LoginOrigin, client: ClientLogin): Promise<string> {
     const code = randomBytes(CODE_BYTES).toString('base64url');
-    const { used, audit } = this.#deps;
+    const { used, audit, logins } = this.#deps;
+    const login: CodeLogin = { loginId: await logins.prepare(req, user, how, TTL_MS), client };
     await used.keep('code', hash('sha256', code, 'hex'), JSON.stringify(login), TTL_MS);
-    audit.codeIssued(req, login.provider, login.user.sub);
-    return clientAddress(login.client, { code }, this.#deps.options);
+    audit.codeIssued(req, how.provider, user.sub);
+    return clientAddress(client, { code }, this.#deps.options);
   }
 
   /**
@@ -83,7 +76,7 @@ export class ClientCodes {
    * 10 seconds.
    *
    * @throws OAuthError `invalid_request` for a missing parameter, `invalid_grant` for an invalid code or
-   * verifier, `invalid_dpop_proof` for an invalid proof
+   * verifier, `invalid_dpop_proof` for an invalid proof, `access_denied` when the login has ended
    */
   async exchange(req: HttpRequest, parameter: Parameters): Promise<IssuedPair> {
     const { used: records, refreshTokens, dpop, logins, clock } = this.#deps;
@@ -96,34 +89,22 @@ export class ClientCodes {
       });
     const key = hash('sha256', code, 'hex');
     const text = CODE.test(code) ? await records.kept('code', key) : undefined;
-    const login = text === undefined ? undefined : pendingOf(text);
+    const login = text === undefined ? undefined : loginIn(text);
     if (text === undefined || login === undefined) throw this.#refusal(req, 'code_unknown');
     // a wrong verifier does not use up the code, so an attacker without the verifier cannot prevent the login
     if (!VERIFIER.test(verifier) || !isSame(challengeOf(verifier), login.client.challenge ?? ''))
       throw this.#refusal(req, 'code_verifier');
     if (redirectUri !== login.client.redirectUri) throw this.#refusal(req, 'code_redirect_uri');
-    if (login.used !== undefined) {
-      const { usedBy, atMs } = login.used;
-      if (usedBy === null || clock.nowMs() < atMs + TWICE_MS) throw this.#refusal(req, 'code_sent_twice');
-      await refreshTokens.endReused(req, usedBy);
+    if (login.usedAtMs !== undefined) {
+      if (clock.nowMs() < login.usedAtMs + TWICE_MS) throw this.#refusal(req, 'code_sent_twice');
+      await refreshTokens.endReused(req, login.loginId);
       throw this.#refusal(req, 'code_used');
     }
     const keyThumbprint = (await dpop?.keyOf(req, '')) ?? null;
-    if (login.keyThumbprint !== null && login.keyThumbprint !== keyThumbprint)
-      throw this.#refusal(req, 'other_key');
-    const usedText = (usedBy: string | null): string =>
-      JSON.stringify({ ...login, used: { usedBy, atMs: clock.nowMs() } satisfies UsedCode });
-    const claimed = usedText(null);
-    if (!(await records.change('code', key, text, claimed, USED_TTL_MS)))
-      throw this.#refusal(req, 'code_sent_twice');
-    const { user, provider, subject, providerSid, startedAt } = login;
-    const pair = await logins.start(
-      req,
-      user,
-      { provider, subject, providerSid, startedAt, keyThumbprint },
-      { renewsSession: false },
-    );
-    await records.change('code', key, claimed, usedText(pair.login.id), USED_TTL_MS);
+    const pair = await logins.activate(req, login.loginId, keyThumbprint);
+    if (typeof pair === 'string') throw this.#refusal(req, pair);
+    const usedText = JSON.stringify({ ...login, usedAtMs: clock.nowMs() } satisfies CodeLogin);
+    await records.change('code', key, text, usedText, USED_TTL_MS);
     return pair;
   }
 
@@ -150,9 +131,12 @@ export function clientAddress(
   return `${redirectUri}${redirectUri.includes('?') ? '&' : '?'}${query}`;
 }
 
-function pendingOf(text: string): (PendingLogin & { readonly used?: UsedCode }) | undefined {
+/** Returns the login in a record; undefined for the record of an earlier build. */
+function loginIn(text: string): CodeLogin | undefined {
   const value: unknown = JSON.parse(text);
-  return isRecord(value) ? (value as unknown as PendingLogin & { readonly used?: UsedCode }) : undefined;
+  return isRecord(value) && typeof value['loginId'] === 'string'
+    ? (value as unknown as CodeLogin)
+    : undefined;
 }
 
 function isSame(left: string, right: string): boolean {

@@ -69,6 +69,7 @@ function failureOf(code: string, description: string, req: HttpRequest): Failure
 
 /** Returns the OAuth error code for an HTTP status. */
 function codeOf(status: number): string {
+  if (status === 401) return 'login_required';
   if (status === 429) return 'rate_limited';
   if (status === 503 || status === 504) return 'temporarily_unavailable';
   return status < 500 ? 'invalid_request' : 'server_error';

@@ -116,14 +116,15 @@ export class LinkEndpoints {
       const returnTo = returnToOf(parameter);
       const subject = subjectOf(parameter) ?? (await this.#onlySubject(sub, name));
       // `onUnlink` is defined, because without it this route does not exist
-      if (!(await isAgreed(() => options.onUnlink!(sub, name, subject))))
-        throw new OAuthError('last_login_method');
-      await providerTokens?.forget(sub, name, subject);
+      const isUnlinked = await isAgreed(() => options.onUnlink!(sub, name, subject));
       const now = clock.nowMicros();
-      // end the user's other logins by this identity, because it may belong to another person
+      // End the user's other logins by this identity, because it may belong to another person. Also after a
+      // refusal: if the store fails here, the repeated request finds that the identity is gone.
       for (const row of await store.listLogins(sub, now))
         if (row.provider === name && row.id !== loginId && (subject ?? row.subject) === row.subject)
           await store.revokeOf(sub, row.id, now);
+      if (!isUnlinked) throw new OAuthError('last_login_method');
+      await providerTokens?.forget(sub, name, subject);
       audit.accountUnlinked(req, { provider: name, subject }, sub);
       return options.mode === 'cookie' && wantsHtml(req)
         ? new RedirectResponse(returnTo ?? options.afterLogin, { status: 303 })

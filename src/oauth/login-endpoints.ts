@@ -158,25 +158,16 @@ export class LoginEndpoints {
     }
     const user = await this.#userOf(provider.name, info, { tokens, req });
     await providerTokens?.keep(user.sub, provider.name, info.subject, tokens);
-    if (begun.client !== null) {
-      const { keyThumbprint, client: to } = begun;
-      const pending = {
-        user,
-        provider: provider.name,
-        subject: info.subject,
-        providerSid: identified.sid,
-        startedAt,
-        keyThumbprint,
-      };
-      return new RedirectResponse(await codes.issue(req, { ...pending, client: to }), { status: 303 });
-    }
-    const pair = await logins.start(req, user, {
+    const how = {
       provider: provider.name,
       subject: info.subject,
       providerSid: identified.sid,
       startedAt,
       keyThumbprint: begun.keyThumbprint,
-    });
+    };
+    if (begun.client !== null)
+      return new RedirectResponse(await codes.issue(req, user, how, begun.client), { status: 303 });
+    const pair = await logins.start(req, user, how);
     return responses.of(req, pair, begun.returnTo ?? options.afterLogin);
   }
 

@@ -50,6 +50,16 @@ export interface IssuedLogin {
 const METHOD = /^[a-z][a-z0-9-]{0,31}$/;
 const MAX_USER_AGENT = 255;
 
+/** How, and when, a user was identified. */
+export interface LoginOrigin {
+  readonly provider: string;
+  readonly subject: string;
+  readonly providerSid?: string | null | undefined;
+  /** Start of the login in microseconds since the epoch. */
+  readonly startedAt: number;
+  readonly keyThumbprint: string | null;
+}
+
 /** Dependencies of {@link Logins}. */
 export interface LoginsDeps {
   readonly refreshTokens: RefreshTokens;
@@ -73,41 +83,61 @@ export class Logins {
   }
 
   /**
-   * Stores a login, and renews the session of the request. For a native client, `renewsSession` is false.
+   * Stores a login, and renews the session of the request.
    *
    * @throws OAuthError `access_denied` when the user's logins were revoked after `startedAt`
    */
-  async start(
-    req: HttpRequest,
-    user: TokenUser,
-    {
-      startedAt,
-      ...how
-    }: {
-      readonly provider: string;
-      readonly subject: string;
-      readonly providerSid?: string | null | undefined;
-      /** Start of the login in microseconds since the epoch. */
-      readonly startedAt: number;
-      readonly keyThumbprint: string | null;
-    },
-    { renewsSession = true }: { readonly renewsSession?: boolean } = {},
-  ): Promise<IssuedPair> {
-    const { refreshTokens, audit, options } = this.#deps;
-    const { refreshToken, login, issuedAt } = await refreshTokens.issue({
-      ...user,
-      ...how,
-      startedAt,
-      userAgent: req.headers['user-agent']?.slice(0, MAX_USER_AGENT) ?? null,
-      ip: options.keepAddress ? req.ip : null,
-    });
-    if (renewsSession && req.state.has(SESSION)) {
+  async start(req: HttpRequest, user: TokenUser, how: LoginOrigin): Promise<IssuedPair> {
+    const { audit, options } = this.#deps;
+    const { refreshToken, login, issuedAt } = await this.#store(req, user, how);
+    if (req.state.has(SESSION)) {
       req.session.regenerate({ keep: options.keepSession });
       req.session.set(currentUser, login.sub);
       req.session.set(currentLogin, { id: login.id, at: Math.floor(login.authenticatedAt / 1_000) });
     }
     audit.loginSucceeded(req, login);
     return { login, refreshToken, user, issuedAt };
+  }
+
+  /**
+   * Stores a login that activate() completes within `ttlMs`, and returns its id. What ends logins also ends
+   * this one.
+   *
+   * @throws OAuthError `access_denied` when the user's logins were revoked after `startedAt`
+   */
+  async prepare(req: HttpRequest, user: TokenUser, how: LoginOrigin, ttlMs: number): Promise<string> {
+    return (await this.#store(req, user, how, ttlMs * 1_000)).login.id;
+  }
+
+  /**
+   * Completes a login of prepare(), once. Returns the reason if that is not possible.
+   *
+   * @throws OAuthError `access_denied` when the login has ended meanwhile
+   */
+  async activate(
+    req: HttpRequest,
+    id: string,
+    keyThumbprint: string | null,
+  ): Promise<IssuedPair | 'code_sent_twice' | 'other_key'> {
+    const issued = await this.#deps.refreshTokens.activate(id, keyThumbprint);
+    if (typeof issued === 'string') return issued;
+    this.#deps.audit.loginSucceeded(req, issued.login);
+    return { ...issued, user: issued.login };
+  }
+
+  #store(
+    req: HttpRequest,
+    user: TokenUser,
+    how: LoginOrigin,
+    activeWithin?: number,
+  ): ReturnType<RefreshTokens['issue']> {
+    return this.#deps.refreshTokens.issue({
+      ...user,
+      ...how,
+      activeWithin,
+      userAgent: req.headers['user-agent']?.slice(0, MAX_USER_AGENT) ?? null,
+      ip: this.#deps.options.keepAddress ? req.ip : null,
+    });
   }
 
   /**

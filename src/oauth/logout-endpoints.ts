@@ -13,9 +13,12 @@ import { OAuthError } from './errors.ts';
 import { isLook, bodyParameters, parametersOf } from './parameters.ts';
 import { assertOwnPage } from './guard.ts';
 import { isLoopbackHost } from './redirects.ts';
+import { hashOf } from './tokens/refresh-codec.ts';
+import { isLive } from './tokens/store.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 import type { EndpointDeps } from './endpoint-deps.ts';
 import type { ConnectedProvider } from './provider/client.ts';
+import type { RefreshToken } from './tokens/refresh-codec.ts';
 import type { LoginRow } from './tokens/store.ts';
 
 /** Handlers of the logout routes. */
@@ -47,10 +50,7 @@ export class LogoutEndpoints {
       if (token !== undefined) await guard.take('revoke', req, token.id);
       const row = token === undefined ? undefined : await store.findLogin(token.id);
       if (token !== undefined) await refreshTokens.revoke(token, req);
-      const url =
-        row === undefined
-          ? undefined
-          : await this.#urlOf(req, row, to ?? this.#homeOf(req), parameter('state'));
+      const url = token && row && (await this.#urlOf(req, token, row, to, parameter('state')));
       if (cookies === undefined) return new JSONResponse({ logout_url: url ?? null });
       const response = new RedirectResponse(url ?? to ?? options.afterLogin, { status: 303 });
       await logins.endSession(req);
@@ -118,18 +118,23 @@ export class LogoutEndpoints {
 
   /**
    * Returns the URL of the provider's logout page; undefined if the provider has no such page, or cannot be
-   * reached.
+   * reached. `row` is the login before the logout. The URL contains the id_token only if the login lived, and
+   * this is its current refresh token: the id_token may be that of a later login.
    */
   async #urlOf(
     req: HttpRequest,
-    { sub, provider, subject }: LoginRow,
-    to: string | undefined,
+    token: RefreshToken,
+    row: LoginRow,
+    given: string | undefined,
     state: string | undefined,
   ): Promise<string | undefined> {
-    const { connected, providerTokens } = this.#deps;
+    const { connected, providerTokens, clock } = this.#deps;
+    const { sub, provider, subject } = row;
+    const to = given ?? this.#homeOf(req);
+    const isCurrent = isLive(row, clock.nowMicros()) && hashOf(token) === row.currentHash;
     try {
       return await connected.get(provider)?.client.logoutUrl(`${req.scheme}://${req.host}`, {
-        idToken: await providerTokens?.idTokenOf(sub, provider, subject),
+        idToken: isCurrent ? await providerTokens?.idTokenOf(sub, provider, subject) : undefined,
         to,
         state: to === undefined ? undefined : state,
       });

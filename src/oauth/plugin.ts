@@ -18,6 +18,7 @@ import { identitiesOf } from './provider-tokens.ts';
 import { OAuthProvider } from './provider/presets.ts';
 import { isSubject } from './provider/user-info.ts';
 import { OAUTH_TABLES, PROVIDER_SESSIONS } from './tokens/sql-store.ts';
+import { isPending } from './tokens/store.ts';
 import type { Host, HttpRequest, Plugin } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
 import type { Registered } from './assembly.ts';
@@ -92,7 +93,8 @@ export class OAuthPlugin implements Plugin {
     { currentId }: { readonly currentId?: string | undefined } = {},
   ): Promise<SessionInfo[]> {
     const { store, clock } = this.#use();
-    return (await store.listLogins(sub, clock.nowMicros())).map((row) => sessionOf(row, currentId));
+    const rows = await store.listLogins(sub, clock.nowMicros());
+    return rows.filter((row) => !isPending(row)).map((row) => sessionOf(row, currentId));
   }
 
   /** Ends one login of a user. Returns false if the user has no login with that id. */

@@ -2,11 +2,12 @@
  * Logging out at the provider (OpenID Connect RP-Initiated Logout 1.0), and by the provider (Back-Channel Logout 1.0).
  */
 import assert from 'node:assert/strict';
+import { hash } from 'node:crypto';
 import { test } from 'node:test';
 import { OAuthProvider } from 'svc/oauth';
 import { FakeProvider, jws } from './support/fake-provider.ts';
 import { LoginSite, claimsOf, refusedAs } from './support/site.ts';
-import type { LoginSiteOptions } from './support/site.ts';
+import type { LoginSiteOptions, Tokens } from './support/site.ts';
 
 const OWN = { 'sec-fetch-site': 'same-origin' };
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
@@ -321,4 +322,81 @@ test('OAuth back-channel logout: an id_token is refused as a logout token, and b
   await refusedAs(await send(without.site, logoutToken(without.site)), 404, 'invalid_request');
   await using plain = await LoginSite.open({ plugin: { backchannelLogout: true } });
   await refusedAs(await send(plain, 'x', 'fake'), 404, 'invalid_request');
+});
+
+test('OAuth logout: a refresh token of an ended login, or a rotated one, gets no id_token', async () => {
+  await using made = await open({ plugin: { mode: 'json' } });
+  const { site } = made;
+  const hintFor = async (refresh_token: string): Promise<string | null> => {
+    const response = await site.browser().post('/oauth/logout', { form: { refresh_token } });
+    const { logout_url } = (await response.json()) as { logout_url: string };
+    return new URL(logout_url).searchParams.get('id_token_hint');
+  };
+  const tokenOf = async (): Promise<string> => {
+    const { state } = await site.begin();
+    site.fake.claims = { aud: 'client' };
+    return ((await (await site.back({ code: 'c', state })).json()) as Tokens).refresh_token;
+  };
+  const revoked = await tokenOf();
+  await site.oauth.revokeAll('user-ada');
+  await site.clock.advance(1_000);
+  const rotated = await tokenOf();
+  const { refresh_token: current } = await site.refreshed(rotated);
+  assert.equal(await hintFor(revoked), null);
+  assert.notEqual(await hintFor(current), null);
+  assert.equal(await hintFor(current), null, 'the first logout has ended the login');
+  const other = await tokenOf();
+  await site.refreshed(other);
+  assert.equal(await hintFor(other), null);
+});
+
+test('OAuth native client: each way to end a login also ends a login whose code was not exchanged yet', async () => {
+  const verifier = 'v'.repeat(43);
+  const ways: readonly ((site: LoginSite, accessToken: string) => Promise<unknown>)[] = [
+    (site) => site.oauth.revokeAll('user-ada'),
+    (site) => send(site, logoutToken(site)),
+    (site) => send(site, logoutToken(site, { sub: undefined, sid: 'sid-ada' })),
+    (site, accessToken) =>
+      site.browser().post('/oauth/own/unlink', {
+        headers: { authorization: `Bearer ${accessToken}` },
+        form: { subject: 'ada' },
+      }),
+  ];
+  for (const [index, end] of ways.entries()) {
+    await using made = await open({
+      plugin: {
+        mode: 'json',
+        nativeRedirects: ['com.example.app:/done'],
+        onUser: () => 'user-ada',
+        onLink: () => true,
+        onUnlink: () => true,
+      },
+    });
+    const { site } = made;
+    const come = async (sub: string, query: Record<string, string> = {}): Promise<Response> => {
+      const { state } = await site.begin(query);
+      site.fake.claims = { aud: 'client', sub, sid: `sid-${sub}` };
+      site.fake.user = { sub };
+      return site.back({ code: 'c', state });
+    };
+    const { access_token } = (await (await come('other')).json()) as Tokens;
+    const done = await come('ada', {
+      client_redirect_uri: 'com.example.app:/done',
+      code_challenge: hash('sha256', verifier, 'base64url'),
+      code_challenge_method: 'S256',
+    });
+    const code = new URL(done.headers.get('location')!).searchParams.get('code')!;
+    assert.equal(await sessions(site), 1, 'the login is not listed before the exchange');
+    await site.clock.advance(1);
+    await end(site, access_token);
+    const form = {
+      grant_type: 'authorization_code',
+      code,
+      code_verifier: verifier,
+      client_redirect_uri: 'com.example.app:/done',
+    };
+    const response = await site.browser().post('/oauth/token', { form });
+    await refusedAs(response, 400, 'access_denied');
+    assert.equal(await sessions(site), index === 0 ? 0 : 1);
+  }
 });

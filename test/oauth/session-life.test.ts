@@ -1,6 +1,6 @@
 /** A session ends with its login, and linking needs a login that lives. */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { mock, test } from 'node:test';
 import {
   BearerAuth,
   Depends,
@@ -12,6 +12,7 @@ import {
 } from 'svc';
 import { OAuthPlugin, currentLogin, currentUser } from 'svc/oauth';
 import { ManualClock, TestClient } from 'svc/testing';
+import { OAuthError } from '../../src/oauth/errors.ts';
 import { LiveLogins, EndingTokenStore } from '../../src/oauth/tokens/live-logins.ts';
 import { MemoryTokenStore } from '../../src/oauth/tokens/store.ts';
 import { loginRow } from './tokens/store.contract.ts';
@@ -19,7 +20,7 @@ import { LoginSite, SECRET, claimsOf, refusedAs } from './support/site.ts';
 import type { SessionOptions } from 'svc';
 import type { OAuthPluginOptions } from 'svc/oauth';
 import type { LoginRow } from '../../src/oauth/tokens/store.ts';
-import type { LoginSiteOptions } from './support/site.ts';
+import type { LoginSiteOptions, Tokens } from './support/site.ts';
 
 const OWN = { 'sec-fetch-site': 'same-origin', accept: 'text/html' };
 const NAMES = ['one', 'two'];
@@ -332,4 +333,43 @@ test('LiveLogins looks each login up once in five seconds, those of one moment t
   await slow;
   assert.equal(admits('a'), false, 'after the earlier look-up');
   assert.deepEqual(asked, [['a', 'b'], ['a']]);
+});
+
+test('OAuth cookie mode: a browser whose access cookie was revoked goes to errorPath, and programs get login_required', async () => {
+  await using site = await open({ mode: 'cookie', enforceValidAfter: true, errorPath: '/login' });
+  await login(site);
+  await site.oauth.revokeAll('user-ada');
+  for (const path of ['/oauth/two/link', '/oauth/one/unlink']) {
+    const { status, headers } = await site.client.post(path, { headers: OWN });
+    assert.equal(status, 303);
+    assert.match(headers.get('location')!, /^\/login\?error=login_required&/);
+    const program = site.browser();
+    for (const token of ['unknown', site.client.cookies.get('svc_access')!])
+      await refusedAs(
+        await program.post(path, { headers: { authorization: `Bearer ${token}` } }),
+        401,
+        'login_required',
+      );
+  }
+});
+
+test('OAuth unlink: if the database fails after onUnlink, a repeated request ends the other logins by the identity', async () => {
+  const identities = new Set(['ada', 'eve']);
+  await using site = await open({
+    onUser: () => 'user-ada',
+    onUnlink: (_sub, _provider, subject) => identities.delete(subject ?? ''),
+  });
+  const { access_token } = (await (await login(site, 'ada')).json()) as Tokens;
+  const { refresh_token } = (await (await login(site, 'eve', site.browser())).json()) as Tokens;
+  const unlink = (): Promise<Response> =>
+    site.browser().post('/oauth/one/unlink', {
+      headers: { authorization: `Bearer ${access_token}` },
+      form: { subject: 'eve' },
+    });
+  const failure = new OAuthError('temporarily_unavailable', { reason: 'store' });
+  const failing = mock.method(MemoryTokenStore.prototype, 'revokeOf', () => Promise.reject(failure));
+  await refusedAs(await unlink(), 503, 'temporarily_unavailable');
+  failing.mock.restore();
+  await refusedAs(await unlink(), 409, 'last_login_method');
+  await refusedAs(await site.refresh(refresh_token, {}, site.browser()), 400, 'invalid_grant');
 });

@@ -14,7 +14,7 @@
  * sent. So a crash of the server ends no login.
  */
 import { pass } from '../../base/clock.ts';
-import { isLive } from './store.ts';
+import { isLive, isPending } from './store.ts';
 import { OAuthError } from '../errors.ts';
 import { hashOf } from './refresh-codec.ts';
 import { StoreClock } from './store-clock.ts';
@@ -62,6 +62,11 @@ interface NewLogin {
   readonly userAgent: string | null;
   readonly ip: string | null;
   readonly keyThumbprint: string | null;
+  /**
+   * Time in microseconds in which activate() must issue the first tokens, for a login by a one-time code.
+   * Undefined if the tokens are issued at once.
+   */
+  readonly activeWithin?: number | undefined;
 }
 
 /**
@@ -175,7 +180,7 @@ export class RefreshTokens {
     const token = this.#deps.codec.first();
     const now = this.#deps.clock.nowMicros();
     const absoluteExpiresAt = now + this.#deps.policy.absoluteTtl;
-    const { startedAt, providerSid = null, ...rest } = login;
+    const { startedAt, providerSid = null, activeWithin, ...rest } = login;
     const row: LoginRow = {
       ...rest,
       providerSid,
@@ -187,8 +192,8 @@ export class RefreshTokens {
       createdAt: now,
       lastUsedAt: now,
       rotatedAt: null,
-      deliveredAt: now,
-      idleExpiresAt: Math.min(now + this.#deps.policy.idleTtl, absoluteExpiresAt),
+      deliveredAt: activeWithin === undefined ? now : null,
+      idleExpiresAt: Math.min(now + (activeWithin ?? this.#deps.policy.idleTtl), absoluteExpiresAt),
       absoluteExpiresAt,
       revokedAt: null,
       revokeReason: null,
@@ -201,6 +206,39 @@ export class RefreshTokens {
       login: row,
       issuedAt: await this.#waitApart(row, startedAt, revokedAt),
     };
+  }
+
+  /**
+   * Issues the first tokens of a login that was stored with `activeWithin`. If several requests do, the
+   * database decides which one gets them. Returns the reason if another request has them, or if the login is
+   * bound to another key.
+   *
+   * @throws OAuthError `access_denied` when the login has ended meanwhile
+   */
+  async activate(
+    id: string,
+    keyThumbprint: string | null,
+  ): Promise<Issued | 'code_sent_twice' | 'other_key'> {
+    const { store, codec, clock, policy } = this.#deps;
+    const now = clock.nowMicros();
+    const token = { ...codec.first(), id, generation: 1 };
+    const pending = await store.findLogin(id);
+    const isFirst =
+      pending !== undefined &&
+      (await store.rotate({
+        id,
+        generation: 0,
+        currentHash: pending.currentHash,
+        nextHash: hashOf(token),
+        keyThumbprint,
+        now,
+        idleExpiresAt: now + policy.idleTtl,
+      }));
+    const login = await store.findLogin(id);
+    if (login === undefined || !isLive(login, now))
+      throw new OAuthError('access_denied', { reason: 'revoked_meanwhile' });
+    if (!isFirst) return isPending(login) ? 'other_key' : 'code_sent_twice';
+    return { refreshToken: codec.format(token), login, issuedAt: now };
   }
 
   /**

@@ -10,8 +10,10 @@
  *
  * So the store's clock showed at most readAt + precision at beforeMs, and at least readAt at afterMs. A request
  * counts as having arrived as late as possible, and a response as ready as early as possible. So a slow read
- * can make a request that overlaps look late, but never makes a replay look early. If the clock of the process
- * lies between the bounds, the clocks agree as far as can be known: then it says when a request arrived.
+ * can make a request that overlaps look late, but does not make a replay look early. If the clock of the
+ * process lies between the bounds, the clocks agree as far as can be known: then it says when a request
+ * arrived. A replay can then look early by the difference of the clocks, which is at most the duration of the
+ * closest read.
  *
  * The closest bounds of the last quarter of a second are used, because under load a read waits for a
  * connection. If a read contradicts them, a clock was set, and only this read counts.

@@ -268,6 +268,11 @@ export class MemoryTokenStore implements TokenStore {
   }
 }
 
+/** Returns whether the tokens of a login by a one-time code were not issued yet. */
+export function isPending({ generation, deliveredAt }: LoginRow): boolean {
+  return generation === 0 && deliveredAt === null;
+}
+
 /** Returns whether a login is neither revoked nor expired. */
 export function isLive(row: LoginRow, now: number): boolean {
   return row.revokedAt === null && row.idleExpiresAt > now && row.absoluteExpiresAt > now;
