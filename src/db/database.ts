@@ -228,7 +228,7 @@ export class Database extends Session {
       this.#transact((tx) => tx.run('statement', work, undefined), connection, hold, {
         begin: WRITING,
         limit,
-        statementTimeoutMs: 0,
+        statementTimeoutMs: 0, // `limit` already includes the default
       }),
     );
   }
@@ -287,7 +287,7 @@ export class Database extends Session {
   /**
    * Lends a connection to `use`, and takes the connection back when `use` has settled. Work that still runs
    * after its limit is passed to `hold`, and keeps the connection until it ends. `outer` is the limit of the
-   * transaction. `placed` sets the stack of an error of `use`.
+   * transaction. It also limits the wait for the connection. `placed` sets the stack of an error of `use`.
    */
   async #with<T>(
     purpose: Purpose,

@@ -120,7 +120,8 @@ export const CALLBACK: Wait = { what: 'the callback of the transaction', graceMs
 
 /**
  * Returns the result of `work`. If `work` has not settled at the limit and its grace time, rejects with the
- * error of the limit, and passes `work` to `onLate`.
+ * error of the limit, and passes `work` to `onLate`. During the grace time, a promise of the application can
+ * still reject with its own error, but its value is refused.
  */
 export function settledBy<T>(
   work: Promise<T>,
@@ -130,12 +131,14 @@ export function settledBy<T>(
   { what, graceMs }: Wait = STATEMENT,
 ): Promise<T> {
   if (limit === undefined) return work;
+  const named = (error: DatabaseError): DatabaseError =>
+    what === undefined || error instanceof QueryCanceled ? error : stalled(what, limit);
   return new Promise((resolve, reject) => {
     let answer: Disposable | undefined;
     const watched = watchLimit(limit, clock, (error) => {
       answer = clock.after(graceMs, () => {
         onLate(work);
-        reject(what === undefined || error instanceof QueryCanceled ? error : stalled(what, limit));
+        reject(named(error));
       });
     });
     const stop = (): void => {
@@ -145,7 +148,9 @@ export function settledBy<T>(
     work.then(
       (value) => {
         stop();
-        resolve(value);
+        const reached = what === undefined ? undefined : limitReached(limit, clock);
+        if (reached === undefined) resolve(value);
+        else reject(named(reached));
       },
       (error: unknown) => {
         stop();

@@ -277,6 +277,21 @@ onEveryDatabase('"statementTimeoutMs" ends a source of rows without "timeoutMs"'
   );
 });
 
+onEveryDatabase('a callback that settles just after the limit is not committed', async (_db, url) => {
+  await withOne(url, async (db) => {
+    const abort = new AbortController();
+    const late = db.transaction(
+      async (tx) => {
+        await tx.execute(INSERT, [1]);
+        abort.abort(REASON);
+      },
+      { signal: abort.signal },
+    );
+    await assert.rejects(late, QueryCanceled);
+    assert.equal(await db.scalar('select count(*) from item'), 0);
+  });
+});
+
 onEveryDatabase('a source that never ends is stopped by the signal, in whatever form', async (_db, url) => {
   for (const isAsync of [false, true])
     await withOne(url, async (db, clock) => {
