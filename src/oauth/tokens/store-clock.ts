@@ -15,14 +15,14 @@
  * arrived. A replay can then look early by the difference of the clocks, which is at most the duration of the
  * closest read.
  *
- * The closest bounds of the last quarter of a second are used, because under load a read waits for a
- * connection. If a read contradicts them, a clock was set, and only this read counts.
+ * The closest bounds of all reads are used, because a busy process reads slowly. They grow by the drift of the
+ * clocks. If a read contradicts them, a clock was set, and only this read counts.
  */
 import type { Clock } from '../../base/clock.ts';
 import type { ReadLogin } from './store.ts';
 
-/** Time in milliseconds for which bounds are kept. In this time, two clocks hardly drift apart. */
-const KEPT_MS = 250;
+/** Microseconds by which two clocks drift apart in a millisecond at most: NTP changes the speed by 500 ppm. */
+const DRIFT_PER_MS = 0.5;
 
 /** Time of a store, in microseconds, for moments of the monotonic clock in milliseconds. */
 export class StoreClock {
@@ -30,7 +30,7 @@ export class StoreClock {
   /** Bounds of the time of the store when the monotonic clock was 0. */
   #least = -Infinity;
   #most = Infinity;
-  #sinceMs = -Infinity;
+  #sinceMs = 0;
 
   constructor(clock: Pick<Clock, 'monotonicMs' | 'nowMicros'>) {
     this.#clock = clock;
@@ -40,14 +40,11 @@ export class StoreClock {
   note({ readAt, precision }: ReadLogin, beforeMs: number): void {
     const afterMs = this.#clock.monotonicMs();
     const [least, most] = [readAt - afterMs * 1_000, readAt + precision - beforeMs * 1_000];
-    if (afterMs - this.#sinceMs > KEPT_MS || least > this.#most || most < this.#least) {
-      this.#least = least;
-      this.#most = most;
-      this.#sinceMs = afterMs;
-    } else {
-      this.#least = Math.max(this.#least, least);
-      this.#most = Math.min(this.#most, most);
-    }
+    const drift = (afterMs - this.#sinceMs) * DRIFT_PER_MS;
+    const isContradicted = least > this.#most + drift || most < this.#least - drift;
+    this.#least = isContradicted ? least : Math.max(this.#least - drift, least);
+    this.#most = isContradicted ? most : Math.min(this.#most + drift, most);
+    this.#sinceMs = afterMs;
   }
 
   /** Returns the time at which a request arrived. */

@@ -46,6 +46,19 @@ test('StoreClock: the clock of the process says when a request arrived if it agr
   assert.equal(times.delivery(120), arrivedAt + 60_000);
 });
 
+test('StoreClock: a slow read does not widen the bounds that a quick read has set, except by the drift of the clocks', async () => {
+  const clock = new ManualClock(START_MS);
+  const times = new StoreClock(clock);
+  const store = (): number => clock.nowMicros() + 5_000_000;
+  times.note(read(store()), 0);
+  await clock.advance(1_000);
+  const found = read(store());
+  await clock.advance(1_000);
+  times.note(found, 500);
+  assert.equal(times.arrival(2_000), store() + 1_000);
+  assert.equal(times.delivery(2_000), store() - 1_000);
+});
+
 test('StoreClock: a read that contradicts the earlier ones replaces them, because a clock was set', async () => {
   const clock = new ManualClock(START_MS);
   const times = new StoreClock(clock);
