@@ -7,8 +7,8 @@ addEventListener('submit', () => (isLeaving = true)); // a form may lead to anot
 function connect() {
   const socket = new WebSocket(location.origin.replace(/^http/, 'ws') + path);
   const onChange = () => (refreshed = refreshed.then(refresh, refresh)); // in order: the latest stays
-  socket.addEventListener('message', onChange);
-  socket.addEventListener('open', onChange); // the notes may have changed while there was no connection
+  // notes may change while there is no connection, and the connection closes when the login ends
+  for (const event of ['message', 'open', 'close']) socket.addEventListener(event, onChange);
   socket.addEventListener('close', () => setTimeout(connect, 1_000 + 4_000 * Math.random()));
 }
 

@@ -1,6 +1,4 @@
-/**
- * Accounts at identity providers. Each account belongs to one person.
- */
+/** Accounts at identity providers. Each account belongs to one person. */
 import { randomUUID } from 'node:crypto';
 import { str } from 'svc';
 import type { Database } from 'svc/db';

@@ -1,6 +1,4 @@
-/**
- * The application: settings, middleware, the JSON API, the page and the WebSocket.
- */
+/** The application: settings, middleware, the JSON API, the page and the WebSocket. */
 import { hash } from 'node:crypto';
 import { join } from 'node:path';
 import {
@@ -28,6 +26,7 @@ import {
   uuid,
 } from 'svc';
 import { DatabasePlugin, db } from 'svc/db';
+import { currentUser } from 'svc/oauth';
 import { providersOf } from './accounts.ts';
 import { SCOPES, addLogin } from './login.ts';
 import { Note, Notes } from './notes.ts';
@@ -69,7 +68,7 @@ app.exceptionHandler(HTTPException, async (error, req) => {
   const isForPeople = req.headers['accept']?.includes('text/html') === true && !req.path.startsWith('/api/');
   if (error instanceof Unauthorized && req.path === '/') return loginPage(app.title, providers);
   if (!isForPeople) throw error;
-  if (error instanceof Unauthorized) return new RedirectResponse('/', { status: 303 });
+  if (error instanceof Unauthorized || isStale) return new RedirectResponse('/', { status: 303 });
   return problemPage(req, error);
 });
 
@@ -96,8 +95,8 @@ const reader = requireScopes('notes:read');
 const writer = requireScopes('notes:write');
 /** Token of the request. Tokens of a login have a session id (`sid`), tokens for programs do not. */
 const token = BearerAuth<{ sid?: string; name?: string }>();
-const person = provide({ token: Depends(token) }, ({ token: { sub, sid, name = sub } }) => {
-  if (sid === undefined) throw new LoginRequired();
+const person = provide({ token: Depends(token) }, ({ token: { sub, sid, name = sub }, req }) => {
+  if (sid === undefined || req.session.get(currentUser) !== sub) throw new LoginRequired();
   return { id: sub, name };
 });
 
@@ -105,7 +104,6 @@ const person = provide({ token: Depends(token) }, ({ token: { sub, sid, name = s
 const roomOf = (person: string): string => hash('sha256', person);
 const announce = (person: string): void => app.rooms.broadcast(roomOf(person), 'changed');
 
-// The JSON API
 app.get(
   '/api/notes',
   {
@@ -162,7 +160,9 @@ const shownTo = async ({ id, name }: { id: string; name: string }, store: Notes,
   return { name, page, providers, linked, ...(await store.list(id, page)) };
 };
 
-app.get('/login', { public: 'people log in here', ...PAGE }, () => loginPage(app.title, providers, true));
+app.get('/login', { public: 'people log in here', ...PAGE }, ({ req }) =>
+  loginPage(app.title, providers, req.query.get('error')),
+);
 
 app.get(
   '/',

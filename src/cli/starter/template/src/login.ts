@@ -1,6 +1,4 @@
-/**
- * Login with GitHub, if configured. Otherwise, outside of production, two test providers ask for no password.
- */
+/** Login with GitHub if configured; else, outside of production, test providers ask for no password. */
 import { OAuthPlugin, githubProvider } from 'svc/oauth';
 import { personOf, unlink } from './accounts.ts';
 import type { Svc } from 'svc';

@@ -1,6 +1,4 @@
-/**
- * The table of migrations/0001_notes.up.sql, with statements that run on SQLite and PostgreSQL.
- */
+/** The table of migrations/0001_notes.up.sql, with statements that run on SQLite and PostgreSQL. */
 import { randomUUID } from 'node:crypto';
 import { Field, Schema, datetime, int, str, uuid } from 'svc';
 import type { Clock } from 'svc';

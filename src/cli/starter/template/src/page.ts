@@ -1,6 +1,4 @@
-/**
- * HTML pages. They work without JavaScript; with it, public/live.js reloads notes that change elsewhere.
- */
+/** HTML pages. They work without JavaScript; with it, public/live.js reloads notes that change elsewhere. */
 import { HTMLResponse, csrfField } from 'svc';
 import { PAGE_SIZE } from './notes.ts';
 import type { HTTPException, HttpRequest } from 'svc';
@@ -50,7 +48,15 @@ function documentOf(title: string, main: Html, status = 200, headers = {}): HTML
   return new HTMLResponse(text, { status, headers: { ...headers, 'Cache-Control': 'no-store' } });
 }
 
-export function loginPage(title: string, providers: readonly string[], isAgain = false): HTMLResponse {
+const LOGIN_ERRORS = new Map([
+  ['login_required', 'You need a new login for this: log in again.'],
+  ['access_denied', 'The login was cancelled or refused.'],
+  ['account_taken', 'This account belongs to another person.'],
+]);
+
+/** `error` is a code of OAuthPlugin. */
+export function loginPage(title: string, providers: readonly string[], error?: string): HTMLResponse {
+  const reason = LOGIN_ERRORS.get(error ?? '') ?? (error && `That did not work: ${error}.`);
   const links = providers.map((name, index) => {
     const path = index === 0 ? '/oauth/login' : `/oauth/${name}/login`;
     return html`<p><a class="button" href="${path}">Log in with ${name}</a></p>`;
@@ -58,7 +64,7 @@ export function loginPage(title: string, providers: readonly string[], isAgain =
   const warning = html`<p role="alert">There is no login yet: see “Login” in README.md.</p>`;
   return documentOf(
     title,
-    html`<p>${isAgain ? 'You need a new login for this: log in again.' : 'Notes are for people who have logged in.'}</p>
+    html`<p>${reason || 'Notes are for people who have logged in.'}</p>
       ${links.length > 0 ? links : warning}`,
   );
 }
