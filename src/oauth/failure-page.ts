@@ -35,8 +35,8 @@ export class FailurePages {
   readonly #redirectUris: readonly string[];
 
   /**
-   * After a failed login, or if a user must log in again, browsers are redirected to the path `errorPath`, with `error` and `request_id` in
-   * the query. `redirectUris` is the option `allowedRedirectUris`.
+   * After a failed login, or if a user must log in again, browsers are redirected to the path `errorPath`,
+   * with `error` and `request_id` in the query. `redirectUris` is the option `allowedRedirectUris`.
    */
   constructor(prefix: string, errorPath: string | undefined, redirectUris: readonly string[]) {
     this.#routes = new RegExp(`^${prefix}(?:/[^/]+)?/(?:login|callback|link|unlink|logout)$`);
