@@ -99,6 +99,7 @@ export type {
 } from './mcp/mcp.ts';
 export type { Tool } from './mcp/tools.ts';
 export type { Counter, Histogram, Metrics } from './observability/metrics.ts';
+export type { Span, SpanError, SpanKind, SpanStart, SpanValue, Tracer } from './observability/tracer.ts';
 export type { OpenApiOptions } from './openapi/openapi.ts';
 export type {
   Contact,
@@ -258,7 +259,6 @@ export {
   TextResponse,
 } from './http/response.ts';
 export type { ResponseOptions, StreamingOptions } from './http/response.ts';
-export type { DependencyEvent, HandlerEvent, RequestEvent } from './http/request/event.ts';
 export { rooms } from './http/websocket/rooms.ts';
 export type { BroadcastOptions, RoomSender } from './http/websocket/rooms.ts';
 export { SessionMiddleware, sessionKey } from './http/session/middleware.ts';

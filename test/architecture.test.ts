@@ -34,7 +34,7 @@ const ROWS: readonly Readonly<Record<string, string>>[] = [
 /** The only file directly in src: it may import every folder. */
 const INDEX = 'index.ts';
 const MAX_FILES_IN_FOLDER = 40;
-const MAX_FILES = 420;
+const MAX_FILES = 432;
 const MAX_LINES = 600;
 /** Modules that a program loads when it imports the package. Each adds at least 0.2 ms to the start. */
 const MAX_LOADED = 155;
@@ -519,7 +519,7 @@ for (const [what, files, expected] of [
   [
     'too many sources',
     many(MAX_FILES + 1, (index) => `http/f${index % 11}/g${index}.ts`),
-    [/^src has 421 files/],
+    [new RegExp(`^src has ${MAX_FILES + 1} files`)],
   ],
   [
     'time that is read outside the clock',

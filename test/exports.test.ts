@@ -38,7 +38,7 @@ const TESTED_ALONE: Readonly<Record<string, readonly string[]>> = {
     'replay',
   ],
   'http/reply.ts': ['fromWeb'],
-  'http/request/event.ts': ['CountedChunks'],
+  'http/request/delivery.ts': ['CountedChunks'],
   'http/request/form.ts': ['boundaryOf'],
   'http/request/multipart.ts': ['DelimiterSearch'],
   'http/request/proxy.ts': ['ForwardedFields', 'contains', 'parseNetwork', 'withoutZone'],

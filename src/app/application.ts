@@ -6,7 +6,7 @@
  * finish(req, outcome). Test clients, `app.fetch()` and MCP call these methods, too.
  */
 import { AccessLog } from '../http/middleware/access-log.ts';
-import { RequestEvent, answerRequest, endRequest } from '../http/request/event.ts';
+import { Delivery } from '../http/request/delivery.ts';
 import { isProbe } from './operation-routes.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Awaitable, CompiledRoute, StateMap } from '../http/contracts.ts';
@@ -102,8 +102,8 @@ export class Application implements ServedApplication {
    */
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void {
     this.#deps.operations.count(req, response.status, durationMs);
-    if (this.#accessLog !== undefined) req.event ??= new RequestEvent(req);
-    if (req.event !== undefined) answerRequest(req.event, response, durationMs);
+    req.span?.answer(response.status);
+    if (this.#accessLog !== undefined) req.delivery = new Delivery(req.method, response, durationMs);
   }
 
   /**
@@ -116,14 +116,12 @@ export class Application implements ServedApplication {
   }
 
   /**
-   * Ends a request: writes its line of the access log, then runs its clean-ups. Returns a promise if the
-   * request has clean-ups. Never throws, never rejects.
+   * Ends a request: ends its span, writes its line of the access log, then runs its clean-ups. Returns a
+   * promise if the request has clean-ups. Never throws, never rejects.
    */
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void> {
-    if (req.event !== undefined) {
-      endRequest(req.event, outcome);
-      this.#accessLog?.write(req, req.event);
-    }
+    req.span?.end(outcome);
+    if (req.delivery !== undefined) this.#accessLog?.write(req, req.delivery, outcome === undefined);
     const cleanUps = req.takeAfterwards(outcome, this);
     return cleanUps === undefined ? undefined : this.#cleanUp(cleanUps, req, outcome);
   }
@@ -153,7 +151,7 @@ export class Application implements ServedApplication {
    * but handles each request by `handle`, and does not count requests.
    */
   beside(handle: Core): ServedApplication {
-    return { ...this.#withHandle(handle), count: publishResponse };
+    return { ...this.#withHandle(handle), count: (req, { status }) => req.span?.answer(status) };
   }
 
   #withHandle(handle: Core): ServedApplication {
@@ -186,14 +184,6 @@ export class Application implements ServedApplication {
       }
     }
   }
-}
-
-/**
- * Publishes the response to subscribers of the request's diagnostics channel. Unlike count(), it changes no
- * metrics.
- */
-function publishResponse(req: TransportRequest, response: HttpResponse, durationMs: number): void {
-  if (req.event !== undefined) answerRequest(req.event, response, durationMs);
 }
 
 /** Returns the longest time limit for receiving a request; undefined if no route sets `requestTimeoutMs`. */

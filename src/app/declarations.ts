@@ -465,5 +465,8 @@ export function servicesOf(app: Services): Services {
     get config() {
       return app.config;
     },
+    get tracer() {
+      return app.tracer;
+    },
   };
 }

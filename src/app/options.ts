@@ -14,6 +14,7 @@ import type { Clock } from '../base/clock.ts';
 import { settingOf } from '../base/config.ts';
 import type { Config, Env } from '../base/config.ts';
 import type { Logger } from '../observability/log.ts';
+import type { Tracer } from '../observability/tracer.ts';
 import type { RoomBus } from '../cache/stores.ts';
 import type { Middleware, StateMap } from '../http/contracts.ts';
 import type { ForwardedHeader, TrustProxy } from '../http/request/proxy.ts';
@@ -99,6 +100,11 @@ export interface SvcOptions extends LimitOptions {
   readonly accessLog?: boolean | number | undefined;
   /** Logger for the events of the application. The default writes to standard error. */
   readonly logger?: Logger | undefined;
+  /**
+   * Reports requests, handlers, dependencies, statements, calls to providers, background tasks and messages of
+   * WebSockets as spans. Default: none. The manual of operations has a tracer for OpenTelemetry.
+   */
+  readonly tracer?: Tracer | undefined;
   /** Clock for all times and timers. Default: the system clock. */
   readonly clock?: Clock | undefined;
   /**
@@ -182,6 +188,7 @@ const SVC_OPTIONS = {
   trustForwardedHost: bool(),
   logger: given<Logger>('a logger', isObject),
   clock: given<Clock>('a clock', isObject),
+  tracer: given<Tracer>('a tracer', isObject),
   roomBus: given<RoomBus>('a RoomBus', isObject),
   config: given<Record<string, unknown>>('an object', isObject),
   ops: given<OpsOptions>('an object', isObject),
@@ -194,6 +201,7 @@ const SVC_OPTIONS = {
  */
 interface ReadSvcOptions {
   readonly logger: Logger | undefined;
+  readonly tracer: Tracer | undefined;
   readonly clock: Clock | undefined;
   readonly roomBus: RoomBus | undefined;
   readonly ops: OpsOptions;
@@ -206,13 +214,14 @@ interface ReadSvcOptions {
  * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for a value that is not allowed
  */
 export function readSvcOptions(options: SvcOptions): ReadSvcOptions {
-  const { logger, clock, config, ops, roomBus, openapi, ...settings } = readOptions(
+  const { logger, tracer, clock, config, ops, roomBus, openapi, ...settings } = readOptions(
     'Svc',
     options,
     SVC_OPTIONS,
   );
   return {
     logger,
+    tracer,
     clock,
     roomBus,
     ops: ops ?? {},

@@ -15,6 +15,7 @@ import { callTool, listTools, McpServer, Toolbox } from '../mcp/mcp.ts';
 import { mcpRoutes } from '../mcp/mount.ts';
 import { createLogger } from '../observability/log.ts';
 import { createMetrics } from '../observability/metrics.ts';
+import { guardedTracer } from '../observability/tracer.ts';
 import { openapiDocument, readOpenApiOptions } from '../openapi/openapi.ts';
 import { Operations } from '../operations/operations.ts';
 import { BackgroundRunner } from '../routing/background.ts';
@@ -47,6 +48,7 @@ import type { ToolResult } from '../mcp/results.ts';
 import type { Tool } from '../mcp/tools.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Counter, MetricsRegistry } from '../observability/metrics.ts';
+import type { Tracer } from '../observability/tracer.ts';
 import type { OpenApiDocument } from '../openapi/document.ts';
 import type { OpenApiOptions } from '../openapi/openapi.ts';
 import type { CompiledApplication } from '../routing/compile.ts';
@@ -68,6 +70,8 @@ export class Svc extends Router implements McpApplication {
   readonly config: Config;
   readonly log: Logger;
   readonly metrics: MetricsRegistry;
+  /** The option `tracer`. An exception of its methods is logged, and does not reach the program. */
+  readonly tracer: Tracer | undefined;
   readonly state: AppState;
   /** Groups of this application's WebSockets. A message to a room reaches every WebSocket in it. */
   readonly rooms: Rooms;
@@ -97,12 +101,13 @@ export class Svc extends Router implements McpApplication {
   constructor(options: SvcOptions = {}) {
     super();
     this.fetch = this.fetch.bind(this);
-    const { logger, clock, roomBus, ops, openapi, settings } = readSvcOptions(options);
+    const { logger, tracer, clock, roomBus, ops, openapi, settings } = readSvcOptions(options);
     Object.defineProperty(this, APP_BRAND, { value: true });
     this.config = new Config({ values: settings });
     this.#clock = clock ?? systemClock;
     this.#openapi = openapi === undefined ? {} : readOpenApiOptions(openapi);
     this.log = logger ?? createLogger({ clock: this.#clock });
+    this.tracer = tracer === undefined ? undefined : guardedTracer(tracer, this.log);
     this.metrics = createMetrics({ log: this.log });
     this.#errors = this.metrics.counter(
       'svc_errors_total',

@@ -9,9 +9,9 @@ import { bool, given, int, oneOf, readOptions } from '../base/options.ts';
 import { DatabaseError, atCaller } from './errors.ts';
 import { MAX_TIMEOUT_MS, limitOf, settledBy, sleepWithin, watchLimit, type QueryOptions } from './limits.ts';
 import { Session, type Conversion, type OpenStream, type Work } from './session.ts';
-import { queries, tracedConnection, tracedSource } from './tracing.ts';
 import { Transaction, refuseInsideTransaction, type TransactionOptions } from './transaction.ts';
 import type { Clock } from '../base/clock.ts';
+import type { DatabaseSpans } from './tracing.ts';
 import type { Awaitable } from '../cache/stores.ts';
 import type {
   BeginOptions,
@@ -65,7 +65,8 @@ interface DatabaseDeps {
   /** Default `timeoutMs` of every method; 0 means no limit. */
   readonly statementTimeoutMs: number;
   readonly conversion?: Conversion | undefined;
-  readonly name?: string | undefined;
+  /** Makes a span for each statement; undefined without a tracer. */
+  readonly spans?: DatabaseSpans | undefined;
   /**
    * Called after a caller has waited for a connection, with the wait in seconds. Not called when a connection
    * is free at once.
@@ -82,7 +83,7 @@ export class Database extends Session {
   /** @internal */
   readonly clock: Clock;
   readonly #statementTimeoutMs: number;
-  readonly #name: string;
+  readonly #spans: DatabaseSpans | undefined;
   readonly #onWait: ((seconds: number) => void) | undefined;
   /**
    * Number of open transactions. While it is 0, statements need not check whether they run inside a
@@ -93,7 +94,7 @@ export class Database extends Session {
   /** @internal */
   constructor(
     driver: Driver,
-    { clock, statementTimeoutMs, conversion = UNCONVERTED, name = 'database', onWait }: DatabaseDeps,
+    { clock, statementTimeoutMs, conversion = UNCONVERTED, spans, onWait }: DatabaseDeps,
   ) {
     super();
     this.#driver = driver;
@@ -101,7 +102,7 @@ export class Database extends Session {
     this.conversion = conversion;
     this.clock = clock;
     this.#statementTimeoutMs = statementTimeoutMs;
-    this.#name = name;
+    this.#spans = spans;
     this.#onWait = onWait;
   }
 
@@ -240,9 +241,7 @@ export class Database extends Session {
   ): AsyncGenerator<readonly Row[], void, undefined> {
     try {
       refuseInsideTransaction(this);
-      const source = queries.hasSubscribers
-        ? tracedSource(this.#driver, this.dialect, this.#name)
-        : this.#driver;
+      const source = this.#spans === undefined ? this.#driver : this.#spans.source(this.#driver);
       const limit = this.#limit(options);
       yield* limit === undefined ? open(source, limit) : withinLimit(open(source, limit), limit, this.clock);
     } catch (error) {
@@ -304,9 +303,7 @@ export class Database extends Session {
         options === undefined && this.#statementTimeoutMs === 0 ? outer : this.#limit(options, outer);
       const acquired = this.#driver.acquire(limit, purpose);
       connection = acquired instanceof Promise ? await this.#waited(acquired) : acquired;
-      const lent = queries.hasSubscribers
-        ? tracedConnection(connection, this.dialect, this.#name)
-        : connection;
+      const lent = this.#spans === undefined ? connection : this.#spans.connection(connection);
       const result = use(lent, limit, (rest) => {
         late = rest;
       });

@@ -40,7 +40,6 @@ export { openDatabase } from './open.ts';
 export { KeysetPage, KeysetPages } from './pages/keyset.ts';
 export { OffsetPage, OffsetPages } from './pages/offset.ts';
 export { DatabasePlugin, database, db } from './plugin.ts';
-export type { QueryEvent } from './tracing.ts';
 export { DatabaseRecordStore, recordStoreMigration } from './record-store.ts';
 export { Redis, RedisScript } from './redis/redis.ts';
 export { DedicatedRedis } from './redis/dedicated.ts';

@@ -1,17 +1,21 @@
 /**
  * Opens a database from its address and options.
  */
+import { basename } from 'node:path';
 import { systemClock, type Clock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
 import { bool, given, int, isObject, isRecord, oneOf, readOptions } from '../base/options.ts';
 import { Database } from './database.ts';
 import { MAX_TIMEOUT_MS } from './limits.ts';
+import { guardedTracer, type Tracer } from '../observability/tracer.ts';
 import { readOwnTypes, type OwnType } from './own-types.ts';
 import { poolEvents, type PoolEventKind } from './wire/pool-settings.ts';
 import { isLocalHost, type SslMode } from './wire/server-url.ts';
+import { DatabaseSpans, type TracedDatabase } from './tracing.ts';
 import { SqliteDriver } from './sqlite/sqlite.ts';
 import { MEMORY } from './sqlite/connection.ts';
 import { parseDatabaseUrl, shownUrl, type DatabaseUrl, type SqliteUrl } from './url.ts';
+import type { DatabaseError } from './errors.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Driver, Int8 } from './driver.ts';
 import type { ResolvedPoolOptions } from './wire/pool-settings.ts';
@@ -129,6 +133,8 @@ export interface DatabaseOptions {
   readonly clock?: Clock | undefined;
   /** Logger for warnings, for example about slow statements. */
   readonly log?: Logger | undefined;
+  /** Makes a span for each statement. Default: none; with a DatabasePlugin, the tracer of the application. */
+  readonly tracer?: Tracer | undefined;
 }
 
 const UNNAMED: DatabaseObserver = { name: 'database' };
@@ -176,9 +182,11 @@ export function prepareDatabase(
 ): PreparedDatabase {
   const address = parseDatabaseUrl(url);
   const read = readDatabaseOptions(options, address);
-  const { clock, statementTimeoutMs, snakeCase, types, synchronous } = read;
+  const { clock, log, tracer, statementTimeoutMs, snakeCase, types, synchronous } = read;
   const conversion = { snakeCase, types };
-  const { name, onWait } = observer;
+  const { onWait } = observer;
+  const spans =
+    tracer === undefined ? undefined : new DatabaseSpans(guardedTracer(tracer, log), tracedDatabase(address));
   const makeDriver =
     address.dialect === 'sqlite'
       ? sqliteDriver(address, read, observer)
@@ -192,10 +200,18 @@ export function prepareDatabase(
       await driver.open();
       return {
         driver,
-        database: new Database(driver, { clock, statementTimeoutMs, conversion, name, onWait }),
+        database: new Database(driver, { clock, statementTimeoutMs, conversion, spans, onWait }),
       };
     },
   };
+}
+
+function tracedDatabase(address: DatabaseUrl): TracedDatabase {
+  const { dialect: system } = address;
+  const codeOf = ({ sqlstate, errno }: DatabaseError): string | number | undefined =>
+    system === 'postgres' ? sqlstate : errno;
+  if (address.dialect === 'sqlite') return { system, namespace: basename(address.path), hosts: [], codeOf };
+  return { system, namespace: address.database || undefined, hosts: address.hosts, codeOf };
 }
 
 function unprovedMode({ hosts, tls: { mode } }: PostgresUrl | MySqlUrl): SslMode | undefined {
@@ -313,6 +329,7 @@ function readDatabaseOptions(options: DatabaseOptions, address: DatabaseUrl) {
     readers: int(0, 0, 64),
     clock: given<Clock>(),
     log: given<Logger>(),
+    tracer: given<Tracer>('a tracer', isObject),
   });
   return {
     ...read,

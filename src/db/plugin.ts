@@ -15,7 +15,7 @@ import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { SvcError } from '../base/errors.ts';
 import { isServedByMany } from '../http/middleware/exemptions.ts';
-import { AppState, stateKey } from '../http/state.ts';
+import { AppState, services, stateKey } from '../http/state.ts';
 import { oneOf, readOptions, text } from '../base/options.ts';
 import { Database } from './database.ts';
 import { Migrator, type MigratorOptions } from './migrations/migrations.ts';
@@ -79,7 +79,7 @@ Object.defineProperty(AppState.prototype, 'db', {
 });
 
 /**
- * Options of a {@link DatabasePlugin}. `clock` and `log` default to the clock and the log of the application.
+ * Options of a {@link DatabasePlugin}. `clock`, `log` and `tracer` default to those of the application.
  */
 export interface DatabasePluginOptions extends DatabaseOptions {
   /**
@@ -214,7 +214,7 @@ export class DatabasePlugin implements Plugin {
     const { name } = this;
     return prepareDatabase(
       this.#url,
-      { clock, log, ...this.#options, pool: this.#pool() },
+      { clock, log, tracer: this.#host!.get(services).tracer, ...this.#options, pool: this.#pool() },
       {
         name,
         isCommand,

@@ -10,6 +10,7 @@ import type { Config, Env } from '../base/config.ts';
 import type { Finding, Place, Severity } from '../base/findings.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Metrics } from '../observability/metrics.ts';
+import type { Tracer } from '../observability/tracer.ts';
 import type { UploadFile } from '../schema/types.ts';
 import type { Awaitable } from '../cache/stores.ts';
 import type { HeaderView } from './headers.ts';
@@ -55,7 +56,7 @@ export interface HttpRequest {
   readonly id: string;
   /**
    * Trace and span of this request (W3C Trace Context). Without a valid `traceparent` field, the request
-   * starts a new trace.
+   * starts a new trace. With the option `tracer`, these are the ids of the exported span.
    */
   readonly trace: TraceContext;
   /** The matched route; undefined for 404 and 405. It is known before middleware runs. */
@@ -254,6 +255,8 @@ export interface Services {
   readonly log: Logger;
   readonly metrics: Metrics;
   readonly config: Config;
+  /** Tracer of the application; undefined without the option `tracer`. */
+  readonly tracer: Tracer | undefined;
 }
 
 // -- middleware --

@@ -9,7 +9,6 @@ import { ClientDisconnected, HTTPException, SvcError, errorAfter } from '../base
 import { isThenable } from '../base/promises.ts';
 import { HttpResponse, problem, issueOf } from './response.ts';
 import { DEFAULT_PLAN, toResponse } from './reply.ts';
-import { failRequest } from './request/event.ts';
 import { shown } from '../base/options.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, Next, Services } from './contracts.ts';
 import type { ReplyPlan } from './reply.ts';
@@ -323,7 +322,7 @@ function plainAnswer(error: unknown, req: TransportRequest, deps: FailureDeps): 
 function reportFailure(error: unknown, req: TransportRequest, deps: FailureDeps, status?: number): void {
   deps.errors.add(1);
   deps.log.error('unhandled_error', error, { ...req.logFields(), status });
-  if (req.event !== undefined) failRequest(req.event, error);
+  req.span?.fail(error);
 }
 
 function problemFor(

@@ -105,12 +105,17 @@ export interface TraceContext {
   readonly traceId: string;
   /** Id of the span of the caller, 16 hex digits; undefined if the trace starts with this request. */
   readonly parentId: string | undefined;
-  /** Id of the span of this request, 16 hex digits. It is always new. */
+  /**
+   * Id of the span of this request, 16 hex digits. With a tracer, it is the span that the tracer exports;
+   * otherwise it is a new id.
+   */
   readonly spanId: string;
-  /** Whether the caller may have recorded the trace; false for a new trace. */
+  /** Whether the trace is recorded: as the tracer decides; without one, as the caller has decided. */
   readonly isSampled: boolean;
   /** Value of `tracestate` to pass on; empty if the field is absent or malformed. */
   readonly state: string;
+  /** Returns the header fields that carry the active span of the tracer; undefined without a tracer. */
+  readonly inject?: (() => Readonly<Record<string, string>>) | undefined;
 }
 
 /** Syntax of `traceparent` in version 00. Later versions begin in the same way. */
@@ -147,8 +152,8 @@ export function readTraceContext(
 
 /**
  * Returns the header fields for one call to another service during a request: `traceparent`, and `tracestate`
- * if the request had it. Call this function again for each call to a service, because each call needs its own
- * span id. `spanId` (16 hex digits) is the id of a span that you record. Default: a random id.
+ * if there is one. Call this function again for each call to a service. `spanId` (16 hex digits) is the id of a
+ * span that you record. Default: the active span of the tracer; without a tracer, a random id.
  *
  * Example:
  *   await fetch(url, { headers: traceHeaders(req) });
@@ -157,9 +162,12 @@ export function readTraceContext(
  */
 export function traceHeaders(
   { trace }: { readonly trace: TraceContext },
-  spanId: string = newSpanId(),
+  spanId?: string,
 ): Record<string, string> {
-  const traceparent = `00-${trace.traceId}-${spanId}-${trace.isSampled ? '01' : '00'}`;
+  const active = spanId === undefined ? trace.inject?.() : undefined;
+  if (active !== undefined && Object.keys(active).length > 0) return { ...active };
+  const parentId = spanId ?? (trace.inject === undefined ? newSpanId() : trace.spanId);
+  const traceparent = `00-${trace.traceId}-${parentId}-${trace.isSampled ? '01' : '00'}`;
   return trace.state === '' ? { traceparent } : { traceparent, tracestate: trace.state };
 }
 

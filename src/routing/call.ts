@@ -18,11 +18,12 @@ import { problem } from '../http/response.ts';
 import { discard, isChunks } from '../http/chunks.ts';
 import { CoreEdge, guarded } from '../http/pipeline.ts';
 import { DEFAULT_PLAN, toResponse } from '../http/reply.ts';
-import { observeHandler } from '../http/request/event.ts';
+import { inSpan } from '../observability/tracer.ts';
 import { replyPlanOf } from './declared-responses.ts';
 import { planSteps } from './steps.ts';
 import { paramsReader } from '../http/path.ts';
 import type { PlannedDependency } from './di-plan.ts';
+import type { SpanStart } from '../observability/tracer.ts';
 import type { CompiledType, Result, SchemaPlan } from '../schema/schema.ts';
 import type { HttpResponse } from '../http/response.ts';
 import type { Core } from '../http/pipeline.ts';
@@ -61,7 +62,7 @@ class RouteCall {
     this.#resolution =
       plan.size === 0
         ? (nothingResolved ??= new Resolution({} as Context, 0))
-        : new Resolution(this.#context, plan.size, req.event);
+        : new Resolution(this.#context, plan.size, plan.deps.services.tracer);
   }
 
   /** Handles the request. Returns a response or the return value of the handler, or a promise of either. */
@@ -183,8 +184,7 @@ class RouteCall {
     if (names.length > 0) for (const [name, slot] of names) context[name] = this.#resolution.values[slot];
     const handler =
       around.length === 0 ? this.#plan.handler : calledInside(around, this.#resolution, this.#plan.handler);
-    const { event } = this.#req;
-    const value = event === undefined ? handler(context) : observeHandler(event, handler, context);
+    const value = handler(context);
     if (this.#plan.size === 0 || (!this.#resolution.hasCleanups && this.#resolution.tasks === undefined))
       return value; // the caller (CoreEdge) converts the value to a response
     return whenReady(value, (ready) => this.#finish(ready));
@@ -325,7 +325,7 @@ export function compileRoute(route: FlatRoute, method: string, deps: RouteDeps):
   const steps = planSteps(route, subject, deps);
   if (steps === undefined) {
     const edge = edgeOf(replyPlan(route.spec, subject), deps);
-    const run = plainCore(handlerOf(route), edge);
+    const run = plainCore(handlerOf(route, deps), edge);
     return { endpoint: endpointOf(route, method, withOwn(NO_SECURITY, route.spec), run), inputs: NO_INPUTS };
   }
   const plan = planRoute(route, subject, steps, deps);
@@ -370,7 +370,7 @@ function planRoute(route: FlatRoute, subject: string, steps: Steps, deps: RouteD
   return {
     ...steps,
     deps,
-    handler: handlerOf(route),
+    handler: handlerOf(route, deps),
     reply: replyPlan(spec, subject),
     security: withOwn(steps.security, spec),
   };
@@ -386,9 +386,18 @@ function withOwn(
   return own === undefined ? security : [...security, ...([own].flat() as SecurityRequirement[])];
 }
 
-function handlerOf({ handler }: FlatRoute): RoutePlan['handler'] {
+/**
+ * Returns the handler of a route. With a tracer, each call has a span, except for WebSockets, whose handlers
+ * have spans of their own.
+ */
+function handlerOf({ handler: given, socket }: FlatRoute, { services }: RouteDeps): RoutePlan['handler'] {
   // the cast is safe: the context has the members that the handler's type requires
-  return handler as RoutePlan['handler'];
+  const handler = given as RoutePlan['handler'];
+  const { tracer } = services;
+  if (tracer === undefined || socket !== undefined) return handler;
+  const { name } = given;
+  const start: SpanStart = { kind: 'internal', attributes: { 'code.function.name': name || undefined } };
+  return (context) => inSpan(tracer, `handler ${name}`.trimEnd(), start, () => handler(context));
 }
 
 function edgeOf(reply: ReplyPlan, deps: RouteDeps): CoreEdge {
@@ -412,11 +421,7 @@ function plainCore(handler: RoutePlan['handler'], edge: CoreEdge): Core {
     try {
       // `expiry` is set if the time limit was exceeded while middleware waited
       if (req.expiry !== undefined) throw req.expiry;
-      const context = new RequestContext(req);
-      return edge.answer(
-        req.event === undefined ? handler(context) : observeHandler(req.event, handler, context),
-        req,
-      );
+      return edge.answer(handler(new RequestContext(req)), req);
     } catch (error) {
       return edge.fail(error, req);
     }

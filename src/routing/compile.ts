@@ -7,7 +7,7 @@ import { compileRoute } from './call.ts';
 import { DependencyGraph } from './di-plan.ts';
 import { SvcError } from '../base/errors.ts';
 import { faultOf } from '../base/faults.ts';
-import { beginRequest, dependencies, handlers, requests } from '../http/request/event.ts';
+import { RequestSpan } from '../http/request/span.ts';
 import { CONVERTERS, canonicalPath } from '../http/path.ts';
 import { CoreEdge, compose } from '../http/pipeline.ts';
 import { DEFAULT_PLAN } from '../http/reply.ts';
@@ -22,6 +22,7 @@ import type { Env } from '../base/config.ts';
 import type { DependencySource } from './di.ts';
 import type { Finding, Place } from '../base/findings.ts';
 import type {
+  Awaitable,
   CompiledRoute,
   CompiledView,
   Context,
@@ -32,9 +33,10 @@ import type {
   StateMap,
 } from '../http/contracts.ts';
 import type { Core, ErrorRenderer, ExceptionHandlers } from '../http/pipeline.ts';
-import type { Endpoint } from '../http/request/request.ts';
+import type { Endpoint, TransportRequest } from '../http/request/request.ts';
+import type { Tracer } from '../observability/tracer.ts';
 import type { FlatRoute, Routes } from './route.ts';
-import type { Prepared } from '../http/response.ts';
+import type { HttpResponse, Prepared } from '../http/response.ts';
 import type { RouteDeps } from './steps.ts';
 import type { DeclaredSocket, SocketHub, SocketOpener } from './websocket.ts';
 
@@ -136,6 +138,7 @@ export function compileApplication(declarations: Declarations): Compilation {
   const flat = declarations.routes.flatten(report);
   const operations = declarations.operations?.flatten(report) ?? [];
   const table = new RoutingTable<Endpoint>();
+  const { tracer } = services;
   const graph = new DependencyGraph({ overrides, tasks, report });
   const deps: RouteDeps = {
     errors,
@@ -192,14 +195,14 @@ export function compileApplication(declarations: Declarations): Compilation {
       return {
         routes,
         view,
-        handle: matched(table, run),
-        upgrade: matched(socketTable, run, SOCKET),
+        handle: matched(table, run, tracer),
+        upgrade: matched(socketTable, run, tracer, SOCKET),
         routeAt(method, path) {
           const match = table.match(method, canonicalPath(path));
           return match.kind === 'found' ? match.endpoint.route : undefined;
         },
         hasSocketAt: (path) => socketTable.match(SOCKET, path).kind === 'found',
-        handleTool: matched(toolTable, run),
+        handleTool: matched(toolTable, run, tracer),
         async start() {
           await Promise.all(openers.map((opener) => opener.load()));
           const leave = await graph.start(new StartContext(state));
@@ -215,14 +218,22 @@ export function compileApplication(declarations: Declarations): Compilation {
   };
 }
 
-/** Returns a function that finds the route of a request, and then calls `run`. */
-function matched(table: RoutingTable<Endpoint>, run: Core, method?: string): Core {
+/** Returns a function that finds the route of a request, and then calls `run` within the span of the request. */
+function matched(
+  table: RoutingTable<Endpoint>,
+  run: Core,
+  tracer: Tracer | undefined,
+  method?: string,
+): Core {
   return (req) => {
     req.match = table.match(method ?? req.method, req.path);
-    return requests.hasSubscribers || handlers.hasSubscribers || dependencies.hasSubscribers
-      ? beginRequest(req, run)
-      : run(req);
+    return tracer === undefined ? run(req) : spanned(tracer, req, run);
   };
+}
+
+function spanned(tracer: Tracer, req: TransportRequest, run: Core): Awaitable<HttpResponse> {
+  const span = (req.span = RequestSpan.of(tracer, req));
+  return span === undefined ? run(req) : span.run(() => run(req));
 }
 
 /**

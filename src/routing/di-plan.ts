@@ -9,12 +9,12 @@ import { Dependency, readSource, readTextInputs } from './di.ts';
 import { shown } from '../base/options.ts';
 import { ignore, isThenable } from '../base/promises.ts';
 import { surroundOfSource } from '../http/state.ts';
-import { observeDependency } from '../http/request/event.ts';
+import { inSpan } from '../observability/tracer.ts';
 import type { BackgroundRunner } from './background.ts';
 import type { ContextKey, DependencySource, ProviderSpec, ReadSource, Scope, TextInputPlan } from './di.ts';
 import type { Declared, Finding } from '../base/findings.ts';
 import type { Context, HttpRequest, SecurityRequirement, StateMap } from '../http/contracts.ts';
-import type { RequestEvent } from '../http/request/event.ts';
+import type { SpanStart, Tracer } from '../observability/tracer.ts';
 import type { Surround } from '../http/state.ts';
 
 /** The dependencies of one route, while their order is being determined. */
@@ -378,11 +378,12 @@ interface Failure {
   readonly error: unknown;
 }
 
+const DEPENDENCY: SpanStart = { kind: 'internal', attributes: {} };
+
 /** Resolves the dependencies of one request, and runs their clean-ups. */
 export class Resolution {
   readonly context: Context;
-  /** Diagnostics event of the request; undefined if the diagnostics channels have no subscribers. */
-  readonly #event: RequestEvent | undefined;
+  readonly #tracer: Tracer | undefined;
   readonly values: unknown[];
   /** Validated inputs of each dependency, at the index of its value in `values`. */
   readonly inputs: (Readonly<Record<string, unknown>> | undefined)[];
@@ -395,9 +396,10 @@ export class Resolution {
   #allDone: PromiseWithResolvers<void> | undefined;
   #cleanups: Partial<Record<Scope, Cleanup[]>> | undefined;
 
-  constructor(context: Context, size: number, event?: RequestEvent) {
+  /** With a tracer, each dependency has a span, from its call until its value is known. */
+  constructor(context: Context, size: number, tracer?: Tracer) {
     this.context = context;
-    this.#event = event;
+    this.#tracer = tracer;
     this.values = new Array<unknown>(size);
     this.inputs = new Array<undefined>(size);
   }
@@ -470,15 +472,11 @@ export class Resolution {
     return this.#enter(dependency);
   }
 
-  /**
-   * Calls a dependency, and publishes messages to the diagnostics channels. A dependency of scope `app`
-   * publishes none here, because it ran at the start.
-   */
+  /** Calls a dependency in a span. One of scope `app` has no span, because it was called at the start. */
   #enter(dependency: PlannedDependency): unknown {
-    const { scope, label } = dependency;
-    return this.#event === undefined || scope === 'app'
+    return this.#tracer === undefined || dependency.scope === 'app'
       ? this.#call(dependency)
-      : observeDependency(this.#event, label, scope, () => this.#call(dependency));
+      : inSpan(this.#tracer, `dependency ${dependency.label}`, DEPENDENCY, () => this.#call(dependency));
   }
 
   #call(dependency: PlannedDependency): unknown {

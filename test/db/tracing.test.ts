@@ -1,66 +1,65 @@
 import assert from 'node:assert/strict';
-import { AsyncLocalStorage } from 'node:async_hooks';
-import { tracingChannel } from 'node:diagnostics_channel';
 import test from 'node:test';
 import { Svc } from '../../src/app/svc.ts';
 import { DatabasePlugin, database, db } from '../../src/db/plugin.ts';
 import { openDatabase } from '../../src/db/open.ts';
+import { ConnectionLost, type DatabaseError } from '../../src/db/errors.ts';
+import { DatabaseSpans } from '../../src/db/tracing.ts';
 import { Depends, provide } from '../../src/routing/di.ts';
 import { TestClient } from '../../src/testing/index.ts';
 import { collectedLog } from '../support/collected-log.ts';
-import type { TestContext } from 'node:test';
-import type { QueryEvent } from '../../src/db/tracing.ts';
+import { FakeTracer } from '../support/fake-tracer.ts';
+import type { Database } from '../../src/db/database.ts';
 
-/** Subscribes to a channel until the test ends. */
-function subscribe(t: TestContext, channel: string, on: (phase: string, event: never) => void): void {
-  const subscribers = Object.fromEntries(
-    ['start', 'end', 'asyncStart', 'asyncEnd', 'error'].map((phase) => [
-      phase,
-      (event: object) => on(phase, event as never),
-    ]),
-  ) as unknown as Parameters<ReturnType<typeof tracingChannel<unknown, object>>['subscribe']>[0];
-  const tracing = tracingChannel<unknown, object>(channel);
-  tracing.subscribe(subscribers);
-  t.after(() => tracing.unsubscribe(subscribers));
+async function traced(): Promise<{ readonly database: Database; readonly tracer: FakeTracer }> {
+  const tracer = new FakeTracer();
+  const database = await openDatabase('sqlite::memory:', { tracer });
+  await database.script('create table note (id integer primary key, text text)');
+  tracer.spans.length = 0;
+  return { database, tracer };
 }
 
-test('the diagnostics channel svc:db:query publishes each statement and each failure, but not the values of the statement', async (t) => {
-  await using database = await openDatabase('sqlite::memory:');
-  await database.script('create table note (id integer primary key, text text)');
-  const seen: unknown[] = [];
-  subscribe(t, 'svc:db:query', (phase, { system, database: name, text, operation, error }: QueryEvent) => {
-    if (phase === 'start') seen.push([system, name, text, operation]);
-    if (phase === 'error') seen.push((error as { code?: string }).code);
-  });
+test('each statement has a client span with the attributes of the conventions for databases, but not with its values', async () => {
+  const { database, tracer } = await traced();
+  await using _ = database;
+  const select = '/* a\n comment */ -- another\n  select text from note where id = ?';
   await database.execute('insert into note (text) values (?)', ['hidden']);
-  await database.fetchOne('/* a\n comment */ -- another\n  select text from note where id = ?', [1]);
+  await database.fetchOne(select, [1]);
   await database.executeMany('insert into note (text) values (?)', [['a'], ['b']]);
   await assert.rejects(database.fetchAll('select nothing from nowhere'));
   for await (const _ of database.stream('select id from note')) {
     /* this stream is read to its end */
   }
+  tracer.assertEnded();
+  const attributes = {
+    'db.system.name': 'sqlite',
+    'db.namespace': ':memory:',
+    'db.operation.name': 'SELECT',
+    'db.query.text': select,
+  };
+  const [, second] = tracer.spans;
   assert.deepEqual(
-    seen.filter((entry) => !Array.isArray(entry) || !['BEGIN', 'COMMIT'].includes(entry[3] as string)),
+    [second!.name, second!.kind, second!.attributes],
+    ['SELECT :memory:', 'client', attributes],
+  );
+  const own = tracer.spans.filter(({ name }) => !/^(?:BEGIN|COMMIT)/.test(name));
+  assert.deepEqual(
+    own.map(({ name, attributes, errors }) => [name, attributes['error.type'], errors.length]),
     [
-      ['sqlite', 'database', 'insert into note (text) values (?)', 'INSERT'],
-      ['sqlite', 'database', '/* a\n comment */ -- another\n  select text from note where id = ?', 'SELECT'],
-      ['sqlite', 'database', 'insert into note (text) values (?)', 'INSERT'],
-      ['sqlite', 'database', 'select nothing from nowhere', 'SELECT'],
-      seen.find((entry) => typeof entry === 'string'),
-      ['sqlite', 'database', 'select id from note', 'SELECT'],
+      ['INSERT :memory:', undefined, 0],
+      ['SELECT :memory:', undefined, 0],
+      ['INSERT :memory:', undefined, 0],
+      ['SELECT :memory:', 'StatementError', 1],
+      ['SELECT :memory:', undefined, 0],
     ],
   );
-  assert.doesNotMatch(JSON.stringify(seen), /hidden/);
+  assert.equal(own[3]!.attributes['db.response.status_code'], '1');
+  assert.doesNotMatch(JSON.stringify(tracer.spans), /hidden/);
 });
 
-test('the diagnostics channel svc:db:query publishes transactions, savepoints and streams, and subscribers do not change how these behave', async (t) => {
-  for (const isWatched of [false, true]) {
-    await using database = await openDatabase('sqlite::memory:');
-    const seen: string[] = [];
-    if (isWatched)
-      subscribe(t, 'svc:db:query', (phase, { text }: QueryEvent) => {
-        if (phase === 'end') seen.push(text.split(' ').slice(0, 2).join(' '));
-      });
+test('a tracer does not change how transactions, savepoints and streams behave', async () => {
+  for (const tracer of [undefined, new FakeTracer()]) {
+    await using database = await openDatabase('sqlite::memory:', { tracer });
     await database.script('create table note (id integer primary key, text text)');
     const ids = await database.transaction(async (tx) => {
       await tx.insertMany('note', ['text'], [['a'], ['b'], ['c']]);
@@ -94,68 +93,45 @@ test('the diagnostics channel svc:db:query publishes transactions, savepoints an
       [ids, await database.scalar('select count(*) from note'), database.load.inUse],
       [[[1, 2], 2, 2], 2, 0],
     );
-    for (const text of isWatched
-      ? ['begin', 'savepoint svc_1', 'release svc_1', 'rollback to', 'select id', 'commit', 'rollback']
-      : [])
+    if (tracer === undefined) continue;
+    tracer.assertEnded();
+    const seen = tracer.spans.map(({ attributes }) =>
+      String(attributes['db.query.text']).split(' ').slice(0, 2).join(' '),
+    );
+    for (const text of [
+      'begin',
+      'savepoint svc_1',
+      'release svc_1',
+      'rollback to',
+      'select id',
+      'commit',
+      'rollback',
+    ])
       assert.ok(seen.includes(text), `${text} of ${seen.join(', ')}`);
   }
 });
 
-test('the diagnostics channel svc:db:query publishes the end of a stream, even if the stream fails or its loop is left early', async (t) => {
-  await using database = await openDatabase('sqlite::memory:');
+test('the span of a stream ends once, also if the stream fails or its loop is left early', async () => {
+  const { database, tracer } = await traced();
+  await using _ = database;
   await database.script(
-    'create table note (id integer primary key); with recursive n (i) as (select 1 union all select i + 1 from n where i < 5000) insert into note select i from n',
+    'with recursive n (i) as (select 1 union all select i + 1 from n where i < 5000) insert into note (id) select i from n',
   );
-  const phases: string[] = [];
-  subscribe(t, 'svc:db:query', (phase, { text }: QueryEvent) => {
-    if (text.startsWith('select id')) phases.push(phase);
-  });
+  tracer.spans.length = 0;
   for await (const _ of database.stream('select id from note')) break;
   await assert.rejects(async () => {
     for await (const _ of database.stream('select id from nowhere')) assert.fail('no rows');
   });
-  await new Promise((resolve) => setImmediate(resolve));
-  const streams = phases
-    .join(' ')
-    .split('start')
-    .filter((part) => part !== '')
-    .map((part) => part.trim());
-  assert.ok(
-    streams.some((part) => part === 'end asyncStart asyncEnd'),
-    phases.join(),
-  );
-  assert.ok(
-    streams.some((part) => part.includes('error') && part.endsWith('asyncEnd')),
-    phases.join(),
+  tracer.assertEnded();
+  assert.deepEqual(
+    tracer.spans.map(({ errors }) => errors.length),
+    [0, 1],
   );
 });
 
-test('statements on the diagnostics channel svc:db:query are published in the async context that a subscriber of svc:request has set', async (t) => {
-  const app = new Svc({ logger: collectedLog().logger });
-  app.register(new DatabasePlugin('sqlite::memory:'));
-  const store = new AsyncLocalStorage<string>();
-  const { start } = tracingChannel<unknown, object>('svc:request');
-  start.bindStore(store, (event) => (event as { path: string }).path);
-  t.after(() => start.unbindStore(store));
-  const seen: unknown[] = [];
-  subscribe(t, 'svc:db:query', (phase, { text, database }: QueryEvent) => {
-    if (phase === 'start' && /^select \d$/.test(text)) seen.push([store.getStore(), database, text]);
-  });
-  app.get('/{id}', { db: Depends(db) }, async ({ db, params }) => {
-    await new Promise((resolve) => setImmediate(resolve));
-    return db.scalar(`select ${params.id === 'a' ? 1 : 2}`);
-  });
-  const client = new TestClient(app);
-  t.after(() => client.close());
-  await Promise.all([client.get('/a'), client.get('/b')]);
-  assert.deepEqual(seen.toSorted(), [
-    ['/a', 'database', 'select 1'],
-    ['/b', 'database', 'select 2'],
-  ]);
-});
-
-test('if subscribers nest spans as OpenTelemetry does, the span of a statement is inside the span of the dependency or handler that ran it', async (t) => {
-  const app = new Svc({ logger: collectedLog().logger });
+test('the span of a statement is below the span of the dependency or handler that runs it', async (t) => {
+  const tracer = new FakeTracer();
+  const app = new Svc({ logger: collectedLog().logger, tracer });
   app.register(new DatabasePlugin('sqlite::memory:'));
   const client = new TestClient(app);
   t.after(() => client.close());
@@ -167,37 +143,53 @@ test('if subscribers nest spans as OpenTelemetry does, the span of a statement i
     return db.transaction((tx) => tx.scalar('select 2'));
   });
   await client.get('/warm'); // the start of the application has ended
-  const store = new AsyncLocalStorage<string>();
-  const paths: string[] = [];
-  for (const [channel, nameOf] of [
-    ['svc:request', ({ path }: { path: string }) => path],
-    ['svc:dependency', ({ name }: { name: string }) => name],
-    ['svc:handler', ({ name }: { name: string }) => name],
-    ['svc:db:query', ({ text }: { text: string }) => text],
-  ] as const) {
-    const { start } = tracingChannel<unknown, object>(channel);
-    start.bindStore(store, (event) => {
-      const path = `${store.getStore() ?? ''} > ${nameOf(event as never)}`;
-      paths.push(path);
-      return path;
-    });
-    t.after(() => start.unbindStore(store));
-  }
+  tracer.spans.length = 0;
   await Promise.all([client.get('/a'), client.get('/b')]);
-  const below = (id: string): string[] =>
-    paths.filter((path) => path.startsWith(` > /${id}`)).map((path) => path.slice(` > /${id}`.length));
-  for (const id of ['a', 'b'])
-    assert.deepEqual(below(id), [
-      '',
-      ' > db',
-      ' > account',
-      ' > account > select 1',
-      ' > show',
-      ' > show > begin',
-      ' > show > select 2',
-      ' > show > commit',
+  const one = [
+    'GET /{id}',
+    '  dependency db',
+    '  dependency account',
+    '    SELECT :memory:',
+    '  handler show',
+    '    BEGIN :memory:',
+    '    SELECT :memory:',
+    '    COMMIT :memory:',
+  ];
+  assert.deepEqual(tracer.tree(), [...one, ...one]);
+  tracer.assertEnded();
+});
+
+test('spans name the server of an address only if it is the only one, and have the code of the engine', async () => {
+  const host = { host: 'db.example', port: 5_432 };
+  const error = new ConnectionLost('lost', { sqlstate: '08006', errno: 2_013 });
+  const found: unknown[] = [];
+  for (const [system, namespace, hosts] of [
+    ['postgres', 'shop', [host]],
+    ['mariadb', undefined, [host]],
+    ['mysql', 'shop', [host, host]],
+    ['redis', '0', [{ host: '/run/redis.sock', port: 0 }]],
+  ] as const) {
+    const tracer = new FakeTracer();
+    const codeOf = ({ errno }: DatabaseError): number | undefined => errno;
+    const spans = new DatabaseSpans(tracer, { system, namespace, hosts, codeOf });
+    await assert.rejects(
+      spans.command('GET', () => Promise.reject(error)),
+      error,
+    );
+    const [{ name, attributes }] = tracer.spans as [FakeTracer['spans'][0]];
+    found.push([
+      name,
+      ...['db.system.name', 'db.namespace', 'server.address', 'server.port', 'db.response.status_code'].map(
+        (key) => attributes[key],
+      ),
     ]);
-  assert.equal(paths.length, 16);
+  }
+  assert.deepEqual(found, [
+    ['GET shop', 'postgresql', 'shop', 'db.example', 5_432, '2013'],
+    ['GET db.example', 'mariadb', undefined, 'db.example', 5_432, '2013'],
+    ['GET shop', 'mysql', 'shop', undefined, undefined, '2013'],
+    ['GET 0', 'redis', '0', '/run/redis.sock', undefined, '2013'],
+  ]);
 });
 
 test('the metrics of a database count its connections, the waiting callers, their waiting time, and the statements', async (t) => {

@@ -12,6 +12,7 @@ import { ConnectionLost, QueryCanceled, QueryTimeout, atCaller } from '../errors
 import { commandName, limitOf } from './command.ts';
 import { SvcError } from '../../base/errors.ts';
 import type { Clock } from '../../base/clock.ts';
+import type { DatabaseSpans } from '../tracing.ts';
 import type { RedisCommandOptions } from './command.ts';
 import type { RedisConnection, RedisValue } from './connection.ts';
 import type { RespArgument } from './resp.ts';
@@ -28,12 +29,19 @@ export const REFUSED: readonly string[] =
 export class DedicatedRedis implements AsyncDisposable {
   readonly #connection: RedisConnection;
   readonly #clock: Clock;
+  readonly #spans: DatabaseSpans | undefined;
   readonly #onClose: () => void;
 
   /** @internal */
-  constructor(connection: RedisConnection, clock: Clock, onClose: () => void) {
+  constructor(
+    connection: RedisConnection,
+    clock: Clock,
+    spans: DatabaseSpans | undefined,
+    onClose: () => void,
+  ) {
     this.#connection = connection;
     this.#clock = clock;
+    this.#spans = spans;
     this.#onClose = onClose;
   }
 
@@ -50,6 +58,12 @@ export class DedicatedRedis implements AsyncDisposable {
     const isRefused =
       REFUSED.includes(name) || (name === 'CLIENT' && /^(?:REPLY|TRACKING)$/i.test(String(parts[1])));
     if (isRefused) throw new SvcError('E_REDIS_COMMAND', [name]);
+    return this.#spans === undefined
+      ? this.#send(parts, options)
+      : this.#spans.command(name, () => this.#send(parts, options));
+  }
+
+  async #send(parts: readonly RespArgument[], options?: RedisCommandOptions): Promise<RedisValue> {
     try {
       return await this.#connection.send(
         parts,

@@ -10,7 +10,7 @@
  * A second RedisPlugin needs another name: `new RedisPlugin(url, { name: 'sessions' })`.
  */
 import { SvcError } from '../../base/errors.ts';
-import { stateKey } from '../../http/state.ts';
+import { services, stateKey } from '../../http/state.ts';
 import { bool, readOptions, text } from '../../base/options.ts';
 import { Redis, type RedisOptions } from './redis.ts';
 import { RedisError } from './connection.ts';
@@ -83,6 +83,7 @@ export class RedisPlugin implements Plugin {
         onEvent: (kind) => metrics.events.add(1, name, kind),
       },
       host.log,
+      host.get(services).tracer,
     );
     host.provide(this.key, () => client, Redis);
     host.readiness(name, (signal) => client.ping({ signal }));

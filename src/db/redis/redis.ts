@@ -11,7 +11,7 @@
  */
 import { createHash } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
-import { given, int, readOptions, shown, text } from '../../base/options.ts';
+import { given, int, isObject, readOptions, shown, text } from '../../base/options.ts';
 import { systemClock, type Clock } from '../../base/clock.ts';
 import { ConnectionLost, PoolTimeout, QueryTimeout, ReadOnly, atCaller } from '../errors.ts';
 import { MAX_TIMEOUT_MS, limitIn } from '../limits.ts';
@@ -23,6 +23,8 @@ import { RedisError } from './connection.ts';
 import { RedisSubscriber, type RedisSubscribeOptions, type RedisSubscriberFunction } from './subscriber.ts';
 import { isReadable, parseRedisUrl, type RedisUrl } from './url.ts';
 import { shownUrl } from '../url.ts';
+import { guardedTracer, type Tracer } from '../../observability/tracer.ts';
+import { DatabaseSpans } from '../tracing.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Limit } from '../driver.ts';
 import type { RedisCommandOptions } from './command.ts';
@@ -59,6 +61,8 @@ export interface RedisOptions {
   readonly clientName?: string | undefined;
   readonly clock?: Clock | undefined;
   readonly log?: Logger | undefined;
+  /** Makes a span for each command. Default: none; with a RedisPlugin, the tracer of the application. */
+  readonly tracer?: Tracer | undefined;
 }
 
 interface RedisObserver {
@@ -84,6 +88,8 @@ export class Redis implements AsyncDisposable {
   readonly #offlineQueue: number;
   readonly #options: RedisConnectDeps;
   #log: Logger | undefined;
+  /** Makes a span for each command; undefined without a tracer. */
+  #spans: DatabaseSpans | undefined;
   #observers: readonly RedisObserver[] = [];
   #link: RedisLink | undefined;
   #subscriber: RedisSubscriber | undefined;
@@ -97,10 +103,8 @@ export class Redis implements AsyncDisposable {
    *   options
    */
   constructor(url: string, options: RedisOptions = {}) {
-    const { commandTimeoutMs, maxPending, offlineQueue, maxReplyBytes, clientName, clock, log } = readOptions(
-      'Redis',
-      options,
-      {
+    const { commandTimeoutMs, maxPending, offlineQueue, maxReplyBytes, clientName, clock, log, tracer } =
+      readOptions('Redis', options, {
         commandTimeoutMs: int(1_000, 0, MAX_TIMEOUT_MS),
         maxPending: int(10_000, 1, 1_000_000),
         offlineQueue: int(0, 0, 1_000_000),
@@ -108,8 +112,8 @@ export class Redis implements AsyncDisposable {
         clientName: text('svc'),
         clock: given<Clock>(),
         log: given<Logger>(),
-      },
-    );
+        tracer: given<Tracer>('a tracer', isObject),
+      });
     if (!/^[!-~]{1,64}$/.test(clientName))
       throw new SvcError('E_OPTION_RANGE', [
         'Redis',
@@ -121,6 +125,7 @@ export class Redis implements AsyncDisposable {
     this.#address = parseRedisUrl(url);
     this.#clock = clock ?? systemClock;
     this.#log = log;
+    if (tracer !== undefined) this.#spans = this.#spansOf(tracer);
     this.#timeoutMs = commandTimeoutMs;
     this.#offlineQueue = offlineQueue;
     this.#options = { address: this.#address, maxReplyBytes, maxPending, clientName, clock: this.#clock };
@@ -178,8 +183,8 @@ export class Redis implements AsyncDisposable {
    *   open
    */
   async command(parts: readonly RedisArgument[], options?: RedisCommandOptions): Promise<RedisValue> {
-    checkCommand(parts);
-    return this.#run((connection, limit) => connection.send(parts, limit, options?.asBytes), options);
+    const name = checkCommand(parts);
+    return this.#run(name, (connection, limit) => connection.send(parts, limit, options?.asBytes), options);
   }
 
   /**
@@ -193,6 +198,7 @@ export class Redis implements AsyncDisposable {
     for (const parts of commands) checkCommand(parts);
     if (commands.length === 0) return [];
     const result = await this.#run(
+      'MULTI',
       (connection, limit) => connection.sendAll([['MULTI'], ...commands, ['EXEC']], limit, options?.asBytes),
       options,
     );
@@ -207,23 +213,27 @@ export class Redis implements AsyncDisposable {
     options?: RedisCommandOptions,
   ): Promise<RedisValue> {
     checkArguments([...keys, ...values, '']);
-    return this.#run(async (connection, limit) => {
-      try {
-        return await connection.send(
-          ['EVALSHA', script.sha1, keys.length, ...keys, ...values],
-          limit,
-          options?.asBytes,
-        );
-      } catch (error) {
-        // NOSCRIPT: the script has not run, so it can be sent again
-        if (!(error instanceof RedisError) || error.reply !== 'NOSCRIPT') throw error;
-        return connection.send(
-          ['EVAL', script.text, keys.length, ...keys, ...values],
-          limit,
-          options?.asBytes,
-        );
-      }
-    }, options);
+    return this.#run(
+      'EVALSHA',
+      async (connection, limit) => {
+        try {
+          return await connection.send(
+            ['EVALSHA', script.sha1, keys.length, ...keys, ...values],
+            limit,
+            options?.asBytes,
+          );
+        } catch (error) {
+          // NOSCRIPT: the script has not run, so it can be sent again
+          if (!(error instanceof RedisError) || error.reply !== 'NOSCRIPT') throw error;
+          return connection.send(
+            ['EVAL', script.text, keys.length, ...keys, ...values],
+            limit,
+            options?.asBytes,
+          );
+        }
+      },
+      options,
+    );
   }
 
   /**
@@ -260,6 +270,7 @@ export class Redis implements AsyncDisposable {
       const dedicated = new DedicatedRedis(
         connection,
         this.#clock,
+        this.#spans,
         () => void this.#dedicated.delete(dedicated),
       );
       this.#dedicated.add(dedicated);
@@ -311,10 +322,11 @@ export class Redis implements AsyncDisposable {
     return this.close();
   }
 
-  /** Connects the client to the metrics and the log of an application. @internal */
-  observe(observer: RedisObserver, log: Logger): void {
+  /** Connects the client to the metrics, the log and the tracer of an application. @internal */
+  observe(observer: RedisObserver, log: Logger, tracer: Tracer | undefined): void {
     this.#observers = [...this.#observers, observer];
     this.#log ??= log;
+    if (tracer !== undefined) this.#spans ??= this.#spansOf(tracer);
   }
 
   /**
@@ -341,7 +353,27 @@ export class Redis implements AsyncDisposable {
     }));
   }
 
-  async #run(
+  #spansOf(tracer: Tracer): DatabaseSpans {
+    const { database, hosts } = this.#address;
+    return new DatabaseSpans(guardedTracer(tracer, this.#log), {
+      system: 'redis',
+      namespace: String(database),
+      hosts,
+      codeOf: (error) => (error instanceof RedisError ? error.reply : undefined),
+    });
+  }
+
+  #run(
+    name: string,
+    send: (connection: RedisConnection, limit: Limit | undefined) => Promise<RedisValue>,
+    options: RedisCommandOptions | undefined,
+  ): Promise<RedisValue> {
+    return this.#spans === undefined
+      ? this.#send(send, options)
+      : this.#spans.command(name, () => this.#send(send, options));
+  }
+
+  async #send(
     send: (connection: RedisConnection, limit: Limit | undefined) => Promise<RedisValue>,
     options: RedisCommandOptions | undefined,
   ): Promise<RedisValue> {
@@ -397,17 +429,18 @@ export class Redis implements AsyncDisposable {
 }
 
 /**
- * Throws for a command that must not run on the shared connection.
+ * Returns the name of a command. Throws for a command that must not run on the shared connection.
  * @throws SvcError `E_REDIS_ARGUMENT` for an invalid argument, `E_REDIS_COMMAND` for a command that affects
  *   other callers
  */
-function checkCommand(parts: readonly unknown[]): void {
+function checkCommand(parts: readonly unknown[]): string {
   const name = commandName(parts);
   const isRefused =
     SHARED.has(name) ||
     (name === 'CLIENT' && /^(?:REPLY|PAUSE|TRACKING)$/i.test(String(parts[1]))) ||
     (name.startsWith('XREAD') && isBlockingRead(parts));
   if (isRefused) throw new SvcError('E_REDIS_COMMAND', [name]);
+  return name;
 }
 
 /**

@@ -11,11 +11,9 @@
  * Requests to `/healthz`, `/readyz` and `/metrics` are not logged. `"aborted":true` means that the response
  * was not sent completely.
  */
-import { safeField } from '../../observability/redact.ts';
-import { MAX_AGENT_CHARACTERS } from '../request/event.ts';
-import type { RequestEvent } from '../request/event.ts';
+import { MAX_AGENT_CHARACTERS, hasSecret } from '../request/delivery.ts';
+import type { Delivery } from '../request/delivery.ts';
 import type { Logger } from '../../observability/log.ts';
-import type { CompiledRoute } from '../contracts.ts';
 import type { TransportRequest } from '../request/request.ts';
 
 /** Text for error messages: the accepted values of the setting `accessLog`. */
@@ -48,23 +46,11 @@ const WORDS: ReadonlyMap<string, number> = new Map([
 /** Paths that are not logged, because load balancers and monitoring request them every few seconds. */
 const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 const SERVER_ERROR = 500;
-/**
- * A sample value for path parameters. If safeField() masks the sample, the parameter has the name of a
- * secret, for example `token`.
- */
-const LIKE_A_SECRET = 'x'.repeat(64);
-
-/**
- * How a log line shows the path: as the client sent it (`whole`), or as the route's template (`template`).
- * `none` means that no line is written.
- */
-type View = 'whole' | 'template' | 'none';
 
 /** Writes the access log of one application. */
 export class AccessLog {
   readonly #log: Logger;
   readonly #share: number;
-  readonly #views = new Map<CompiledRoute, View>();
   /**
    * Each request adds `#share` to this sum. When the sum reaches 1, the request is logged, and 1 is
    * subtracted.
@@ -80,24 +66,23 @@ export class AccessLog {
     this.#share = share;
   }
 
-  /** Logs a request whose response was sent, or whose client has disconnected. */
-  write(req: TransportRequest, event: RequestEvent): void {
+  /** Logs a request whose response was sent completely (`isDelivered`), or whose client has disconnected. */
+  write(req: TransportRequest, { status, durationMs, bytes }: Delivery, isDelivered: boolean): void {
     const { route } = req;
-    const view = route === undefined ? 'whole' : (this.#views.get(route) ?? this.#look(route));
-    if (view === 'none' || !this.#isDue(event.status)) return;
-    const { status, durationMs, bytes, isDelivered } = event;
+    if ((route !== undefined && PROBES.has(route.template)) || !this.#isDue(status)) return;
     this.#log.info('request', {
       method: req.method,
       route: route?.template,
-      path: view === 'whole' ? req.path : route!.template,
+      path: route !== undefined && hasSecret(route) ? route.template : req.path,
       status,
       duration_ms: Math.round(durationMs * 100) / 100,
       bytes,
       request_id: req.id,
       trace_id: req.knownTraceId,
+      span_id: req.span?.spanId,
       ip: req.ip,
       user_agent: req.field('user-agent')?.slice(0, MAX_AGENT_CHARACTERS),
-      aborted: isDelivered === true ? undefined : true,
+      aborted: isDelivered ? undefined : true,
     });
   }
 
@@ -107,17 +92,5 @@ export class AccessLog {
     if (this.#due < 1) return false;
     this.#due -= 1;
     return true;
-  }
-
-  #look(route: CompiledRoute): View {
-    const { template } = route;
-    const names = [...template.matchAll(/\{(\w+)/g)].map((match) => match[1]!);
-    const view = PROBES.has(template)
-      ? 'none'
-      : names.some((name) => safeField(name, LIKE_A_SECRET) !== LIKE_A_SECRET)
-        ? 'template'
-        : 'whole';
-    this.#views.set(route, view);
-    return view;
   }
 }

@@ -32,7 +32,8 @@ import type { HeaderView } from '../headers.ts';
 import type { Forwarding, ProxyTrust } from './proxy.ts';
 import type { MultiMap, Pairs } from './query.ts';
 import type { BodyDefaults, BodyRules, JsonUse } from './body.ts';
-import type { RequestEvent } from './event.ts';
+import type { Delivery } from './delivery.ts';
+import type { RequestSpan } from './span.ts';
 import type { RequestIdentity, TraceContext } from '../request-id.ts';
 import type { Match } from '../router.ts';
 
@@ -135,12 +136,10 @@ export class TransportRequest implements HttpRequest {
   connection: Connection | undefined;
   /** When the request arrived, in milliseconds of the monotonic clock. The transport sets it. @internal */
   startedMs = 0;
-  /**
-   * Diagnostics event of the request; undefined if the diagnostics channels have no subscribers. The
-   * application sets it.
-   * @internal
-   */
-  event: RequestEvent | undefined;
+  /** Delivery of the response, for the access log. The application sets it. @internal */
+  delivery: Delivery | undefined;
+  /** Span of the request; undefined without a tracer. The application sets it. @internal */
+  span: RequestSpan | undefined;
   /** Whether the client has closed its side of the connection. It has probably disconnected. @internal */
   hasLeft = false;
   readonly #incoming: Incoming;
@@ -196,6 +195,12 @@ export class TransportRequest implements HttpRequest {
     return this.#forwarded()?.host ?? this.#authority ?? findField(this.#incoming.rawHeaders, 'host') ?? '';
   }
 
+  /** Version of HTTP; undefined without a connection. @internal */
+  get httpVersion(): string | undefined {
+    const { httpVersionMinor } = this.#incoming;
+    return httpVersionMinor === undefined ? undefined : `1.${httpVersionMinor}`;
+  }
+
   get ip(): string {
     return this.#forwarded()?.ip ?? peerAddress(this.#incoming.socket.remoteAddress ?? '');
   }
@@ -205,7 +210,8 @@ export class TransportRequest implements HttpRequest {
   }
 
   get trace(): TraceContext {
-    return (this.#trace ??= readTraceContext(this.field('traceparent'), this.field('tracestate')));
+    return (this.#trace ??=
+      this.span?.context ?? readTraceContext(this.field('traceparent'), this.field('tracestate')));
   }
 
   /** Name of the header field with the request id. @internal */
@@ -389,20 +395,21 @@ export class TransportRequest implements HttpRequest {
   }
 
   /**
-   * The trace id, if the request has a `traceparent` field, or if `trace` was read before; otherwise
+   * The trace id, if the request has a span or a `traceparent` field, or if `trace` was read before; otherwise
    * undefined.
    * @internal
    */
   get knownTraceId(): string | undefined {
-    if (this.#trace === undefined && findField(this.#incoming.rawHeaders, 'traceparent') === undefined)
-      return undefined;
+    const isKnown = this.span !== undefined || this.#trace !== undefined;
+    if (!isKnown && findField(this.#incoming.rawHeaders, 'traceparent') === undefined) return undefined;
     return this.trace.traceId;
   }
 
   /** Returns the fields that identify the request in a log line. @internal */
   logFields(): Record<string, unknown> {
-    const { method, route, id, knownTraceId } = this;
-    return { method, route: route?.template, request_id: id, trace_id: knownTraceId };
+    const { method, route, id, knownTraceId, span } = this;
+    const trace = { trace_id: knownTraceId, span_id: span?.spanId };
+    return { method, route: route?.template, request_id: id, ...trace };
   }
 
   earlyHints(links: string | readonly string[]): boolean {

@@ -11,6 +11,7 @@ import { ConnectionLost, QueryCanceled, Redis, RedisError, RedisScript } from '.
 import { fault } from '../../contract/database.ts';
 import { FIRST } from '../../support/certificates.ts';
 import { collectedLog } from '../../support/collected-log.ts';
+import { FakeTracer } from '../../support/fake-tracer.ts';
 import { freePort } from '../../support/own-server.ts';
 import { RedisServer, needsRedis, sharedRedis } from '../../support/redis-server.ts';
 import { folder } from '../../support/run.ts';
@@ -55,6 +56,47 @@ test('Redis.command() accepts text, bytes and numbers as arguments, and returns 
     redis.command(['LPUSH', 'h', 'secret']),
     (error) => error instanceof RedisError && error.reply === 'WRONGTYPE',
   );
+});
+
+test('with a tracer, each command of Redis has a client span without its arguments, also on a dedicated connection and as a script', async (t) => {
+  if (!needsRedis(t)) return;
+  const tracer = new FakeTracer();
+  const { url } = await sharedRedis();
+  await using redis = await new Redis(url, { tracer }).open();
+  await redis.command(['SET', 'hidden-key', 'hidden']);
+  await assert.rejects(redis.command(['LPUSH', 'hidden-key', 'hidden']), RedisError);
+  await redis.transaction([['GET', 'hidden-key']]);
+  await redis.script(new RedisScript('return 1'), ['hidden-key'], []);
+  await using dedicated = await redis.dedicated();
+  await dedicated.command(['DEL', 'hidden-key']);
+  tracer.assertEnded();
+  const { hostname, port } = new URL(url);
+  const usual = {
+    'db.system.name': 'redis',
+    'db.namespace': '0',
+    'server.address': hostname,
+    'server.port': Number(port),
+  };
+  assert.deepEqual(
+    tracer.spans.map(({ name, kind, attributes }) => [name, kind, attributes]),
+    [
+      ['SET 0', 'client', { ...usual, 'db.operation.name': 'SET' }],
+      [
+        'LPUSH 0',
+        'client',
+        {
+          ...usual,
+          'db.operation.name': 'LPUSH',
+          'error.type': 'RedisError',
+          'db.response.status_code': 'WRONGTYPE',
+        },
+      ],
+      ['MULTI 0', 'client', { ...usual, 'db.operation.name': 'MULTI' }],
+      ['EVALSHA 0', 'client', { ...usual, 'db.operation.name': 'EVALSHA' }],
+      ['DEL 0', 'client', { ...usual, 'db.operation.name': 'DEL' }],
+    ],
+  );
+  assert.doesNotMatch(JSON.stringify(tracer.spans), /hidden/);
 });
 
 test('a Redis transaction is atomic, and its list of results contains an Error for each failed command', async (t) => {

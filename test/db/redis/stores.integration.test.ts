@@ -225,6 +225,7 @@ test('while Redis is unavailable, RedisRoomBus delivers frames only in its own p
       },
     },
     logger,
+    undefined,
   );
   const got = { here: 0, there: 0 };
   using _a = here.subscribe(() => got.here++);

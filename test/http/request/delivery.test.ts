@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import test from 'node:test';
 import { Svc } from '../../../src/app/svc.ts';
-import { CountedChunks } from '../../../src/http/request/event.ts';
+import { CountedChunks } from '../../../src/http/request/delivery.ts';
 import { iterate } from '../../../src/http/chunks.ts';
 import { StreamingResponse } from '../../../src/http/response.ts';
 import { TestClient } from '../../../src/testing/index.ts';
