@@ -78,8 +78,9 @@ export function assemble(host: Host, options: ReadOptions, providers: readonly O
   const { clock, metrics } = host;
   const log = host.log.child('svc_oauth');
   const proxies = proxiesOf(options);
+  const { tracer } = host.get(services);
   const connect = (provider: OAuthProvider): ProviderClient =>
-    new ProviderClient(provider, { clock, log, metrics, proxies });
+    new ProviderClient(provider, { clock, log, metrics, proxies, tracer });
   const connected = new Map(
     providers.map((provider) => [provider.name, { provider, client: connect(provider) }]),
   );

@@ -10,7 +10,7 @@ import { Discovery } from './discovery.ts';
 import { isExpectedIssuer, verifyIdToken } from './id-token.ts';
 import { verifyLogoutToken } from './logout-token.ts';
 import { authorizationUrlOf } from './authorization-url.ts';
-import { secondsOf, Outbound, jsonObject, jsonValue } from './outbound.ts';
+import { secondsOf, Outbound, jsonObject, jsonValue, tracedCall } from './outbound.ts';
 import { ProviderFault } from './failure.ts';
 import { formEncoded, readTokenAnswer } from './token-answer.ts';
 import { KeySource } from './jwks.ts';
@@ -20,6 +20,7 @@ import { joinClaims, postedName, textOr, userInfoOf } from './user-info.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Histogram, Metrics } from '../../observability/metrics.ts';
+import type { Tracer } from '../../observability/tracer.ts';
 import type { Awaitable } from '../../cache/stores.ts';
 import type { Proxies } from './addresses.ts';
 import type { AuthorizationRequest } from './authorization-url.ts';
@@ -75,6 +76,8 @@ interface ProviderClientDeps {
   readonly resolve?: Resolve | undefined;
   /** Proxies for the calls to the provider. Default: none. */
   readonly proxies?: Proxies | undefined;
+  /** Makes a span for each call. Default: none. */
+  readonly tracer?: Tracer | undefined;
 }
 
 /** Maximum length of the session id `sid` in an id_token. */
@@ -384,11 +387,13 @@ export class ProviderClient {
   }
 
   async #call(what: string, call: OutboundCall): Promise<OutboundAnswer> {
-    const { clock, log } = this.#deps;
+    const { clock, log, tracer } = this.#deps;
     const { name: provider } = this.#options;
     const startMs = clock.monotonicMs();
     try {
-      const answer = await this.#outbound.call(call);
+      const answer = await (tracer === undefined
+        ? this.#outbound.call(call)
+        : tracedCall(tracer, call, (traced) => this.#outbound.call(traced)));
       log.debug('provider_call', { provider, call: what, status: answer.status });
       return answer;
     } catch (error) {

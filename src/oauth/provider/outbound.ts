@@ -21,16 +21,21 @@ import { isPrivateAddress } from './addresses.ts';
 import { ProviderFault, word } from './failure.ts';
 import { isRecord } from '../../base/options.ts';
 import { parseValue } from '../../crypto/jwt-json.ts';
+import { mask } from '../../observability/redact.ts';
+import { inSpan } from '../../observability/tracer.ts';
 import type { LookupAddress } from 'node:dns';
 import type { Agent, ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
 import type { LookupFunction, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../../base/clock.ts';
 import type { Histogram, Metrics } from '../../observability/metrics.ts';
+import type { Tracer } from '../../observability/tracer.ts';
 import type { Proxies, Proxy } from './addresses.ts';
 
 /** Maximum size of a response in bytes. Compressed responses are refused. */
 const MAX_ANSWER_BYTES = 1_048_576;
+/** Lowest status that makes the span of a call an error. */
+const FAILED_STATUS = 400;
 const MAX_AT_ONCE = 16;
 const MAX_WAITING = 64;
 
@@ -225,6 +230,36 @@ export class Outbound {
       });
     return { agent: undefined, createConnection: isTls ? secured : () => tunnel };
   }
+}
+
+/**
+ * Sends a request in a client span, and names this span to the provider in `traceparent`. `tracestate` and
+ * baggage are not sent, because a provider is not a service of the application.
+ */
+export function tracedCall(
+  tracer: Tracer,
+  call: OutboundCall,
+  send: (call: OutboundCall) => Promise<OutboundAnswer>,
+): Promise<OutboundAnswer> {
+  const { origin, pathname, hostname, port, protocol } = new URL(call.url);
+  const attributes = {
+    'http.request.method': call.method,
+    'url.full': mask(origin + pathname), // without the query, which may contain secrets
+    'server.address': hostname,
+    'server.port': Number(port) || (protocol === 'https:' ? 443 : 80),
+  };
+  return inSpan(tracer, call.method, { kind: 'client', attributes }, async (span) => {
+    const { traceparent } = tracer.inject();
+    const headers = traceparent === undefined ? call.headers : { ...call.headers, traceparent };
+    const answer = await send({ ...call, headers });
+    if (span === undefined) return answer;
+    span.set('http.response.status_code', answer.status);
+    if (answer.status >= FAILED_STATUS) {
+      span.set('error.type', String(answer.status));
+      span.fail();
+    }
+    return answer;
+  });
 }
 
 interface ExchangeDeps {

@@ -8,6 +8,7 @@ import { ProviderClient } from '../../../src/oauth/provider/client.ts';
 import { ProviderFault } from '../../../src/oauth/provider/failure.ts';
 import { OAuthProvider, githubProvider } from '../../../src/oauth/provider/presets.ts';
 import { collectedLog } from '../../support/collected-log.ts';
+import { FakeTracer } from '../../support/fake-tracer.ts';
 import { FakeProvider, RSA, challengeOf, jwk } from '../support/fake-provider.ts';
 import type { OAuthProviderOptions } from '../../../src/oauth/provider/presets.ts';
 
@@ -30,7 +31,11 @@ interface ClientFixture {
 }
 
 /** Returns a client for the fake provider with OpenID Connect and discovery. */
-function openId(fake: FakeProvider, options: Partial<OAuthProviderOptions> = {}): ClientFixture {
+function openId(
+  fake: FakeProvider,
+  options: Partial<OAuthProviderOptions> = {},
+  tracer?: FakeTracer,
+): ClientFixture {
   return client(
     new OAuthProvider({
       name: 'own',
@@ -40,6 +45,7 @@ function openId(fake: FakeProvider, options: Partial<OAuthProviderOptions> = {})
       allowInsecure: true,
       ...options,
     }),
+    tracer,
   );
 }
 
@@ -59,11 +65,16 @@ function plain(fake: FakeProvider, options: Partial<OAuthProviderOptions> = {}):
   );
 }
 
-function client(provider: OAuthProvider): ClientFixture {
+function client(provider: OAuthProvider, tracer?: FakeTracer): ClientFixture {
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   return {
-    client: new ProviderClient(provider, { clock, log: logger, metrics: createMetrics({ log: logger }) }),
+    client: new ProviderClient(provider, {
+      clock,
+      log: logger,
+      metrics: createMetrics({ log: logger }),
+      tracer,
+    }),
     clock,
     events,
   };
@@ -919,4 +930,48 @@ test('ProviderClient records the duration of each call to a provider in one hist
     [...metrics.render().matchAll(/provider_seconds_sum{.*} (.*)/g)].map(([, seconds]) => seconds),
     ['0.25', '0.25', '0.25', '0.25'],
   );
+});
+
+test('with a tracer, each call to the provider has a client span, whose id the provider gets in "traceparent"', async () => {
+  await using fake = await FakeProvider.start();
+  const tracer = new FakeTracer();
+  const it = openId(fake, {}, tracer);
+  await it.client.identify(RETURNED);
+  fake.failNext('token', { status: 500, body: {} });
+  await refused(it.client, /^token_/);
+  tracer.assertEnded();
+  const calls = fake.requests.map(({ endpoint }) => endpoint);
+  assert.deepEqual(calls, ['discovery', 'token', 'jwks', 'userinfo', 'token']);
+  assert.equal(tracer.spans.length, calls.length);
+  for (const [at, { traceId, spanId }] of tracer.spans.entries())
+    assert.equal(fake.requests[at]!.headers['traceparent'], `00-${traceId}-${spanId}-01`);
+  const { hostname, port } = new URL(fake.url);
+  const usual = { 'server.address': hostname, 'server.port': Number(port) };
+  assert.deepEqual(
+    tracer.spans.slice(3).map(({ name, kind, attributes }) => [name, kind, attributes]),
+    [
+      [
+        'GET',
+        'client',
+        {
+          'http.request.method': 'GET',
+          'url.full': `${fake.url}/userinfo`,
+          ...usual,
+          'http.response.status_code': 200,
+        },
+      ],
+      [
+        'POST',
+        'client',
+        {
+          'http.request.method': 'POST',
+          'url.full': `${fake.url}/token`,
+          ...usual,
+          'http.response.status_code': 500,
+          'error.type': '500',
+        },
+      ],
+    ],
+  );
+  assert.doesNotMatch(JSON.stringify(tracer.spans), /secret|code-1/);
 });
