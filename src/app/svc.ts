@@ -117,7 +117,7 @@ export class Svc extends Router implements McpApplication {
       'svc_slow_readers_total',
       'Connections that were closed because their client read no byte of a response within sendTimeoutMs',
     );
-    const tasks = new BackgroundRunner(this.log, this.metrics);
+    const tasks = new BackgroundRunner(this.log, this.metrics, this.tracer);
     this.operations = new Operations({
       env: () => this.env,
       clock: () => this.#clock,

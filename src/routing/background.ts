@@ -4,9 +4,12 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { currentContext } from '../base/promises.ts';
+import { inSpan } from '../observability/tracer.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Counter, Metrics } from '../observability/metrics.ts';
+import type { SpanStart, Tracer } from '../observability/tracer.ts';
 
+const TASK: SpanStart = { kind: 'internal', attributes: {} };
 /** Maximum number of waiting tasks of one request. */
 const MAX_PER_REQUEST = 1_000;
 /** Maximum number of waiting tasks of all requests together. */
@@ -40,7 +43,12 @@ export class BackgroundTasks {
       throw new SvcError('E_BACKGROUND_FULL', [MAX_PER_REQUEST, true]);
     this.#runner.reserve();
     const run = currentContext();
-    this.#tasks.push(() => run(fn, ...args));
+    const { tracer } = this.#runner;
+    if (tracer === undefined) this.#tasks.push(() => run(fn, ...args));
+    else {
+      const task = (): unknown => inSpan(tracer, `task ${fn.name}`.trimEnd(), TASK, () => fn(...args));
+      this.#tasks.push(() => run(task));
+    }
     return this;
   }
 
@@ -65,10 +73,13 @@ export class BackgroundTasks {
 export class BackgroundRunner {
   readonly #log: Logger;
   readonly #failures: Counter;
+  /** Makes a span for each task; undefined without a tracer. */
+  readonly tracer: Tracer | undefined;
   #waiting = 0;
 
-  constructor(log: Logger, metrics: Metrics) {
+  constructor(log: Logger, metrics: Metrics, tracer?: Tracer) {
     this.#log = log;
+    this.tracer = tracer;
     this.#failures = metrics.counter('svc_background_failures_total', 'Background tasks that failed');
     metrics.gauge('svc_background_waiting', 'Background tasks that have not run yet', () => this.#waiting);
   }

@@ -4,6 +4,7 @@ import test from 'node:test';
 import { BackgroundTasks, Depends, NotFound, Svc, provide } from '../../src/index.ts';
 import { TestClient } from '../../src/testing/index.ts';
 import { collectedLog } from '../support/collected-log.ts';
+import { FakeTracer } from '../support/fake-tracer.ts';
 import { served } from '../support/served.ts';
 import { RawClient } from '../support/raw-http.ts';
 import type { Context, HttpRequest } from '../../src/index.ts';
@@ -288,3 +289,42 @@ for (const [what, body, read] of [
     );
   });
 }
+
+test('with a tracer, each background task has a span below the span that was active at add(), also if the task fails or adds another', async (t) => {
+  const tracer = new FakeTracer();
+  const { logger } = collectedLog();
+  const app = new Svc({ logger, tracer });
+  async function mail(): Promise<void> {
+    await null;
+    tracer.start('own', { kind: 'internal', attributes: {} }).end();
+    throw new RangeError('no');
+  }
+  app.get('/', { tasks }, function order({ tasks: given }) {
+    given.add(function first() {
+      given.add(mail);
+    });
+    return 'x';
+  });
+  app.get('/fails', { tasks }, function fails({ tasks: given }) {
+    given.add(mail);
+    throw new NotFound();
+  });
+  const client = new TestClient(app, { raiseErrors: false });
+  t.after(() => client.close());
+  await client.get('/');
+  await client.get('/fails');
+  const name = 'dependency BackgroundTasks';
+  assert.deepEqual(tracer.tree(), [
+    'GET /',
+    `  ${name}`,
+    '  handler order',
+    '    task first',
+    '      task mail',
+    '        own',
+    'GET /fails',
+    `  ${name}`,
+    '  handler fails',
+  ]);
+  assert.equal(tracer.span('task mail').attributes['error.type'], 'RangeError');
+  tracer.assertEnded();
+});
