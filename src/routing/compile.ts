@@ -374,7 +374,8 @@ function compiledSocket(
     });
   }
   return compiled(flat, SOCKET, deps, (errors) => {
-    const opener = socket.compile(sockets, services, (error, req) => errors.report(error, req));
+    const path = flat.template.template;
+    const opener = socket.compile(path, sockets, services, (error, req) => errors.report(error, req));
     openers.push(opener);
     return { ...flat, handler: (context) => opener.accept(context) };
   });

@@ -16,6 +16,7 @@
  */
 import { BadRequest, HTTPException, SvcError } from '../base/errors.ts';
 import { given, int, isBoolean, isObject, oneOf, readOptions } from '../base/options.ts';
+import { inSpan } from '../observability/tracer.ts';
 import { ValidationError, compileType } from '../schema/schema.ts';
 import { isToken } from '../http/headers.ts';
 import {
@@ -37,6 +38,7 @@ import type {
   Next,
   Services,
 } from '../http/contracts.ts';
+import type { SpanStart, Tracer } from '../observability/tracer.ts';
 import type { Origins } from '../http/origins.ts';
 import type { PathParams } from '../http/path.ts';
 import type { HttpResponse } from '../http/response.ts';
@@ -371,14 +373,19 @@ export class DeclaredSocket {
     return [this.#handler ?? [], Object.values(this.router.take())].flat();
   }
 
-  /** Creates the object that opens the WebSockets of this route, for one application. */
-  compile(hub: SocketHub, services: Services, onUnhandled: SharedSocketDeps['onUnhandled']): SocketOpener {
+  /** Creates the object that opens the WebSockets of this route, whose template is `path`, for one application. */
+  compile(
+    path: string,
+    hub: SocketHub,
+    services: Services,
+    onUnhandled: SharedSocketDeps['onUnhandled'],
+  ): SocketOpener {
     return new SocketOpener(this.guard, {
       ...this.options,
       heartbeatMs: this.options.heartbeatMs || 0,
       idleTimeoutMs: this.options.idleTimeoutMs || 0,
       compression: this.guard.compression,
-      listener: this.#listener(),
+      listener: this.#listener(path, services.tracer),
       clock: services.clock,
       log: services.log,
       rooms: hub.rooms,
@@ -387,7 +394,7 @@ export class DeclaredSocket {
     });
   }
 
-  #listener(): SocketListener<WebSocketConnection> {
+  #listener(path: string, tracer: Tracer | undefined): SocketListener<WebSocketConnection> {
     const decode = decoder(this.options.message, this.subject);
     const handler = this.#handler as
       // the cast is safe: the overloads of websocket() only allow such a handler
@@ -407,11 +414,23 @@ export class DeclaredSocket {
     return {
       decode,
       onOpen: (socket) => open?.(socket, socket.context),
-      onMessage: message === undefined ? undefined : (socket, data) => message(socket, data, socket.context),
+      onMessage: message === undefined ? undefined : messageHandler(message, path, tracer),
       onClose: (socket, how) => close?.(socket, how, socket.context),
       onError: error === undefined ? undefined : (socket, thrown) => error(socket, thrown, socket.context),
     };
   }
+}
+
+/** Returns a function that calls the handler of messages: with a tracer, each time in a span. */
+function messageHandler(
+  handler: NonNullable<Callbacks<unknown, unknown>['message']>,
+  path: string,
+  tracer: Tracer | undefined,
+): NonNullable<SocketListener<WebSocketConnection>['onMessage']> {
+  if (tracer === undefined) return (socket, data) => handler(socket, data, socket.context);
+  const start: SpanStart = { kind: 'consumer', attributes: { 'http.route': path } };
+  return (socket, data) =>
+    inSpan(tracer, `message ${path}`, start, () => handler(socket, data, socket.context));
 }
 
 /**

@@ -239,8 +239,9 @@ test('with the tracer of the manual, spans of streams, errors and WebSockets are
   assert.deepEqual(tree(traceOf('GET /echo'), undefined), [
     'GET /echo',
     '  dependency db',
-    '  own of message',
-    '    SELECT :memory:',
+    '  message /echo',
+    '    own of message',
+    '      SELECT :memory:',
   ]);
 });
 

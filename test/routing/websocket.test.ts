@@ -27,6 +27,7 @@ import {
 import { ManualClock, TestClient, TestWebSocket, WebSocketRefused } from 'svc/testing';
 import { isPublic } from '../../src/check/check.ts';
 import { FIRST } from '../support/certificates.ts';
+import { FakeTracer } from '../support/fake-tracer.ts';
 import { LIMITED, LIMITED_SUITE, gateOf, until } from '../support/endings.ts';
 import { RawClient } from '../support/raw-http.ts';
 import { frame } from '../support/ws-frames.ts';
@@ -1324,3 +1325,59 @@ test(
     await server.close(); // no timer is left
   },
 );
+
+describe('with a tracer, a WebSocket has spans', LIMITED_SUITE, () => {
+  test('the span of a handshake lasts until the WebSocket has closed, and each message has a span below it', async (t) => {
+    const tracer = new FakeTracer();
+    const { app } = make({ tracer });
+    const rooms = new Router();
+    rooms
+      .websocket('/chat/{room}')
+      .onMessage(async (socket, message) => {
+        await Promise.resolve();
+        tracer.start(`own ${message as string}`, { kind: 'internal', attributes: {} }).end();
+        if (message === 'b') throw new RangeError('no');
+        socket.send(message);
+      })
+      .onError((socket) => socket.send('failed'));
+    app.includeRouter(rooms, '/v1');
+    for (const listen of [false, true]) {
+      tracer.spans.length = 0;
+      const client = clientOf(t, app, { listen });
+      const socket = await client.websocket('/v1/chat/tea');
+      for (const [text, reply] of [
+        ['a', 'a'],
+        ['b', 'failed'],
+      ] as const) {
+        socket.send(text);
+        assert.equal(await socket.receive(), reply);
+      }
+      const [request] = tracer.spans;
+      assert.equal(request!.isEnded, false);
+      socket.close();
+      await socket.closed;
+      while (!request!.isEnded) await new Promise((resolve) => setImmediate(resolve));
+      assert.deepEqual(tracer.tree(), [
+        'GET /v1/chat/{room}',
+        '  message /v1/chat/{room}',
+        '    own a',
+        '  message /v1/chat/{room}',
+        '    own b',
+      ]);
+      tracer.assertEnded();
+      const [, first, , second] = tracer.spans;
+      assert.equal(request!.attributes['http.response.status_code'], 101);
+      assert.deepEqual([first!.kind, first!.errors.length], ['consumer', 0]);
+      assert.equal(second!.attributes['error.type'], 'RangeError');
+    }
+  });
+
+  test('the span of a refused handshake ends with its response', async (t) => {
+    const tracer = new FakeTracer();
+    const { app } = make({ tracer });
+    app.websocket('/chat', { user: Depends(BearerAuth(SECRET)) }).onMessage(() => undefined);
+    assert.equal((await refusal(clientOf(t, app), '/chat')).status, 401);
+    tracer.assertEnded();
+    assert.equal(tracer.span('GET /chat').attributes['http.response.status_code'], 401);
+  });
+});
