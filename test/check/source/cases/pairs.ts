@@ -25,7 +25,10 @@ ${code}
 export const PAIRS: Readonly<Record<string, { readonly wrong: string; readonly right: string }>> = {
   SVC201: {
     wrong: declared('export const guard: Guard = requireIf(() => true);', 'requireIf'),
-    right: declared("export const guard: Guard = requireRoles({ roles: ['editor'], auth: account });", 'requireRoles'),
+    right: declared(
+      "export const guard: Guard = requireRoles({ roles: ['editor'], auth: account });",
+      'requireRoles',
+    ),
   },
   SVC204: {
     wrong: declared(
