@@ -6,7 +6,7 @@ import { findVariables } from './environment-rules.ts';
 import { Flow } from './flow.ts';
 import { findInjection } from './injection-rules.ts';
 import { readProject } from './modules.ts';
-import { functionAround } from './nodes.ts';
+import { functionAround, nameAround } from './nodes.ts';
 import { reportPromises } from './promise-rules.ts';
 import { isRouteCall } from './routes.ts';
 import { findLoggedRequests, findRevealing, reportRows } from './reveal-rules.ts';
@@ -92,13 +92,6 @@ function subjectOf(node: Node, module: SourceModule): string {
     const method = at.callee.type === 'member' ? at.callee.property! : '';
     if (path?.type === 'text') return `${method.toUpperCase()} ${path.value}`;
   }
-  for (let fn = functionAround(node); fn !== undefined; fn = functionAround(fn)) {
-    const name =
-      fn.name ??
-      (fn.parent?.type === 'declarator' && fn.parent.target.type === 'name'
-        ? fn.parent.target.name
-        : undefined);
-    if (name !== undefined) return `function ${name}`;
-  }
-  return `module ${basename(module.file)}`;
+  const name = nameAround(node);
+  return name === undefined ? `module ${basename(module.file)}` : `function ${name}`;
 }

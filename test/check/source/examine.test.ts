@@ -100,3 +100,22 @@ test('findings of examineSources() have the line of the TypeScript file, even af
     if (head.startsWith('interface')) assert.equal(finding!.place!.column, 51);
   }
 });
+
+test('findings of examineSources() name the function that contains the mistake: a method, or the function around a callback', (t) => {
+  const cwd = folder(t, {
+    'app.ts': [
+      "import { readFileSync } from 'node:fs';",
+      'class Pages { read(names) { return names.map((name) => readFileSync(name)); } }',
+      'const tools = { load(name) { return readFileSync(name); } };',
+      'const pages = new Pages();',
+      "app.get('/a', () => pages.read(['a']));",
+      "app.get('/b', () => tools.load('b'));",
+    ].join('\n'),
+  });
+  const found = examineSources([join(cwd, 'app.ts')], CORE_RULES).findings;
+  const words = found.map(({ rule, subject, message }) => `${rule} ${subject}: ${message}`);
+  assert.deepEqual(words, [
+    'SVC501 function read: readFileSync() blocks all other requests until the call returns, and requests reach "read", the function that contains the call',
+    'SVC501 function load: readFileSync() blocks all other requests until the call returns, and requests reach "load", the function that contains the call',
+  ]);
+});
