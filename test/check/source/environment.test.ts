@@ -46,7 +46,7 @@ test('svc check warns of an environment variable that is read without a check or
     'warning 2: nothing sets the environment variable TEST_HOST, and the code reads it without a default',
   ]);
   const lines = found(t, { ...files, '.env.example': 'TEST_BASE=x\n' }).map((text) => text.slice(0, 9));
-  assert.deepEqual(lines, ['warning 2', 'warning 5', 'warning 7']);
+  assert.deepEqual(lines, ['warning 2']);
 });
 
 test('svc check does not warn of environment variables that are validated by parse() or safeParse() of a schema (SVC401)', (t) => {
@@ -62,4 +62,46 @@ test('svc check does not warn of environment variables that are validated by par
     found(t, files).map((text) => text.slice(0, 9)),
     ['warning 4'],
   );
+});
+
+test('svc check does not warn of environment variables that code reads only on a condition, such as without DATABASE_URL (SVC401)', (t) => {
+  const files = {
+    'app.ts': [
+      'export const a = process.env.TEST_DB_URL ?? `postgres://${process.env.TEST_DB_HOST}/x`;',
+      'export const b = process.env.TEST_DB_URL ? process.env.TEST_DB_URL : urlOf(process.env.TEST_DB_NAME!);',
+      "if (process.env.TEST_MAIL === 'smtp') mail(process.env.TEST_SMTP!);",
+      'function address() {',
+      '  if (process.env.TEST_DB_URL) return process.env.TEST_DB_URL;',
+      '  return `postgres://${process.env.TEST_DB_USER}@x`;',
+      '}',
+      'export const c = process.env.TEST_DB_URL || assembled();',
+      'function assembled() { return `postgres://${process.env.TEST_DB_PORT}`; }',
+      'export const d = new Client({ url: process.env.TEST_DB_URL, host: process.env.TEST_DB_SERVER });',
+      'if (!process.env.TEST_KEY) throw new Error("no key");',
+      'export const e = `${process.env.TEST_CERTAIN}/x`;',
+    ].join('\n'),
+    '.env.example': 'TEST_DB_URL=x\n',
+  };
+  assert.deepEqual(found(t, files), [
+    'warning 12: nothing sets the environment variable TEST_CERTAIN, and the code reads it without a default',
+  ]);
+});
+
+test('svc check does not warn of environment variables that a platform sets, or a Dockerfile or compose.yaml (SVC401)', (t) => {
+  const names = [
+    'RAILWAY_PUBLIC_DOMAIN',
+    'DYNO',
+    'GAE_VERSION',
+    'WEBSITE_HOSTNAME',
+    'POD_NAME',
+    'OTEL_SERVICE_NAME',
+  ];
+  const ours = ['TEST_OF_IMAGE', 'TEST_OF_COMPOSE', 'TEST_OF_BOTH'];
+  const files = {
+    'app.ts': [...names, ...ours].map((name) => `use(\`\${process.env.${name}}\`);`).join('\n'),
+    Dockerfile: 'FROM node:24\nENV TEST_OF_IMAGE=1\n',
+    'compose.yaml': 'environment:\n  - TEST_OF_COMPOSE\n  TEST_OF_BOTH: x\n',
+  };
+  assert.deepEqual(found(t, files), []);
+  assert.equal(found(t, { 'app.ts': files['app.ts'] }).length, ours.length);
 });
