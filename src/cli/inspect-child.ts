@@ -10,7 +10,9 @@ import { makeReport, probe } from '../check/check.ts';
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { findUnnamedHosts } from '../check/deploy-rules.ts';
+import { absentVariables } from '../check/source/environment-rules.ts';
 import { readProject } from '../check/source/modules.ts';
+import { Sources } from '../check/source/sources.ts';
 import { CORE_RULES } from '../check/rules.ts';
 import { denyStart } from '../app/lifecycle.ts';
 import { Denied, HandleWatch, denyNetwork, isDenied } from './quarantine.ts';
@@ -303,7 +305,7 @@ function trespasses({ given }: Job, found: readonly Trespass[]): Finding[] {
  * Returns the finding for an error of the import. Its rule is SVC001, unless the error code belongs to
  * another rule.
  */
-function loadFinding({ given }: Job, error: unknown): Finding {
+function loadFinding({ given, module }: Job, error: unknown): Finding {
   const cause = error instanceof SvcError && error.code === 'E_LOAD' ? (error.cause ?? error) : error;
   const said =
     error instanceof Error
@@ -313,17 +315,32 @@ function loadFinding({ given }: Job, error: unknown): Finding {
   const place =
     (cause instanceof Error ? known(placeOf(cause.stack ?? '')) : undefined) ??
     (located === null ? undefined : { file: located[1]!, line: Number(located[2]), column: 1 });
+  const text = cause instanceof Error ? cause.message : said;
+  const absent = absentVariables(new Sources(readProject([fileURLToPath(module)])), text, place);
+  const remedy =
+    isFault(cause) && !(cause instanceof Denied)
+      ? cause.remedy
+      : 'Fix the problem that the message describes, so that the module can be imported';
   return {
     rule: isFault(cause) ? (faultOf(cause.code)?.rule ?? 'SVC001') : 'SVC001',
     severity: 'error',
     subject: given,
-    message: located === null ? said : located[3]!,
+    message:
+      (located === null ? said : located[3]!) + absentNote(absent.filter((name) => !said.includes(name))),
     remedy:
-      isFault(cause) && !(cause instanceof Denied)
-        ? cause.remedy
-        : 'Fix the problem that the message describes, so that the module can be imported',
+      absent.length === 0
+        ? remedy
+        : `Set ${absent.join(', ')}, or name the file that sets it: --env-file .env. Otherwise: ${remedy}`,
     place,
   };
+}
+
+/** Returns the end of a message that names variables which are not set. */
+function absentNote(names: readonly string[]): string {
+  if (names.length === 0) return '';
+  return names.length === 1
+    ? `; the environment variable ${names[0]!} is not set`
+    : `; the environment variables ${names.join(', ')} are not set`;
 }
 
 function known(place: Place): Place | undefined {

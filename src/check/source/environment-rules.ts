@@ -4,6 +4,8 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { calledName, entryOf, functionAround, nameOf, pathOf } from './nodes.ts';
+import { fileOfPlace } from '../../base/findings.ts';
+import type { Place } from '../../base/findings.ts';
 import type { SourceModule } from './modules.ts';
 import type { Fn, Node } from './nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
@@ -258,4 +260,29 @@ function isAlternative(node: Node, sources: Sources, depth = 0): boolean {
 function returns(node: Node): boolean {
   const last = node.type === 'block' ? node.body.at(-1) : node;
   return last?.type === 'leave' && last.how === 'return';
+}
+
+/**
+ * Returns the variables that are not set and that an error of the import is about. The message names them, or
+ * they are the nearest to the error that its file takes for granted.
+ */
+export function absentVariables(sources: Sources, message: string, place: Place | undefined): string[] {
+  const isAbsent = (name: string): boolean => process.env[name] === undefined && !FOREIGN.test(name);
+  const reads = readsOf(sources).filter(({ name }) => isAbsent(name));
+  const isRead = (word: string): boolean =>
+    reads.some(({ name }) => name === word) ||
+    (/^(?!E(?:RR)?_)\w+_/.test(word) && sources.project.modules.some(({ source }) => source.includes(word)));
+  const named = new Set(
+    message.match(/\b[A-Z][A-Z\d_]*\b/g)?.filter((word) => isAbsent(word) && isRead(word)),
+  );
+  if (named.size > 0 || place === undefined) return [...named];
+  const file = fileOfPlace(place);
+  const beside = reads
+    .filter(({ module, node }) => module.file === file && !mayBeAbsent(node, module))
+    .map(({ name, node, module }) => ({
+      name,
+      distance: Math.abs(module.placeAt(node.start).line - place.line),
+    }));
+  const nearest = Math.min(...beside.map(({ distance }) => distance));
+  return [...new Set(beside.filter(({ distance }) => distance === nearest).map(({ name }) => name))];
 }

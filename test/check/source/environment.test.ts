@@ -5,7 +5,10 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { CORE_RULES } from '../../../src/check/rules.ts';
+import { absentVariables } from '../../../src/check/source/environment-rules.ts';
 import { examineSources } from '../../../src/check/source/examine.ts';
+import { readProject } from '../../../src/check/source/modules.ts';
+import { Sources } from '../../../src/check/source/sources.ts';
 import { folder } from '../../support/run.ts';
 import type { TestContext } from 'node:test';
 
@@ -104,4 +107,26 @@ test('svc check does not warn of environment variables that a platform sets, or 
   };
   assert.deepEqual(found(t, files), []);
   assert.equal(found(t, { 'app.ts': files['app.ts'] }).length, ours.length);
+});
+
+test('absentVariables() returns the variables that the message of an error names, or the nearest ones that its file takes for granted', (t) => {
+  const cwd = folder(t, {
+    'app.ts': [
+      "import { names } from './settings.ts';",
+      'export const level = process.env.TEST_LEVEL ?? names;',
+      'export const url = new URL(process.env.TEST_URL!);',
+      'export const list = process.env.TEST_LIST!.split();',
+      'export const key = required(process.env.TESTKEY);',
+    ].join('\n'),
+    'settings.ts': "export const names = ['TEST_OF_SCHEMA'];\n",
+  });
+  const file = join(cwd, 'app.ts');
+  const sources = new Sources(readProject([file]));
+  const absent = (message: string, line?: number): string[] =>
+    absentVariables(sources, message, line === undefined ? undefined : { file, line, column: 1 });
+  assert.deepEqual(absent('Invalid URL', 3), ['TEST_URL']);
+  assert.deepEqual(absent('Cannot read properties of undefined', 4), ['TEST_LIST']);
+  assert.deepEqual(absent('TESTKEY is needed', 5), ['TESTKEY']);
+  assert.deepEqual(absent('[{"path":["TEST_OF_SCHEMA"]}]', 3), ['TEST_OF_SCHEMA']);
+  assert.deepEqual(absent('TEST_ELSEWHERE and ERR_INVALID_URL', undefined), []);
 });
