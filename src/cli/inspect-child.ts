@@ -241,12 +241,16 @@ function unloaded(
 /** Imports the application within its time limit. Also detects a top-level await that never settles. */
 async function load({ target, module, timeoutMs }: Job): Promise<Loaded> {
   const { promise: ended, resolve } = Promise.withResolvers<Loaded>();
-  const onHung = (): void => resolve({ hung: 'a top-level await waits forever' });
+  let what = 'a top-level await';
+  const onHung = (): void => resolve({ hung: `${what} waits forever` });
   using _deadline = systemClock.after(timeoutMs, () =>
     resolve({ hung: `the import of the module has not ended after ${timeoutMs / 1_000} s`, isLate: true }),
   );
   process.once('beforeExit', onHung);
-  const loading = loadApplication(target, new URL(module)).then(
+  const onCall = (name: string): void => {
+    what = `the function ${name}()`;
+  };
+  const loading = loadApplication(target, new URL(module), onCall).then(
     (app): Loaded => ({ app }),
     (error: unknown): Loaded => ({ error }),
   );
