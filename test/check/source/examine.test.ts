@@ -8,6 +8,7 @@ import { test } from 'node:test';
 import { CORE_RULES } from '../../../src/check/rules.ts';
 import { SOURCE_RULES } from '../../../src/check/source/catalogue.ts';
 import { examineSources } from '../../../src/check/source/examine.ts';
+import { readProject } from '../../../src/check/source/modules.ts';
 import { fileOfPlace } from '../../../src/base/findings.ts';
 import { ROOT } from '../../support/build.ts';
 import { manuals } from '../../support/manuals.ts';
@@ -117,5 +118,22 @@ test('findings of examineSources() name the function that contains the mistake: 
   assert.deepEqual(words, [
     'SVC501 function read: readFileSync() blocks all other requests until the call returns, and requests reach "read", the function that contains the call',
     'SVC501 function load: readFileSync() blocks all other requests until the call returns, and requests reach "load", the function that contains the call',
+  ]);
+});
+
+test('readProject() names the first file beyond its limit of files, and how many there are', (t) => {
+  const cwd = folder(t, {
+    'app.ts': "import './a.ts'; import './b.ts'; import './c.ts';",
+    'a.ts': '',
+    'b.ts': '',
+    'c.ts': '',
+  });
+  const { modules, unread } = readProject([join(cwd, 'app.ts')], 2);
+  assert.deepEqual(
+    modules.map(({ file }) => basename(file)),
+    ['app.ts', 'a.ts'],
+  );
+  assert.deepEqual(unread, [
+    { file: join(cwd, 'b.ts'), why: 'the limit of svc check is 2 files (files beyond it: 2)' },
   ]);
 });
