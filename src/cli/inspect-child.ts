@@ -31,6 +31,7 @@ import type { Answer, Begun, Job, ListedRoute } from './inspect.ts';
 import type { Finding, Place } from '../base/findings.ts';
 import type { UsedSecret } from '../base/used-secrets.ts';
 import type { Trespass } from './quarantine.ts';
+import type { Project } from '../check/source/modules.ts';
 import type { ReportScope } from '../check/report.ts';
 import type { SourceReport } from '../check/source/examine.ts';
 
@@ -117,9 +118,9 @@ async function work(job: Job): Promise<Answer> {
   if (job.wants === 'live') network.allow();
   const live = job.wants === 'live' ? await app.checkLive() : undefined;
   const { joinFindings } = await import('../check/source-places.ts');
-  const { examineSources } = await import('../check/source/examine.ts');
+  const { examineProject } = await import('../check/source/examine.ts');
   const { allowInline } = await import('../check/source/allowances.ts');
-  const sources = examineSources([fileURLToPath(job.module)], CORE_RULES);
+  const sources = examineProject(projectOf(job), CORE_RULES);
   const report = makeReport(
     [
       ...found,
@@ -166,12 +167,19 @@ function workersOfScripts(): string | undefined {
   return undefined;
 }
 
+let project: Project | undefined;
+
+/** Returns the sources of the application. They are read once, because this process inspects one application. */
+function projectOf({ module }: Job): Project {
+  return (project ??= readProject([fileURLToPath(module)]));
+}
+
 /**
  * Returns text that may contain the host names that CORS origin functions accept: the sources, and the values
  * of environment variables.
  */
-function namesFor({ module }: Job): string {
-  const { modules } = readProject([fileURLToPath(module)]);
+function namesFor(job: Job): string {
+  const { modules } = projectOf(job);
   return [...modules.map(({ source }) => source), ...Object.values(process.env)].join('\n');
 }
 
@@ -285,12 +293,12 @@ function slow({ given }: Job, importMs: number): readonly Finding[] {
 }
 
 /** Finds the place of an opened connection in the sources, if the stack trace does not contain the place. */
-async function placed({ module }: Job, found: readonly Trespass[]): Promise<readonly Trespass[]> {
+async function placed(job: Job, found: readonly Trespass[]): Promise<readonly Trespass[]> {
   const isUnknown = ({ what, place }: Trespass): boolean =>
     place.line === 0 && /^(?:connects|looks up)/.test(what);
   if (!found.some(isUnknown)) return found;
   const { openedAtImport } = await import('../check/source/examine.ts');
-  const opened = openedAtImport(fileURLToPath(module));
+  const opened = openedAtImport(projectOf(job));
   return found.map((each) => (isUnknown(each) && opened !== undefined ? { ...each, place: opened } : each));
 }
 
@@ -309,7 +317,7 @@ function trespasses({ given }: Job, found: readonly Trespass[]): Finding[] {
  * Returns the finding for an error of the import. Its rule is SVC001, unless the error code belongs to
  * another rule.
  */
-function loadFinding({ given, module }: Job, error: unknown): Finding {
+function loadFinding(job: Job, error: unknown): Finding {
   const cause = error instanceof SvcError && error.code === 'E_LOAD' ? (error.cause ?? error) : error;
   const said =
     error instanceof Error
@@ -320,7 +328,7 @@ function loadFinding({ given, module }: Job, error: unknown): Finding {
     (cause instanceof Error ? known(placeOf(cause.stack ?? '')) : undefined) ??
     (located === null ? undefined : { file: located[1]!, line: Number(located[2]), column: 1 });
   const text = cause instanceof Error ? cause.message : said;
-  const absent = absentVariables(new Sources(readProject([fileURLToPath(module)])), text, place);
+  const absent = absentVariables(new Sources(projectOf(job)), text, place);
   const remedy =
     isFault(cause) && !(cause instanceof Denied)
       ? cause.remedy
@@ -328,7 +336,7 @@ function loadFinding({ given, module }: Job, error: unknown): Finding {
   return {
     rule: isFault(cause) ? (faultOf(cause.code)?.rule ?? 'SVC001') : 'SVC001',
     severity: 'error',
-    subject: given,
+    subject: job.given,
     message:
       (located === null ? said : located[3]!) + absentNote(absent.filter((name) => !said.includes(name))),
     remedy:

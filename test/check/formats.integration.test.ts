@@ -351,7 +351,7 @@ test('the GitHub, GitLab and SARIF reports have paths from the root of the repos
   const [run] = JSON.parse(sarifReport(OF_REPOSITORY, IN_REPOSITORY, OPTIONS)).runs;
   assert.deepEqual(run.originalUriBaseIds, { '%SRCROOT%': { uri: 'file:///repo/' } });
   assert.deepEqual(
-    run.results.map((result: SarifResult) => result.locations[0].physicalLocation.artifactLocation.uri),
+    run.results.map((result: SarifResult) => result.locations[0]!.physicalLocation.artifactLocation.uri),
     ['lib/b.ts', 'apps/shop/src/app.ts'],
   );
   assert.match(run.results[0].message.text, /as at apps\/shop\/src\/a\.ts:9/);
