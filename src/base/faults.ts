@@ -179,7 +179,8 @@ export const FAULTS = {
   E_DEPENDS: {
     describe: (found: string, problem = 'the value is not a dependency'): string =>
       `Cannot depend on ${found}: ${problem}`,
-    remedy: 'Pass a function, a generator, a class, or the result of stateKey() or provide(…) to Depends()',
+    remedy:
+      'Pass a function, a generator, a class, or the result of stateKey() or provide({ … }, fn) to Depends()',
   },
   E_DEV_PROVIDER: {
     describe: (problem: string): string => `Cannot use DevProvider: ${problem}`,
@@ -406,7 +407,7 @@ export const FAULTS = {
   },
   E_ROUTE_HANDLER: {
     describe: (route: string): string => `Cannot register ${route}: there is no handler function`,
-    remedy: 'Pass the handler last: app.get(path, handler), or app.get(path, spec, handler)',
+    remedy: 'Pass the handler last: app.get(path, fn), app.get(path, spec, fn) or app.tool(name, spec, fn)',
   },
   E_ROUTE_METHOD: {
     describe: (method: string): string =>

@@ -100,7 +100,7 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
  * Reads every option of `kinds` from `options`. Absent and `undefined` options get their fallback.
  *
  * @throws SvcError `E_OPTION_UNKNOWN` for a name that is not in `kinds`, `E_OPTION_RANGE` for a value that is
- *   not valid
+ *   not valid, or if `options` is not an object
  */
 export function readOptions<K extends Record<string, OptionKind<unknown>>>(
   owner: string,
@@ -108,6 +108,8 @@ export function readOptions<K extends Record<string, OptionKind<unknown>>>(
   kinds: K,
 ): OptionValues<K> {
   const known = Object.keys(kinds);
+  if (!isRecord(options))
+    throw new SvcError('E_OPTION_RANGE', [owner, 'options', 'needs an object', shown(options)]);
   for (const name of Object.keys(options)) {
     if (!Object.hasOwn(kinds, name))
       throw new SvcError('E_OPTION_UNKNOWN', [owner, name, closest(name, known), known]);

@@ -109,26 +109,30 @@ function findLoosePolicies(view: ApplicationView, report: ReportFinding): void {
   }
 }
 
+/** Matches code that reads the host name of a request. */
+const READS_HOST = /\breq(?:uest)?\.host\b|\bheaders(?:\.|\[['"])host\b/;
+/** Matches addresses at which only clients on the same machine can connect (RFC 1122 §3.2.1.3, RFC 4291 §2.5.3). */
+const LOOPBACK = /^(?:127\.|\[?::1\]?$|localhost$)/;
+
 /**
- * SVC219: unrestricted host names and missing TLS. The findings are notes, because a proxy may check host
- * names and provide TLS.
+ * SVC219: links made of a host name that clients choose, and logins over a network without TLS. The findings
+ * are notes, because a proxy may check host names and provide TLS.
  */
 export function findUnnamedHosts(
   view: ApplicationView,
   { severity, remedy }: RuleText,
   sources: readonly string[],
 ): readonly Finding[] {
-  const usesHost = sources.some((source) =>
-    /\breq(?:uest)?\.host\b|\bheaders(?:\.|\[['"])host\b/.test(source),
-  );
-  const hasLogins = ownRoutes(view).some(({ route }) => route.security.length > 0);
-  if (view.env !== 'production' || (!usesHost && !hasLogins)) return [];
+  if (view.env !== 'production') return [];
   const { settings, middleware, place } = view;
   const finding = { rule: 'SVC219', severity, subject: 'the application', place } as const;
   const namesHosts = middleware.some((layer) => layer.kind === 'trusted-host');
-  const speaksTls = settings.peek('trustProxy') !== undefined || settings.peek('tlsCert') !== undefined;
+  const hasLogins = ownRoutes(view).some(({ route }) => route.security.length > 0);
+  const hasTls = settings.peek('trustProxy') !== undefined || settings.peek('tlsCert') !== undefined;
+  // without the setting `host`, the server listens on 127.0.0.1
+  const host = String(settings.peek('host') ?? '127.0.0.1');
   return [
-    ...(namesHosts
+    ...(namesHosts || !sources.some((source) => READS_HOST.test(source))
       ? []
       : [
           {
@@ -138,13 +142,12 @@ export function findUnnamedHosts(
             remedy,
           },
         ]),
-    ...(speaksTls
+    ...(hasTls || !hasLogins || settings.peek('socket') !== undefined || LOOPBACK.test(host)
       ? []
       : [
           {
             ...finding,
-            message:
-              'no TLS is configured: neither a certificate (SVC_TLS_CERT) nor a trusted proxy (SVC_TRUST_PROXY)',
+            message: `clients log in without TLS: the server listens on ${host}, and neither a certificate (SVC_TLS_CERT) nor a trusted proxy (SVC_TRUST_PROXY) is configured`,
             why: 'Without TLS, every machine on the network path can read and change requests, with their cookies and tokens',
             remedy:
               'If a proxy terminates TLS and redirects http to https, set trustProxy, for example to 1. Otherwise give the server a certificate',

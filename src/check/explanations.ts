@@ -50,7 +50,7 @@ export const EXPLANATIONS: Readonly<Partial<Record<Finding['rule'], Explanation>
   },
   SVC111: {
     wrong: 'const a = provide({ b: Depends(b) }, …); const b = provide({ a: Depends(a) }, …);',
-    right: 'const b = provide(({ req }) => …);',
+    right: 'const b = provide({}, ({ req }) => …);',
   },
   SVC112: {
     wrong: "Depends(provide({ me: Depends(user) }, …), { scope: 'app' })",

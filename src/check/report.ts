@@ -2,7 +2,7 @@
  * Report formats: text for people, JSON with the stable `schemaVersion` 1, GitHub, GitLab, JUnit and SARIF.
  */
 import { pathToFileURL } from 'node:url';
-import { isAbsolute, relative, sep } from 'node:path';
+import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { createHash } from 'node:crypto';
 import { EXPLANATIONS } from './explanations.ts';
 import { fileOfPlace } from '../base/findings.ts';
@@ -14,6 +14,11 @@ export interface ReportContext {
   /** Target of the command line, such as `src/app.ts:app`. */
   readonly target: string;
   readonly cwd: string;
+  /**
+   * Root of the repository: files have paths from there in the formats of CI systems (GitHub, GitLab, SARIF).
+   * Default: the working folder.
+   */
+  readonly root?: string | undefined;
   /** Rules that the report lists. They include at least every rule with a finding. */
   readonly rules: readonly RuleText[];
   /** Scope of the check, such as the number of routes. Absent if the application could not be loaded. */
@@ -29,7 +34,7 @@ export interface ReportScope {
   readonly sockets: number;
   /** Number of source files that were read. */
   readonly files: number;
-  /** Source files that could not be read, with the reason. */
+  /** Source files that were not read, with the reason. */
   readonly unread: readonly { readonly file: string; readonly why: string }[];
 }
 
@@ -198,69 +203,109 @@ const GITLAB_SEVERITIES: Readonly<Record<Severity, string>> = {
   info: 'info',
 };
 
+/** A place in the formats of CI systems. The line is 1 for a finding without a place. */
+interface RepositoryPlace {
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+  readonly isKnown: boolean;
+}
+
+/** Returns the place of a finding from the root of the repository. Without a place, the file of the target. */
+function placeInRepository(
+  { place }: Pick<Finding, 'place'>,
+  { target, cwd, root = cwd }: ReportContext,
+): RepositoryPlace {
+  return place === undefined || place.line === 0
+    ? { file: relativeFile(resolve(cwd, fileOf(target)), root), line: 1, column: 1, isKnown: false }
+    : { ...place, file: relativeFile(place.file, root), isKnown: true };
+}
+
+/** Returns the source files that were not read, from the root of the repository, with the reason. */
+function unreadOf({ scope, cwd, root = cwd }: ReportContext): readonly { file: string; why: string }[] {
+  return (scope?.unread ?? []).map(({ file, why }) => ({
+    file: relativeFile(file, root),
+    why: `the file was not read: ${relativeText(why, root)}`,
+  }));
+}
+
 /**
- * Returns one workflow command of GitHub Actions for each finding, then a summary. GitHub shows only ten
- * findings of each level, so the most severe come first.
+ * Returns one workflow command of GitHub Actions for each finding and for each file that was not read, then a
+ * summary. GitHub shows only ten findings of each level, so the most severe come first.
  */
-export function githubReport(report: Report, { target, cwd }: ReportContext): string {
+export function githubReport(report: Report, context: ReportContext): string {
+  const { target, cwd, root = cwd } = context;
   const { error, warning, info } = countFindings(report.findings);
-  const lines = report.findings.map(({ rule, severity, subject, message, remedy, place }) => {
-    const at =
-      place === undefined || place.line === 0
-        ? { file: fileOf(target) }
-        : { file: relativeFile(place.file, cwd), line: place.line, col: place.column };
-    const properties = Object.entries({ ...at, title: `${rule} ${subject}` })
-      .map(([name, value]) => `${name}=${escapeProperty(String(value))}`)
-      .join(',');
-    return `::${COMMANDS[severity]} ${properties}::${escapeData(`${relativeText(message, cwd)}\nFix: ${remedy}`)}`;
+  const lines = report.findings.map((finding) => {
+    const { rule, severity, subject, message, remedy } = finding;
+    const { file, line, column, isKnown } = placeInRepository(finding, context);
+    return workflowCommand(
+      COMMANDS[severity],
+      { file, ...(isKnown ? { line, col: column } : {}), title: `${rule} ${subject}` },
+      `${relativeText(message, root)}\nFix: ${remedy}`,
+    );
   });
   return [
     ...lines,
+    ...unreadOf(context).map(({ file, why }) => workflowCommand('notice', { file, title: 'svc check' }, why)),
     `${target}: errors ${error}, warnings ${warning}, notes ${info}, allowed ${report.suppressed.length}`,
   ].join('\n');
+}
+
+function workflowCommand(name: string, properties: object, text: string): string {
+  const written = Object.entries(properties)
+    .map(([key, value]) => `${key}=${escapeProperty(String(value))}`)
+    .join(',');
+  return `::${name} ${written}::${escapeData(text)}`;
 }
 
 /**
  * Returns all findings as a Markdown table for the summary of a GitHub job. Unlike annotations, a summary is
  * not limited to ten findings.
  */
-export function githubSummary(report: Report, { target, cwd }: ReportContext): string {
+export function githubSummary(report: Report, context: ReportContext): string {
+  const { target, cwd, root = cwd } = context;
   const title = `### svc check ${inMarkdown(target)}\n\n`;
-  if (report.findings.length === 0) return `${title}Nothing found.\n`;
-  const rows = report.findings.map(({ rule, severity, subject, message, remedy, place }) => {
-    const where =
-      place === undefined || place.line === 0 ? '' : `${relativeFile(place.file, cwd)}:${place.line}`;
-    return `| ${[severity, rule, subject, where, relativeText(message, cwd), remedy].map(inMarkdown).join(' | ')} |`;
+  const unread = unreadOf(context).map(({ file, why }) => `- ${inMarkdown(`${file}: ${why}`)}\n`);
+  const left = unread.length === 0 ? '' : `\n${unread.join('')}`;
+  if (report.findings.length === 0) return `${title}Nothing found.\n${left}`;
+  const rows = report.findings.map((finding) => {
+    const { rule, severity, subject, message, remedy } = finding;
+    const { file, line, isKnown } = placeInRepository(finding, context);
+    const where = isKnown ? `${file}:${line}` : '';
+    return `| ${[severity, rule, subject, where, relativeText(message, root), remedy].map(inMarkdown).join(' | ')} |`;
   });
-  return `${title}| Level | Rule | Subject | Place | Finding | Fix |\n| --- | --- | --- | --- | --- | --- |\n${rows.join('\n')}\n`;
+  return `${title}| Level | Rule | Subject | Place | Finding | Fix |\n| --- | --- | --- | --- | --- | --- |\n${rows.join('\n')}\n${left}`;
 }
 
 /** Returns the issues of a GitLab code quality report, a variant of the Code Climate format. */
-export function gitlabReport(report: Report, { target, cwd }: ReportContext): string {
+export function gitlabReport(report: Report, context: ReportContext): string {
   const prints = fingerprints(report.findings);
   return JSON.stringify(
-    report.findings.map((finding, index) => issueOf(finding, prints[index]!, target, cwd)),
+    [
+      ...report.findings.map((finding, index) => issueOf(finding, prints[index]!, context)),
+      ...unreadOf(context).map(({ file, why }) => ({
+        description: why,
+        check_name: 'svc check',
+        fingerprint: digestOf('unread', file),
+        severity: GITLAB_SEVERITIES.info,
+        location: { path: file, lines: { begin: 1 } },
+      })),
+    ],
     null,
     2,
   );
 }
 
-function issueOf(
-  { rule, severity, subject, message, remedy, place }: Finding,
-  fingerprint: string,
-  target: string,
-  cwd: string,
-): object {
-  const hasPlace = place !== undefined && place.line !== 0;
+function issueOf(finding: Finding, fingerprint: string, context: ReportContext): object {
+  const { rule, severity, subject, message, remedy } = finding;
+  const { file, line } = placeInRepository(finding, context);
   return {
-    description: `${subject}: ${relativeText(message, cwd)}. Fix: ${remedy}`,
+    description: `${subject}: ${relativeText(message, context.root ?? context.cwd)}. Fix: ${remedy}`,
     check_name: rule,
     fingerprint,
     severity: GITLAB_SEVERITIES[severity],
-    location: {
-      path: hasPlace ? relativeFile(place.file, cwd) : fileOf(target),
-      lines: { begin: hasPlace ? place.line : 1 },
-    },
+    location: { path: file, lines: { begin: line } },
   };
 }
 
@@ -284,22 +329,27 @@ function inMarkdown(text: string): string {
 export function fingerprints(findings: readonly Finding[]): readonly string[] {
   const seen = new Map<string, number>();
   return findings.map(({ rule, subject }) => {
-    const digest = createHash('sha256').update(`${rule}\0${subject}`).digest('hex').slice(0, 16);
+    const digest = digestOf(rule, subject);
     const nth = (seen.get(digest) ?? 0) + 1;
     seen.set(digest, nth);
     return `${digest}:${nth}`;
   });
 }
 
+function digestOf(rule: string, subject: string): string {
+  return createHash('sha256').update(`${rule}\0${subject}`).digest('hex').slice(0, 16);
+}
+
 /**
  * Returns a JUnit report with one test case for each rule. If `fails` returns true for a finding, its test
- * case fails. Other findings become output of the test case.
+ * case fails. Other findings become output of the test case. A source file that was not read is a skipped case.
  */
 export function junitReport(
   report: Report,
-  { rules, cwd, target }: ReportContext,
+  context: ReportContext,
   fails: (finding: Finding) => boolean,
 ): string {
+  const { rules, cwd, target } = context;
   const phases = [...new Set(rules.map(({ phase }) => phase))];
   const suites = phases.map((phase) =>
     suiteOf(
@@ -308,11 +358,13 @@ export function junitReport(
       report.findings,
     ),
   );
+  const unread = unreadOf({ ...context, root: cwd });
   const failures = new Set(report.findings.filter(fails).map(({ rule }) => rule)).size;
   return [
     '<?xml version="1.0" encoding="UTF-8"?>',
-    `<testsuites name="${escapeXml(`svc check ${target}`)}" tests="${rules.length}" failures="${failures}">`,
+    `<testsuites name="${escapeXml(`svc check ${target}`)}" tests="${rules.length + unread.length}" failures="${failures}">`,
     ...suites,
+    ...(unread.length === 0 ? [] : [unreadSuite(unread)]),
     '</testsuites>',
   ].join('\n');
 
@@ -361,6 +413,18 @@ export function junitReport(
       })
       .join('\n\n');
   }
+}
+
+function unreadSuite(unread: readonly { file: string; why: string }[]): string {
+  const cases = unread.map(
+    ({ file, why }) =>
+      `    <testcase classname="svc.check.sources" name="${escapeXml(file)}"><skipped message="${escapeXml(why)}"/></testcase>`,
+  );
+  return [
+    `  <testsuite name="sources" tests="${unread.length}" failures="0" errors="0" skipped="${unread.length}">`,
+    ...cases,
+    '  </testsuite>',
+  ].join('\n');
 }
 
 /** Escapes a text for XML 1.0. Replaces characters that XML cannot express by U+FFFD. */
@@ -422,7 +486,8 @@ export function sarifReport(
           tool: {
             driver: { name: 'svc check', version, semanticVersion: version, rules: rules.map(ruleOf) },
           },
-          invocations: [{ executionSuccessful: isLoaded }],
+          originalUriBaseIds: { [ROOT_ID]: { uri: `${pathToFileURL(context.root ?? context.cwd).href}/` } },
+          invocations: [{ executionSuccessful: isLoaded, ...notificationsOf(context) }],
           columnKind: 'utf16CodeUnits',
           results,
         },
@@ -455,24 +520,21 @@ function ruleOf({ id, severity, why, remedy, phase }: RuleText): object {
   };
 }
 
-function resultOf(finding: Finding, fingerprint: string, { rules, cwd, target }: ReportContext): object {
-  const { rule, severity, subject, message, remedy, place } = finding;
+function resultOf(finding: Finding, fingerprint: string, context: ReportContext): object {
+  const { rule, severity, subject, message, remedy } = finding;
+  const { rules, cwd, root = cwd } = context;
   const ruleIndex = rules.findIndex(({ id }) => id === rule);
+  const { file, line, column, isKnown } = placeInRepository(finding, context);
   return {
     ruleId: rule,
     ...(ruleIndex === -1 ? {} : { ruleIndex }),
     level: LEVELS[severity],
-    message: { text: `${subject}: ${relativeText(message, cwd)}. Fix: ${sentence(remedy)}` },
+    message: { text: `${subject}: ${relativeText(message, root)}. Fix: ${sentence(remedy)}` },
     locations: [
       {
         physicalLocation: {
-          artifactLocation: artifact(
-            place === undefined || place.line === 0 ? fileOf(target) : relativeFile(place.file, cwd),
-          ),
-          region:
-            place === undefined || place.line === 0
-              ? { startLine: 1 }
-              : { startLine: place.line, startColumn: Math.max(1, place.column) },
+          artifactLocation: artifact(file),
+          region: { startLine: line, ...(isKnown ? { startColumn: Math.max(1, column) } : {}) },
         },
         logicalLocations: [{ fullyQualifiedName: subject }],
       },
@@ -481,9 +543,22 @@ function resultOf(finding: Finding, fingerprint: string, { rules, cwd, target }:
   };
 }
 
+/** Returns a notification for each file that was not read. */
+function notificationsOf(context: ReportContext): object {
+  const toolExecutionNotifications = unreadOf(context).map(({ file, why }) => ({
+    level: 'warning',
+    message: { text: why },
+    locations: [{ physicalLocation: { artifactLocation: artifact(file) } }],
+  }));
+  return toolExecutionNotifications.length === 0 ? {} : { toolExecutionNotifications };
+}
+
+/** Id of the root of the repository, to which paths are relative (SARIF 2.1.0 §3.14.14). */
+const ROOT_ID = '%SRCROOT%';
+
 function artifact(file: string): object {
   if (isAbsolute(file)) return { uri: pathToFileURL(file).href };
-  return { uri: file.split('/').map(encodeURIComponent).join('/'), uriBaseId: '%SRCROOT%' };
+  return { uri: file.split('/').map(encodeURIComponent).join('/'), uriBaseId: ROOT_ID };
 }
 
 /**

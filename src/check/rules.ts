@@ -499,7 +499,7 @@ function findSettings({ settings, secrets, place }: ApplicationView, report: Rep
         'the code reads the setting without a default, but nothing sets the setting',
         settings.placeOf(key),
         {
-          remedy: `Set ${variable}, or add a default: config.get("${key}", …). The default null makes the setting optional`,
+          remedy: `Set ${variable} (--env-file reads a file), or add a default: config.get("${key}", …). The default null makes the setting optional`,
         },
       );
     }

@@ -27,7 +27,7 @@ export function findSecrets(view: ApplicationView, report: ReportFinding): void 
         `setting ${key}`,
         `${neededBy} needs the secret "${key}" (${variable}), which is not set`,
         place,
-        { remedy: remedyFor(key), refuses: true },
+        { remedy: `${remedyFor(key)}. If a file sets the variable, name it with --env-file`, refuses: true },
       );
     // only authSecret is judged here: the code that uses another secret validates its format
     if (variable === variableOf('authSecret')) {

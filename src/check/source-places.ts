@@ -11,7 +11,7 @@ import { weaknessOf } from '../crypto/keys.ts';
 import { fileOfPlace } from '../base/findings.ts';
 import { causes } from './check.ts';
 import { numberOf } from './source/routes.ts';
-import { Sources } from './source/sources.ts';
+import type { Sources } from './source/sources.ts';
 import type { Finding, Place } from '../base/findings.ts';
 import type { UsedSecret } from '../base/used-secrets.ts';
 import type { Cause, RuleText } from './check.ts';
@@ -35,15 +35,13 @@ const LEAST_CHARACTERS = 8;
 /** Merges the findings of the compiled application and of the source files. Each mistake occurs only once. */
 export function joinFindings(
   declared: readonly Finding[],
-  { findings: written, project }: SourceReport,
+  { findings: written, project, sources }: SourceReport,
   secrets: readonly UsedSecret[],
   secretRule: RuleText,
 ): Finding[] {
-  let parsed: Sources | undefined;
-  const sources = (): Sources => (parsed ??= new Sources(project));
   const placed = declared.map((finding) => {
     const cause = causes.get(finding);
-    const place = cause === undefined ? undefined : placeOfCause(cause, sources());
+    const place = cause === undefined ? undefined : placeOfCause(cause, sources);
     return place === undefined ? finding : { ...finding, place };
   });
   const found = findSecrets(secrets, project.modules, sources, secretRule);
@@ -115,7 +113,7 @@ interface FoundSecret {
 function findSecrets(
   secrets: readonly UsedSecret[],
   modules: readonly SourceModule[],
-  sources: () => Sources,
+  sources: Sources,
   { id, severity }: RuleText,
 ): FoundSecret[] {
   // if several calls use one secret, the first counts. A Map keeps the last, so the order is reversed.
@@ -142,16 +140,12 @@ function findSecrets(
 }
 
 /** Returns where the sources contain a text, as a literal or as the password in a URL. */
-function placeOfText(
-  text: string,
-  modules: readonly SourceModule[],
-  sources: () => Sources,
-): Place | undefined {
+function placeOfText(text: string, modules: readonly SourceModule[], sources: Sources): Place | undefined {
   if (modules.some(({ source }) => source.includes(text))) {
     const has = (value: string): boolean => value === text || value.includes(`:${text}@`);
-    for (const { module, node } of sources().all('text'))
-      if (has(node.value) && !isForDevelopment(node, module, sources())) return module.placeAt(node.start);
-    for (const { module, node } of sources().all('template'))
+    for (const { module, node } of sources.all('text'))
+      if (has(node.value) && !isForDevelopment(node, module, sources)) return module.placeAt(node.start);
+    for (const { module, node } of sources.all('template'))
       if (node.texts.some(has)) return module.placeAt(node.start);
   }
   for (const data of dataFiles(modules)) {

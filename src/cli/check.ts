@@ -25,6 +25,7 @@ import { ask, failed, hasColours, printAll, readWord, writeOutput } from './insp
 import { ENVIRONMENTS, ENV_FILE_HELP, readCount } from './command.ts';
 import { SvcError } from '../base/errors.ts';
 import { codeOf, ownVersion, permissionFault } from './load.ts';
+import { repositoryRoot } from './repository.ts';
 import { nearest } from '../base/options.ts';
 import type { ReportContext } from '../check/report.ts';
 import type { RuleText, Selection } from '../check/check.ts';
@@ -162,7 +163,8 @@ async function print(
       ? selected
       : withoutKnown(selected, answer.rules, { ...options, known: options.known });
   const scope = answer.kind === 'checked' ? answer.scope : undefined;
-  const context = { target, cwd: process.cwd(), rules: answer.rules, scope };
+  const cwd = process.cwd();
+  const context = { target, cwd, root: repositoryRoot(cwd), rules: answer.rules, scope };
   const isLoaded = answer.kind === 'checked';
   await printAll(
     render(options.format, report, context, { options, isLoaded, hasColour: hasColours(values) }),

@@ -98,11 +98,16 @@ export async function openApplication(
  * @throws SvcError `E_LOAD` if the import fails, or if the module exports no application
  */
 export function importApplication({ target, module, given }: Subject): Promise<Svc> {
-  return settling(loadApplication(target, module), given, 'a top-level await', LOAD_TIMEOUT_MS);
+  let what = 'a top-level await';
+  const loading = loadApplication(target, module, (name) => {
+    what = `the function ${name}()`;
+  });
+  return settling(loading, given, () => what, LOAD_TIMEOUT_MS);
 }
 
 /**
- * Waits for a promise with a time limit, and reports on standard error if it takes long.
+ * Waits for a promise with a time limit, and reports on standard error if it takes long. `what` returns the work
+ * that messages name.
  *
  * If nothing else keeps the process alive, Node.js emits `beforeExit` while the promise is pending. The
  * returned promise then rejects. Without this, the process would exit with status 0.
@@ -110,16 +115,16 @@ export function importApplication({ target, module, given }: Subject): Promise<S
 export async function settling<T>(
   pending: Promise<T>,
   target: string,
-  what: string,
+  what: () => string,
   deadlineMs?: number,
   clock: Clock = systemClock,
 ): Promise<T> {
   const { promise: hung, reject } = Promise.withResolvers<never>();
   const onHung = (): void =>
-    reject(new SvcError('E_LOAD', [target, `${what} waits forever, so the application cannot be loaded`]));
+    reject(new SvcError('E_LOAD', [target, `${what()} waits forever, so the application cannot be loaded`]));
   using _notice = clock.after(NOTICE_MS, () =>
     process.stderr.write(
-      `svc: still waiting for ${target} after ${NOTICE_MS / 1000} seconds: ${what} has not ended\n`,
+      `svc: still waiting for ${target} after ${NOTICE_MS / 1000} seconds: ${what()} has not ended\n`,
     ),
   );
   using _deadline = deadlineMs === undefined ? undefined : clock.after(deadlineMs, onHung);

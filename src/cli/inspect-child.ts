@@ -10,7 +10,9 @@ import { makeReport, probe } from '../check/check.ts';
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { findUnnamedHosts } from '../check/deploy-rules.ts';
+import { absentVariables } from '../check/source/environment-rules.ts';
 import { readProject } from '../check/source/modules.ts';
+import { Sources } from '../check/source/sources.ts';
 import { CORE_RULES } from '../check/rules.ts';
 import { denyStart } from '../app/lifecycle.ts';
 import { Denied, HandleWatch, denyNetwork, isDenied } from './quarantine.ts';
@@ -29,6 +31,7 @@ import type { Answer, Begun, Job, ListedRoute } from './inspect.ts';
 import type { Finding, Place } from '../base/findings.ts';
 import type { UsedSecret } from '../base/used-secrets.ts';
 import type { Trespass } from './quarantine.ts';
+import type { Project } from '../check/source/modules.ts';
 import type { ReportScope } from '../check/report.ts';
 import type { SourceReport } from '../check/source/examine.ts';
 
@@ -115,9 +118,9 @@ async function work(job: Job): Promise<Answer> {
   if (job.wants === 'live') network.allow();
   const live = job.wants === 'live' ? await app.checkLive() : undefined;
   const { joinFindings } = await import('../check/source-places.ts');
-  const { examineSources } = await import('../check/source/examine.ts');
+  const { examineProject } = await import('../check/source/examine.ts');
   const { allowInline } = await import('../check/source/allowances.ts');
-  const sources = examineSources([fileURLToPath(job.module)], CORE_RULES);
+  const sources = examineProject(projectOf(job), CORE_RULES);
   const report = makeReport(
     [
       ...found,
@@ -164,12 +167,19 @@ function workersOfScripts(): string | undefined {
   return undefined;
 }
 
+let project: Project | undefined;
+
+/** Returns the sources of the application. They are read once, because this process inspects one application. */
+function projectOf({ module }: Job): Project {
+  return (project ??= readProject([fileURLToPath(module)]));
+}
+
 /**
  * Returns text that may contain the host names that CORS origin functions accept: the sources, and the values
  * of environment variables.
  */
-function namesFor({ module }: Job): string {
-  const { modules } = readProject([fileURLToPath(module)]);
+function namesFor(job: Job): string {
+  const { modules } = projectOf(job);
   return [...modules.map(({ source }) => source), ...Object.values(process.env)].join('\n');
 }
 
@@ -239,12 +249,16 @@ function unloaded(
 /** Imports the application within its time limit. Also detects a top-level await that never settles. */
 async function load({ target, module, timeoutMs }: Job): Promise<Loaded> {
   const { promise: ended, resolve } = Promise.withResolvers<Loaded>();
-  const onHung = (): void => resolve({ hung: 'a top-level await waits forever' });
+  let what = 'a top-level await';
+  const onHung = (): void => resolve({ hung: `${what} waits forever` });
   using _deadline = systemClock.after(timeoutMs, () =>
     resolve({ hung: `the import of the module has not ended after ${timeoutMs / 1_000} s`, isLate: true }),
   );
   process.once('beforeExit', onHung);
-  const loading = loadApplication(target, new URL(module)).then(
+  const onCall = (name: string): void => {
+    what = `the function ${name}()`;
+  };
+  const loading = loadApplication(target, new URL(module), onCall).then(
     (app): Loaded => ({ app }),
     (error: unknown): Loaded => ({ error }),
   );
@@ -279,12 +293,12 @@ function slow({ given }: Job, importMs: number): readonly Finding[] {
 }
 
 /** Finds the place of an opened connection in the sources, if the stack trace does not contain the place. */
-async function placed({ module }: Job, found: readonly Trespass[]): Promise<readonly Trespass[]> {
+async function placed(job: Job, found: readonly Trespass[]): Promise<readonly Trespass[]> {
   const isUnknown = ({ what, place }: Trespass): boolean =>
     place.line === 0 && /^(?:connects|looks up)/.test(what);
   if (!found.some(isUnknown)) return found;
   const { openedAtImport } = await import('../check/source/examine.ts');
-  const opened = openedAtImport(fileURLToPath(module));
+  const opened = openedAtImport(projectOf(job));
   return found.map((each) => (isUnknown(each) && opened !== undefined ? { ...each, place: opened } : each));
 }
 
@@ -303,7 +317,7 @@ function trespasses({ given }: Job, found: readonly Trespass[]): Finding[] {
  * Returns the finding for an error of the import. Its rule is SVC001, unless the error code belongs to
  * another rule.
  */
-function loadFinding({ given }: Job, error: unknown): Finding {
+function loadFinding(job: Job, error: unknown): Finding {
   const cause = error instanceof SvcError && error.code === 'E_LOAD' ? (error.cause ?? error) : error;
   const said =
     error instanceof Error
@@ -313,17 +327,32 @@ function loadFinding({ given }: Job, error: unknown): Finding {
   const place =
     (cause instanceof Error ? known(placeOf(cause.stack ?? '')) : undefined) ??
     (located === null ? undefined : { file: located[1]!, line: Number(located[2]), column: 1 });
+  const text = cause instanceof Error ? cause.message : said;
+  const absent = absentVariables(new Sources(projectOf(job)), text, place);
+  const remedy =
+    isFault(cause) && !(cause instanceof Denied)
+      ? cause.remedy
+      : 'Fix the problem that the message describes, so that the module can be imported';
   return {
     rule: isFault(cause) ? (faultOf(cause.code)?.rule ?? 'SVC001') : 'SVC001',
     severity: 'error',
-    subject: given,
-    message: located === null ? said : located[3]!,
+    subject: job.given,
+    message:
+      (located === null ? said : located[3]!) + absentNote(absent.filter((name) => !said.includes(name))),
     remedy:
-      isFault(cause) && !(cause instanceof Denied)
-        ? cause.remedy
-        : 'Fix the problem that the message describes, so that the module can be imported',
+      absent.length === 0
+        ? remedy
+        : `Set ${absent.join(', ')}, or name the file that sets it: --env-file .env. Otherwise: ${remedy}`,
     place,
   };
+}
+
+/** Returns the end of a message that names variables which are not set. */
+function absentNote(names: readonly string[]): string {
+  if (names.length === 0) return '';
+  return names.length === 1
+    ? `; the environment variable ${names[0]!} is not set`
+    : `; the environment variables ${names.join(', ')} are not set`;
 }
 
 function known(place: Place): Place | undefined {

@@ -1,6 +1,6 @@
 /**
- * Imports the application that a target such as `src/app.ts:app` names. If the import fails, the error names
- * the cause.
+ * Imports the application that a target such as `src/app.ts:app` names. The export is an application, or a
+ * function that returns one. If the import fails, the error names the cause.
  *
  * Node.js runs TypeScript by stripping the types. An import of `./x.js` finds `x.ts`. Errors of Node.js about
  * syntax and modules are translated into messages with a remedy.
@@ -17,7 +17,7 @@ import { closest } from '../base/options.ts';
 import { APP_BRAND } from '../app/svc.ts';
 import type { Svc } from '../app/svc.ts';
 
-/** A module, and the name of its export that is the application. */
+/** A module, and the name of its export that is the application, or a function that returns the application. */
 export interface Target {
   readonly module: string;
   readonly exportName: string;
@@ -144,37 +144,65 @@ export function makeFolder(path: string): void {
 }
 
 /**
- * Imports the module and returns the application that it exports.
- * @throws SvcError `E_LOAD` if the import fails, or if the export is not an application
+ * Imports the module and returns the application that it exports. If the export is a function, calls it without
+ * arguments and awaits its result. Calls `onCall` with the name of the function before that.
+ * @throws SvcError `E_LOAD` if the import or the function fails, or if there is no application
  */
-export async function loadApplication(target: Target, module: URL): Promise<Svc> {
+export async function loadApplication(
+  target: Target,
+  module: URL,
+  onCall: (name: string) => void = () => undefined,
+): Promise<Svc> {
   findTypeScriptToo();
   const name = `${target.module}:${target.exportName}`;
-  let exports: Record<string, unknown>;
+  // the cast is safe: every module is an object of its exports
+  const exports = (await attempt(target.module, () => import(module.href))) as Record<string, unknown>;
+  const found = exports[target.exportName];
+  if (found === undefined)
+    throw new SvcError('E_LOAD', [
+      name,
+      `there is no such export: the module exports ${Object.keys(exports).join(', ') || 'nothing'}${similar(target.exportName, exports)}`,
+    ]);
+  if (isApplication(found)) return found;
+  if (typeof found !== 'function')
+    throw new SvcError('E_LOAD', [
+      name,
+      `the export has the type ${typeOf(found)}, but must be an application made with new Svc(), or a function that returns one`,
+    ]);
+  onCall(target.exportName);
+  const made = await attempt(name, () => (found as () => unknown)());
+  if (isApplication(made)) return made;
+  throw new SvcError('E_LOAD', [
+    name,
+    `the function returns a value of the type ${typeOf(made)}, but must return an application made with new Svc()`,
+  ]);
+}
+
+function typeOf(value: unknown): string {
+  return value === null ? 'null' : typeof value;
+}
+
+/**
+ * Runs code of the application.
+ * @throws SvcError `E_LOAD` if the code throws. E_COMPILE is not replaced, because its findings name their places
+ */
+async function attempt(name: string, work: () => unknown): Promise<unknown> {
   try {
-    exports = (await import(module.href)) as Record<string, unknown>;
+    return await work();
   } catch (error) {
-    // each finding of E_COMPILE names its place, so E_LOAD would add nothing
     if ((error as { code?: unknown } | null)?.code === 'E_COMPILE') throw error;
-    throw new SvcError('E_LOAD', [target.module, translate(error)], { cause: error });
+    throw new SvcError('E_LOAD', [name, translate(error)], { cause: error });
   }
-  const app = exports[target.exportName];
-  if (app === undefined) {
-    const names = Object.keys(exports);
-    const near =
-      closest(target.exportName, names) ?? names.find((candidate) => isApplication(exports[candidate]));
-    throw new SvcError('E_LOAD', [
-      name,
-      `there is no such export: the module exports ${names.length === 0 ? 'nothing' : names.join(', ')}` +
-        (near === undefined ? '' : `; did you mean ":${near}"?`),
-    ]);
-  }
-  if (!isApplication(app))
-    throw new SvcError('E_LOAD', [
-      name,
-      `the export has the type ${app === null ? 'null' : typeof app}, but must be an application made with new Svc()`,
-    ]);
-  return app;
+}
+
+/** Returns a suggestion for a missing export: a similar name, an application, or a function that may return one. */
+function similar(exportName: string, exports: Readonly<Record<string, unknown>>): string {
+  const names = Object.keys(exports);
+  const near =
+    closest(exportName, names) ??
+    names.find((candidate) => isApplication(exports[candidate])) ??
+    names.find((candidate) => typeof exports[candidate] === 'function' && /app$/i.test(candidate));
+  return near === undefined ? '' : `; did you mean ":${near}"?`;
 }
 
 /** Whether a value is an application, even if another copy of this package created it. */

@@ -29,7 +29,8 @@ export const runCommand: Command = {
     '  --no-check          in production, starts even if svc check finds errors; logs the errors',
     ENV_FILE_HELP,
     '',
-    'The module is a .ts or .js file, or a package; the default export name is "app".',
+    'The module is a .ts or .js file, or a package; the default export name is "app". The export is an application,',
+    'or a function without arguments that returns an application or its promise.',
     'After SIGTERM or SIGINT, requests in flight finish, then the process ends; a second signal ends it at once.',
     'With --workers, SIGHUP replaces one process after another, and no request fails. Without --workers, SIGHUP reads',
     'the TLS certificate again; without TLS, it ends the process as SIGTERM does.',
@@ -62,7 +63,7 @@ async function run({ values, subject }: Invocation): Promise<number | undefined>
   endOnUncaught(() => app?.log ?? createLogger());
   // `subject` is set, because this command takes a module
   app = await openApplication(subject!, { isChecked: values['no-check'] !== true });
-  await settling(app.run(options), subject!.given, 'a startup hook');
+  await settling(app.run(options), subject!.given, () => 'a startup hook');
   return undefined;
 }
 

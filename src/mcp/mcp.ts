@@ -11,7 +11,7 @@ import { fixedCaller, Toolset } from './calls.ts';
 import { McpConversation } from './conversation.ts';
 import { McpDispatcher, serverOptions } from './server.ts';
 import { NEWEST } from './messages.ts';
-import { closest, given, int, isFunction, isObject, number, readOptions } from '../base/options.ts';
+import { closest, given, int, isFunction, isObject, isRecord, number, readOptions } from '../base/options.ts';
 import { isFieldValue, isToken } from '../http/headers.ts';
 import { reserveOutput } from './reserved-output.ts';
 import { Routes } from '../routing/route.ts';
@@ -330,6 +330,11 @@ export function functionOfTool(handler: (...args: never[]) => unknown): (...args
   return functions.get(handler) ?? handler;
 }
 
+/** @throws SvcError `E_ROUTE_HANDLER` unless the spec is an object and `fn` a function */
+function assertHandler(subject: string, spec: unknown, fn: unknown): void {
+  if (!isRecord(spec) || typeof fn !== 'function') throw new SvcError('E_ROUTE_HANDLER', [subject]);
+}
+
 /** Tools, prompts and resources that are functions of the application, not routes. */
 export class Toolbox extends Routes {
   readonly #names = new Set<string>();
@@ -339,10 +344,11 @@ export class Toolbox extends Routes {
   }
 
   /**
-   * @throws SvcError `E_MCP_NAME` when the name is invalid or already used, `E_ROUTE_SPEC` or
-   * `E_OPTION_RANGE` for an invalid option
+   * @throws SvcError `E_MCP_NAME` when the name is invalid or already used, `E_ROUTE_HANDLER` without a spec
+   * and a function, `E_ROUTE_SPEC` or `E_OPTION_RANGE` for an invalid option
    */
   tool(name: string, given: object, fn: (context: never) => unknown): void {
+    assertHandler(`the tool "${name}"`, given, fn);
     const { args, title, description, annotations, ...spec } = given as ToolSpec;
     const body = args === undefined ? undefined : typeOf(args);
     const handler = fn as (context: object) => unknown;
@@ -357,10 +363,11 @@ export class Toolbox extends Routes {
   }
 
   /**
-   * @throws SvcError `E_MCP_NAME` when the name is invalid or already used, `E_ROUTE_SPEC` or
-   * `E_OPTION_RANGE` for an invalid option
+   * @throws SvcError `E_MCP_NAME` when the name is invalid or already used, `E_ROUTE_HANDLER` without a spec
+   * and a function, `E_ROUTE_SPEC` or `E_OPTION_RANGE` for an invalid option
    */
   prompt(name: string, given: object, fn: (context: never) => unknown): void {
+    assertHandler(`the prompt "${name}"`, given, fn);
     const { args, title, description, ...spec } = given as PromptSpec;
     const ask = fn as (context: object) => Awaitable<PromptReply>;
     this.#add('prompt', name);
@@ -372,10 +379,11 @@ export class Toolbox extends Routes {
   }
 
   /**
-   * @throws SvcError `E_MCP_NAME` when the URI is invalid or already used, `E_ROUTE_SPEC` or
-   * `E_OPTION_RANGE` for an invalid option
+   * @throws SvcError `E_MCP_NAME` when the URI is invalid or already used, `E_ROUTE_HANDLER` without a spec
+   * and a function, `E_ROUTE_SPEC` or `E_OPTION_RANGE` for an invalid option
    */
   resource(uri: string, given: object, fn: (context: never) => unknown): void {
+    assertHandler(`the resource "${uri}"`, given, fn);
     const {
       args,
       name = uri,

@@ -14,7 +14,7 @@
  * A dependency must not need another one with a shorter scope.
  */
 import { SvcError } from '../base/errors.ts';
-import { bool, oneOf, readOptions, shown } from '../base/options.ts';
+import { bool, isRecord, oneOf, readOptions, shown } from '../base/options.ts';
 import { scopeOfSource, type Scope } from '../http/state.ts';
 import { fieldsOf, isSchemaClass, planOf } from '../schema/schema.ts';
 import type { BackgroundTasks } from './background.ts';
@@ -167,14 +167,20 @@ const PROVIDERS = new WeakMap<
 /**
  * Returns a function for {@link Depends} that has inputs and dependencies itself. The spec is read when the
  * application compiles, so a getter in it may refer to later declarations.
+ * @throws SvcError `E_DEPENDS` when the spec is not an object, or `fn` is not a function
  */
 export function provide<const S extends object, R>(
   spec: S & CheckedProvider<S>,
   fn: (context: ProviderContext<S>) => R,
 ): (context: Context) => R {
+  if (!isRecord(spec) || typeof fn !== 'function')
+    throw new SvcError('E_DEPENDS', [
+      'the result of provide()',
+      `the arguments must be an object and a function, found ${shown(spec)} and ${shown(fn)}`,
+    ]);
   const provider = (_context: Context): R => {
     throw new SvcError('E_DEPENDS', [
-      fn.name || 'this function',
+      fn.name || 'an anonymous function',
       'the result of provide() must be passed to Depends() instead of being called',
     ]);
   };

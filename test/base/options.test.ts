@@ -31,6 +31,20 @@ function fault(code: FaultCode, pattern: RegExp) {
     error instanceof SvcError && error.code === code && pattern.test(error.message);
 }
 
+test('readOptions() refuses options that are not an object', () => {
+  for (const [options, found] of [
+    [null, 'null'],
+    [undefined, 'undefined'],
+    ['max', 'a string of 3 characters'],
+    [['max'], 'an array'],
+    [() => 1, 'a function'],
+  ] as const)
+    assert.throws(
+      () => readOptions('x', options as never, KINDS),
+      fault('E_OPTION_RANGE', new RegExp(`option "options" needs an object, found ${found}$`)),
+    );
+});
+
 test('readOptions() returns the fallback of each option that is not given', () => {
   const expected = {
     max: 5,

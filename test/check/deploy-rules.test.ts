@@ -7,6 +7,11 @@ import { NotFound } from '../../src/base/errors.ts';
 import { Field, file, list } from '../../src/schema/schema.ts';
 import { CORSMiddleware } from '../../src/http/middleware/cors.ts';
 import { SecurityHeadersMiddleware } from '../../src/http/middleware/security-headers.ts';
+import { BearerAuth } from '../../src/auth/auth.ts';
+import { findUnnamedHosts } from '../../src/check/deploy-rules.ts';
+import { CORE_RULES } from '../../src/check/rules.ts';
+import { TrustedHostMiddleware } from '../../src/http/middleware/trusted-host.ts';
+import { Depends } from '../../src/routing/di.ts';
 import type { Svc } from '../../src/app/svc.ts';
 import { found, quiet, subjects } from '../support/found.ts';
 
@@ -159,4 +164,31 @@ test('if two exception handlers are registered for one class, svc check reports 
       .map(({ severity, subject, place }) => [severity, subject, place?.line]),
     [['info', 'exception handler of NotFound', at]],
   );
+});
+
+/** Returns the first words of the findings of SVC219. */
+function unnamed(app: Svc, source = ''): string[] {
+  const rule = CORE_RULES.find(({ id }) => id === 'SVC219')!;
+  return findUnnamedHosts(app.inspect(), rule, [source]).map(({ message }) => message.slice(0, 14));
+}
+
+test('svc check notes that clients choose the host of links only if the sources read the host of a request (SVC219)', () => {
+  const withLogin = (): Svc => quiet().get('/a', { me: Depends(BearerAuth()) }, handler);
+  assert.deepEqual(unnamed(withLogin()), []);
+  for (const source of ['link(req.host)', 'link(request.host)', "link(req.headers['host'])"])
+    assert.deepEqual(unnamed(quiet().get('/a', handler), source), ['the server acc'], source);
+  const named = withLogin().use(new TrustedHostMiddleware({ hosts: ['app.example'] }));
+  assert.deepEqual(unnamed(named, 'link(req.host)'), []);
+});
+
+test('svc check notes logins without TLS only if the server listens on another address than those of the machine itself (SVC219)', () => {
+  const listening = (config: Record<string, string>): Svc =>
+    quiet({ config }).get('/a', { me: Depends(BearerAuth()) }, handler);
+  for (const config of [{}, { host: '127.0.0.1' }, { host: '::1' }, { host: 'localhost' }])
+    assert.deepEqual(unnamed(listening(config)), [], JSON.stringify(config));
+  for (const host of ['0.0.0.0', '::', '10.1.2.3'])
+    assert.deepEqual(unnamed(listening({ host })), ['clients log in'], host);
+  assert.deepEqual(unnamed(listening({ host: '0.0.0.0', trustProxy: '1' })), []);
+  assert.deepEqual(unnamed(listening({ host: '0.0.0.0', socket: '/run/app.sock' })), []);
+  assert.deepEqual(unnamed(quiet({ config: { host: '0.0.0.0' } }).get('/a', handler)), []);
 });

@@ -13,6 +13,8 @@ import {
   githubReport,
   githubSummary,
   gitlabReport,
+  humanReport,
+  jsonReport,
   junitReport,
   sarifReport,
 } from '../../src/check/report.ts';
@@ -190,7 +192,7 @@ test(
         ),
       };
     };
-    const reported = validate(sarifReport(REPORT, CONTEXT, OPTIONS));
+    const reported = validate(sarifReport(REPORT, IN_REPOSITORY, OPTIONS));
     assert.deepEqual(
       reported.problems.filter((problem) => problem.startsWith('error')),
       [],
@@ -299,6 +301,85 @@ test('gitlabReport() returns GitLab code-quality issues with description, check 
   assert.equal(new Set(issues.map(({ fingerprint }) => fingerprint)).size, 4);
   assert.equal(issues[0]!.description, 'GET /a, b: twice again. Fix: Leave one out');
   assert.deepEqual(JSON.parse(gitlabReport(EMPTY, CONTEXT)), []);
+});
+
+interface SarifResult {
+  readonly locations: readonly {
+    readonly physicalLocation: { readonly artifactLocation: { readonly uri: string } };
+  }[];
+}
+
+/** A monorepo: the working folder is a part of the repository. */
+const IN_REPOSITORY: ReportContext = {
+  ...CONTEXT,
+  cwd: '/repo/apps/shop',
+  root: '/repo',
+  scope: {
+    env: 'production',
+    routes: 1,
+    sockets: 0,
+    tools: 0,
+    files: 2,
+    unread: [{ file: '/repo/apps/shop/src/big.js', why: 'the file is too large' }],
+  },
+};
+const OF_REPOSITORY = makeReport([
+  {
+    ...FINDINGS[0]!,
+    message: 'as at file:///repo/apps/shop/src/a.ts:9',
+    place: at('file:///repo/lib/b.ts', 3, 5),
+  },
+  { ...FINDINGS[2]!, place: undefined },
+]);
+
+test('the GitHub, GitLab and SARIF reports have paths from the root of the repository, also for findings without a place', () => {
+  const [first, second] = githubReport(OF_REPOSITORY, IN_REPOSITORY).split('\n');
+  assert.match(
+    first!,
+    /^::error file=lib\/b\.ts,line=3,col=5,title=[^:]*::as at apps\/shop\/src\/a\.ts:9%0A/,
+  );
+  assert.match(second!, /^::warning file=apps\/shop\/src\/app\.ts,title=/);
+  assert.match(
+    githubSummary(OF_REPOSITORY, IN_REPOSITORY),
+    /\| lib\/b\.ts:3 \| as at apps\/shop\/src\/a\.ts:9 \|/,
+  );
+  const issues = JSON.parse(gitlabReport(OF_REPOSITORY, IN_REPOSITORY)) as { location: { path: string } }[];
+  assert.deepEqual(
+    issues.slice(0, 2).map(({ location }) => location.path),
+    ['lib/b.ts', 'apps/shop/src/app.ts'],
+  );
+  const [run] = JSON.parse(sarifReport(OF_REPOSITORY, IN_REPOSITORY, OPTIONS)).runs;
+  assert.deepEqual(run.originalUriBaseIds, { '%SRCROOT%': { uri: 'file:///repo/' } });
+  assert.deepEqual(
+    run.results.map((result: SarifResult) => result.locations[0]!.physicalLocation.artifactLocation.uri),
+    ['lib/b.ts', 'apps/shop/src/app.ts'],
+  );
+  assert.match(run.results[0].message.text, /as at apps\/shop\/src\/a\.ts:9/);
+});
+
+test('every report format names the source files that were not read, with the reason', () => {
+  const isHere = (text: string, file = 'apps/shop/src/big.js'): void => {
+    assert.ok(text.includes(file), text);
+    assert.ok(text.includes('the file is too large'), text);
+  };
+  isHere(humanReport(EMPTY, IN_REPOSITORY, false), 'src/big.js');
+  isHere(jsonReport(EMPTY, IN_REPOSITORY), 'src/big.js');
+  isHere(githubReport(EMPTY, IN_REPOSITORY).split('\n')[0]!);
+  isHere(githubSummary(EMPTY, IN_REPOSITORY).replaceAll('\\', ''));
+  const [issue] = JSON.parse(gitlabReport(EMPTY, IN_REPOSITORY)) as { severity: string; location: object }[];
+  isHere(JSON.stringify(issue));
+  assert.deepEqual(
+    [issue!.severity, issue!.location],
+    ['info', { path: 'apps/shop/src/big.js', lines: { begin: 1 } }],
+  );
+  const [{ invocations }] = JSON.parse(sarifReport(EMPTY, IN_REPOSITORY, OPTIONS)).runs;
+  isHere(JSON.stringify(invocations[0].toolExecutionNotifications));
+  const suites = elements(junitReport(EMPTY, IN_REPOSITORY, () => true));
+  const skipped = suites.findIndex(({ name }) => name === 'skipped');
+  isHere(
+    `${suites[skipped - 1]!.attributes['name']} ${suites[skipped]!.attributes['message']}`,
+    'src/big.js',
+  );
 });
 
 /** Parses the XML of JUnit reports into elements with attributes and text. Fails on text that is not well-formed. */

@@ -264,6 +264,13 @@ for (const [what, files, message, place, options] of [
     /^RangeError: too much$/,
     'app.ts:4',
   ],
+  [
+    'an import that needs a variable which is not set, with the option that reads a file of variables',
+    { 'app.ts': `${APP}export const url = new URL(process.env.TEST_SHOP_URL!);` },
+    /^TypeError: Invalid URL; the environment variable TEST_SHOP_URL is not set$/,
+    'app.ts:3',
+    { remedy: /^Set TEST_SHOP_URL, or name the file that sets it: --env-file \.env\. Otherwise: / },
+  ],
   ['a thrown null', { 'app.ts': 'throw null;' }, /^the module threw null$/, null],
   ['a syntax error', { 'app.ts': '\n\nexport const app = (;' }, /^Expression expected$/, 'app.ts:3'],
   [
@@ -336,8 +343,10 @@ for (const [what, files, message, place, options] of [
   ],
 ] as const) {
   test(`svc check ends with status 3 and reports ${what}`, async (t) => {
-    const { status, document, stderr } = await check(t, files, [], options);
+    const { remedy = /^/, ...runOptions } = (options ?? {}) as RunOptions & { readonly remedy?: RegExp };
+    const { status, document, stderr } = await check(t, files, [], runOptions);
     assert.equal(status, 3, stderr);
+    assert.match(document.findings[0]!.remedy, remedy);
     assert.deepEqual(brief(document), [
       [what === 'a setting that cannot be converted' ? 'SVC401' : 'SVC001', place],
     ]);

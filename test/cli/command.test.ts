@@ -8,7 +8,13 @@ test('settling() prints once, after 5 seconds, that a promise has not settled, a
   const clock = new ManualClock();
   const written: unknown[] = [];
   t.mock.method(process.stderr, 'write', (text: unknown) => written.push(text) > 0);
-  const pending = settling(new Promise(() => undefined), 'src/app.ts', 'a top-level await', 30_000, clock);
+  const pending = settling(
+    new Promise(() => undefined),
+    'src/app.ts',
+    () => 'a top-level await',
+    30_000,
+    clock,
+  );
   clock.advance(4_999);
   assert.deepEqual(written, []);
   clock.advance(1);
@@ -22,6 +28,6 @@ test('settling() prints once, after 5 seconds, that a promise has not settled, a
 
 test('settling() prints nothing and starts no timer if the promise is already settled', async () => {
   const clock = new ManualClock();
-  assert.equal(await settling(Promise.resolve(7), 'src/app.ts', 'a startup hook', undefined, clock), 7);
+  assert.equal(await settling(Promise.resolve(7), 'src/app.ts', () => 'a startup hook', undefined, clock), 7);
   assert.equal(clock.pending, 0);
 });

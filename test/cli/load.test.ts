@@ -177,6 +177,49 @@ test('loadApplication() returns the application that a module exports', async (t
   );
 });
 
+for (const [what, code] of [
+  ['a function', 'export const createApp = () => new Svc({ title: "made" });'],
+  ['an asynchronous function', 'export async function createApp() { return new Svc({ title: "made" }); }'],
+] as const) {
+  test(`loadApplication() calls the export if it is ${what}, and returns the application that the function makes`, async (t) => {
+    const called: string[] = [];
+    const target = { module: 'app.ts', exportName: 'createApp' };
+    const cwd = project(t, { 'app.ts': `import { Svc } from 'svc';\n${code}` });
+    const app = await loadApplication(target, locate(target, cwd), (name) => called.push(name));
+    assert.deepEqual([app.title, called], ['made', ['createApp']]);
+  });
+}
+
+for (const [what, code, message] of [
+  ['returns no application', 'export const app = () => ({});', /returns a value of the type object, but/],
+  ['returns nothing', 'export const app = () => undefined;', /returns a value of the type undefined, but/],
+  [
+    'throws',
+    'export const app = () => {\n  throw new RangeError("too much");\n};',
+    /app\.ts:3: RangeError: too much$/,
+  ],
+  [
+    'rejects',
+    'export const app = async () => { throw new RangeError("too much"); };',
+    /RangeError: too much$/,
+  ],
+  ['is a class', 'export class app {}', /cannot be invoked without 'new'$/],
+] as const) {
+  test(`loadApplication() throws E_LOAD when the exported function ${what}`, async (t) => {
+    await assert.rejects(load(t, { 'app.ts': `import 'svc';\n${code}` }), fault('E_LOAD', message));
+  });
+}
+
+test('if an export is missing, loadApplication() suggests an application, or else a function whose name ends with "app"', async (t) => {
+  const suggested = (code: string, name: string): Promise<void> =>
+    assert.rejects(
+      load(t, { 'app.ts': `import { Svc } from 'svc';\n${code}` }),
+      fault('E_LOAD', new RegExp(`did you mean ":${name}"\\?$`)),
+    );
+  await suggested('export const shop = new Svc(); export const makeApp = () => shop;', 'shop');
+  await suggested('export function other() {} export const makeApp = () => new Svc();', 'makeApp');
+});
+
 test('in the imports of an application, loadApplication() resolves ./x.js and ./x to x.ts, and a folder to its index.ts', async (t) => {
   await load(t, {
     'app.ts': `${APP}import './lib/one.js';`,

@@ -152,7 +152,7 @@ for (const [what, files, target, message] of [
     'an export of another type',
     { 'app.ts': 'export const app = () => 1;' },
     'app.ts',
-    /the export has the type function, but must be an application made with new Svc\(\)/,
+    /the function returns a value of the type number, but must return an application made with new Svc\(\)/,
   ],
   [
     'an export that is null',
@@ -236,6 +236,12 @@ for (const [what, files, target, message] of [
     { 'app.ts': 'await new Promise(() => {});' },
     'app.ts',
     /a top-level await waits forever/,
+  ],
+  [
+    'a function of the application that never settles',
+    { 'app.ts': 'export const app = () => new Promise(() => {});' },
+    'app.ts',
+    /the function app\(\) waits forever/,
   ],
   [
     'a startup hook that never settles',

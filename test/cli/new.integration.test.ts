@@ -185,7 +185,7 @@ test('svc new --link creates a project that starts and passes its tests without 
 
 test('svc check reports nothing for a new project of svc new', async (t) => {
   const path = await madeLinked(t);
-  for (const args of [[], ['--env', 'production'], ['--fail-level', 'info']]) {
+  for (const args of [[], ['--fail-level', 'info'], ['--fail-level', 'info', '--env', 'production']]) {
     const { status, stdout, stderr } = await run(
       process.execPath,
       [BIN, 'check', 'src/app.ts', '--max-warnings', '0', '--skip', 'SVC404', '--env-file', '.env', ...args],

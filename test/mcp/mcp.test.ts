@@ -677,6 +677,16 @@ test('app.tool(): a function becomes a tool with arguments, dependencies, guards
   );
 });
 
+test('app.tool(), app.prompt() and app.resource() refuse a call without a spec and a function', () => {
+  const app = new Svc();
+  for (const kind of ['tool', 'prompt', 'resource'] as const)
+    for (const given of [[], [() => 1], [{}], [null, () => 1], [{}, 'x']])
+      assert.throws(() => (app[kind] as (...args: readonly unknown[]) => unknown).call(app, 'a', ...given), {
+        code: 'E_ROUTE_HANDLER',
+        message: new RegExp(`the ${kind} "a"`),
+      });
+});
+
 test('app.tool() and app.prompt(): names must have valid characters and be unique', () => {
   const app = new Svc().tool('a', {}, () => 1);
   assert.throws(() => app.tool('a', {}, () => 1), { code: 'E_MCP_NAME' });

@@ -175,6 +175,15 @@ test('Depends() refuses unknown options and scopes', () => {
   assert.throws(() => Depends(() => 1, { scope: 'session' } as never), { code: 'E_OPTION_RANGE' });
 });
 
+test('provide() refuses arguments other than a spec and a function, and the error names both', () => {
+  for (const given of [[() => 1], [], [{}], [null, () => 1], [{}, {}], [[], () => 1]])
+    assert.throws(() => (provide as (...args: readonly unknown[]) => unknown)(...given), {
+      code: 'E_DEPENDS',
+      message: /an object and a function, found /,
+      remedy: /provide\(\{ … \}, fn\)/,
+    });
+});
+
 test('a function that provide() returns throws when the program calls it directly', () => {
   assert.throws(
     () =>

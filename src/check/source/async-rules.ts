@@ -3,7 +3,7 @@
  * SVC635), and blocking calls in functions that handlers call (SVC501).
  */
 import { isBlockingName } from './functions.ts';
-import { calledName, entryOf, functionAround, isWithin, pathOf, walk } from './nodes.ts';
+import { calledName, entryOf, functionAround, isWithin, nameAround, nameOf, pathOf, walk } from './nodes.ts';
 import { DATABASE, OF_DATABASE, isOtherTransaction } from './promise-rules.ts';
 import { literal } from './routes.ts';
 import { isCommand, makerOf, meaningOfCall } from './sources.ts';
@@ -276,17 +276,15 @@ function findBlockingHelpers(sources: Sources, report: ReportNode): void {
     if (from === undefined || isWithin(call, from) || isOnce(call, module) || isKept(call)) continue;
     if (isCalledOnce(around!, sources)) continue;
     if (sources.handlers.resolve(call.callee, module) !== undefined) continue;
+    const owner = nameAround(call);
+    const caller = owner === undefined ? 'the function' : `"${owner}", the function`;
     report(
       'SVC501',
       module,
       call,
-      `${name}() blocks all other requests until the call returns, and handlers call "${around!.name ?? nameOf(around!) ?? 'this function'}", which contains the call`,
+      `${name}() blocks all other requests until the call returns, and requests reach ${caller} that contains the call`,
     );
   }
-}
-
-function nameOf({ parent }: Fn): string | undefined {
-  return parent?.type === 'declarator' && parent.target.type === 'name' ? parent.target.name : undefined;
 }
 
 /**
@@ -365,7 +363,7 @@ function mentionsPath(node: Node, path: string): boolean {
 
 /** Whether every call of a function runs only once; see isOnce(). */
 function isCalledOnce(fn: Fn, sources: Sources): boolean {
-  const name = fn.name ?? nameOf(fn);
+  const name = nameOf(fn);
   if (name === undefined) return false;
   const calls = sources.all('call').filter(({ node }) => calledName(node) === name);
   return calls.length > 0 && calls.every(({ node, module }) => isOnce(node, module));

@@ -34,16 +34,6 @@ function judgeGuards(call: Call, meaning: string, module: SourceModule, report: 
         'the condition is always true, so the guard accepts every authenticated client',
       );
   }
-  if (
-    (meaning === 'svc.requireRoles' || meaning === 'svc.requireScopes') &&
-    !call.args.some(({ type }) => type !== 'object' && type !== 'call')
-  )
-    report(
-      'SVC201',
-      module,
-      call,
-      `${meaning.slice(4)}() names no role or scope, so the guard accepts every authenticated client`,
-    );
   const isToken = /^svc\.(?:BearerAuth|verifyToken|createToken)$/.test(meaning);
   for (const given of isToken ? call.args : []) {
     const constant = constantOf(given, module);

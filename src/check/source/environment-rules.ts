@@ -3,14 +3,28 @@
  */
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { calledName, entryOf, functionAround, pathOf } from './nodes.ts';
+import { calledName, entryOf, functionAround, nameOf, pathOf } from './nodes.ts';
+import { fileOfPlace } from '../../base/findings.ts';
+import type { Place } from '../../base/findings.ts';
 import type { SourceModule } from './modules.ts';
 import type { Fn, Node } from './nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
-/** Environment variables that the operating system, Node.js or a hosting platform sets. */
-const FOREIGN =
-  /^(?:NODE_\w+|SVC_\w+|PORT|HOST|HOSTNAME|HOME|PATH|PWD|USER|SHELL|TZ|LANG|LC_\w+|TERM|CI|DEBUG|LOG_LEVEL|TMPDIR|TEMP|EDITOR|npm_\w+|GITHUB_\w+|CI_\w+|AWS_\w+|VERCEL\w*|K_\w+|RENDER\w*|FLY_\w+|\w*_?proxy|\w+_PROXY)$/;
+/**
+ * Environment variables that the operating system, Node.js, a service manager, a CI system or a hosting
+ * platform sets.
+ */
+const FOREIGN = new RegExp(
+  `^(?:${[
+    'PORT|HOST|HOSTNAME|HOME|PATH|PWD|USER|USERNAME|LOGNAME|SHELL|TZ|LANG|TERM|COLUMNS|LINES|EDITOR|DEBUG|LOG_LEVEL',
+    'TMPDIR|TEMP|TMP|APPDATA|LOCALAPPDATA|USERPROFILE|PROGRAMDATA|SYSTEMROOT|COMPUTERNAME|(?:LC|XDG|SSH|SSL)_\\w+',
+    'NODE_\\w+|npm_\\w+|SVC_\\w+|NO_COLOR|FORCE_COLOR|INIT_CWD|WEB_CONCURRENCY|OTEL_\\w+|\\w*_?proxy|\\w+_PROXY',
+    'INVOCATION_ID|JOURNAL_STREAM|NOTIFY_SOCKET|LISTEN_\\w+|WATCHDOG_\\w+|(?:CACHE|CONFIGURATION|CREDENTIALS|LOGS|RUNTIME|STATE)_DIRECTORY',
+    'CI|(?:CI|GIT|GITHUB|GITLAB|RUNNER|JENKINS|CIRCLE|TRAVIS|BUILDKITE|BITBUCKET|BUILD|COMMIT|SOURCE|RELEASE)_\\w+',
+    'DYNO|VERCEL\\w*|NETLIFY\\w*|RENDER\\w*|(?:AWS|ECS|LAMBDA|AZURE|WEBSITE|CONTAINER_APP|GOOGLE|GCP|GCLOUD|GAE|K|FUNCTION|CLOUD_RUN)_\\w+',
+    '(?:FLY|HEROKU|RAILWAY|KOYEB|COOLIFY|SCALINGO|CC|CF|VCAP|PLATFORM|DIGITALOCEAN|KUBERNETES|POD|NOMAD)_\\w+',
+  ].join('|')})$`,
+);
 /** Words in the names of functions that handle a missing environment variable themselves. */
 const TOLERANT = /env|require|default|bool|optional|flag|parse|string|has|is[A-Z]|assert|must/i;
 
@@ -27,23 +41,23 @@ interface Read {
 export function findVariables(sources: Sources, report: ReportNode): void {
   const reads = readsOf(sources).filter(({ name }) => !FOREIGN.test(name) && process.env[name] === undefined);
   if (reads.length === 0) return;
-  const files = environmentFiles(sources);
+  const named = namesInFiles(sources);
   const tested = new Set(
     reads
       .filter(({ node, module }) => node.type === 'text' || mayBeAbsent(node, module))
       .map(({ name }) => name),
   );
-  const known = new Set([...files.names, ...Object.keys(process.env)]);
+  const known = new Set([...named, ...Object.keys(process.env)]);
   for (const { module, node, name } of reads) {
-    if (files.names.has(name)) continue;
+    if (named.has(name)) continue;
     const near = [...known].find((other) => isMisspelt(name, other));
     if (near !== undefined)
       report('SVC401', module, node, `process.env.${name} is not set: did you mean ${near}, which is set?`, {
         severity: 'warning',
         remedy: `Change the name in the code to ${near}, or set the environment variable ${name}`,
       });
-    else if (isValidated(node, module)) continue;
-    else if (!tested.has(name) && (files.found || isTakenForGranted(node, module)))
+    else if (tested.has(name) || isValidated(node, module)) continue;
+    else if (isTakenForGranted(node, module) && !isAlternative(node, sources))
       report(
         'SVC401',
         module,
@@ -96,13 +110,10 @@ function readsThroughHelpers(sources: Sources): Read[] {
 }
 
 /**
- * Returns the names of the variables in files such as `.env.example`. Reads the working folder, the folder of
- * the entry module and the two folders above it.
+ * Returns the names of the variables in files such as `.env.example`, and in the files of containers. Reads the
+ * working folder, the folder of the entry module and the two folders above it.
  */
-function environmentFiles(sources: Sources): {
-  readonly names: ReadonlySet<string>;
-  readonly found: boolean;
-} {
+function namesInFiles(sources: Sources): ReadonlySet<string> {
   const folders = new Set([process.cwd()]);
   const [entry] = sources.project.modules;
   for (let at = entry === undefined ? '' : dirname(entry.file), depth = 0; at !== '' && depth < 3; depth++) {
@@ -110,19 +121,21 @@ function environmentFiles(sources: Sources): {
     at = dirname(at) === at ? '' : dirname(at);
   }
   const names = new Set<string>();
-  let found = false;
   for (const folder of folders)
-    for (const file of filesIn(folder)) {
-      found = true;
-      for (const [, name] of readText(join(folder, file)).matchAll(/^\s*(?:#\s*)?(?:export\s+)?(\w+)\s*=/gm))
-        names.add(name!); // every match of the regular expression above contains a name
-    }
-  return { names, found };
+    for (const file of filesIn(folder))
+      for (const [, name] of readText(join(folder, file)).matchAll(SETS)) names.add(name!); // SETS has a group
+  return names;
 }
+
+/** Files that set environment variables: `.env`, a Dockerfile, or a file of Docker Compose. */
+const SETTING_FILE =
+  /^(?:\.?env(?:\.\w+)*|(?:Docker|Container)file(?:\.\w+)?|(?:docker-)?compose(?:\.\w+)*\.ya?ml)$/;
+/** Matches `NAME=value` and `NAME: value`, also after `export`, `ENV`, `ARG`, `-` and `#`. */
+const SETS = /^\s*(?:[#-]\s*)?(?:(?:export|ENV|ARG)\s+)?["']?(\w+)["']?\s*(?:[=:]|$)/gm;
 
 function filesIn(folder: string): string[] {
   try {
-    return readdirSync(folder).filter((name) => /^\.?env(?:\.\w+)*$/.test(name));
+    return readdirSync(folder).filter((name) => SETTING_FILE.test(name));
   } catch {
     return []; // a folder that cannot be listed has no files
   }
@@ -221,4 +234,55 @@ function isTakenForGranted(node: Node, { text }: SourceModule): boolean {
     text?.[node.end] === '!' ||
     /^\s+as string\b/.test(text?.slice(node.end, node.end + 20) ?? '')
   );
+}
+
+/**
+ * Whether code that reads a variable runs only on a condition, such as that another variable is not set. Also
+ * true if each call of the function around the code runs only on a condition.
+ */
+function isAlternative(node: Node, sources: Sources, depth = 0): boolean {
+  let at = node;
+  for (; at.parent !== undefined && at.type !== 'function'; at = at.parent) {
+    const { parent } = at;
+    if ((parent.type === 'if' || parent.type === 'choice') && parent.test !== at) return true;
+    if (parent.type === 'binary' && parent.right === at && /^(?:\?\?|\|\||&&)$/.test(parent.operator))
+      return true;
+    const before = parent.type === 'block' || parent.type === 'function' ? parent.body : [];
+    if (before.some((each) => each.end <= at.start && each.type === 'if' && returns(each.yes))) return true;
+  }
+  const name = at.type === 'function' ? nameOf(at) : undefined;
+  if (name === undefined || depth > 2) return false;
+  const calls = sources.all('call').filter(({ node: call }) => calledName(call) === name);
+  return calls.length > 0 && calls.every(({ node: call }) => isAlternative(call, sources, depth + 1));
+}
+
+/** Whether a statement ends with `return`. */
+function returns(node: Node): boolean {
+  const last = node.type === 'block' ? node.body.at(-1) : node;
+  return last?.type === 'leave' && last.how === 'return';
+}
+
+/**
+ * Returns the variables that are not set and that an error of the import is about. The message names them, or
+ * they are the nearest to the error that its file takes for granted.
+ */
+export function absentVariables(sources: Sources, message: string, place: Place | undefined): string[] {
+  const isAbsent = (name: string): boolean => process.env[name] === undefined && !FOREIGN.test(name);
+  const reads = readsOf(sources).filter(({ name }) => isAbsent(name));
+  const isRead = (word: string): boolean =>
+    reads.some(({ name }) => name === word) ||
+    (/^(?!E(?:RR)?_)\w+_/.test(word) && sources.project.modules.some(({ source }) => source.includes(word)));
+  const named = new Set(
+    message.match(/\b[A-Z][A-Z\d_]*\b/g)?.filter((word) => isAbsent(word) && isRead(word)),
+  );
+  if (named.size > 0 || place === undefined) return [...named];
+  const file = fileOfPlace(place);
+  const beside = reads
+    .filter(({ module, node }) => module.file === file && !mayBeAbsent(node, module))
+    .map(({ name, node, module }) => ({
+      name,
+      distance: Math.abs(module.placeAt(node.start).line - place.line),
+    }));
+  const nearest = Math.min(...beside.map(({ distance }) => distance));
+  return [...new Set(beside.filter(({ distance }) => distance === nearest).map(({ name }) => name))];
 }

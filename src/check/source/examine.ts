@@ -6,7 +6,7 @@ import { findVariables } from './environment-rules.ts';
 import { Flow } from './flow.ts';
 import { findInjection } from './injection-rules.ts';
 import { readProject } from './modules.ts';
-import { functionAround } from './nodes.ts';
+import { functionAround, nameAround } from './nodes.ts';
 import { reportPromises } from './promise-rules.ts';
 import { isRouteCall } from './routes.ts';
 import { findLoggedRequests, findRevealing, reportRows } from './reveal-rules.ts';
@@ -23,10 +23,11 @@ import type { Finding, Place } from '../../base/findings.ts';
 import type { RuleText } from '../check.ts';
 import type { Project } from './modules.ts';
 
-/** Findings in the sources of a project, and its modules. */
+/** Findings in the sources of a project, its modules, and the index of their nodes. */
 export interface SourceReport {
   readonly findings: readonly Finding[];
   readonly project: Project;
+  readonly sources: Sources;
 }
 
 /**
@@ -34,7 +35,11 @@ export interface SourceReport {
  * that it cannot read or parse.
  */
 export function examineSources(entries: readonly string[], rules: readonly RuleText[]): SourceReport {
-  const project = readProject(entries);
+  return examineProject(readProject(entries), rules);
+}
+
+/** Returns the findings of a project. */
+export function examineProject(project: Project, rules: readonly RuleText[]): SourceReport {
   const sources = new Sources(project);
   const texts = new Map(rules.map((rule) => [rule.id, rule]));
   const findings = new Map<string, Finding>();
@@ -66,7 +71,7 @@ export function examineSources(entries: readonly string[], rules: readonly RuleT
     },
     (kept) => findKeptRequests(kept, sources, report),
   ).run(project);
-  return { findings: [...findings.values()], project };
+  return { findings: [...findings.values()], project, sources };
 }
 
 const OPENS = /(?:^|\.)(?:openDatabase|openMigrator|createConnection|createPool|createClient|connect|open)$/;
@@ -75,8 +80,8 @@ const OPENS = /(?:^|\.)(?:openDatabase|openMigrator|createConnection|createPool|
  * Returns the place of the first call that opens a connection while the module is imported. Searches the
  * source, because the stack trace of a connecting driver does not contain the code of the application.
  */
-export function openedAtImport(entry: string): Place | undefined {
-  const sources = new Sources(readProject([entry]));
+export function openedAtImport(project: Project): Place | undefined {
+  const sources = new Sources(project);
   for (const { module, node } of sources.all('call'))
     if (functionAround(node) === undefined && OPENS.test(meaningOfCall(node, module)))
       return module.placeAt(node.start);
@@ -92,13 +97,6 @@ function subjectOf(node: Node, module: SourceModule): string {
     const method = at.callee.type === 'member' ? at.callee.property! : '';
     if (path?.type === 'text') return `${method.toUpperCase()} ${path.value}`;
   }
-  for (let fn = functionAround(node); fn !== undefined; fn = functionAround(fn)) {
-    const name =
-      fn.name ??
-      (fn.parent?.type === 'declarator' && fn.parent.target.type === 'name'
-        ? fn.parent.target.name
-        : undefined);
-    if (name !== undefined) return `function ${name}`;
-  }
-  return `module ${basename(module.file)}`;
+  const name = nameAround(node);
+  return name === undefined ? `module ${basename(module.file)}` : `function ${name}`;
 }

@@ -157,22 +157,27 @@ export class SourceModule {
 /** Modules of a project. */
 export interface Project {
   readonly modules: readonly SourceModule[];
-  /** Files that could not be parsed as JavaScript, with the reason. */
+  /** Files that were not read, with the reason. */
   readonly unread: readonly { readonly file: string; readonly why: string }[];
 }
 
 /**
- * Reads the entry files and all files that they import. Lists files that cannot be read or parsed in
+ * Reads the entry files and all files that they import, at most `maxFiles`. Lists files that are not read in
  * `unread`, and does not throw for them.
  */
-export function readProject(entries: readonly string[]): Project {
+export function readProject(entries: readonly string[], maxFiles: number = MAX_FILES): Project {
   const modules = new Map<string, SourceModule>();
   const unread: { file: string; why: string }[] = [];
   const own = ownFolders();
   const locator = new Locator();
+  const beyond = new Set<string>();
   const read = (file: string): SourceModule | undefined => {
     const known = modules.get(file);
-    if (known !== undefined || modules.size + unread.length >= MAX_FILES) return known;
+    if (known !== undefined) return known;
+    if (modules.size + unread.length >= maxFiles) {
+      beyond.add(file);
+      return undefined;
+    }
     try {
       const module = new SourceModule(file, sourceOf(file));
       modules.set(file, module);
@@ -192,6 +197,11 @@ export function readProject(entries: readonly string[]): Project {
       const found = read(file);
       if (found !== undefined) module.resolved.set(specifier, found);
     }
+  }
+  const [first] = beyond;
+  if (first !== undefined) {
+    const others = beyond.size === 1 ? '' : ` (files beyond it: ${beyond.size})`;
+    unread.push({ file: first, why: `the limit of svc check is ${maxFiles} files${others}` });
   }
   return { modules: [...modules.values()], unread };
 }

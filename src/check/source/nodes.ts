@@ -289,6 +289,23 @@ export function functionAround(node: Node): Fn | undefined {
   return undefined;
 }
 
+/**
+ * Returns the name of a function: its own, or that of the constant, member or variable that holds it. Undefined
+ * for a function without a name, such as a callback.
+ */
+export function nameOf({ name, parent }: Fn): string | undefined {
+  if (name !== undefined || parent === undefined) return name;
+  if (parent.type === 'entry') return parent.key;
+  const target = parent.type === 'declarator' || parent.type === 'assign' ? pathOf(parent.target) : undefined;
+  return target?.split('.').at(-1);
+}
+
+/** Returns the name of the innermost function around a node that has a name. */
+export function nameAround(node: Node): string | undefined {
+  const fn = functionAround(node);
+  return fn === undefined ? undefined : (nameOf(fn) ?? nameAround(fn));
+}
+
 /** Whether a node is `outer` or is inside it. */
 export function isWithin(node: Node, outer: Node): boolean {
   for (let at: Node | undefined = node; at !== undefined; at = at.parent) if (at === outer) return true;

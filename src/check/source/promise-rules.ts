@@ -2,7 +2,7 @@
  * Rules about promises that are not awaited (SVC611), and asynchronous callbacks of array methods (SVC612).
  */
 import { calledName, childrenOf, functionAround, pathOf, walk } from './nodes.ts';
-import { makerOf, meaningOfCall } from './sources.ts';
+import { makerOf, meaningOfCall, writtenOf } from './sources.ts';
 import { returnsOf } from './values.ts';
 import type { SourceModule } from './modules.ts';
 import type { Call, ClassNode, Fn, Member, Node } from './nodes.ts';
@@ -54,13 +54,13 @@ function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0
     return { name: meaning.replace(/^svc\./, ''), isOurs: true };
   const { callee } = call;
   if (callee.type === 'member' && isOfPackage(call, callee, module))
-    return { name: pathOf(callee) ?? 'the function', isOurs: true };
+    return { name: pathOf(callee) ?? writtenOf(module, callee), isOurs: true };
   const fn = sources.handlers.resolve(callee, module);
   // after `const load = wrap(async () => …)`, `load` need not return a promise
   const isCertain =
     fn?.parent?.type !== 'call' && (callee.type !== 'member' || isMethodOf(callee, fn, module));
   return fn !== undefined && isCertain && !takesCallback(call) && givesPromise(fn, sources, depth)
-    ? { name: pathOf(callee) ?? 'the function', isOurs: false, fn }
+    ? { name: pathOf(callee) ?? writtenOf(module, callee), isOurs: false, fn }
     : undefined;
 }
 

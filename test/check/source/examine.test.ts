@@ -8,6 +8,7 @@ import { test } from 'node:test';
 import { CORE_RULES } from '../../../src/check/rules.ts';
 import { SOURCE_RULES } from '../../../src/check/source/catalogue.ts';
 import { examineSources } from '../../../src/check/source/examine.ts';
+import { readProject } from '../../../src/check/source/modules.ts';
 import { fileOfPlace } from '../../../src/base/findings.ts';
 import { ROOT } from '../../support/build.ts';
 import { manuals } from '../../support/manuals.ts';
@@ -99,4 +100,40 @@ test('findings of examineSources() have the line of the TypeScript file, even af
     assert.deepEqual([finding!.rule, finding!.place!.line], ['SVC603', 3]);
     if (head.startsWith('interface')) assert.equal(finding!.place!.column, 51);
   }
+});
+
+test('findings of examineSources() name the function that contains the mistake: a method, or the function around a callback', (t) => {
+  const cwd = folder(t, {
+    'app.ts': [
+      "import { readFileSync } from 'node:fs';",
+      'class Pages { read(names) { return names.map((name) => readFileSync(name)); } }',
+      'const tools = { load(name) { return readFileSync(name); } };',
+      'const pages = new Pages();',
+      "app.get('/a', () => pages.read(['a']));",
+      "app.get('/b', () => tools.load('b'));",
+    ].join('\n'),
+  });
+  const found = examineSources([join(cwd, 'app.ts')], CORE_RULES).findings;
+  const words = found.map(({ rule, subject, message }) => `${rule} ${subject}: ${message}`);
+  assert.deepEqual(words, [
+    'SVC501 function read: readFileSync() blocks all other requests until the call returns, and requests reach "read", the function that contains the call',
+    'SVC501 function load: readFileSync() blocks all other requests until the call returns, and requests reach "load", the function that contains the call',
+  ]);
+});
+
+test('readProject() names the first file beyond its limit of files, and how many there are', (t) => {
+  const cwd = folder(t, {
+    'app.ts': "import './a.ts'; import './b.ts'; import './c.ts';",
+    'a.ts': '',
+    'b.ts': '',
+    'c.ts': '',
+  });
+  const { modules, unread } = readProject([join(cwd, 'app.ts')], 2);
+  assert.deepEqual(
+    modules.map(({ file }) => basename(file)),
+    ['app.ts', 'a.ts'],
+  );
+  assert.deepEqual(unread, [
+    { file: join(cwd, 'b.ts'), why: 'the limit of svc check is 2 files (files beyond it: 2)' },
+  ]);
 });

@@ -5,7 +5,7 @@ import { BearerAuth, Svc, createToken, requireIf, requireRoles, requireScopes, v
 export const app = new Svc({ env: 'development' }); // SVC208
 const other = new Svc({ env: process.env['NODE_ENV'] });
 const everybody = requireIf(() => true); // SVC201
-const anyRole = requireRoles(); // SVC201
+const ofAccounts = [requireRoles({ roles: ['admin'], auth: account }), requireScopes({ scopes: ['notes'], auth: account })];
 const some = [requireRoles('admin'), requireScopes('notes:write'), requireIf((claims) => claims.admin)];
 const forever = BearerAuth(secret, { requireExp: false }); // SVC215
 const long = createToken('me', secret, { expiresInSeconds: 10 * 365 * 86_400 }); // SVC215

@@ -24,8 +24,11 @@ ${code}
 /** Wrong and right code by rule. */
 export const PAIRS: Readonly<Record<string, { readonly wrong: string; readonly right: string }>> = {
   SVC201: {
-    wrong: declared('export const guard: Guard = requireRoles();', 'requireRoles'),
-    right: declared("export const guard: Guard = requireRoles('editor');", 'requireRoles'),
+    wrong: declared('export const guard: Guard = requireIf(() => true);', 'requireIf'),
+    right: declared(
+      "export const guard: Guard = requireRoles({ roles: ['editor'], auth: account });",
+      'requireRoles',
+    ),
   },
   SVC204: {
     wrong: declared(

@@ -154,6 +154,7 @@ function missing(): never {
 
 // The page is neither a tool for MCP clients nor part of /openapi.json
 const PAGE = { mcp: false, meta: { docs: false } } as const;
+const base = app.config.get('baseUrl', `http://127.0.0.1:${app.config.get('port', 8000)}`);
 const home = (): RedirectResponse => new RedirectResponse('/', { status: 303 });
 const shownTo = async ({ id, name }: { id: string; name: string }, store: Notes, page = 1) => {
   const linked = await providersOf(app.state.db, id);
@@ -198,7 +199,8 @@ app.post('/token', { me: Depends(person), store: Depends(notes), ...PAGE }, asyn
     claims: { scopes: SCOPES, iat_us: app.clock.nowMicros() },
     clock: app.clock,
   });
-  return notesPage(req, app.title, { token, ...(await shownTo(me, store)) });
+  const call = `curl -H 'Authorization: Bearer ${token}' ${new URL('/api/notes', base).href}`;
+  return notesPage(req, app.title, { call, ...(await shownTo(me, store)) });
 });
 
 app.post('/logout', { me: Depends(person), ...PAGE }, async ({ me }) => {

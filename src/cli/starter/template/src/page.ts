@@ -83,15 +83,13 @@ export interface Shown {
   readonly page: number;
   readonly providers: readonly string[];
   readonly linked: readonly string[]; // providers where the person has linked an account
-  readonly token?: string; // a new API token for programs, which is shown once
+  readonly call?: string; // a command with a new API token for programs, which is shown once
 }
 
 export function notesPage(req: HttpRequest, title: string, shown: Shown): HTMLResponse {
-  const { name, items, total, page, providers, linked, token } = shown;
+  const { name, items, total, page, providers, linked, call } = shown;
   const csrf = new Html(csrfField(req));
-  const call = token && `curl -H 'Authorization: Bearer ${token}' ${req.scheme}://${req.host}/api/notes`;
-  // a note that the user sent after a logout; a cookie keeps it until the next login
-  const draft = Buffer.from(req.cookies['draft'] ?? '', 'base64url').toString();
+  const draft = Buffer.from(req.cookies['draft'] ?? '', 'base64url').toString(); // a note sent after a logout
   return documentOf(
     title,
     html`<form class="row" method="post" action="/logout">
