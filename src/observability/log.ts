@@ -220,6 +220,19 @@ const EXIT_PAUSE_MS = 5;
 const MAX_EXIT_PAUSES = 100;
 const TRY_LATER: ReadonlySet<string | undefined> = new Set(['EAGAIN', 'EWOULDBLOCK', 'EINTR']);
 const DISK_FULL: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
+const LINE_FEED = 0x0a;
+
+/** A line that reports how many lines are missing at its place. If it is dropped, they count again. */
+interface DroppedLines {
+  readonly text: string;
+  readonly count: number;
+}
+
+type QueuedLine = string | DroppedLines;
+
+function textOf(line: QueuedLine): string {
+  return typeof line === 'string' ? line : line.text;
+}
 
 /**
  * Queue that writes log lines to a file descriptor without blocking the caller.
@@ -238,11 +251,12 @@ export class LineQueue {
   readonly #open: () => LogDevice;
   readonly #clock: Clock;
   #device: LogDevice | undefined;
-  #lines: string[] = [];
+  #lines: QueuedLine[] = [];
   #characters = 0;
   #dropped = 0;
-  #batch: Uint8Array | undefined;
-  #batchLines = 0;
+  #batch: Buffer | undefined;
+  /** The lines of `#batch`. */
+  #batchLines: readonly QueuedLine[] = [];
   #offset = 0;
   #state: 'idle' | 'scheduled' | 'writing' | 'waiting' | 'exiting' | 'closed' = 'idle';
 
@@ -353,28 +367,30 @@ export class LineQueue {
     if (this.#lines.length === 0) return false;
     let count = 0;
     for (let characters = 0; count < this.#lines.length && characters < BATCH_CHARACTERS; count++)
-      characters += this.#lines[count]!.length + 1;
+      characters += textOf(this.#lines[count]!).length + 1;
     const lines = count === this.#lines.length ? this.#lines : this.#lines.slice(0, count);
     this.#lines = count === this.#lines.length ? [] : this.#lines.slice(count);
-    for (const line of lines) this.#characters -= line.length + 1;
-    this.#batch = Buffer.from(`${lines.join('\n')}\n`);
-    this.#batchLines = lines.length;
+    const texts = lines.map(textOf);
+    for (const text of texts) this.#characters -= text.length + 1;
+    this.#batch = Buffer.from(`${texts.join('\n')}\n`);
+    this.#batchLines = lines;
     this.#offset = 0;
     return true;
   }
 
   /** Returns a log line with the number of dropped lines, and resets this number. */
-  #takeDropped(): string {
-    const line = JSON.stringify({
+  #takeDropped(): DroppedLines {
+    const count = this.#dropped;
+    const text = JSON.stringify({
       time: new Date(this.#clock.nowMs()).toISOString(),
       level: 'warn',
       logger: 'svc',
       event: 'log_lines_dropped',
-      count: this.#dropped,
+      count,
     });
     this.#dropped = 0;
-    this.#characters += line.length + 1;
-    return line;
+    this.#characters += text.length + 1;
+    return { text, count };
   }
 
   #advance(written: number): void {
@@ -384,10 +400,7 @@ export class LineQueue {
 
   #onFailure(error: NodeJS.ErrnoException): void {
     const isDiskFull = DISK_FULL.has(error.code);
-    if (isDiskFull) {
-      this.#dropped += this.#batchLines;
-      this.#batch = undefined;
-    }
+    if (isDiskFull) this.#dropBatch();
     if (isDiskFull || TRY_LATER.has(error.code)) {
       this.#state = 'waiting';
       this.#clock.after(isDiskFull ? DISK_FULL_RETRY_MS : RETRY_MS, () => {
@@ -399,6 +412,19 @@ export class LineQueue {
       this.#lines = [];
       this.#batch = undefined;
     }
+  }
+
+  /** Drops and counts the lines of the batch of which no byte is written. The rest of a begun line stays. */
+  #dropBatch(): void {
+    const batch = this.#batch!;
+    const end = this.#offset === 0 ? 0 : batch.indexOf(LINE_FEED, this.#offset - 1) + 1;
+    let kept = 0;
+    for (let at = batch.indexOf(LINE_FEED); at !== -1 && at < end; at = batch.indexOf(LINE_FEED, at + 1))
+      kept++;
+    for (const line of this.#batchLines.slice(kept))
+      this.#dropped += typeof line === 'string' ? 1 : line.count;
+    this.#batchLines = this.#batchLines.slice(0, kept);
+    this.#batch = end > this.#offset ? batch.subarray(0, end) : undefined;
   }
 }
 
