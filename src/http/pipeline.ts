@@ -111,6 +111,17 @@ export class ErrorRenderer {
   }
 
   /**
+   * Logs the error of a dependency that failed beside another one, whose error becomes the response. An error
+   * that is ordinary traffic is not logged.
+   */
+  failedBeside(error: unknown, req: TransportRequest, dependency: string): void {
+    if (isRefusal(error) || isDisconnect(error) || (req.expiry !== undefined && isOf(error, req.expiry)))
+      return;
+    this.#failures.log.error('dependency_failed', error, { ...req.logFields(), dependency });
+    this.failedAfter(error, req.id);
+  }
+
+  /**
    * Reports an exception on an open WebSocket. A response is impossible, because the handshake is already
    * answered.
    */
@@ -302,7 +313,7 @@ interface FailureDeps {
  * other error leads to 500. Errors with a status of 500 or more are logged.
  */
 function plainAnswer(error: unknown, req: TransportRequest, deps: FailureDeps): HttpResponse {
-  if (error instanceof HTTPException && error.status < 500) return problemFor(error, req, deps);
+  if (isRefusal(error)) return problemFor(error, req, deps);
   if (isDisconnect(error)) {
     deps.log.debug('client_disconnected', req.logFields());
     return problem(400, req.id, { detail: 'The connection ended before the whole request was received' });
@@ -340,6 +351,11 @@ function problemFor(
       detail: typeof error.detail === 'string' ? error.detail : undefined,
     });
   }
+}
+
+/** Returns whether an error is a response for the client, and no failure of the server. */
+function isRefusal(error: unknown): error is HTTPException {
+  return error instanceof HTTPException && error.status < 500;
 }
 
 /**

@@ -205,13 +205,11 @@ export function compileApplication(declarations: Declarations): Compilation {
         handleTool: matched(toolTable, run, tracer),
         async start() {
           await Promise.all(openers.map((opener) => opener.load()));
-          const leave = await graph.start(new StartContext(state));
-          return async () => {
-            await leave((error, label) => {
-              log.error('cleanup_failed', error, { dependency: label });
-              errors.failedAfter(error, '');
-            });
-          };
+          const leave = await graph.start(new StartContext(state), (event, error, label) => {
+            log.error(event, error, { dependency: label });
+            errors.failedAfter(error, '');
+          });
+          return async () => void (await leave());
         },
       };
     },
