@@ -363,6 +363,7 @@ export class Serving {
     const metrics =
       operations.access.port === undefined ? undefined : await this.#listenForMetrics(operations.access.port);
     const watch = operations.watchEventLoop();
+    const descriptors = operations.descriptors.watch(this.#app.application().limits.maxConnections);
     if (!isSupervised) log.info('listening', { url, env: this.#app.env });
     let closing: Promise<void> | undefined;
     const close = (how: Leave = 'stop'): Promise<void> => {
@@ -373,6 +374,7 @@ export class Serving {
         async () => {
           await metrics?.close(0);
           watch[Symbol.dispose]();
+          descriptors[Symbol.dispose]();
         },
       ));
     };

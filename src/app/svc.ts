@@ -20,7 +20,7 @@ import { openapiDocument, readOpenApiOptions } from '../openapi/openapi.ts';
 import { Operations } from '../operations/operations.ts';
 import { BackgroundRunner } from '../routing/background.ts';
 import { Router } from '../routing/route.ts';
-import { Application } from './application.ts';
+import { Application, answersInMemory } from './application.ts';
 import { Declarations, servicesOf } from './declarations.ts';
 import { assertStartAllowed, Lifecycle, Serving } from './lifecycle.ts';
 import { EffectiveOptions, readRunOptions, readSvcOptions } from './options.ts';
@@ -300,6 +300,7 @@ export class Svc extends Router implements McpApplication {
    * `E_OPTION_RANGE` for a value that is not allowed, `E_CORS` for an invalid origin
    */
   mountMcp(path: string, options: McpMountOptions = {}): this {
+    answersInMemory.want(); // a call of a tool is a request without a connection
     for (const { methods, path: at, spec, handler } of mcpRoutes(this, path, options))
       this.addRoute(methods, at, [spec, handler]);
     return this;
@@ -419,7 +420,7 @@ export class Svc extends Router implements McpApplication {
    */
   async fetch(request: Request): Promise<Response> {
     await this.startup();
-    const { answerInMemory } = await import('../http/server/memory.ts');
+    const { answerInMemory } = await answersInMemory.load();
     return answerInMemory(this.application(), request);
   }
 

@@ -7,12 +7,14 @@
  */
 import { ClientDisconnected, HTTPException, SvcError, errorAfter } from '../base/errors.ts';
 import { isThenable } from '../base/promises.ts';
+import { lacksDescriptors } from '../observability/descriptors.ts';
 import { HttpResponse, problem, issueOf } from './response.ts';
 import { DEFAULT_PLAN, toResponse } from './reply.ts';
 import { shown } from '../base/options.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, Next, Services } from './contracts.ts';
 import type { ReplyPlan } from './reply.ts';
 import type { TransportRequest } from './request/request.ts';
+import type { DescriptorWatch } from '../observability/descriptors.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Counter } from '../observability/metrics.ts';
 import type { Finding } from '../base/findings.ts';
@@ -294,6 +296,7 @@ function nameOf(middleware: Middleware): string {
 interface FailureDeps {
   readonly log: Logger;
   readonly errors: Counter;
+  readonly descriptors: DescriptorWatch;
   /** Whether error responses with status 5xx contain stacks. */
   readonly debug: boolean;
   /**
@@ -309,10 +312,12 @@ interface FailureDeps {
 }
 
 /**
- * Returns the response to an error without an exception handler. An HTTPException has its own status; any
- * other error leads to 500. Errors with a status of 500 or more are logged.
+ * Returns the response to an error without an exception handler. An HTTPException has its own status. An
+ * error because of missing file descriptors leads to 503, any other error to 500. Errors with a status of 500
+ * or more are logged.
  */
-function plainAnswer(error: unknown, req: TransportRequest, deps: FailureDeps): HttpResponse {
+function plainAnswer(thrown: unknown, req: TransportRequest, deps: FailureDeps): HttpResponse {
+  const error = !(thrown instanceof HTTPException) && lacksDescriptors(thrown) ? shortage(thrown) : thrown;
   if (isRefusal(error)) return problemFor(error, req, deps);
   if (isDisconnect(error)) {
     deps.log.debug('client_disconnected', req.logFields());
@@ -326,13 +331,22 @@ function plainAnswer(error: unknown, req: TransportRequest, deps: FailureDeps): 
   return problem(500, req.id, { trace });
 }
 
+function shortage(cause: unknown): HTTPException {
+  return new HTTPException(503, 'The server has too many files open; repeat the request later', {
+    headers: { 'Retry-After': '5' },
+    cause,
+  });
+}
+
 /**
  * Counts and logs an error without an exception handler. `status` is the status of the response, or undefined
  * on an open WebSocket.
  */
 function reportFailure(error: unknown, req: TransportRequest, deps: FailureDeps, status?: number): void {
   deps.errors.add(1);
-  deps.log.error('unhandled_error', error, { ...req.logFields(), status });
+  const fields = { ...req.logFields(), status };
+  if (lacksDescriptors(error)) deps.descriptors.report(error, fields);
+  else deps.log.error('unhandled_error', error, fields);
   req.span?.fail(error);
 }
 

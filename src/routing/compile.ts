@@ -7,6 +7,7 @@ import { compileRoute } from './call.ts';
 import { DependencyGraph } from './di-plan.ts';
 import { SvcError } from '../base/errors.ts';
 import { faultOf } from '../base/faults.ts';
+import { loadWanted } from '../base/promises.ts';
 import { RequestSpan } from '../http/request/span.ts';
 import { CONVERTERS, canonicalPath } from '../http/path.ts';
 import { CoreEdge, compose } from '../http/pipeline.ts';
@@ -38,7 +39,7 @@ import type { Tracer } from '../observability/tracer.ts';
 import type { FlatRoute, Routes } from './route.ts';
 import type { HttpResponse, Prepared } from '../http/response.ts';
 import type { RouteDeps } from './steps.ts';
-import type { DeclaredSocket, SocketHub, SocketOpener } from './websocket.ts';
+import type { DeclaredSocket, SocketHub } from './websocket.ts';
 
 interface Declarations {
   readonly routes: Routes;
@@ -151,11 +152,10 @@ export function compileApplication(declarations: Declarations): Compilation {
     usualEdge: new CoreEdge(DEFAULT_PLAN, errors),
   };
   const socketTable = new RoutingTable<Endpoint>();
-  const openers: SocketOpener[] = [];
   const details = [
     ...enter(flat, false, table, deps),
     ...enter(operations, true, table, deps),
-    ...enterSockets(flat, socketTable, table, openers, declarations, deps),
+    ...enterSockets(flat, socketTable, table, declarations, deps),
   ];
   const routes = details.map((detail) => detail.route);
   table.freeze();
@@ -204,7 +204,7 @@ export function compileApplication(declarations: Declarations): Compilation {
         hasSocketAt: (path) => socketTable.match(SOCKET, path).kind === 'found',
         handleTool: matched(toolTable, run, tracer),
         async start() {
-          await Promise.all(openers.map((opener) => opener.load()));
+          await loadWanted();
           const leave = await graph.start(new StartContext(state), (event, error, label) => {
             log.error(event, error, { dependency: label });
             errors.failedAfter(error, '');
@@ -330,7 +330,6 @@ function enterSockets(
   flat: readonly FlatRoute[],
   sockets: RoutingTable<Endpoint>,
   table: RoutingTable<Endpoint>,
-  openers: SocketOpener[],
   declarations: Declarations,
   deps: RouteDeps,
 ): RouteDetail[] {
@@ -339,7 +338,7 @@ function enterSockets(
     const routed =
       declared.socket === undefined
         ? undefined
-        : compiledSocket(declared, declared.socket, openers, declarations, deps);
+        : compiledSocket(declared, declared.socket, declarations, deps);
     if (routed === undefined) continue;
     const { endpoint, inputs } = routed;
     const existing = sockets.add(SOCKET, declared.template, endpoint);
@@ -357,7 +356,6 @@ function enterSockets(
 function compiledSocket(
   flat: FlatRoute,
   socket: DeclaredSocket,
-  openers: SocketOpener[],
   { sockets, services }: Declarations,
   deps: RouteDeps,
 ): RoutedEndpoint | undefined {
@@ -374,7 +372,6 @@ function compiledSocket(
   return compiled(flat, SOCKET, deps, (errors) => {
     const path = flat.template.template;
     const opener = socket.compile(path, sockets, services, (error, req) => errors.report(error, req));
-    openers.push(opener);
     return { ...flat, handler: (context) => opener.accept(context) };
   });
 }

@@ -80,8 +80,8 @@ export interface UploadFile extends FileLike {
    * If `uploadDirectory` is on the file system of `path`, and the form has no other file on disk, the first
    * call moves the file. Otherwise it is copied. The upload stays readable; do not change a moved file meanwhile.
    *
-   * @throws SvcError `E_UPLOAD_EXISTS`, HTTPException 507 when the disk is full, 503 without free file
-   * descriptors, or errors of the file system
+   * @throws SvcError `E_UPLOAD_EXISTS`, HTTPException 507 when the disk is full, or other errors of
+   * the file system
    */
   save(path: string, options?: SaveOptions): Promise<void>;
 }

@@ -15,6 +15,7 @@ import { ByteQueue } from '../../base/bytes.ts';
 import { HTTPException, SvcError } from '../../base/errors.ts';
 import { bool, readOptions } from '../../base/options.ts';
 import { ignore } from '../../base/promises.ts';
+import { lacksDescriptors } from '../../observability/descriptors.ts';
 import { inspectAsJson } from '../../observability/redact.ts';
 import type { Stats } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
@@ -162,7 +163,7 @@ export class ReceivedFile implements UploadFile {
     try {
       await this.#saveTo(path, overwrite);
     } catch (error) {
-      throw shortageOf(error) ?? error;
+      throw fullDisk(error) ?? error;
     }
   }
 
@@ -350,27 +351,19 @@ class Spool {
   }
 
   #failure(error: NodeJS.ErrnoException): unknown {
-    const shortage = shortageOf(error);
-    if (shortage !== undefined || this.#handle !== undefined) return shortage ?? error;
+    const full = fullDisk(error);
+    if (full !== undefined || this.#handle !== undefined || lacksDescriptors(error)) return full ?? error;
     return new SvcError('E_UPLOAD_DIRECTORY', [this.#directory, error.code ?? error.message], {
       cause: error,
     });
   }
 }
 
-/**
- * Returns the exception for a failed write: 507 if the disk is full, 503 if the process has too many open
- * files. Undefined for any other error.
- */
-function shortageOf(error: unknown): HTTPException | undefined {
+/** Returns the exception for a failed write if the disk is full; otherwise undefined. */
+function fullDisk(error: unknown): HTTPException | undefined {
   const { code } = error as NodeJS.ErrnoException;
   if (code === 'ENOSPC' || code === 'EDQUOT')
     return new HTTPException(507, 'There is not enough storage for the files of this form', { cause: error });
-  if (code === 'EMFILE' || code === 'ENFILE')
-    return new HTTPException(503, 'There are too many uploads at the moment; repeat the request later', {
-      cause: error,
-      headers: { 'Retry-After': '5' },
-    });
   return undefined;
 }
 
