@@ -63,7 +63,7 @@ export type {
 } from './crypto/jwt.ts';
 export type { Secrets } from './crypto/keys.ts';
 export { createLogger } from './observability/log.ts';
-export type { LogLevel, LogSink, Logger, LoggerOptions } from './observability/log.ts';
+export type { LogLevel, LogOutput, LogSink, Logger, LoggerOptions } from './observability/log.ts';
 export { McpServer } from './mcp/mcp.ts';
 export type { McpCallOptions, StdioOptions, StdioStreams } from './mcp/mcp.ts';
 export { ToolContent } from './mcp/results.ts';

@@ -15,6 +15,7 @@
 import { SvcError } from '../base/errors.ts';
 import { PluginRun, stopped, type Replace } from '../routing/plugin.ts';
 import { HttpServer } from '../http/server/server.ts';
+import { flushed } from '../observability/log.ts';
 import { endOnSignals } from '../operations/signals.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -415,6 +416,7 @@ export class Serving {
     if (cut > 0) log.warn('drain_deadline_exceeded', { requests_cut: cut });
     await this.#app.shutdown();
     log.info('stopped');
+    await flushed(log, this.#app.clock);
   }
 }
 

@@ -12,6 +12,7 @@ import { fstatSync, write, writeSync } from 'node:fs';
 import { isMainThread } from 'node:worker_threads';
 import { isatty } from 'node:tty';
 import { systemClock } from '../base/clock.ts';
+import { ignore, within } from '../base/promises.ts';
 import { bool, given, isFunction, isObject, oneOf, readOptions, text } from '../base/options.ts';
 import { safeEntries, safeError, safeText, visible } from './redact.ts';
 import type { Clock } from '../base/clock.ts';
@@ -29,6 +30,10 @@ export interface Logger {
   warn(event: string, fields?: Record<string, unknown>): void;
   /** Logs a failure. `error` is the thrown value, and becomes the field `error`. */
   error(event: string, error: unknown, fields?: Record<string, unknown>): void;
+  /** Resolves when all lines are written. Awaited before the process exits, for at most two seconds. */
+  flush?(): void | Promise<void>;
+  /** Opens the log file again. Called on SIGHUP, which then does not stop the process. */
+  reopen?(): void | Promise<void>;
 }
 
 /** Lowest level that is written. `silent` writes no events. */
@@ -45,8 +50,8 @@ export interface LoggerOptions {
    * `json`.
    */
   readonly format?: 'json' | 'human' | 'auto' | undefined;
-  /** Function that receives each line. The default writes to standard error. */
-  readonly sink?: LogSink | undefined;
+  /** Function or object that receives each line. The default writes to standard error. */
+  readonly sink?: LogSink | LogOutput | undefined;
   readonly clock?: Clock | undefined;
   /** Fields of every event. */
   readonly fields?: Record<string, unknown> | undefined;
@@ -66,7 +71,10 @@ export function createLogger(options: LoggerOptions = {}): Logger {
     name: text('svc'),
     level: oneOf(LEVELS, 'info'),
     format: oneOf(['json', 'human', 'auto'], 'auto'),
-    sink: given<LogSink>('a function (line: string) => void', isFunction),
+    sink: given<LogSink | LogOutput>(
+      'a function (line: string) => void, or an object with write()',
+      isOutput,
+    ),
     clock: given<Clock>('a clock', isObject),
     fields: given<Record<string, unknown>>('an object', isObject),
     colour: bool(),
@@ -77,7 +85,7 @@ export function createLogger(options: LoggerOptions = {}): Logger {
   return new EventLogger(
     {
       threshold: LEVELS.indexOf(level),
-      sink: sink ?? stderrSink(),
+      output: typeof sink === 'object' ? sink : { write: sink ?? stderrSink() },
       clock: clock ?? systemClock,
       layout: isHuman ? (event) => humanLine(event, isColoured) : jsonLine,
     },
@@ -95,7 +103,7 @@ const ERROR = 3;
 interface LoggerDeps {
   /** Lowest level that is written, as an index into LEVELS. */
   readonly threshold: number;
-  readonly sink: LogSink;
+  readonly output: LogOutput;
   readonly clock: Clock;
   readonly layout: (event: LogEvent) => string;
 }
@@ -104,11 +112,16 @@ class EventLogger implements Logger {
   readonly #deps: LoggerDeps;
   readonly #name: string;
   readonly #bound: readonly JsonEntry[];
+  readonly flush?: () => void | Promise<void>;
+  readonly reopen?: () => void | Promise<void>;
 
   constructor(deps: LoggerDeps, name: string, bound: readonly JsonEntry[]) {
     this.#deps = deps;
     this.#name = name;
     this.#bound = bound;
+    const { output } = deps;
+    if (output.flush !== undefined) this.flush = () => output.flush!();
+    if (output.reopen !== undefined) this.reopen = () => output.reopen!();
   }
 
   child(name: string, fields?: Record<string, unknown>): Logger {
@@ -141,12 +154,14 @@ class EventLogger implements Logger {
     given: Record<string, unknown> | undefined,
     error?: JsonEntry,
   ): void {
-    const { sink, clock, layout } = this.#deps;
+    const { output, clock, layout } = this.#deps;
     try {
       let fields =
         given === undefined || given === null ? this.#bound : merged(this.#bound, safeEntries(given));
       if (error !== undefined) fields = [...fields.filter(([key]) => key !== 'error'), error];
-      sink(layout({ timeMs: clock.nowMs(), level, logger: this.#name, event: String(event), fields }));
+      output.write(
+        layout({ timeMs: clock.nowMs(), level, logger: this.#name, event: String(event), fields }),
+      );
     } catch {
       // logging must not fail, so errors of the sink, the clock or a field are ignored
     }
@@ -192,6 +207,20 @@ function isoTime(ms: number): string {
 
 /** Receives each log line, without its line end. Must neither throw nor wait. */
 export type LogSink = (line: string) => void;
+
+/** Receives log lines, for example a file. */
+export interface LogOutput {
+  /** Receives one line, without its line end. Must neither throw nor wait. */
+  write(line: string): void;
+  /** Resolves when all lines are written. Awaited before the process exits, for at most two seconds. */
+  flush?(): void | Promise<void>;
+  /** Opens the file again, after logrotate has renamed it. Called on SIGHUP. */
+  reopen?(): void | Promise<void>;
+}
+
+function isOutput(value: unknown): boolean {
+  return isFunction(value) || (isObject(value) && isFunction((value as Partial<LogOutput>).write));
+}
 
 /** Writes to a file descriptor. `offset` is the number of bytes that are already written. */
 interface LogDevice {
@@ -440,11 +469,32 @@ function stderrSink(): LogSink {
 }
 
 /**
- * Writes all queued log lines before it returns. Needed before a signal ends the process; `process.exit()`
- * writes them by itself.
+ * Writes all queued log lines of standard error before it returns. Needed before a signal ends the process;
+ * `process.exit()` writes them by itself.
  */
 export function flush(): void {
   queue?.flush();
+}
+
+/** Time in milliseconds that the output of a logger has to write its lines before the process exits. */
+const FLUSH_MS = 2_000;
+
+/** Resolves when a logger has written its lines, at the latest after two seconds. Never rejects. */
+export async function flushed(log: Logger | undefined, clock: Clock = systemClock): Promise<void> {
+  flush();
+  if (log?.flush === undefined) return;
+  await within(
+    clock,
+    FLUSH_MS,
+    Promise.try(() => log.flush!()),
+    ignore,
+  ).catch(ignore);
+}
+
+/** Ends the process when a logger has written its lines, at the latest after two seconds. */
+export async function exitAfterLog(status: number, log: Logger | undefined): Promise<never> {
+  await flushed(log);
+  process.exit(status);
 }
 
 function openQueue(): LineQueue {
