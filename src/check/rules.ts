@@ -20,7 +20,7 @@ import {
   findUndescribedBodies,
   findUndescribedReplies,
 } from './contract-rules.ts';
-import { reportDocument } from './document-rules.ts';
+import { findOpaque, reportDocument } from './document-rules.ts';
 import {
   enginesOf,
   findExposedInsides,
@@ -45,6 +45,7 @@ import { fileOfPlace } from '../base/findings.ts';
 import { closest } from '../base/options.ts';
 import { CONVERTERS } from '../http/path.ts';
 import { variableOf } from '../base/config.ts';
+import { StaticMount } from '../http/files/static.ts';
 import type { ApplicationView, CoreRule, ReportFinding } from './check.ts';
 
 /** Every rule of this package, sorted by id. */
@@ -110,6 +111,14 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'graph',
     why: 'A route cannot answer requests while one of its schemas or dependencies is invalid',
     remedy: 'Fix the schema or dependency that the message names',
+  },
+  {
+    id: 'SVC109',
+    severity: 'info',
+    phase: 'graph',
+    run: findOpaque,
+    why: 'A mounted handler checks access and input itself. Rules, the OpenAPI document and MCP know only routes of svc',
+    remedy: 'Move the routes of the handler to svc one by one, or allow the finding with a reason',
   },
   {
     id: 'SVC111',
@@ -443,7 +452,8 @@ function findExposed({ details, place }: ApplicationView, report: ReportFinding)
     declared: { mount, template },
   } of details) {
     // a static mount declares several routes, and only the route with a `path` parameter serves its files
-    if (mount === undefined || template.parameters.at(-1)?.converter !== CONVERTERS.path) continue;
+    if (!(mount instanceof StaticMount) || template.parameters.at(-1)?.converter !== CONVERTERS.path)
+      continue;
     const subject = `GET ${route.template}`;
     if (mount.followsSymlinks)
       report(

@@ -17,6 +17,7 @@ import { fieldDeprecations } from '../http/middleware/deprecation.ts';
 import { TimeLimit, TimeoutMiddleware } from '../http/middleware/timeout.ts';
 import { refusePlain } from '../http/websocket/handshake.ts';
 import { fileOfPlace } from '../base/findings.ts';
+import { StaticMount } from '../http/files/static.ts';
 import type { BackgroundRunner } from './background.ts';
 import type { RoutedEndpoint, RouteInputs } from './call.ts';
 import type { Env } from '../base/config.ts';
@@ -294,7 +295,7 @@ function enter(
 ): RouteDetail[] {
   const details: RouteDetail[] = [];
   const routes = flat.filter((route) => route.socket === undefined);
-  // static files come last, so that a route with the same path takes precedence
+  // mounts come last, so that a route with the same path takes precedence
   for (const declared of [
     ...routes.filter((route) => route.mount === undefined),
     ...routes.filter((route) => route.mount !== undefined),
@@ -392,7 +393,7 @@ function compiled(
   complete: (errors: ErrorRenderer) => FlatRoute = () => route,
 ): RoutedEndpoint | undefined {
   try {
-    if (!isFolderOfMount(route)) route.mount?.open(deps.services.clock);
+    if (route.mount instanceof StaticMount && !isFolderOfMount(route)) route.mount.open(deps.services.clock);
     const errors = route.handlers.length === 0 ? deps.errors : deps.errors.within(route.handlers);
     const { endpoint, inputs } = compileRoute(complete(errors), method, withErrors(deps, errors));
     const fields = fieldDeprecations(inputs);
@@ -516,8 +517,8 @@ function mounted(route: CompiledRoute, { template, place }: CompiledRoute): Find
   return mistakeOf(
     route,
     'SVC102',
-    `the static folder mounted as ${template} at ${fileOfPlace(place)}:${place.line} has the same paths, and one of the two is never reached`,
-    'Give the route another path, or mount the folder elsewhere',
+    `the folder or handler mounted as ${template} at ${fileOfPlace(place)}:${place.line} has the same paths, and one of the two is never reached`,
+    'Give the route another path, or mount the other one elsewhere',
   );
 }
 
