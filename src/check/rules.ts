@@ -45,7 +45,6 @@ import { fileOfPlace } from '../base/findings.ts';
 import { closest } from '../base/options.ts';
 import { CONVERTERS } from '../http/path.ts';
 import { variableOf } from '../base/config.ts';
-import { StaticMount } from '../http/files/static.ts';
 import type { ApplicationView, CoreRule, ReportFinding } from './check.ts';
 
 /** Every rule of this package, sorted by id. */
@@ -451,9 +450,9 @@ function findExposed({ details, place }: ApplicationView, report: ReportFinding)
     route,
     declared: { mount, template },
   } of details) {
-    // a static mount declares several routes, and only the route with a `path` parameter serves its files
-    if (!(mount instanceof StaticMount) || template.parameters.at(-1)?.converter !== CONVERTERS.path)
-      continue;
+    if (mount === undefined || !('folder' in mount)) continue;
+    // only the route with a `path` parameter serves the files
+    if (template.parameters.at(-1)?.converter !== CONVERTERS.path) continue;
     const subject = `GET ${route.template}`;
     if (mount.followsSymlinks)
       report(

@@ -31,7 +31,7 @@ export function lacksDescriptors(error: unknown): boolean {
 }
 
 /** Returns the maximum number of open files of this process (`ulimit -n`); undefined if it is unlimited. */
-export function openFileLimit(): number | undefined {
+function openFileLimit(): number | undefined {
   // the cast is needed, because the types of Node do not declare this documented member
   const report = process.report as typeof process.report & { excludeNetwork: boolean };
   const before = report.excludeNetwork;
@@ -47,7 +47,7 @@ export function openFileLimit(): number | undefined {
 }
 
 /** Functions of the system, which a test replaces. */
-export interface DescriptorSystem {
+interface DescriptorSystem {
   /** Opens and closes a file. */
   probe(): Promise<void>;
   limit(): number | undefined;

@@ -4,11 +4,13 @@
  */
 import { closeSync, openSync } from 'node:fs';
 import { Field, Schema, Svc, file } from '../../src/index.ts';
-import { openFileLimit } from '../../src/observability/descriptors.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
+import { DescriptorWatch } from '../../src/observability/descriptors.ts';
+import { createMetrics } from '../../src/observability/metrics.ts';
 import { TestClient } from '../../src/testing/index.ts';
 import { collectedLog } from './collected-log.ts';
 
-const { logger } = collectedLog();
+const { logger, events } = collectedLog();
 const form = new FormData();
 form.set('photo', new File(['x'], 'x.png'));
 
@@ -70,4 +72,8 @@ const later = await exhausted(async () => {
     ),
   };
 });
-process.stdout.write(JSON.stringify({ limit: openFileLimit(), ...first, docsLater, ...later }));
+const clock = new ManualClock();
+using _watching = new DescriptorWatch(logger, createMetrics({ log: logger }), () => clock).watch(257);
+await clock.advance(1_000);
+const limit = events.find(({ event }) => event === 'descriptor_limit_low')?.['limit'];
+process.stdout.write(JSON.stringify({ limit, ...first, docsLater, ...later }));
