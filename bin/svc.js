@@ -1,9 +1,11 @@
 #!/usr/bin/env node
-// The command `svc`: refuses an old Node in one line, then hands over to cli/main.js. No syntax newer than Node 14.
+// The command `svc`: refuses an old Node in one line, then hands over to cli/main.js. If that cannot be loaded,
+// it names the parts that the runtime lacks. No syntax newer than Node 14.
 import { createRequire } from 'node:module';
 import module from 'node:module';
 
-const need = createRequire(import.meta.url)('./need-node.cjs');
+const require = createRequire(import.meta.url);
+const need = require('./need-node.cjs');
 if (!need.isSupported(process.versions.node)) {
   process.stderr.write(need.complaint(process.versions.node, process.execPath) + '\n');
   process.exit(2);
@@ -16,7 +18,12 @@ import('../dist/cli/main.js').then(
     return cli.main(process.argv.slice(2));
   },
   function (error) {
-    process.stderr.write('svc: cannot load its own code: ' + (error && error.message) + '\n');
-    process.exit(4);
+    const missing = need.missingParts(require);
+    process.stderr.write(
+      (missing.length > 0
+        ? need.lack(missing, process.versions)
+        : 'svc: cannot load its own code: ' + (error && error.message)) + '\n',
+    );
+    process.exit(missing.length > 0 ? 2 : 4);
   },
 );

@@ -62,8 +62,10 @@ export type {
   VerifyTokenOptions,
 } from './crypto/jwt.ts';
 export type { Secrets } from './crypto/keys.ts';
+export type { FetchHandler } from './http/fetch-mount.ts';
+export type { FetchMountOptions } from './routing/spec.ts';
 export { createLogger } from './observability/log.ts';
-export type { LogLevel, LogSink, Logger, LoggerOptions } from './observability/log.ts';
+export type { LogLevel, LogOutput, LogSink, Logger, LoggerOptions } from './observability/log.ts';
 export { McpServer } from './mcp/mcp.ts';
 export type { McpCallOptions, StdioOptions, StdioStreams } from './mcp/mcp.ts';
 export { ToolContent } from './mcp/results.ts';

@@ -5,6 +5,7 @@
  * For each request, the server calls handle(req). It passes the response to count(), sends it, and calls
  * finish(req, outcome). Test clients, `app.fetch()` and MCP call these methods, too.
  */
+import { LazyModule } from '../base/promises.ts';
 import { AccessLog } from '../http/middleware/access-log.ts';
 import { Delivery } from '../http/request/delivery.ts';
 import { isProbe } from './operation-routes.ts';
@@ -22,6 +23,11 @@ import type { Operations } from '../operations/operations.ts';
 import type { CompilationView, CompiledApplication } from '../routing/compile.ts';
 import type { CompileVariant } from './declarations.ts';
 import type { EffectiveOptions } from './options.ts';
+
+/** Code for requests without a connection, which most applications do not need. */
+export const answersInMemory: LazyModule<typeof import('../http/server/memory.ts')> = new LazyModule(
+  () => import('../http/server/memory.ts'),
+);
 
 /** The compiled routes, and the services that an application uses while it handles requests. */
 interface ApplicationDeps {
@@ -141,7 +147,7 @@ export class Application implements ServedApplication {
     isFunction: boolean,
     prepare: (req: TransportRequest) => void,
   ): Promise<Response> {
-    const { answerInMemory } = await import('../http/server/memory.ts');
+    const { answerInMemory } = await answersInMemory.load();
     request.signal.throwIfAborted();
     return answerInMemory(isFunction ? this.#functions : this, request, remoteAddress, prepare);
   }

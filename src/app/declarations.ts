@@ -188,7 +188,7 @@ export class Declarations {
     middleware: readonly Middleware[] = [],
     findings: readonly Finding[] = [],
   ): Compilation {
-    const { log, errors, services, config, tasks, state, sockets } = this.#deps;
+    const { log, errors, services, config, tasks, state, sockets, operations } = this.#deps;
     return compileApplication({
       ...routes,
       middleware,
@@ -200,6 +200,7 @@ export class Declarations {
         handlers: [this.handlers],
         log,
         errors,
+        descriptors: operations.descriptors,
         debug: this.#deps.isDebug(),
         onUnhandled: variant.onUnhandled,
         onFailedAfter: variant.onFailedAfter,

@@ -15,6 +15,7 @@
 import { SvcError } from '../base/errors.ts';
 import { PluginRun, stopped, type Replace } from '../routing/plugin.ts';
 import { HttpServer } from '../http/server/server.ts';
+import { flushed } from '../observability/log.ts';
 import { endOnSignals } from '../operations/signals.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -363,6 +364,7 @@ export class Serving {
     const metrics =
       operations.access.port === undefined ? undefined : await this.#listenForMetrics(operations.access.port);
     const watch = operations.watchEventLoop();
+    const descriptors = operations.descriptors.watch(this.#app.application().limits.maxConnections);
     if (!isSupervised) log.info('listening', { url, env: this.#app.env });
     let closing: Promise<void> | undefined;
     const close = (how: Leave = 'stop'): Promise<void> => {
@@ -373,6 +375,7 @@ export class Serving {
         async () => {
           await metrics?.close(0);
           watch[Symbol.dispose]();
+          descriptors[Symbol.dispose]();
         },
       ));
     };
@@ -413,6 +416,7 @@ export class Serving {
     if (cut > 0) log.warn('drain_deadline_exceeded', { requests_cut: cut });
     await this.#app.shutdown();
     log.info('stopped');
+    await flushed(log, this.#app.clock);
   }
 }
 

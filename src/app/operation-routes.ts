@@ -3,6 +3,7 @@
  * documentation page.
  */
 import { hash } from 'node:crypto';
+import { LazyModule } from '../base/promises.ts';
 import { notModified } from '../http/files/files.ts';
 import { clientHas } from '../http/files/preconditions.ts';
 import { HttpResponse, JSON_TYPE } from '../http/response.ts';
@@ -16,6 +17,9 @@ import type { OpenApiOptions } from '../openapi/openapi.ts';
 import type { Operations } from '../operations/operations.ts';
 import type { CompilationView } from '../routing/compile.ts';
 import type { Routes } from '../routing/route.ts';
+
+/** Imported by the first request, because it takes long, and production has no documentation page. */
+const docsPages = new LazyModule(() => import('../openapi/docs/page.ts'));
 
 /**
  * Paths of health checks and metrics. Load limits do not apply to them: an orchestrator would restart a
@@ -66,15 +70,9 @@ export function operationRoutes(
   let generated: OpenApiDocument | undefined;
   const document = (): OpenApiDocument => (generated ??= openapiDocument(view(), openapi));
   let sent: HttpResponse | undefined;
-  let page: Promise<DocsPage> | undefined;
-  const docs = (): Promise<DocsPage> =>
-    (page ??= import('../openapi/docs/page.ts').then(
-      ({ DocsPage }) => new DocsPage(document, undefined, () => ownProtection(view())),
-      (error: unknown) => {
-        page = undefined; // after a failed import, the next request tries again
-        throw error;
-      },
-    ));
+  let page: DocsPage | undefined;
+  const docs = async (): Promise<DocsPage> =>
+    (page ??= new (await docsPages.load()).DocsPage(document, undefined, () => ownProtection(view())));
   router.get('/openapi.json', DOCS_SPEC, ({ req }) =>
     operations.document(req, () => {
       const response = (sent ??= responseOf(document()));

@@ -8,6 +8,7 @@ import { systemClock } from '../base/clock.ts';
 import { Config } from '../base/config.ts';
 import { SvcError } from '../base/errors.ts';
 import { examineLive } from '../check/check.ts';
+import { FetchMount, MOUNTED_METHODS } from '../http/fetch-mount.ts';
 import { AppState, services } from '../http/state.ts';
 import { WebSocketMeter } from '../http/websocket/meter.ts';
 import { Rooms, rooms } from '../http/websocket/rooms.ts';
@@ -19,8 +20,9 @@ import { guardedTracer } from '../observability/tracer.ts';
 import { openapiDocument, readOpenApiOptions } from '../openapi/openapi.ts';
 import { Operations } from '../operations/operations.ts';
 import { BackgroundRunner } from '../routing/background.ts';
-import { Router } from '../routing/route.ts';
-import { Application } from './application.ts';
+import { checkedPrefix, Router } from '../routing/route.ts';
+import { readDependencies } from '../routing/spec.ts';
+import { Application, answersInMemory } from './application.ts';
 import { Declarations, servicesOf } from './declarations.ts';
 import { assertStartAllowed, Lifecycle, Serving } from './lifecycle.ts';
 import { EffectiveOptions, readRunOptions, readSvcOptions } from './options.ts';
@@ -28,7 +30,15 @@ import type { Clock } from '../base/clock.ts';
 import type { Env } from '../base/config.ts';
 import type { Report } from '../base/findings.ts';
 import type { ApplicationView, CoreRule } from '../check/check.ts';
-import type { Awaitable, CompiledRoute, Middleware, Plugin, Rule, Services } from '../http/contracts.ts';
+import type {
+  Awaitable,
+  CompiledRoute,
+  HttpRequest,
+  Middleware,
+  Plugin,
+  Rule,
+  Services,
+} from '../http/contracts.ts';
 import type { ErrorClass, ExceptionHandler, MiddlewareFunction } from '../http/pipeline.ts';
 import type { RequestDefaults } from '../http/request/request.ts';
 import type { McpApplication } from '../mcp/calls.ts';
@@ -53,7 +63,8 @@ import type { OpenApiDocument } from '../openapi/document.ts';
 import type { OpenApiOptions } from '../openapi/openapi.ts';
 import type { CompiledApplication } from '../routing/compile.ts';
 import type { ExceptionArguments, ExceptionSpec } from '../routing/declared-responses.ts';
-import type { HandlerResult } from '../routing/spec.ts';
+import type { FetchHandler } from '../http/fetch-mount.ts';
+import type { FetchMountOptions, HandlerResult } from '../routing/spec.ts';
 import type { Replace } from '../routing/plugin.ts';
 import type { CompileVariant } from './declarations.ts';
 import type { RunOptions, SvcOptions } from './options.ts';
@@ -300,8 +311,32 @@ export class Svc extends Router implements McpApplication {
    * `E_OPTION_RANGE` for a value that is not allowed, `E_CORS` for an invalid origin
    */
   mountMcp(path: string, options: McpMountOptions = {}): this {
+    answersInMemory.want(); // a call of a tool is a request without a connection
     for (const { methods, path: at, spec, handler } of mcpRoutes(this, path, options))
       this.addRoute(methods, at, [spec, handler]);
+    return this;
+  }
+
+  /**
+   * Passes requests below a path to a fetch handler, such as `app.fetch` of Hono: `app.mount('/legacy',
+   * hono.fetch)`. Routes of this application come first. Middleware and limits apply. The handler gets the URL
+   * of the client, or with `stripPrefix` the URL without the prefix.
+   * @throws SvcError `E_PATH_TEMPLATE` when the path is invalid, `E_ROUTE_HANDLER` when the handler is not a
+   * function, `E_OPTION_UNKNOWN` or `E_ROUTE_SPEC` for an invalid option
+   */
+  mount(prefix: string, handler: FetchHandler, options: FetchMountOptions = {}): this {
+    const path = prefix === '/' ? '' : checkedPrefix(prefix);
+    if (typeof handler !== 'function') throw new SvcError('E_ROUTE_HANDLER', [`mount ${prefix}`]);
+    const { stripPrefix = false, deps, ...rest } = options;
+    const mount = new FetchMount(path, handler, stripPrefix);
+    const spec = { ...readDependencies(`mount(${prefix})`, deps ?? {}), ...rest, mcp: false };
+    for (const at of [`${path}/{rest:path}`, `${path}/`, ...(path === '' ? [] : [path])])
+      this.addRoute(
+        MOUNTED_METHODS,
+        at,
+        [spec, ({ req }: { readonly req: HttpRequest }) => mount.answer(req)],
+        mount,
+      );
     return this;
   }
 
@@ -419,7 +454,7 @@ export class Svc extends Router implements McpApplication {
    */
   async fetch(request: Request): Promise<Response> {
     await this.startup();
-    const { answerInMemory } = await import('../http/server/memory.ts');
+    const { answerInMemory } = await answersInMemory.load();
     return answerInMemory(this.application(), request);
   }
 

@@ -231,7 +231,7 @@ export const FAULTS = {
   E_METRIC: {
     describe: (name: string, problem: string): string => `Cannot register the metric "${name}": ${problem}`,
     remedy:
-      'Use a unique metric name that matches svc_[a-z0-9_]+, and label names that match [a-z_][a-z0-9_]* other than "le"',
+      'Use a unique metric name that matches [a-zA-Z_:][a-zA-Z0-9_:]*, and label names that match [a-zA-Z_][a-zA-Z0-9_]* other than "le"',
   },
   E_METRIC_LABELS: {
     describe: (name: string, labels: readonly string[], found: number): string =>

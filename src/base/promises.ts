@@ -1,6 +1,6 @@
 /**
- * Helpers for values that must be awaited, for rejections that must not end the process, and for calls in an
- * earlier async context (AsyncLocalStorage).
+ * Helpers for values that must be awaited, for rejections that must not end the process, for modules that are
+ * imported late, and for calls in an earlier async context (AsyncLocalStorage).
  *
  * The promise for the content of a request rejects when the client disconnects or sends malformed data. If
  * the handler has already returned without awaiting the promise, this rejection must not end the process.
@@ -98,6 +98,45 @@ export async function within<T, Late>(
   } finally {
     timer[Symbol.dispose]();
   }
+}
+
+/** Modules that an application of this process has declared. */
+const wanted = new Set<LazyModule<unknown>>();
+
+/**
+ * A module that is imported when it is first needed, so that other programs start faster. An application that
+ * declares its use imports it at the start: later, the process may have no free file descriptor.
+ */
+export class LazyModule<M> {
+  readonly #read: () => Promise<M>;
+  #loading: Promise<M> | undefined;
+  /** The module; undefined until it is imported. */
+  loaded: M | undefined;
+
+  constructor(load: () => Promise<M>) {
+    this.#read = load;
+  }
+
+  /** Imports the module once. After a failed import, the next call tries again. */
+  load(): Promise<M> {
+    return (this.#loading ??= this.#read().then(
+      (module) => (this.loaded = module),
+      (error: unknown) => {
+        this.#loading = undefined;
+        throw error;
+      },
+    ));
+  }
+
+  /** Makes {@link loadWanted} import this module. */
+  want(): void {
+    wanted.add(this);
+  }
+}
+
+/** Imports all wanted modules of this process. Called at the start of an application. */
+export async function loadWanted(): Promise<void> {
+  await Promise.all([...wanted].map((module) => module.load()));
 }
 
 /** A rejection handler that does nothing, for a promise whose error another handler reports. */

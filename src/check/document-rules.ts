@@ -1,7 +1,8 @@
 /**
- * Rules about the OpenAPI document and about MCP tools (SVC305): duplicate names, missing descriptions, and
- * parts of the application that the document cannot express.
+ * Rules about the OpenAPI document and about MCP tools (SVC109, SVC305): duplicate names, missing descriptions,
+ * and parts of the application that the document cannot express.
  */
+import { FetchMount } from '../http/fetch-mount.ts';
 import { isWrite, ownRoutes, shapeOf, subjectOf } from './check.ts';
 import { openapiFindings } from '../openapi/openapi.ts';
 import { compileType, plansOf, plansWithin } from '../schema/schema.ts';
@@ -117,5 +118,20 @@ function reportTools({ details, tools }: ApplicationView, report: ReportFinding)
         },
       );
     }
+  }
+}
+
+/** SVC109: mounted handlers, whose routes are unknown. */
+export function findOpaque({ details }: ApplicationView, report: ReportFinding): void {
+  const seen = new Set<FetchMount>();
+  for (const { route, declared } of details) {
+    const { mount } = declared;
+    if (!(mount instanceof FetchMount) || seen.has(mount)) continue;
+    seen.add(mount);
+    report(
+      `mount ${mount.prefix || '/'}`,
+      'the routes of the mounted handler are unknown, so no rule examines them, and the OpenAPI document leaves them out',
+      route.place,
+    );
   }
 }

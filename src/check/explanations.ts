@@ -48,6 +48,10 @@ export const EXPLANATIONS: Readonly<Partial<Record<Finding['rule'], Explanation>
     wrong: "app.get('/a', { response: {} as never }, a);",
     right: "app.get('/a', { response: User }, a);",
   },
+  SVC109: {
+    wrong: "app.mount('/legacy', legacy.fetch);",
+    right: "app.get('/legacy/notes', notes);",
+  },
   SVC111: {
     wrong: 'const a = provide({ b: Depends(b) }, …); const b = provide({ a: Depends(a) }, …);',
     right: 'const b = provide({}, ({ req }) => …);',

@@ -20,7 +20,7 @@ import {
   findUndescribedBodies,
   findUndescribedReplies,
 } from './contract-rules.ts';
-import { reportDocument } from './document-rules.ts';
+import { findOpaque, reportDocument } from './document-rules.ts';
 import {
   enginesOf,
   findExposedInsides,
@@ -110,6 +110,14 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'graph',
     why: 'A route cannot answer requests while one of its schemas or dependencies is invalid',
     remedy: 'Fix the schema or dependency that the message names',
+  },
+  {
+    id: 'SVC109',
+    severity: 'info',
+    phase: 'graph',
+    run: findOpaque,
+    why: 'A mounted handler checks access and input itself. Rules, the OpenAPI document and MCP know only routes of svc',
+    remedy: 'Move the routes of the handler to svc one by one, or allow the finding with a reason',
   },
   {
     id: 'SVC111',
@@ -442,8 +450,9 @@ function findExposed({ details, place }: ApplicationView, report: ReportFinding)
     route,
     declared: { mount, template },
   } of details) {
-    // a static mount declares several routes, and only the route with a `path` parameter serves its files
-    if (mount === undefined || template.parameters.at(-1)?.converter !== CONVERTERS.path) continue;
+    if (mount === undefined || !('folder' in mount)) continue;
+    // only the route with a `path` parameter serves the files
+    if (template.parameters.at(-1)?.converter !== CONVERTERS.path) continue;
     const subject = `GET ${route.template}`;
     if (mount.followsSymlinks)
       report(

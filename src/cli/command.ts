@@ -97,12 +97,19 @@ export async function openApplication(
  * Imports the application without checking it.
  * @throws SvcError `E_LOAD` if the import fails, or if the module exports no application
  */
-export function importApplication({ target, module, given }: Subject): Promise<Svc> {
+export async function importApplication({ target, module, given }: Subject): Promise<Svc> {
   let what = 'a top-level await';
   const loading = loadApplication(target, module, (name) => {
     what = `the function ${name}()`;
   });
-  return settling(loading, given, () => what, LOAD_TIMEOUT_MS);
+  return (imported = await settling(loading, given, () => what, LOAD_TIMEOUT_MS));
+}
+
+let imported: Svc | undefined;
+
+/** Returns the application of the running command; undefined if the command has imported none. */
+export function importedApplication(): Svc | undefined {
+  return imported;
 }
 
 /**

@@ -18,7 +18,7 @@ import { openapiCommand } from './openapi.ts';
 import { routesCommand } from './routes.ts';
 import { runCommand } from './run.ts';
 import { SvcError } from '../base/errors.ts';
-import { flush } from '../observability/log.ts';
+import { exitAfterLog } from '../observability/log.ts';
 import { closest } from '../base/options.ts';
 import {
   codeOf,
@@ -30,6 +30,7 @@ import {
   parseTarget,
   permissionFault,
 } from './load.ts';
+import { importedApplication } from './command.ts';
 import { sendToParent } from '../operations/supervision.ts';
 import type { Command } from './command.ts';
 import type { FaultCode } from '../base/faults.ts';
@@ -50,8 +51,7 @@ export async function main(argv: readonly string[]): Promise<void> {
   const named = withCommand(argv);
   const status = await dispatch(named).catch((error: unknown) => report(error, named[0]));
   if (status === undefined) return;
-  flush();
-  process.exit(status);
+  await exitAfterLog(status, importedApplication()?.log);
 }
 
 /** Adds the default command `run`: `svc app.ts:app` means `svc run app.ts:app`. */

@@ -7,7 +7,7 @@ import { Config } from '../base/config.ts';
 import { fileOfPlace, placeOf } from '../base/findings.ts';
 import { SvcError } from '../base/errors.ts';
 import { readMode, readPlace } from '../app/options.ts';
-import { createLogger, flush } from '../observability/log.ts';
+import { createLogger, exitAfterLog } from '../observability/log.ts';
 import { ownRole } from '../operations/supervision.ts';
 import type { Svc } from '../app/svc.ts';
 import type { ListenOptions } from '../http/server/listen.ts';
@@ -78,8 +78,7 @@ function endOnUncaught(log: () => Logger): void {
     const fields = place.line === 0 ? {} : { place: `${fileOfPlace(place)}:${place.line}:${place.column}` };
     if (origin === 'unhandledRejection') log().error('unhandled_rejection', error, fields);
     else log().error('uncaught_exception', error, fields);
-    flush();
-    process.exit(1);
+    void exitAfterLog(1, log());
   });
 }
 

@@ -9,7 +9,7 @@ import { Buffer } from 'node:buffer';
 import { Readable } from 'node:stream';
 import { currentContext, ignore } from '../base/promises.ts';
 import { asBuffer, bytesOf } from '../base/bytes.ts';
-import { SvcError } from '../base/errors.ts';
+import { SvcError, errorAfter } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
 import type { ByteSource } from '../base/bytes.ts';
 import type { Writable } from 'node:stream';
@@ -235,8 +235,30 @@ export function prime(
   for (let empty = 0; ; empty++) {
     const step = source.next();
     if (isPending(step)) return unlessLeft(source, primeLater(source, step, announced), signal);
-    if (isFirst(source, step, announced) || empty === MOST_EMPTY) return new Primed(source, step);
+    try {
+      if (isFirst(step, announced) || empty === MOST_EMPTY) return new Primed(source, step);
+    } catch (error) {
+      return failed(source, error);
+    }
   }
+}
+
+/** Ends a source because of `error`. @throws `error`, or an error of the source's end with `error` as its cause */
+async function failed(source: ChunkIterator, error: unknown): Promise<never> {
+  throw await errorOfEnd(() => source.return?.(), error);
+}
+
+/**
+ * Calls `end`, which ends a source after `error`. Returns `error`, or the error of `end` with `error` as its
+ * cause. Waits for one turn of the event loop only, because a source may never end.
+ */
+export async function errorOfEnd(end: () => unknown, error: unknown): Promise<unknown> {
+  let last = error;
+  Promise.try(end).catch((failure: unknown) => {
+    last = errorAfter(failure, error);
+  });
+  await new Promise((resolve) => void setImmediate(resolve));
+  return last;
 }
 
 async function primeLater(
@@ -244,9 +266,13 @@ async function primeLater(
   pending: PromiseLike<ChunkStep>,
   announced: number,
 ): Promise<Primed> {
-  let step = await pending;
-  while (!isFirst(source, step, announced)) step = await source.next();
-  return new Primed(source, step);
+  for (let step = await pending; ; step = await source.next()) {
+    try {
+      if (isFirst(step, announced)) return new Primed(source, step);
+    } catch (error) {
+      return failed(source, error);
+    }
+  }
 }
 
 function unlessLeft(
@@ -268,24 +294,17 @@ function unlessLeft(
 }
 
 /**
- * Returns whether `step` is the first chunk that is not empty, or the end of the source. Ends the source
- * after an invalid chunk.
+ * Returns whether `step` is the first chunk that is not empty, or the end of the source.
  * @throws SvcError `E_STREAM` when the chunk is neither text nor bytes, or its length contradicts `announced`
  */
-function isFirst(source: ChunkIterator, step: ChunkStep, announced: number): boolean {
+function isFirst(step: ChunkStep, announced: number): boolean {
   if (step.done === true) {
     if (announced > 0) throw lengthError(announced, 0);
     return true;
   }
-  try {
-    const { length } = checkedChunk(step.value);
-    if (announced >= 0 && length > announced) throw lengthError(announced, length);
-    return length !== 0;
-  } catch (error) {
-    // an error of return() is ignored, because the original error is thrown
-    Promise.try(() => source.return?.()).catch(ignore);
-    throw error;
-  }
+  const { length } = checkedChunk(step.value);
+  if (announced >= 0 && length > announced) throw lengthError(announced, length);
+  return length !== 0;
 }
 
 /**

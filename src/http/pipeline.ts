@@ -7,12 +7,14 @@
  */
 import { ClientDisconnected, HTTPException, SvcError, errorAfter } from '../base/errors.ts';
 import { isThenable } from '../base/promises.ts';
+import { lacksDescriptors } from '../observability/descriptors.ts';
 import { HttpResponse, problem, issueOf } from './response.ts';
 import { DEFAULT_PLAN, toResponse } from './reply.ts';
 import { shown } from '../base/options.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, Next, Services } from './contracts.ts';
 import type { ReplyPlan } from './reply.ts';
 import type { TransportRequest } from './request/request.ts';
+import type { DescriptorWatch } from '../observability/descriptors.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Counter } from '../observability/metrics.ts';
 import type { Finding } from '../base/findings.ts';
@@ -108,6 +110,17 @@ export class ErrorRenderer {
    */
   failedAfter(error: unknown, requestId: string): void {
     this.#failures.onFailedAfter?.(error, requestId);
+  }
+
+  /**
+   * Logs the error of a dependency that failed beside another one, whose error becomes the response. An error
+   * that is ordinary traffic is not logged.
+   */
+  failedBeside(error: unknown, req: TransportRequest, dependency: string): void {
+    if (isRefusal(error) || isDisconnect(error) || (req.expiry !== undefined && isOf(error, req.expiry)))
+      return;
+    this.#failures.log.error('dependency_failed', error, { ...req.logFields(), dependency });
+    this.failedAfter(error, req.id);
   }
 
   /**
@@ -283,6 +296,7 @@ function nameOf(middleware: Middleware): string {
 interface FailureDeps {
   readonly log: Logger;
   readonly errors: Counter;
+  readonly descriptors: DescriptorWatch;
   /** Whether error responses with status 5xx contain stacks. */
   readonly debug: boolean;
   /**
@@ -298,11 +312,13 @@ interface FailureDeps {
 }
 
 /**
- * Returns the response to an error without an exception handler. An HTTPException has its own status; any
- * other error leads to 500. Errors with a status of 500 or more are logged.
+ * Returns the response to an error without an exception handler. An HTTPException has its own status. An
+ * error because of missing file descriptors leads to 503, any other error to 500. Errors with a status of 500
+ * or more are logged.
  */
-function plainAnswer(error: unknown, req: TransportRequest, deps: FailureDeps): HttpResponse {
-  if (error instanceof HTTPException && error.status < 500) return problemFor(error, req, deps);
+function plainAnswer(thrown: unknown, req: TransportRequest, deps: FailureDeps): HttpResponse {
+  const error = !(thrown instanceof HTTPException) && lacksDescriptors(thrown) ? shortage(thrown) : thrown;
+  if (isRefusal(error)) return problemFor(error, req, deps);
   if (isDisconnect(error)) {
     deps.log.debug('client_disconnected', req.logFields());
     return problem(400, req.id, { detail: 'The connection ended before the whole request was received' });
@@ -315,13 +331,22 @@ function plainAnswer(error: unknown, req: TransportRequest, deps: FailureDeps): 
   return problem(500, req.id, { trace });
 }
 
+function shortage(cause: unknown): HTTPException {
+  return new HTTPException(503, 'The server has too many files open; repeat the request later', {
+    headers: { 'Retry-After': '5' },
+    cause,
+  });
+}
+
 /**
  * Counts and logs an error without an exception handler. `status` is the status of the response, or undefined
  * on an open WebSocket.
  */
 function reportFailure(error: unknown, req: TransportRequest, deps: FailureDeps, status?: number): void {
   deps.errors.add(1);
-  deps.log.error('unhandled_error', error, { ...req.logFields(), status });
+  const fields = { ...req.logFields(), status };
+  if (lacksDescriptors(error)) deps.descriptors.report(error, fields);
+  else deps.log.error('unhandled_error', error, fields);
   req.span?.fail(error);
 }
 
@@ -340,6 +365,11 @@ function problemFor(
       detail: typeof error.detail === 'string' ? error.detail : undefined,
     });
   }
+}
+
+/** Returns whether an error is a response for the client, and no failure of the server. */
+function isRefusal(error: unknown): error is HTTPException {
+  return error instanceof HTTPException && error.status < 500;
 }
 
 /**

@@ -193,7 +193,7 @@ function unusualReply(value: object, status: number): HttpResponse | undefined {
  * Fields of a web Response that are not sent (hop-by-hop fields, RFC 9110 §7.6.1). They describe the
  * connection to another server, not the connection to the client.
  */
-const HOP_BY_HOP = new Set([
+export const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'connection',
   'keep-alive',
   'proxy-connection',

@@ -13,6 +13,7 @@
  * endpoint (RFC 9728 §5.1; MCP 2025-11-25, authorization).
  */
 import { SvcError } from '../base/errors.ts';
+import { LazyModule } from '../base/promises.ts';
 import { credentialsOf } from './calls.ts';
 import { serverOptions } from './server.ts';
 import {
@@ -48,6 +49,8 @@ import type {
 } from '../http/contracts.ts';
 import type { Origins } from '../http/origins.ts';
 import type { HttpResponse } from '../http/response.ts';
+
+const endpoints = new LazyModule(() => import('./http.ts'));
 
 /** Prefix length that identifies an IPv6 client, which often has a whole /64 network (RFC 6177 §2). */
 const IPV6_BITS = 64;
@@ -182,15 +185,10 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
       (principal === undefined ? subjectOf(context, names) : principal(context)) ||
       clientOf(context.req.ip, IPV6_BITS),
   };
-  let endpoint: Promise<McpEndpoint> | undefined;
-  const load = (): Promise<McpEndpoint> =>
-    (endpoint ??= import('./http.ts').then(
-      ({ McpEndpoint }) => new McpEndpoint(app, endpointDeps),
-      (error: unknown) => {
-        endpoint = undefined; // the import has failed, so the next message imports the module again
-        throw error;
-      },
-    ));
+  endpoints.want();
+  let endpoint: McpEndpoint | undefined;
+  const load = async (): Promise<McpEndpoint> =>
+    (endpoint ??= new (await endpoints.load()).McpEndpoint(app, endpointDeps));
   const shared = { mcp: false, use: [guard], timeoutMs: false };
   const isOpen = names.length === 0;
   const routes: McpRoute[] = [

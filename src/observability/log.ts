@@ -12,6 +12,7 @@ import { fstatSync, write, writeSync } from 'node:fs';
 import { isMainThread } from 'node:worker_threads';
 import { isatty } from 'node:tty';
 import { systemClock } from '../base/clock.ts';
+import { ignore, within } from '../base/promises.ts';
 import { bool, given, isFunction, isObject, oneOf, readOptions, text } from '../base/options.ts';
 import { safeEntries, safeError, safeText, visible } from './redact.ts';
 import type { Clock } from '../base/clock.ts';
@@ -29,6 +30,10 @@ export interface Logger {
   warn(event: string, fields?: Record<string, unknown>): void;
   /** Logs a failure. `error` is the thrown value, and becomes the field `error`. */
   error(event: string, error: unknown, fields?: Record<string, unknown>): void;
+  /** Resolves when all lines are written. Awaited before the process exits, for at most two seconds. */
+  flush?(): void | Promise<void>;
+  /** Opens the log file again. Called on SIGHUP, which then does not stop the process. */
+  reopen?(): void | Promise<void>;
 }
 
 /** Lowest level that is written. `silent` writes no events. */
@@ -45,8 +50,8 @@ export interface LoggerOptions {
    * `json`.
    */
   readonly format?: 'json' | 'human' | 'auto' | undefined;
-  /** Function that receives each line. The default writes to standard error. */
-  readonly sink?: LogSink | undefined;
+  /** Function or object that receives each line. The default writes to standard error. */
+  readonly sink?: LogSink | LogOutput | undefined;
   readonly clock?: Clock | undefined;
   /** Fields of every event. */
   readonly fields?: Record<string, unknown> | undefined;
@@ -66,7 +71,10 @@ export function createLogger(options: LoggerOptions = {}): Logger {
     name: text('svc'),
     level: oneOf(LEVELS, 'info'),
     format: oneOf(['json', 'human', 'auto'], 'auto'),
-    sink: given<LogSink>('a function (line: string) => void', isFunction),
+    sink: given<LogSink | LogOutput>(
+      'a function (line: string) => void, or an object with write()',
+      isOutput,
+    ),
     clock: given<Clock>('a clock', isObject),
     fields: given<Record<string, unknown>>('an object', isObject),
     colour: bool(),
@@ -77,7 +85,7 @@ export function createLogger(options: LoggerOptions = {}): Logger {
   return new EventLogger(
     {
       threshold: LEVELS.indexOf(level),
-      sink: sink ?? stderrSink(),
+      output: typeof sink === 'object' ? sink : { write: sink ?? stderrSink() },
       clock: clock ?? systemClock,
       layout: isHuman ? (event) => humanLine(event, isColoured) : jsonLine,
     },
@@ -95,7 +103,7 @@ const ERROR = 3;
 interface LoggerDeps {
   /** Lowest level that is written, as an index into LEVELS. */
   readonly threshold: number;
-  readonly sink: LogSink;
+  readonly output: LogOutput;
   readonly clock: Clock;
   readonly layout: (event: LogEvent) => string;
 }
@@ -104,11 +112,16 @@ class EventLogger implements Logger {
   readonly #deps: LoggerDeps;
   readonly #name: string;
   readonly #bound: readonly JsonEntry[];
+  readonly flush?: () => void | Promise<void>;
+  readonly reopen?: () => void | Promise<void>;
 
   constructor(deps: LoggerDeps, name: string, bound: readonly JsonEntry[]) {
     this.#deps = deps;
     this.#name = name;
     this.#bound = bound;
+    const { output } = deps;
+    if (output.flush !== undefined) this.flush = () => output.flush!();
+    if (output.reopen !== undefined) this.reopen = () => output.reopen!();
   }
 
   child(name: string, fields?: Record<string, unknown>): Logger {
@@ -141,12 +154,14 @@ class EventLogger implements Logger {
     given: Record<string, unknown> | undefined,
     error?: JsonEntry,
   ): void {
-    const { sink, clock, layout } = this.#deps;
+    const { output, clock, layout } = this.#deps;
     try {
       let fields =
         given === undefined || given === null ? this.#bound : merged(this.#bound, safeEntries(given));
       if (error !== undefined) fields = [...fields.filter(([key]) => key !== 'error'), error];
-      sink(layout({ timeMs: clock.nowMs(), level, logger: this.#name, event: String(event), fields }));
+      output.write(
+        layout({ timeMs: clock.nowMs(), level, logger: this.#name, event: String(event), fields }),
+      );
     } catch {
       // logging must not fail, so errors of the sink, the clock or a field are ignored
     }
@@ -193,6 +208,20 @@ function isoTime(ms: number): string {
 /** Receives each log line, without its line end. Must neither throw nor wait. */
 export type LogSink = (line: string) => void;
 
+/** Receives log lines, for example a file. */
+export interface LogOutput {
+  /** Receives one line, without its line end. Must neither throw nor wait. */
+  write(line: string): void;
+  /** Resolves when all lines are written. Awaited before the process exits, for at most two seconds. */
+  flush?(): void | Promise<void>;
+  /** Opens the file again, after logrotate has renamed it. Called on SIGHUP. */
+  reopen?(): void | Promise<void>;
+}
+
+function isOutput(value: unknown): boolean {
+  return isFunction(value) || (isObject(value) && isFunction((value as Partial<LogOutput>).write));
+}
+
 /** Writes to a file descriptor. `offset` is the number of bytes that are already written. */
 interface LogDevice {
   /** Whether write(2) may wait for a reader or a disk. */
@@ -220,6 +249,19 @@ const EXIT_PAUSE_MS = 5;
 const MAX_EXIT_PAUSES = 100;
 const TRY_LATER: ReadonlySet<string | undefined> = new Set(['EAGAIN', 'EWOULDBLOCK', 'EINTR']);
 const DISK_FULL: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
+const LINE_FEED = 0x0a;
+
+/** A line that reports how many lines are missing at its place. If it is dropped, they count again. */
+interface DroppedLines {
+  readonly text: string;
+  readonly count: number;
+}
+
+type QueuedLine = string | DroppedLines;
+
+function textOf(line: QueuedLine): string {
+  return typeof line === 'string' ? line : line.text;
+}
 
 /**
  * Queue that writes log lines to a file descriptor without blocking the caller.
@@ -238,11 +280,12 @@ export class LineQueue {
   readonly #open: () => LogDevice;
   readonly #clock: Clock;
   #device: LogDevice | undefined;
-  #lines: string[] = [];
+  #lines: QueuedLine[] = [];
   #characters = 0;
   #dropped = 0;
-  #batch: Uint8Array | undefined;
-  #batchLines = 0;
+  #batch: Buffer | undefined;
+  /** The lines of `#batch`. */
+  #batchLines: readonly QueuedLine[] = [];
   #offset = 0;
   #state: 'idle' | 'scheduled' | 'writing' | 'waiting' | 'exiting' | 'closed' = 'idle';
 
@@ -353,28 +396,30 @@ export class LineQueue {
     if (this.#lines.length === 0) return false;
     let count = 0;
     for (let characters = 0; count < this.#lines.length && characters < BATCH_CHARACTERS; count++)
-      characters += this.#lines[count]!.length + 1;
+      characters += textOf(this.#lines[count]!).length + 1;
     const lines = count === this.#lines.length ? this.#lines : this.#lines.slice(0, count);
     this.#lines = count === this.#lines.length ? [] : this.#lines.slice(count);
-    for (const line of lines) this.#characters -= line.length + 1;
-    this.#batch = Buffer.from(`${lines.join('\n')}\n`);
-    this.#batchLines = lines.length;
+    const texts = lines.map(textOf);
+    for (const text of texts) this.#characters -= text.length + 1;
+    this.#batch = Buffer.from(`${texts.join('\n')}\n`);
+    this.#batchLines = lines;
     this.#offset = 0;
     return true;
   }
 
   /** Returns a log line with the number of dropped lines, and resets this number. */
-  #takeDropped(): string {
-    const line = JSON.stringify({
+  #takeDropped(): DroppedLines {
+    const count = this.#dropped;
+    const text = JSON.stringify({
       time: new Date(this.#clock.nowMs()).toISOString(),
       level: 'warn',
       logger: 'svc',
       event: 'log_lines_dropped',
-      count: this.#dropped,
+      count,
     });
     this.#dropped = 0;
-    this.#characters += line.length + 1;
-    return line;
+    this.#characters += text.length + 1;
+    return { text, count };
   }
 
   #advance(written: number): void {
@@ -384,10 +429,7 @@ export class LineQueue {
 
   #onFailure(error: NodeJS.ErrnoException): void {
     const isDiskFull = DISK_FULL.has(error.code);
-    if (isDiskFull) {
-      this.#dropped += this.#batchLines;
-      this.#batch = undefined;
-    }
+    if (isDiskFull) this.#dropBatch();
     if (isDiskFull || TRY_LATER.has(error.code)) {
       this.#state = 'waiting';
       this.#clock.after(isDiskFull ? DISK_FULL_RETRY_MS : RETRY_MS, () => {
@@ -399,6 +441,19 @@ export class LineQueue {
       this.#lines = [];
       this.#batch = undefined;
     }
+  }
+
+  /** Drops and counts the lines of the batch of which no byte is written. The rest of a begun line stays. */
+  #dropBatch(): void {
+    const batch = this.#batch!;
+    const end = this.#offset === 0 ? 0 : batch.indexOf(LINE_FEED, this.#offset - 1) + 1;
+    let kept = 0;
+    for (let at = batch.indexOf(LINE_FEED); at !== -1 && at < end; at = batch.indexOf(LINE_FEED, at + 1))
+      kept++;
+    for (const line of this.#batchLines.slice(kept))
+      this.#dropped += typeof line === 'string' ? 1 : line.count;
+    this.#batchLines = this.#batchLines.slice(0, kept);
+    this.#batch = end > this.#offset ? batch.subarray(0, end) : undefined;
   }
 }
 
@@ -414,11 +469,32 @@ function stderrSink(): LogSink {
 }
 
 /**
- * Writes all queued log lines before it returns. Needed before a signal ends the process; `process.exit()`
- * writes them by itself.
+ * Writes all queued log lines of standard error before it returns. Needed before a signal ends the process;
+ * `process.exit()` writes them by itself.
  */
 export function flush(): void {
   queue?.flush();
+}
+
+/** Time in milliseconds that the output of a logger has to write its lines before the process exits. */
+const FLUSH_MS = 2_000;
+
+/** Resolves when a logger has written its lines, at the latest after two seconds. Never rejects. */
+export async function flushed(log: Logger | undefined, clock: Clock = systemClock): Promise<void> {
+  flush();
+  if (log?.flush === undefined) return;
+  await within(
+    clock,
+    FLUSH_MS,
+    Promise.try(() => log.flush!()),
+    ignore,
+  ).catch(ignore);
+}
+
+/** Ends the process when a logger has written its lines, at the latest after two seconds. */
+export async function exitAfterLog(status: number, log: Logger | undefined): Promise<never> {
+  await flushed(log);
+  process.exit(status);
 }
 
 function openQueue(): LineQueue {

@@ -29,22 +29,20 @@ export interface Histogram {
   observe(value: number, ...labels: string[]): void;
 }
 
-/** Registry of metrics. Each metric must be declared once before its use. */
+/**
+ * Registry of metrics. Each metric must be declared once before its use. A name is any name that Prometheus
+ * allows, such as `orders_total`; metrics of the framework begin with `svc_`.
+ */
 export interface Metrics {
   /** Declares a counter, which can only increase. */
-  counter(name: `svc_${string}`, help: string, labels?: readonly string[]): Counter;
+  counter(name: string, help: string, labels?: readonly string[]): Counter;
   /**
    * Declares a gauge. `read` returns its value, and is called each time that the metrics are read. With
    * several processes, their values are added; with `max`, the greatest value is used.
    */
-  gauge(name: `svc_${string}`, help: string, read: () => number, merge?: 'sum' | 'max'): void;
+  gauge(name: string, help: string, read: () => number, merge?: 'sum' | 'max'): void;
   /** Declares a histogram. `buckets` are inclusive upper limits in ascending order; `+Inf` is added. */
-  histogram(
-    name: `svc_${string}`,
-    help: string,
-    buckets: readonly number[],
-    labels?: readonly string[],
-  ): Histogram;
+  histogram(name: string, help: string, buckets: readonly number[], labels?: readonly string[]): Histogram;
 }
 
 /** One series of a counter, for code that counts very often: the series is looked up only once. */
@@ -60,8 +58,9 @@ export interface HistogramSlot {
 const MAX_LABEL_SETS = 1_000;
 const MAX_LABEL_CHARACTERS = 256;
 const MAX_BUCKETS = 100;
-const METRIC_NAME = /^svc_[a-z0-9_]+$/;
-const LABEL_NAME = /^(?!__)[a-z_][a-z0-9_]*$/;
+// the names that the text format of Prometheus allows
+const METRIC_NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
+const LABEL_NAME = /^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/;
 const OTHER = 'other';
 
 /**
@@ -82,12 +81,12 @@ export class MetricsRegistry implements Metrics {
   }
 
   /** @throws SvcError `E_METRIC` when the name is invalid or taken */
-  counter(name: `svc_${string}`, help: string, labels: readonly string[] = []): CounterMetric {
+  counter(name: string, help: string, labels: readonly string[] = []): CounterMetric {
     return this.#add(name, labels, [''], () => new CounterMetric(name, help, [...labels], this.#log));
   }
 
   /** @throws SvcError `E_METRIC` when the name is invalid or taken */
-  gauge(name: `svc_${string}`, help: string, read: () => number, merge: 'sum' | 'max' = 'sum'): void {
+  gauge(name: string, help: string, read: () => number, merge: 'sum' | 'max' = 'sum'): void {
     this.#add(name, [], [''], () => new GaugeMetric(name, help, read, merge, this.#log));
   }
 
@@ -95,7 +94,7 @@ export class MetricsRegistry implements Metrics {
    * @throws SvcError `E_METRIC` when the name is invalid or taken, or the buckets are not in ascending order
    */
   histogram(
-    name: `svc_${string}`,
+    name: string,
     help: string,
     buckets: readonly number[],
     labels: readonly string[] = [],
@@ -135,7 +134,7 @@ export class MetricsRegistry implements Metrics {
     if (!METRIC_NAME.test(name))
       throw new SvcError('E_METRIC', [
         name,
-        'the name must be "svc_", followed by lower-case letters, digits and "_"',
+        'the name must consist of letters, digits, "_" and ":", and not begin with a digit',
       ]);
     const wrong = labels.find(
       (label, index) => !LABEL_NAME.test(label) || label === 'le' || labels.indexOf(label) !== index,
@@ -479,7 +478,7 @@ const shared = new WeakMap<Metrics, Map<string, Counter>>();
  */
 export function sharedCounter(
   metrics: Metrics,
-  name: `svc_${string}`,
+  name: string,
   help: string,
   labels: readonly string[],
 ): Counter {

@@ -10,6 +10,7 @@
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { Forbidden, Unauthorized } from '../base/errors.ts';
+import { DescriptorWatch } from '../observability/descriptors.ts';
 import { EventLoopDelay } from '../observability/event-loop.ts';
 import { given, isObject, readOptions, text, optionalInt } from '../base/options.ts';
 import { ConnectionMeter } from '../http/server/connections.ts';
@@ -69,6 +70,7 @@ export class Operations {
   /** Whether the shutdown has begun, so that `/readyz` responds with 503. */
   isStopping = false;
   readonly connections: ConnectionMeter;
+  readonly descriptors: DescriptorWatch;
   readonly access: { readonly port: number | undefined; readonly host: string };
   /** A `#` field, so that console.log() does not show the token. */
   readonly #auth: MetricsAccess['auth'];
@@ -130,6 +132,7 @@ export class Operations {
       ['method', 'route'],
     );
     this.connections = new ConnectionMeter(deps.metrics);
+    this.descriptors = new DescriptorWatch(deps.log, deps.metrics, deps.clock);
     const startedMs = deps.clock().monotonicMs();
     deps.metrics.gauge(
       'svc_uptime_seconds',

@@ -18,7 +18,7 @@ import { parseEnv } from 'node:util';
 import { unavailablePage } from './unavailable-page.ts';
 import { SocketHandoff } from './socket-handoff.ts';
 import { SvcError } from '../base/errors.ts';
-import { flush } from '../observability/log.ts';
+import { exitAfterLog } from '../observability/log.ts';
 import { onSignals } from './signals.ts';
 import { ChildLink, preload, roleEnvironment } from './supervision.ts';
 import { FileWatch } from './watch.ts';
@@ -253,11 +253,7 @@ export async function superviseReload(options: ReloadOptions): Promise<Supervise
     options,
     () => new ChildLink(fork(script, process.argv.slice(2), { execArgv: preload(), env })),
   );
-  const end = (): void =>
-    void reloader.stop().then(() => {
-      flush();
-      process.exit(0);
-    });
+  const end = (): void => void reloader.stop().then(() => exitAfterLog(0, log));
   const signals = handleSignals ? onSignals({ log, end, kill: () => reloader.kill() }) : undefined;
   const close = async (): Promise<void> => {
     await reloader.stop();

@@ -2,11 +2,12 @@
  * Signals of the process. The first SIGTERM or SIGINT stops the process gracefully; a second signal stops it
  * at once.
  *
- * SIGHUP reloads the TLS files, or replaces the workers. Without TLS files and workers, or after the terminal
- * was closed, SIGHUP stops the process.
+ * SIGHUP reloads the TLS files, opens the log file again, or replaces the workers. If there is none of these,
+ * or after the terminal was closed, SIGHUP stops the process.
  */
 import { constants } from 'node:os';
 import { isatty } from 'node:tty';
+import { exitAfterLog } from '../observability/log.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../observability/log.ts';
 
@@ -16,7 +17,7 @@ interface SignalActions {
   end(): void;
   /** Called on the second signal, before the process exits. */
   readonly kill?: (() => void) | undefined;
-  /** Called on SIGHUP. If undefined, SIGHUP stops the process. */
+  /** Called on SIGHUP. If undefined, and the logger has no reopen(), SIGHUP stops the process. */
   readonly renew?: (() => void) | undefined;
 }
 
@@ -33,16 +34,18 @@ export function onSignals({ log, end, kill, renew }: SignalActions): SignalWatch
   const onSignal = (signal: NodeJS.Signals): void => {
     if (isEnding) {
       kill?.();
-      process.exit(128 + constants.signals[signal]);
+      return void exitAfterLog(128 + constants.signals[signal], log);
     }
     isEnding = true;
     log.info('signal', { signal });
     end();
   };
   const onHangUp = (signal: NodeJS.Signals): void => {
-    if (renew === undefined || (hadTerminal && !isatty(0))) return onSignal(signal);
+    const isPointless = renew === undefined && log.reopen === undefined;
+    if (isPointless || (hadTerminal && !isatty(0))) return onSignal(signal);
     log.info('signal', { signal });
-    renew();
+    void reopen(log);
+    renew?.();
   };
   process.on('SIGTERM', onSignal).on('SIGINT', onSignal).on('SIGHUP', onHangUp);
   return {
@@ -52,6 +55,17 @@ export function onSignals({ log, end, kill, renew }: SignalActions): SignalWatch
     [Symbol.dispose]: () =>
       void process.off('SIGTERM', onSignal).off('SIGINT', onSignal).off('SIGHUP', onHangUp),
   };
+}
+
+/** Opens the log file again. The first line of the new file says so. */
+async function reopen(log: Logger): Promise<void> {
+  if (log.reopen === undefined) return;
+  try {
+    await log.reopen();
+    log.info('log_reopened');
+  } catch (error) {
+    log.error('log_reopen_failed', error);
+  }
 }
 
 interface Ending {
@@ -80,13 +94,13 @@ export function endOnSignals({ clock, log, deadlineMs, close, renew }: Ending): 
           `The application did not shut down within ${deadlineMs} ms: check "onShutdown" hooks and background tasks`,
         ),
       );
-      process.exit(1);
+      void exitAfterLog(1, log);
     });
     close().then(
-      () => process.exit(0),
+      () => exitAfterLog(0, log),
       (error: unknown) => {
         log.error('shutdown_failed', error);
-        process.exit(1);
+        return exitAfterLog(1, log);
       },
     );
   };

@@ -23,6 +23,7 @@ import type { MetricSnapshot, MetricsRegistry } from '../observability/metrics.t
 import type { Operations } from './operations.ts';
 import type { Rooms } from '../http/websocket/rooms.ts';
 import type { Clock } from '../base/clock.ts';
+import { exitAfterLog } from '../observability/log.ts';
 import type { Logger } from '../observability/log.ts';
 import type { ServedApplication } from '../http/server/server.ts';
 import type { SecureTransport } from '../http/server/tls.ts';
@@ -206,7 +207,7 @@ class SupervisedChild {
   #leaveOnSignal(): void {
     let isLeaving = false;
     process.on('SIGTERM', () => {
-      if (isLeaving) process.exit(128 + constants.signals.SIGTERM);
+      if (isLeaving) return void exitAfterLog(128 + constants.signals.SIGTERM, this.#app.log);
       isLeaving = true;
       // a child that does not serve yet has no connections, so it stops without asking the parent
       void (this.#running === undefined ? this.#end('stop') : this.#leave());
@@ -235,7 +236,7 @@ class SupervisedChild {
           return 1;
         },
       )
-      .then((status) => process.exit(status)));
+      .then((status) => exitAfterLog(status, this.#app.log)));
   }
 
   async #close(how: Leave): Promise<void> {

@@ -17,7 +17,7 @@ import { availableParallelism } from 'node:os';
 import { unavailablePage } from './unavailable-page.ts';
 import { SocketHandoff } from './socket-handoff.ts';
 import { SvcError } from '../base/errors.ts';
-import { flush } from '../observability/log.ts';
+import { exitAfterLog } from '../observability/log.ts';
 import { onSignals } from './signals.ts';
 import { ChildLink, preload, roleEnvironment } from './supervision.ts';
 import { WorkerMetrics } from './worker-metrics.ts';
@@ -410,8 +410,7 @@ export async function superviseWorkers(
     void workers.stop().then((status) => {
       // if the workers have served, the callback of `workers.over` below ends this process
       if (isServing) return;
-      flush();
-      process.exit(status);
+      return exitAfterLog(status, log);
     });
   const signals = handleSignals
     ? onSignals({ log, end, kill: () => workers.kill(), renew: () => workers.renew() })
@@ -427,8 +426,7 @@ export async function superviseWorkers(
   let isClosing = false;
   void workers.over.then((status) => {
     if (status === 0 && (isClosing || !handleSignals)) return;
-    flush();
-    process.exit(status);
+    return exitAfterLog(status, log);
   });
   return {
     ...outcome,

@@ -201,16 +201,28 @@ class RouteCall {
 
   #leave(response: HttpResponse): Awaitable<HttpResponse> {
     // the time limit was exceeded, so the client has already received an error response
-    if (this.#req.expiry !== undefined) return abandon(response, this.#req.expiry);
+    if (this.#req.expiry !== undefined) return this.#abandon(response, this.#req.expiry);
     if (!this.#resolution.needsCleanup('handler')) {
       this.#leaveLater();
       return response;
     }
     return this.#resolution.cleanUp('handler', undefined, ignore).then((failure) => {
-      if (failure !== undefined) return abandon(response, failure.error);
+      if (failure !== undefined) return this.#abandon(response, failure.error);
       this.#leaveLater();
       return response;
     });
+  }
+
+  /**
+   * Discards the body of a response that will not be sent, so that its stream or iterator is closed.
+   * @throws `error`
+   */
+  async #abandon(response: HttpResponse, error: unknown): Promise<never> {
+    if (isChunks(response.body))
+      await discard(response.body).catch((failure: unknown) =>
+        this.#plan.deps.log.error('response_failed', failure, this.#req.logFields()),
+      );
+    throw error;
   }
 
   /**
@@ -219,6 +231,9 @@ class RouteCall {
    */
   #fail(error: unknown): unknown {
     this.#failure = { error };
+    const { errors } = this.#plan.deps;
+    for (const other of this.#resolution.otherFailures)
+      errors.failedBeside(other.error, this.#req, other.dependency.label);
     if (!this.#resolution.needsCleanup('handler')) {
       this.#leaveLater();
       throw error;
@@ -272,16 +287,6 @@ class RouteCall {
 
 /** Empty results of dependencies, shared by all routes without dependencies. */
 let nothingResolved: Resolution | undefined;
-
-/**
- * Discards the body of a response that will not be sent, so that its stream or iterator is closed.
- * @throws `error`
- */
-async function abandon(response: HttpResponse, error: unknown): Promise<never> {
-  // an error of discard() is ignored, because `error` is thrown
-  if (isChunks(response.body)) await discard(response.body).catch(() => undefined);
-  throw error;
-}
 
 /** Context of a handler or dependency. Its members are read from the request when they are used. */
 class RequestContext implements Context {

@@ -7,6 +7,7 @@ import { compileRoute } from './call.ts';
 import { DependencyGraph } from './di-plan.ts';
 import { SvcError } from '../base/errors.ts';
 import { faultOf } from '../base/faults.ts';
+import { loadWanted } from '../base/promises.ts';
 import { RequestSpan } from '../http/request/span.ts';
 import { CONVERTERS, canonicalPath } from '../http/path.ts';
 import { CoreEdge, compose } from '../http/pipeline.ts';
@@ -16,6 +17,7 @@ import { fieldDeprecations } from '../http/middleware/deprecation.ts';
 import { TimeLimit, TimeoutMiddleware } from '../http/middleware/timeout.ts';
 import { refusePlain } from '../http/websocket/handshake.ts';
 import { fileOfPlace } from '../base/findings.ts';
+import { StaticMount } from '../http/files/static.ts';
 import type { BackgroundRunner } from './background.ts';
 import type { RoutedEndpoint, RouteInputs } from './call.ts';
 import type { Env } from '../base/config.ts';
@@ -38,7 +40,7 @@ import type { Tracer } from '../observability/tracer.ts';
 import type { FlatRoute, Routes } from './route.ts';
 import type { HttpResponse, Prepared } from '../http/response.ts';
 import type { RouteDeps } from './steps.ts';
-import type { DeclaredSocket, SocketHub, SocketOpener } from './websocket.ts';
+import type { DeclaredSocket, SocketHub } from './websocket.ts';
 
 interface Declarations {
   readonly routes: Routes;
@@ -151,11 +153,10 @@ export function compileApplication(declarations: Declarations): Compilation {
     usualEdge: new CoreEdge(DEFAULT_PLAN, errors),
   };
   const socketTable = new RoutingTable<Endpoint>();
-  const openers: SocketOpener[] = [];
   const details = [
     ...enter(flat, false, table, deps),
     ...enter(operations, true, table, deps),
-    ...enterSockets(flat, socketTable, table, openers, declarations, deps),
+    ...enterSockets(flat, socketTable, table, declarations, deps),
   ];
   const routes = details.map((detail) => detail.route);
   table.freeze();
@@ -204,14 +205,12 @@ export function compileApplication(declarations: Declarations): Compilation {
         hasSocketAt: (path) => socketTable.match(SOCKET, path).kind === 'found',
         handleTool: matched(toolTable, run, tracer),
         async start() {
-          await Promise.all(openers.map((opener) => opener.load()));
-          const leave = await graph.start(new StartContext(state));
-          return async () => {
-            await leave((error, label) => {
-              log.error('cleanup_failed', error, { dependency: label });
-              errors.failedAfter(error, '');
-            });
-          };
+          await loadWanted();
+          const leave = await graph.start(new StartContext(state), (event, error, label) => {
+            log.error(event, error, { dependency: label });
+            errors.failedAfter(error, '');
+          });
+          return async () => void (await leave());
         },
       };
     },
@@ -296,7 +295,7 @@ function enter(
 ): RouteDetail[] {
   const details: RouteDetail[] = [];
   const routes = flat.filter((route) => route.socket === undefined);
-  // static files come last, so that a route with the same path takes precedence
+  // mounts come last, so that a route with the same path takes precedence
   for (const declared of [
     ...routes.filter((route) => route.mount === undefined),
     ...routes.filter((route) => route.mount !== undefined),
@@ -332,7 +331,6 @@ function enterSockets(
   flat: readonly FlatRoute[],
   sockets: RoutingTable<Endpoint>,
   table: RoutingTable<Endpoint>,
-  openers: SocketOpener[],
   declarations: Declarations,
   deps: RouteDeps,
 ): RouteDetail[] {
@@ -341,7 +339,7 @@ function enterSockets(
     const routed =
       declared.socket === undefined
         ? undefined
-        : compiledSocket(declared, declared.socket, openers, declarations, deps);
+        : compiledSocket(declared, declared.socket, declarations, deps);
     if (routed === undefined) continue;
     const { endpoint, inputs } = routed;
     const existing = sockets.add(SOCKET, declared.template, endpoint);
@@ -359,7 +357,6 @@ function enterSockets(
 function compiledSocket(
   flat: FlatRoute,
   socket: DeclaredSocket,
-  openers: SocketOpener[],
   { sockets, services }: Declarations,
   deps: RouteDeps,
 ): RoutedEndpoint | undefined {
@@ -376,7 +373,6 @@ function compiledSocket(
   return compiled(flat, SOCKET, deps, (errors) => {
     const path = flat.template.template;
     const opener = socket.compile(path, sockets, services, (error, req) => errors.report(error, req));
-    openers.push(opener);
     return { ...flat, handler: (context) => opener.accept(context) };
   });
 }
@@ -397,7 +393,7 @@ function compiled(
   complete: (errors: ErrorRenderer) => FlatRoute = () => route,
 ): RoutedEndpoint | undefined {
   try {
-    if (!isFolderOfMount(route)) route.mount?.open(deps.services.clock);
+    if (route.mount instanceof StaticMount && !isFolderOfMount(route)) route.mount.open(deps.services.clock);
     const errors = route.handlers.length === 0 ? deps.errors : deps.errors.within(route.handlers);
     const { endpoint, inputs } = compileRoute(complete(errors), method, withErrors(deps, errors));
     const fields = fieldDeprecations(inputs);
@@ -521,8 +517,8 @@ function mounted(route: CompiledRoute, { template, place }: CompiledRoute): Find
   return mistakeOf(
     route,
     'SVC102',
-    `the static folder mounted as ${template} at ${fileOfPlace(place)}:${place.line} has the same paths, and one of the two is never reached`,
-    'Give the route another path, or mount the folder elsewhere',
+    `the folder or handler mounted as ${template} at ${fileOfPlace(place)}:${place.line} has the same paths, and one of the two is never reached`,
+    'Give the route another path, or mount the other one elsewhere',
   );
 }
 

@@ -7,7 +7,7 @@ import { errorAfter, SvcError } from '../base/errors.ts';
 import { BackgroundTasks } from './background.ts';
 import { Dependency, readSource, readTextInputs } from './di.ts';
 import { shown } from '../base/options.ts';
-import { ignore, isThenable } from '../base/promises.ts';
+import { isThenable } from '../base/promises.ts';
 import { surroundOfSource } from '../http/state.ts';
 import { inSpan } from '../observability/tracer.ts';
 import type { BackgroundRunner } from './background.ts';
@@ -62,20 +62,26 @@ export class DependencyGraph {
     return { planned: [], slots: new Map(), subject, declared };
   }
 
-  /** Resolves the dependencies of scope `app`. Returns a function that runs their clean-ups. */
+  /**
+   * Resolves the dependencies of scope `app`. Returns a function that runs their clean-ups. `report` gets each
+   * error that is not thrown.
+   */
   async start(
     context: Context,
-  ): Promise<(onError: (error: unknown, label: string) => void) => Promise<unknown>> {
+    report: (event: 'dependency_failed' | 'cleanup_failed', error: unknown, label: string) => void,
+  ): Promise<() => Promise<unknown>> {
     const resolution = new Resolution(context, this.#app.planned.length);
+    const onCleanUpError = (error: unknown, label: string): void => report('cleanup_failed', error, label);
     try {
       await resolution.resolve(this.#app.planned);
     } catch (error) {
-      // errors of the clean-ups are ignored, because the error of the dependency is thrown
-      await resolution.cleanUp('app', { error }, ignore);
+      for (const other of resolution.otherFailures)
+        report('dependency_failed', other.error, other.dependency.label);
+      await resolution.cleanUp('app', { error }, onCleanUpError);
       throw error;
     }
     this.#values = resolution.values;
-    return (onError) => resolution.cleanUp('app', undefined, onError);
+    return () => resolution.cleanUp('app', undefined, onCleanUpError);
   }
 
   /**
@@ -379,6 +385,8 @@ interface Failure {
 }
 
 const DEPENDENCY: SpanStart = { kind: 'internal', attributes: {} };
+/** The failure of a dependency. */
+type DependencyFailure = Failure & { readonly dependency: PlannedDependency };
 
 /** Resolves the dependencies of one request, and runs their clean-ups. */
 export class Resolution {
@@ -391,8 +399,8 @@ export class Resolution {
   /** Promises of the running dependencies that others wait for, by `slot`. They never reject. */
   #waiting: (Promise<void> | undefined)[] | undefined;
   #pending = 0;
-  /** Failure of a dependency. If several fail, it is the first one in the order of the dependencies. */
-  #failed: (Failure & { readonly slot: number }) | undefined;
+  /** Failures of dependencies that ran in parallel, in the order of the dependencies. The first is thrown. */
+  #failures: DependencyFailure[] | undefined;
   #allDone: PromiseWithResolvers<void> | undefined;
   #cleanups: Partial<Record<Scope, Cleanup[]>> | undefined;
 
@@ -420,11 +428,17 @@ export class Resolution {
         else this.values[dependency.slot] = value;
       } catch (error) {
         if (this.#pending === 0) throw error;
-        this.#fail(dependency.slot, error);
+        this.#fail(dependency, error);
         break;
       }
     }
     return this.#pending === 0 ? undefined : (this.#allDone = Promise.withResolvers<void>()).promise;
+  }
+
+  /** Failures of dependencies whose errors resolve() has not thrown, because an earlier one failed, too. */
+  get otherFailures(): readonly DependencyFailure[] {
+    const failures = this.#failures;
+    return failures === undefined ? [] : failures.filter(({ error }) => error !== failures[0]!.error);
   }
 
   /**
@@ -468,7 +482,7 @@ export class Resolution {
   }
 
   #enterUnlessFailed(dependency: PlannedDependency): unknown {
-    if (this.#failed !== undefined) throw this.#failed.error;
+    if (this.#failures !== undefined) throw this.#failures[0]!.error;
     return this.#enter(dependency);
   }
 
@@ -514,31 +528,33 @@ export class Resolution {
    * Waits with two callbacks and a counter. An async function per dependency, with allSettled(), would take
    * three times as long (test/bench/dependencies.ts).
    */
-  #await({ slot, isNeeded }: PlannedDependency, value: PromiseLike<unknown>): void {
+  #await(dependency: PlannedDependency, value: PromiseLike<unknown>): void {
     this.#pending++;
     const promise = value instanceof Promise ? value : Promise.resolve(value);
     const arriving = promise.then(
       (ready) => {
-        this.values[slot] = ready;
+        this.values[dependency.slot] = ready;
         this.#arrive();
       },
       (error: unknown) => {
-        this.#fail(slot, error);
+        this.#fail(dependency, error);
         this.#arrive();
       },
     );
-    if (isNeeded) (this.#waiting ??= [])[slot] = arriving;
+    if (dependency.isNeeded) (this.#waiting ??= [])[dependency.slot] = arriving;
   }
 
   #arrive(): void {
     if (--this.#pending > 0) return;
     this.#waiting = undefined;
-    if (this.#failed === undefined) this.#allDone!.resolve();
-    else this.#allDone!.reject(this.#failed.error);
+    if (this.#failures === undefined) this.#allDone!.resolve();
+    else this.#allDone!.reject(this.#failures[0]!.error);
   }
 
-  #fail(slot: number, error: unknown): void {
-    if (this.#failed === undefined || slot < this.#failed.slot) this.#failed = { slot, error };
+  #fail(dependency: PlannedDependency, error: unknown): void {
+    const failures = (this.#failures ??= []);
+    failures.push({ dependency, error });
+    failures.sort((left, right) => left.dependency.slot - right.dependency.slot);
   }
 }
 

@@ -14,6 +14,7 @@ import { asMiddleware, ExceptionHandlers } from '../http/pipeline.ts';
 import { DeprecationMiddleware } from '../http/middleware/deprecation.ts';
 import { readRouteRateLimit } from '../http/middleware/rate-limiter.ts';
 import { StaticMount } from '../http/files/static.ts';
+import type { FetchMount } from '../http/fetch-mount.ts';
 import { DeclaredSocket } from './websocket.ts';
 import type { ExceptionArguments, ExceptionSpec } from './declared-responses.ts';
 import type { InputOf } from './di.ts';
@@ -117,7 +118,7 @@ interface DeclaredRoute {
   readonly handler: (context: never) => unknown;
   readonly declared: Declared;
   /** The static folder whose files the route serves. */
-  readonly mount?: StaticMount | undefined;
+  readonly mount?: StaticMount | FetchMount | undefined;
   /** Options and handlers of a WebSocket route; undefined for other routes. */
   readonly socket?: DeclaredSocket | undefined;
 }
@@ -325,7 +326,7 @@ export class Routes {
     methods: readonly string[],
     path: string,
     rest: readonly unknown[],
-    mount?: StaticMount,
+    mount?: StaticMount | FetchMount,
     by?: (...args: never[]) => unknown,
   ): this {
     if (this.#isFrozen) this.assertNotFrozen(subjectOf(methods, path));
@@ -585,7 +586,7 @@ function readWhole(
   }
 }
 
-function checkedPrefix(prefix: string): string {
+export function checkedPrefix(prefix: string): string {
   if (prefix === '') return prefix;
   if (typeof prefix === 'string' && prefix.endsWith('/'))
     throw new SvcError('E_PATH_TEMPLATE', [prefix, 'a prefix must not end with "/"']);

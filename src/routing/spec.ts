@@ -284,6 +284,17 @@ export interface MountOptions extends StaticOptions {
   readonly use?: RouteSpec['use'];
 }
 
+/** Options of `mount()`: what the handler gets, and what runs before it. */
+export interface FetchMountOptions extends Pick<
+  RouteSpec,
+  'use' | 'maxBodyBytes' | 'timeoutMs' | 'requestTimeoutMs' | 'rateLimit'
+> {
+  /** Whether the URL of the handler's request lacks the prefix. Default false: it is the URL of the client. */
+  readonly stripPrefix?: boolean | undefined;
+  /** Dependencies that are resolved before the handler is called, for example a guard. */
+  readonly deps?: Dependencies | undefined;
+}
+
 /**
  * Separates the options of a spec from its dependencies, and checks both.
  * @throws SvcError `E_ROUTE_HANDLER` when the spec is not an object, `E_ROUTE_SPEC` when a key is neither an

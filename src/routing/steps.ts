@@ -6,6 +6,7 @@ import { planOfShape, readTextInputs } from './di.ts';
 import { surrounded } from './di-plan.ts';
 import { isTypeSource, typesByStatus } from './spec.ts';
 import { SvcError } from '../base/errors.ts';
+import { multipartForms } from '../http/request/body.ts';
 import { compileType, fileLimit, planOf, plansOf, plansWithin, textIssue } from '../schema/schema.ts';
 import type { BackgroundRunner } from './background.ts';
 import type { DependencyGraph, PlannedDependency } from './di-plan.ts';
@@ -88,6 +89,7 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
   const form = spec.form === undefined ? undefined : planOfShape(spec.form, `the form of ${subject}`);
   for (const [name, callback] of Object.entries(spec.callbacks ?? {}))
     planSent(callback, `callback ${name} of ${subject}`);
+  if (form !== undefined) multipartForms.want();
   if (planned.length === 0 && inputs.length === 0 && body === undefined && form === undefined)
     return undefined;
   const { order, inside } = surrounded(planned);

@@ -15,6 +15,7 @@
  * sent, with scope `request` when the WebSocket has closed.
  */
 import { BadRequest, HTTPException, SvcError } from '../base/errors.ts';
+import { LazyModule } from '../base/promises.ts';
 import { given, int, isBoolean, isObject, oneOf, readOptions } from '../base/options.ts';
 import { inSpan } from '../observability/tracer.ts';
 import { ValidationError, compileType } from '../schema/schema.ts';
@@ -433,31 +434,24 @@ function messageHandler(
     inSpan(tracer, `message ${path}`, start, () => handler(socket, data, socket.context));
 }
 
-/**
- * Opens the WebSockets of one route. load() imports the code for open WebSockets, so that applications
- * without WebSockets do not load it.
- * @internal
- */
-export class SocketOpener {
+/** Code for open WebSockets, which applications without WebSockets do not need. */
+const openSockets = new LazyModule(() => import('../http/websocket/websocket.ts'));
+
+/** Opens the WebSockets of one route. */
+class SocketOpener {
   readonly #guard: HandshakeGuard;
-  readonly #deps: SharedSocketDeps;
-  #open: OpenSocket | undefined;
+  readonly #open: OpenSocket;
 
   constructor(guard: HandshakeGuard, deps: SharedSocketDeps) {
     this.#guard = guard;
-    this.#deps = deps;
-  }
-
-  /** Imports the code for open WebSockets. Called at each start, before the first handshake. */
-  async load(): Promise<void> {
-    if (this.#open !== undefined) return;
-    const { WebSocketConnection } = await import('../http/websocket/websocket.ts');
-    this.#open = (stream, deps) => new WebSocketConnection(stream, this.#deps, deps);
+    openSockets.want();
+    // `loaded` is defined, because the start of the application loads the module
+    this.#open = (stream, own) => new openSockets.loaded!.WebSocketConnection(stream, deps, own);
   }
 
   /** Returns the 101 response. The WebSocket opens when this response is sent. */
   accept(context: Context): HttpResponse {
-    return new SwitchingProtocols(this.#guard.takeAgreement(context.req), this.#open!, context);
+    return new SwitchingProtocols(this.#guard.takeAgreement(context.req), this.#open, context);
   }
 }
 

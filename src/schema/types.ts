@@ -74,10 +74,14 @@ export interface UploadFile extends FileLike {
   /** Returns the whole content. Not for large files, because the content is held in memory. */
   bytes(): Promise<Uint8Array>;
   /**
-   * Copies the file to `path`, whose folder must exist. Writes a temporary file in that folder and renames
-   * it, so the copy is complete or absent. The process's umask decides its permissions.
+   * Saves the file as `path`, whose folder must exist. The saved file is complete or absent. The process's
+   * umask decides its permissions.
    *
-   * @throws SvcError `E_UPLOAD_EXISTS`, or errors of the file system
+   * If `uploadDirectory` is on the file system of `path`, and the form has no other file on disk, the first
+   * call moves the file. Otherwise it is copied. The upload stays readable; do not change a moved file meanwhile.
+   *
+   * @throws SvcError `E_UPLOAD_EXISTS`, HTTPException 507 when the disk is full, or other errors of
+   * the file system
    */
   save(path: string, options?: SaveOptions): Promise<void>;
 }

@@ -205,3 +205,18 @@ test('app.fetch can be passed and called as a plain function, without the applic
   const { fetch: handle } = app;
   assert.equal(await (await handle(new Request('http://localhost/'))).text(), 'hello');
 });
+
+test('under another server, req.ip stays the address of a client that has left', async (t) => {
+  const [arrived, left] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
+  const app = new Svc({ logger: collectedLog().logger }).get('/', async ({ req, signal }) => {
+    arrived.resolve();
+    await new Promise((resolve) => signal.addEventListener('abort', resolve));
+    setImmediate(() => left.resolve(req.ip));
+    return '';
+  });
+  const request = requestHttp(await embed(t, app)).on('error', () => undefined);
+  request.end();
+  await arrived.promise;
+  request.destroy();
+  assert.equal(await left.promise, '127.0.0.1');
+});

@@ -19,6 +19,8 @@ import {
   guarded,
 } from '../../src/http/pipeline.ts';
 import { HttpResponse } from '../../src/http/response.ts';
+import { DescriptorWatch } from '../../src/observability/descriptors.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { DEFAULT_PLAN } from '../../src/http/reply.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { fakeRequest } from '../support/transport.ts';
@@ -45,6 +47,7 @@ async function run(
   const errors = new ErrorRenderer({
     handlers: [handlers],
     log: logger,
+    descriptors: new DescriptorWatch(logger, createMetrics({ log: logger }), () => systemClock),
     debug: options.debug ?? false,
     onUnhandled: (error) => void unhandled.push(error),
     errors: createMetrics({ log: logger }).counter('svc_test_total', 'errors'),
@@ -434,6 +437,7 @@ test('if a middleware only returns the result of next(), compose() creates no pr
   const errors = new ErrorRenderer({
     handlers: [new ExceptionHandlers()],
     log: logger,
+    descriptors: new DescriptorWatch(logger, createMetrics({ log: logger }), () => systemClock),
     debug: false,
     errors: createMetrics({ log: logger }).counter('svc_test_total', 'errors'),
   });

@@ -628,6 +628,37 @@ test('if the disk is full, LineQueue drops log lines, and later writes the numbe
   assert.equal(JSON.parse(device.written).count, 2);
 });
 
+test('log_lines_dropped counts the lines whose own report was lost on a full disk, too', async () => {
+  const device = new FakeDevice();
+  const { queue, clock, turn } = queueOn(device);
+  device.fault = 'ENOSPC';
+  for (let round = 0; round < 5; round++) {
+    for (const line of ['one', 'two', 'three']) queue.push(line);
+    await turn();
+    await clock.advance(1_000);
+  }
+  device.fault = undefined;
+  await clock.advance(1_000);
+  assert.equal(JSON.parse(device.written).count, 15);
+});
+
+test('after a full disk, LineQueue ends the line that was written in part, and counts only the later lines', async () => {
+  const device = new FakeDevice();
+  const { queue, clock, turn } = queueOn(device);
+  for (const line of ['one', 'two', 'three', 'four']) queue.push(line);
+  device.room = 6;
+  await turn();
+  device.fault = 'ENOSPC';
+  await clock.advance(10);
+  await clock.advance(1_000);
+  assert.equal(device.written, 'one\ntw');
+  device.fault = undefined;
+  device.room = Infinity;
+  await clock.advance(1_000);
+  const [first, second, report] = device.written.split('\n');
+  assert.deepEqual([first, second, JSON.parse(report!).count], ['one', 'two', 2]);
+});
+
 test('if writes to the output can block, LineQueue has only one write in progress at a time', async () => {
   const device = new FakeDevice();
   device.canBlock = true;

@@ -66,6 +66,13 @@ test('Metrics.render() writes the buckets of a histogram without labels even bef
   );
 });
 
+test('Metrics accepts each metric name and label name that Prometheus allows', () => {
+  const { metrics } = setUp();
+  for (const name of ['requests', 'ordersTotal', 'job:rate:5m', ':x', '_x', 'a1'])
+    metrics.counter(name, '', ['Status', '_code']).add(1, 'ok', '2');
+  assert.match(metrics.render(), /^job:rate:5m\{Status="ok",_code="2"\} 1$/m);
+});
+
 test('Metrics.render() escapes help texts and label values', () => {
   const { metrics } = setUp();
   metrics.counter('svc_a', 'one\ntwo \\ "three"', ['l']).add(1, 'a"b\\c\nd');
@@ -76,8 +83,9 @@ test('Metrics.render() escapes help texts and label values', () => {
 });
 
 for (const [why, declare] of Object.entries<(metrics: MetricsRegistry) => unknown>({
-  'a name without the prefix': (metrics) => metrics.counter('requests' as 'svc_x', ''),
-  'a name with capitals': (metrics) => metrics.counter('svc_Requests', ''),
+  'an empty name': (metrics) => metrics.counter('', ''),
+  'a name that begins with a digit': (metrics) => metrics.counter('1_requests', ''),
+  'a name with a dash': (metrics) => metrics.counter('http-requests', ''),
   'a name that is taken': (metrics) => metrics.gauge('svc_taken', '', () => 1),
   'a name that is taken by the same instrument': (metrics) => metrics.counter('svc_taken', ''),
   'a name that a histogram uses for a series': (metrics) => metrics.counter('svc_h_count', ''),

@@ -79,7 +79,7 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC635',
     'SVC636',
   ],
-  info: ['SVC105', 'SVC123', 'SVC219', 'SVC503'],
+  info: ['SVC105', 'SVC109', 'SVC123', 'SVC219', 'SVC503'],
 };
 
 /**

@@ -12,7 +12,7 @@
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { ClientDisconnected, HTTPException } from '../../base/errors.ts';
+import { ClientDisconnected } from '../../base/errors.ts';
 import { stripped } from '../headers.ts';
 import type { ServerResponse } from 'node:http';
 import type { Stats } from 'node:fs';
@@ -315,7 +315,6 @@ const ABSENT: ReadonlySet<string | undefined> = new Set([
   'EISDIR',
   'ENXIO',
 ]);
-const EXHAUSTED: ReadonlySet<string | undefined> = new Set(['EMFILE', 'ENFILE']);
 
 /** Whether an error of the file system means that the path leads to no regular file. */
 export function isAbsence(error: unknown): boolean {
@@ -392,11 +391,6 @@ export async function openFile(path: string, followsLink = true): Promise<OpenFi
   } catch (error) {
     await handle?.close();
     if (isAbsence(error)) return undefined;
-    if (EXHAUSTED.has((error as NodeJS.ErrnoException).code))
-      throw new HTTPException(503, 'The server has too many files open; repeat the request later', {
-        headers: { 'Retry-After': '1' },
-        cause: error,
-      });
     throw error;
   }
 }

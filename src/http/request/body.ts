@@ -21,12 +21,17 @@ import { chunksOf, joined, limited, readAhead, receive, tooLarge } from './body-
 import { Pairs } from './query.ts';
 import { formTypeOf, parseUrlencoded, readFormOptions } from './form.ts';
 import { isNamed, parseParameters } from '../headers.ts';
-import { HandledSteps, handled, promised } from '../../base/promises.ts';
+import { HandledSteps, LazyModule, handled, promised } from '../../base/promises.ts';
 import type { BodyCoding } from './body-codings.ts';
 import type { BodySource } from './body-stream.ts';
 import type { Awaitable, BodyOptions, FormFields, FormOptions, FormPart } from '../contracts.ts';
 import type { FileKeeper, ResolvedFormOptions } from './form.ts';
 import type { MultiMap } from './query.ts';
+
+/** Code for multipart forms, which most applications do not need. */
+export const multipartForms: LazyModule<typeof import('./multipart-form.ts')> = new LazyModule(
+  () => import('./multipart-form.ts'),
+);
 
 /** Options of a route for the bodies of its requests. If one is undefined, that of the application applies. */
 export interface BodyRules {
@@ -203,7 +208,7 @@ export class RequestBody {
       this.#received === undefined
         ? this.#chunks('form()', this.#limit(options, DEFAULT_FORM_BYTES))
         : [await this.#read('form()', options, DEFAULT_FORM_BYTES, same)];
-    const { readMultipart, uploadStore } = await import('./multipart-form.ts');
+    const { readMultipart, uploadStore } = await multipartForms.load();
     const store = uploadStore(resolved);
     this.#owner.afterwards(() => store.close());
     return readMultipart(chunks, boundary, resolved, store, keeper);
@@ -218,7 +223,7 @@ export class RequestBody {
     const { boundary } = formTypeOf(this.#fields.type);
     if (boundary === undefined) throw new HTTPException(415, 'The request body must be multipart/form-data');
     const chunks = this.#chunks('parts()', this.#limit(options, DEFAULT_FORM_BYTES));
-    const { partsOf } = await import('./multipart-form.ts');
+    const { partsOf } = await multipartForms.load();
     yield* partsOf(chunks, boundary, resolved);
   }
 
@@ -230,7 +235,7 @@ export class RequestBody {
     if (this.#form !== undefined) return this.#form;
     const { boundary } = formTypeOf(this.#fields.type);
     if (boundary === undefined) return new Pairs([], []);
-    const { LeadingFields } = await import('./multipart-form.ts');
+    const { LeadingFields } = await multipartForms.load();
     if (this.#form !== undefined) return this.#form;
     if (this.#isStreamed || this.#coding() !== undefined) return new Pairs([], []);
     const leading = new LeadingFields(boundary);

@@ -134,6 +134,11 @@ export class TransportRequest implements HttpRequest {
   late: Promise<HttpResponse> | undefined;
   /** The server's record of the connection; undefined if the transport has no connections. @internal */
   connection: Connection | undefined;
+  /**
+   * Address of the other end of the connection. A server sets it, because the socket forgets it when the client
+   * leaves. @internal
+   */
+  peer: string | undefined;
   /** When the request arrived, in milliseconds of the monotonic clock. The transport sets it. @internal */
   startedMs = 0;
   /** Delivery of the response, for the access log. The application sets it. @internal */
@@ -202,7 +207,7 @@ export class TransportRequest implements HttpRequest {
   }
 
   get ip(): string {
-    return this.#forwarded()?.ip ?? peerAddress(this.#incoming.socket.remoteAddress ?? '');
+    return this.#forwarded()?.ip ?? peerAddress(this.peer ?? this.#incoming.socket.remoteAddress ?? '');
   }
 
   get id(): string {
@@ -464,7 +469,7 @@ export class TransportRequest implements HttpRequest {
     const { trust } = this.#defaults;
     return trust === undefined
       ? undefined
-      : (this.#forwarding ??= trust.resolve(this.#incoming.socket.remoteAddress ?? '', (name) =>
+      : (this.#forwarding ??= trust.resolve(this.peer ?? this.#incoming.socket.remoteAddress ?? '', (name) =>
           this.field(name),
         ));
   }

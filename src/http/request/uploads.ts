@@ -8,13 +8,16 @@
  */
 import { tmpdir } from 'node:os';
 import { randomBytes } from 'node:crypto';
-import { link, open, rename, rm, unlink } from 'node:fs/promises';
+import { link, open, readdir, rename, rm, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { unlinkSync } from 'node:fs';
 import { ByteQueue } from '../../base/bytes.ts';
 import { HTTPException, SvcError } from '../../base/errors.ts';
 import { bool, readOptions } from '../../base/options.ts';
+import { ignore } from '../../base/promises.ts';
+import { lacksDescriptors } from '../../observability/descriptors.ts';
 import { inspectAsJson } from '../../observability/redact.ts';
+import type { Stats } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 import type { SaveOptions, UploadFile } from '../../schema/types.ts';
 import type { PartHead } from './part-head.ts';
@@ -29,16 +32,19 @@ const WASTE = 2;
 
 /** Stores the files of one form, in memory or in a temporary file. */
 export class UploadStore {
-  readonly #directory: string;
+  readonly #directory: string | undefined;
   #memoryLeft: number;
   #spool: Spool | undefined;
   #file: ReceivedFile | undefined;
   #flushing: Promise<void> | undefined;
   #isClosed = false;
 
-  /** `directory` is the folder of the temporary file. Default: the system's temporary folder. */
+  /**
+   * `directory` is the application's folder for the temporary file. Without it, the file is in the system's
+   * temporary folder, and has no name.
+   */
   constructor(directory: string | undefined, memoryBytes: number) {
-    this.#directory = directory ?? tmpdir();
+    this.#directory = directory;
     this.#memoryLeft = memoryBytes;
   }
 
@@ -90,6 +96,11 @@ export class UploadStore {
 
   read(position: number, length: number): Promise<Uint8Array> {
     return this.#spool!.read(position, length);
+  }
+
+  /** Moves the temporary file to `path` if it contains only `file`. Returns whether it was moved. */
+  async move(file: ReceivedFile, path: string, stats: Stats): Promise<boolean> {
+    return file.place !== undefined && file.size === this.#spool!.length && this.#spool!.move(path, stats);
   }
 
   /** Frees the memory, and closes the temporary file. Further calls do nothing. */
@@ -149,7 +160,39 @@ export class ReceivedFile implements UploadFile {
   async save(path: string, options: SaveOptions = {}): Promise<void> {
     const { overwrite } = readOptions('UploadFile.save()', options, { overwrite: bool(false) });
     this.#assertPresent();
-    await saveTo(path, this.stream(), overwrite);
+    try {
+      await this.#saveTo(path, overwrite);
+    } catch (error) {
+      throw fullDisk(error) ?? error;
+    }
+  }
+
+  /**
+   * Saves the file: moves or copies it to a temporary file beside the destination, and renames that file when
+   * it is complete.
+   * @throws SvcError `E_UPLOAD_EXISTS` when the destination exists and `overwrite` is false, or an error of
+   * the file system
+   */
+  async #saveTo(path: string, overwrite: boolean): Promise<void> {
+    const beside = join(dirname(path), `.svc-${randomBytes(12).toString('hex')}.part`);
+    const handle = await open(beside, 'wx');
+    try {
+      try {
+        if (!(await this.#store.move(this, beside, await handle.stat()))) {
+          await handle.writeFile(this.stream());
+          await handle.datasync(); // without this call, the file could be empty after a crash of the machine
+        }
+      } finally {
+        await handle.close();
+      }
+      if (overwrite) await rename(beside, path);
+      else await publish(beside, path);
+    } catch (error) {
+      await rm(beside, { force: true });
+      throw (error as NodeJS.ErrnoException).code === 'EEXIST'
+        ? new SvcError('E_UPLOAD_EXISTS', [], { cause: error })
+        : error;
+    }
   }
 
   /** Discards the content received so far, because the file is larger than `keepBytes`. @internal */
@@ -170,31 +213,6 @@ export class ReceivedFile implements UploadFile {
   #assertPresent(): void {
     if (this.#store.isClosed || this.size > this.keepBytes)
       throw new SvcError('E_UPLOAD_GONE', [`the file "${this.name}"`]);
-  }
-}
-
-/**
- * Saves a file: writes a temporary file beside the destination, and renames it when it is complete.
- * @throws SvcError `E_UPLOAD_EXISTS` when the destination exists and `overwrite` is false, or an error of the
- * file system
- */
-async function saveTo(path: string, chunks: AsyncIterable<Uint8Array>, overwrite: boolean): Promise<void> {
-  const beside = join(dirname(path), `.svc-${randomBytes(12).toString('hex')}.part`);
-  const handle = await open(beside, 'wx');
-  try {
-    try {
-      await handle.writeFile(chunks);
-      await handle.datasync(); // without this call, the file could be empty after a crash of the machine
-    } finally {
-      await handle.close();
-    }
-    if (overwrite) await rename(beside, path);
-    else await publish(beside, path);
-  } catch (error) {
-    await rm(beside, { force: true });
-    throw (error as NodeJS.ErrnoException).code === 'EEXIST'
-      ? new SvcError('E_UPLOAD_EXISTS', [], { cause: error })
-      : error;
   }
 }
 
@@ -221,22 +239,26 @@ const SPOOL_BLOCK_BYTES = 262_144;
 const MAX_CHUNKS = 256;
 
 /**
- * A temporary file, which the first flush() creates. Only the user of the process can open it. It is unlinked
- * before the first byte is written, so that no content remains if the process is killed. If the system cannot
- * unlink an open file, close() removes it.
+ * A temporary file, which the first flush() creates. Only the user of the process can open it.
+ *
+ * In the system's temporary folder, it is unlinked before the first byte is written, so that no content
+ * remains if the process is killed. In a folder of the application, it has a name, so that it can be moved;
+ * close() removes it. If the process is killed, the next process that uses the folder removes it.
  */
 class Spool {
   readonly #directory: string;
+  readonly #isNamed: boolean;
   readonly #pending = new ByteQueue();
   #handle: FileHandle | undefined;
-  /** Path of the file; undefined if it was unlinked while open. */
+  /** Path of the file; undefined if it was unlinked or moved. */
   #path: string | undefined;
   #written = 0;
   /** Number of appended bytes, including bytes that are not written yet. */
   length = 0;
 
-  constructor(directory: string) {
-    this.#directory = directory;
+  constructor(directory: string | undefined) {
+    this.#directory = directory ?? tmpdir();
+    this.#isNamed = directory !== undefined;
   }
 
   get pending(): number {
@@ -289,9 +311,35 @@ class Spool {
     if (this.#path !== undefined) await rm(this.#path, { force: true });
   }
 
+  /**
+   * Moves the file to `path`, and gives it the permissions in `stats`. Returns false if it cannot be moved: it
+   * has no name, or `path` is on another file system or belongs to another group. It stays readable.
+   */
+  async move(path: string, { dev, uid, gid, mode }: Stats): Promise<boolean> {
+    const [handle, from] = [this.#handle!, this.#path];
+    if (from === undefined) return false;
+    const own = await handle.stat();
+    if (own.dev !== dev || own.uid !== uid || own.gid !== gid) return false;
+    await handle.datasync();
+    try {
+      await rename(from, path);
+    } catch {
+      return false;
+    }
+    this.#path = undefined;
+    if (own.mode !== mode) await handle.chmod(mode);
+    return true;
+  }
+
   async #open(): Promise<FileHandle> {
-    const path = join(this.#directory, `svc-upload-${randomBytes(16).toString('hex')}`);
+    const name = `svc-upload-${process.pid}-${randomBytes(16).toString('hex')}`;
+    const path = join(this.#directory, name);
     const handle = await open(path, 'wx+', 0o600);
+    if (this.#isNamed) {
+      this.#path = path;
+      await removeAbandoned(this.#directory);
+      return handle;
+    }
     try {
       // Synchronous, so that no byte is written before the file is unlinked. If the process is killed
       // earlier, only an empty file remains.
@@ -302,23 +350,47 @@ class Spool {
     return handle;
   }
 
-  /**
-   * Returns the error for a failed write: 507 if the disk is full, 503 if the process has too many open
-   * files.
-   */
   #failure(error: NodeJS.ErrnoException): unknown {
-    if (error.code === 'ENOSPC' || error.code === 'EDQUOT')
-      return new HTTPException(507, 'There is not enough storage for the files of this form', {
-        cause: error,
-      });
-    if (error.code === 'EMFILE' || error.code === 'ENFILE')
-      return new HTTPException(503, 'There are too many uploads at the moment; repeat the request later', {
-        cause: error,
-        headers: { 'Retry-After': '5' },
-      });
-    return this.#handle === undefined
-      ? new SvcError('E_UPLOAD_DIRECTORY', [this.#directory, error.code ?? error.message], { cause: error })
-      : error;
+    const full = fullDisk(error);
+    if (full !== undefined || this.#handle !== undefined || lacksDescriptors(error)) return full ?? error;
+    return new SvcError('E_UPLOAD_DIRECTORY', [this.#directory, error.code ?? error.message], {
+      cause: error,
+    });
+  }
+}
+
+/** Returns the exception for a failed write if the disk is full; otherwise undefined. */
+function fullDisk(error: unknown): HTTPException | undefined {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === 'ENOSPC' || code === 'EDQUOT')
+    return new HTTPException(507, 'There is not enough storage for the files of this form', { cause: error });
+  return undefined;
+}
+
+const MAX_CLEANED = 100;
+/** Folders whose abandoned files this process has removed. */
+const cleaned = new Set<string>();
+
+/**
+ * Removes the temporary files of killed processes from a folder. If a file is still in use by a process of
+ * another container, its content stays readable there.
+ */
+async function removeAbandoned(directory: string): Promise<void> {
+  if (cleaned.has(directory) || cleaned.size >= MAX_CLEANED) return;
+  cleaned.add(directory);
+  const names = await readdir(directory).catch(() => []);
+  for (const name of names) {
+    const pid = /^svc-upload-(\d+)-[0-9a-f]{32}$/.exec(name)?.[1];
+    if (pid !== undefined && !isRunning(Number(pid)))
+      await rm(join(directory, name), { force: true }).catch(ignore);
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
   }
 }
 

@@ -39,6 +39,8 @@ interface DeferredRequest {
 
 /** State of one connection. */
 export class Connection {
+  /** Address of the client. Kept, because a closed socket no longer knows it. */
+  readonly address: string | undefined;
   /** Response to the newest request; undefined after it was sent. */
   newest: SentMessage | undefined;
   /**
@@ -64,6 +66,10 @@ export class Connection {
   deferred: DeferredRequest[] | undefined;
   /** A request that is still arriving, although its response was already sent. */
   lingering: IncomingMessage | undefined;
+
+  constructor(address: string | undefined) {
+    this.address = address;
+  }
 
   /** The response that is being sent, or that will be sent next. */
   get current(): SentMessage | undefined {
@@ -124,7 +130,7 @@ const CONNECTION: unique symbol = Symbol('connection');
 
 /** Returns the state of the connection of a socket. */
 export function connectionOf(socket: Socket & { [CONNECTION]?: Connection }): Connection {
-  return (socket[CONNECTION] ??= new Connection());
+  return (socket[CONNECTION] ??= new Connection(socket.remoteAddress));
 }
 
 interface ConnectionsDeps {

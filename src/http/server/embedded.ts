@@ -81,6 +81,7 @@ export class EmbeddedListener {
    */
   #begin(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined {
     req.startedMs = this.#app.clock.monotonicMs();
+    req.peer = incoming.socket.remoteAddress;
     const verdict = judgeHead(incoming, this.#maxHeaderFields);
     return verdict === undefined || verdict.status === 0 ? undefined : refusalOf(verdict, req.id);
   }

@@ -7,7 +7,7 @@ import { Readable, duplexPair } from 'node:stream';
 import { asBuffer } from '../../base/bytes.ts';
 import { ignore } from '../../base/promises.ts';
 import { ClientDisconnected } from '../../base/errors.ts';
-import { checkedChunk, discard, isChunks, iterate } from '../chunks.ts';
+import { checkedChunk, discard, errorOfEnd, isChunks, iterate } from '../chunks.ts';
 import { TransportRequest } from '../request/request.ts';
 import { hasNoContent, lengthOf } from '../response.ts';
 import { asksForWebSocket } from '../websocket/handshake.ts';
@@ -226,10 +226,9 @@ function streamOf(chunks: Chunks, signal: AbortSignal, close: Close): ReadableSt
           await close(true);
           controller.close();
         } catch (error) {
-          // close() reports the original error, so an error of return() is ignored
-          Promise.try(() => iterator.return?.()).catch(ignore);
-          await close(false, error);
-          controller.error(error);
+          const last = await errorOfEnd(() => iterator.return?.(), error);
+          await close(false, last);
+          controller.error(last);
         }
       },
       async cancel() {

@@ -15,6 +15,7 @@ import {
   EndlessChunks,
   checkedChunk,
   discard,
+  errorOfEnd,
   isChunks,
   isPending,
   iterate,
@@ -287,11 +288,11 @@ async function sendChunks(outgoing: ServerResponse, source: ChunkIterator, annou
   } catch (error) {
     if (outgoing.destroyed && isAbort(error)) return;
     end();
-    // waits until the bytes written so far are sent: a client that receives nothing may assume that the
+    // also waits until the bytes written so far are sent: a client that receives nothing may assume that the
     // request was not handled, and repeat it
-    await nextTurn();
+    const last = await errorOfEnd(() => ending, error);
     outgoing.destroy();
-    throw error;
+    throw last;
   }
   await ending;
 }

@@ -386,6 +386,7 @@ export class HttpServer {
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
     outgoing.request = req;
     req.connection = connection;
+    req.peer = connection.address;
     let verdict =
       judgeHead(incoming, this.#limits.maxHeaderFields) ??
       this.#connections.judge(connection, this.#inFlight);
@@ -550,6 +551,7 @@ export class HttpServer {
     this.#inFlight++;
     connection.requests++;
     req.connection = connection;
+    req.peer = connection.address;
     req.startedMs = this.#app.clock.monotonicMs();
     const verdict =
       judgeHead(incoming, this.#limits.maxHeaderFields) ??

@@ -1,4 +1,5 @@
 /** Handlers of WebSockets: their interface, and a function that calls a handler. */
+import { errorAfter } from '../../base/errors.ts';
 import { isThenable } from '../../base/promises.ts';
 import type { Awaitable } from '../contracts.ts';
 import type { WebSocketClose } from './closing.ts';
@@ -35,4 +36,14 @@ export function callHandler(
   } catch (error) {
     failed(error);
   }
+}
+
+/** Calls an onError handler for `error`. If it fails, `failed` gets its error, with `error` as the cause. */
+export function callErrorHandler(
+  handler: () => Awaitable<unknown>,
+  error: unknown,
+  done: () => void,
+  failed: (error: unknown) => void,
+): void {
+  callHandler(handler, done, (failure) => failed(errorAfter(failure, error)));
 }

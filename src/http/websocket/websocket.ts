@@ -18,7 +18,7 @@ import { Ending, closeFor } from './closing.ts';
 import { CLOSE, OPCODE, isCloseCode } from './codes.ts';
 import { deflaterOf, inflatingReader } from './deflate.ts';
 import { closePayload } from './encode.ts';
-import { callHandler } from './handlers.ts';
+import { callErrorHandler, callHandler } from './handlers.ts';
 import { Inbox } from './inbox.ts';
 import { FrameReader } from './frames.ts';
 import { PeerWatch, RoundTrip, startBeats } from './liveness.ts';
@@ -424,7 +424,7 @@ export class WebSocketConnection
     };
     const { onError: handle } = this.#deps.listener;
     if (handle === undefined) return giveUp(error);
-    callHandler(() => this.#enter(handle, this, error), done, giveUp);
+    callErrorHandler(() => this.#enter(handle, this, error), error, done, giveUp);
   }
 
   /** Closes the socket because of an error that the onError handler did not handle. */

@@ -103,7 +103,7 @@ test('a request cannot add a forged line to the access log', async (t) => {
   assert.deepEqual([lines().at(-1)!['path'], lines().length <= 2], ['/y', true]);
 });
 
-test('the access log marks a response that was not sent completely', async (t) => {
+test('the access log shows the address of a client that left, and marks its response', async (t) => {
   const { app, lines } = application(t);
   const [arrived, left] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   app.get(
@@ -126,8 +126,8 @@ test('the access log marks a response that was not sent completely', async (t) =
   await left.promise;
   await new Promise((resolve) => setImmediate(resolve));
   assert.deepEqual(
-    lines().map(({ path, aborted }) => [path, aborted]),
-    [['/slow', true]],
+    lines().map(({ path, aborted, ip }) => [path, aborted, ip]),
+    [['/slow', true, '127.0.0.1']],
   );
 });
 

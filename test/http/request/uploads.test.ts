@@ -3,6 +3,7 @@ import {
   chmodSync,
   existsSync,
   mkdirSync,
+  mkdtempSync,
   readFileSync,
   readdirSync,
   rmSync,
@@ -10,6 +11,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { spawnSync } from 'node:child_process';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -70,7 +72,7 @@ test('UploadFile.bytes() returns a copy, so changes to it do not change the file
 });
 
 test(
-  'UploadStore keeps files in memory up to its total limit, and writes files that do not fit to one unnamed temporary file',
+  'UploadStore keeps files in memory up to its total limit, and writes files that do not fit to one temporary file',
   { skip: process.platform !== 'linux' },
   async (t) => {
     const uploads = new UploadFolder(t);
@@ -78,31 +80,123 @@ test(
       directory: uploads.path,
       memoryBytes: 11,
     });
-    assert.deepEqual(readdirSync(uploads.path), []);
+    assert.equal(readdirSync(uploads.path).length, 1);
     assert.equal(uploads.open.length, 1);
-    assert.match(uploads.open[0]!, /svc-upload-[0-9a-f]{32} \(deleted\)$/);
+    assert.match(uploads.open[0]!, /svc-upload-\d+-[0-9a-f]{32}$/);
     assert.deepEqual(await Promise.all(files.map((file) => textOf(file.stream()))), [
       '12345',
       '12345',
       '12345',
       '1',
     ]);
-    const descriptor = readdirSync('/proc/self/fd').find((fd) => {
-      try {
-        return (
-          readFileSync(`/proc/self/fdinfo/${fd}`) &&
-          statSync(`/proc/self/fd/${fd}`).nlink === 0 &&
-          statSync(`/proc/self/fd/${fd}`).size === 5
-        );
-      } catch {
-        return false;
-      }
-    });
-    assert.equal(statSync(`/proc/self/fd/${descriptor}`).mode & 0o777, 0o600);
+    const [name] = readdirSync(uploads.path);
+    const { mode, size } = statSync(join(uploads.path, name!));
+    assert.deepEqual([mode & 0o777, size], [0o600, 5]);
     await end();
     assert.deepEqual(uploads.left, []);
   },
 );
+
+test(
+  "without a folder of the application, the temporary file is in the system's folder, and has no name",
+  { skip: process.platform !== 'linux' },
+  async (t) => {
+    const uploads = new UploadFolder(t);
+    const target = folder(t);
+    const before = process.env['TMPDIR'];
+    process.env['TMPDIR'] = uploads.path;
+    t.after(() => {
+      if (before === undefined) delete process.env['TMPDIR'];
+      else process.env['TMPDIR'] = before;
+    });
+    const {
+      files: [file],
+      end,
+    } = await received(['12345'], { memoryBytes: 0 });
+    assert.deepEqual(readdirSync(uploads.path), []);
+    assert.match(uploads.open[0]!, /svc-upload-\d+-[0-9a-f]{32} \(deleted\)$/);
+    await file!.save(join(target, 'copy.txt'));
+    assert.equal(readFileSync(join(target, 'copy.txt'), 'utf8'), '12345');
+    await end();
+    assert.deepEqual(uploads.left, []);
+  },
+);
+
+test('UploadFile.save() moves the temporary file to the same file system, and the upload stays readable', async (t) => {
+  const uploads = new UploadFolder(t);
+  const target = folder(t);
+  const {
+    files: [file],
+    end,
+  } = await received(['x'.repeat(600_000)], { directory: uploads.path, memoryBytes: 0 });
+  const [spooled] = readdirSync(uploads.path);
+  const { ino } = statSync(join(uploads.path, spooled!), { bigint: true });
+  await file!.save(join(target, 'moved'));
+  assert.equal(statSync(join(target, 'moved'), { bigint: true }).ino, ino);
+  assert.deepEqual(readdirSync(uploads.path), []);
+  await file!.save(join(target, 'copied'));
+  assert.notEqual(statSync(join(target, 'copied'), { bigint: true }).ino, ino);
+  assert.equal(await textOf(file!.stream()), 'x'.repeat(600_000));
+  await end();
+  for (const name of ['moved', 'copied'])
+    assert.equal(readFileSync(join(target, name), 'utf8'), 'x'.repeat(600_000));
+  assert.deepEqual([uploads.left, readdirSync(target).length], [[], 2]);
+});
+
+test('UploadFile.save() copies the file to another file system, and if the form has another file on disk', async (t) => {
+  const uploads = new UploadFolder(t);
+  const { files, end } = await received(['first', 'second'], { directory: uploads.path, memoryBytes: 0 });
+  const target = folder(t);
+  for (const file of files) await file.save(join(target, file === files[0] ? '0' : '1'));
+  await end();
+  assert.deepEqual(
+    ['0', '1'].map((name) => readFileSync(join(target, name), 'utf8')),
+    ['first', 'second'],
+  );
+  if (!existsSync('/dev/shm') || statSync('/dev/shm').dev === statSync(uploads.path).dev) return;
+  const other = mkdtempSync('/dev/shm/svc-uploads-');
+  t.after(() => rmSync(other, { recursive: true }));
+  const single = await received(['only'], { directory: uploads.path, memoryBytes: 0 });
+  await single.files[0]!.save(join(other, 'only'));
+  await single.end();
+  assert.equal(readFileSync(join(other, 'only'), 'utf8'), 'only');
+});
+
+test('if an upload cannot be saved, save() throws a 507 for a full disk, and otherwise the error of the file system', async (t) => {
+  const target = folder(t);
+  const [file] = (await received(['content'], {})).files;
+  await using probe = await open(import.meta.filename);
+  for (const [code, status] of [
+    ['ENOSPC', 507],
+    ['EDQUOT', 507],
+    ['EIO', undefined],
+  ] as const) {
+    const writeFile = t.mock.method(Object.getPrototypeOf(probe) as FileHandle, 'writeFile', () =>
+      Promise.reject(Object.assign(new Error(code), { code })),
+    );
+    await assert.rejects(
+      file!.save(join(target, 'a')),
+      (error: { status?: number; message: string }) =>
+        error.status === status && (status !== undefined || error.message === code),
+    );
+    writeFile.mock.restore();
+    assert.deepEqual(readdirSync(target), []);
+  }
+});
+
+test('the first upload to a folder removes the temporary files of processes that no longer run, and no other file', async (t) => {
+  const uploads = new UploadFolder(t);
+  const hex = 'a'.repeat(32);
+  const { pid } = spawnSync(process.execPath, ['--version']);
+  for (const name of [`svc-upload-${pid}-${hex}`, `svc-upload-${process.pid}-${hex}`, 'svc-upload-notes'])
+    writeFileSync(join(uploads.path, name), 'x');
+  const { end } = await received(['content'], { directory: uploads.path, memoryBytes: 0 });
+  await end();
+  assert.deepEqual(readdirSync(uploads.path).sort(), [
+    `svc-upload-${process.pid}-${hex}`,
+    'svc-upload-notes',
+  ]);
+});
 
 test('UploadStore joins small chunks, so a body that arrives byte by byte takes little memory', async () => {
   const store = new UploadStore('/nowhere', 1e9);
@@ -220,13 +314,13 @@ test('an upload folder that cannot be used causes E_UPLOAD_DIRECTORY, but forms 
   rmSync(gone, { recursive: true });
 });
 
-test('if an upload cannot be written, the response is a 507 for a full disk, a 503 without free file descriptors, and otherwise a 500', async (t) => {
+test('if an upload cannot be written, the response is a 507 for a full disk, and otherwise the error of the file system', async (t) => {
   const uploads = new UploadFolder(t);
   await using probe = await open(import.meta.filename);
   for (const [code, status] of [
     ['ENOSPC', 507],
     ['EDQUOT', 507],
-    ['EMFILE', 503],
+    ['EMFILE', undefined],
     ['EIO', undefined],
   ] as const) {
     const writev = t.mock.method(Object.getPrototypeOf(probe) as FileHandle, 'writev', () =>
