@@ -116,6 +116,7 @@ class Round {
   constructor(seed: number) {
     this.#random = seeded(seed);
     this.#child = spawn(process.execPath, ['--conditions=svc-source', import.meta.filename, 'serve'], {
+      env: { ...process.env, SVC_SHUTDOWN_DELAY_SECONDS: '0' },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     this.#exited = once(this.#child, 'close');

@@ -92,7 +92,7 @@ export class SoakServer<Inside extends object> {
   ): Promise<SoakServer<Inside>> {
     const child = fork(file, ['serve', ...args], {
       execArgv: ['--conditions=svc-source', '--expose-gc', '--no-flush-bytecode'],
-      env: { ...process.env, NODE_V8_COVERAGE: '' },
+      env: { ...process.env, NODE_V8_COVERAGE: '', SVC_SHUTDOWN_DELAY_SECONDS: '0' },
       stdio: ['ignore', 'inherit', onStart === undefined ? 'inherit' : 'pipe', 'ipc'],
     });
     const exited = once(child, 'exit');
