@@ -441,7 +441,7 @@ export class EffectiveOptions {
     const trust = trusted === undefined ? undefined : readTrustProxy(trusted, { header, saysHost });
     const identity =
       middleware.find((layer) => layer instanceof RequestIDMiddleware)?.identity ?? USUAL_IDENTITY;
-    this.limits = readLimits(config, trust !== undefined);
+    this.limits = readLimits(config);
     this.defaults = {
       state,
       maxBodyBytes: config.get('maxBodyBytes', Infinity),

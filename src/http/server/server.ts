@@ -552,6 +552,7 @@ export class HttpServer {
     const connection = connectionOf(incoming.socket);
     this.#inFlight++;
     connection.requests++;
+    connection.idleTurn = 0; // a WebSocket is never idle
     req.connection = connection;
     req.startedMs = this.#app.clock.monotonicMs();
     const verdict =
