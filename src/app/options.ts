@@ -136,7 +136,10 @@ export interface SvcOptions extends LimitOptions {
 export interface RunOptions {
   /** Host name or address. Default `127.0.0.1`. */
   readonly host?: string | undefined;
-  /** Port, 0 ... 65535; 0 chooses a free one. Default 8000. */
+  /**
+   * Port, 0 ... 65535; 0 chooses a free one. Default: the setting `port`, else the environment variable PORT,
+   * else 8000.
+   */
   readonly port?: number | undefined;
   /**
    * Path of a Unix socket, instead of host and port. A socket file that a killed process left behind is
@@ -289,7 +292,7 @@ export function readPlace(
     ]);
   const path = socket ?? (isPort ? '' : config.get('socket', ''));
   if (path === '')
-    return { host: host ?? config.get('host', '127.0.0.1'), port: port ?? config.get('port', 8000) };
+    return { host: host ?? config.get('host', '127.0.0.1'), port: port ?? config.get('port', usualPort()) };
   const mode =
     socketMode ??
     config.get('socketMode', USUAL_SOCKET_MODE, {
@@ -297,6 +300,19 @@ export function readPlace(
       needs: 'permissions in octal, such as 660',
     });
   return { socket: path, socketMode: mode };
+}
+
+/**
+ * Default port: the environment variable PORT, which hosting platforms set, else 8000.
+ * @throws SvcError `E_CONFIG_CAST` when PORT is not a port
+ */
+function usualPort(): number {
+  const text = process.env['PORT'] ?? '';
+  if (text === '') return 8_000;
+  const { accepts, needs } = RUN_OPTIONS.port;
+  if (!/^\d+$/.test(text) || !accepts(Number(text)))
+    throw new SvcError('E_CONFIG_CAST', ['PORT', needs, shown(text)]);
+  return Number(text);
 }
 
 const RUN_OPTIONS = {
