@@ -97,7 +97,9 @@ export class SoakServer<Inside extends object> {
     });
     const exited = once(child, 'exit');
     onStart?.(child);
-    process.on('exit', () => child.kill('SIGKILL'));
+    const kill = (): void => void child.kill('SIGKILL');
+    process.on('exit', kill);
+    child.on('exit', () => process.off('exit', kill));
     const [message] = await Promise.race([once(child, 'message'), exited.then(() => [])]);
     if (message === undefined) throw new Error('The server did not start');
     return new SoakServer<Inside>(child, (message as { port: number }).port, exited);
