@@ -62,7 +62,8 @@ for (const [what, isClosed] of [
     const cwd = project(t, {
       'app.ts': `${HEAD}app.get('/', () => { throw new Error('x'.repeat(2_000)); });\nawait app.run({ port: 0 }).then(({ url }) => console.log(url));\n`,
     });
-    const child = spawn(process.execPath, ['app.ts'], { cwd, stdio: ['ignore', 'pipe', 'pipe'] });
+    const env = { ...process.env, SVC_SHUTDOWN_DELAY_SECONDS: '0' };
+    const child = spawn(process.execPath, ['app.ts'], { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
     t.after(() => child.kill('SIGKILL'));
     if (isClosed) child.stderr.destroy();
     const [bytes] = (await once(child.stdout, 'data')) as [Buffer];

@@ -8,6 +8,7 @@
 import { LazyModule } from '../base/promises.ts';
 import { AccessLog } from '../http/middleware/access-log.ts';
 import { Delivery } from '../http/request/delivery.ts';
+import { ProxyWatch } from '../http/request/proxy.ts';
 import { isProbe } from './operation-routes.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Awaitable, CompiledRoute, StateMap } from '../http/contracts.ts';
@@ -78,6 +79,8 @@ export class Application implements ServedApplication {
   readonly isProbe: (req: TransportRequest) => boolean = isProbe;
   readonly #deps: ApplicationDeps;
   readonly #accessLog: AccessLog | undefined;
+  /** Detects a proxy that the setting `trustProxy` does not name; undefined after the detection. */
+  #proxyWatch: ProxyWatch | undefined;
   /** Handles calls of MCP tools, prompts and resources that are declared as functions, not as routes. */
   readonly #functions: ServedApplication;
 
@@ -99,6 +102,7 @@ export class Application implements ServedApplication {
     this.routeAt = compiled.routeAt;
     this.start = compiled.start;
     this.#accessLog = options.accessLog > 0 ? new AccessLog(log, options.accessLog) : undefined;
+    this.#proxyWatch = options.defaults.trust === undefined ? new ProxyWatch(log) : undefined;
     this.#functions = this.#withHandle(compiled.handleTool);
   }
 
@@ -108,6 +112,7 @@ export class Application implements ServedApplication {
    */
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void {
     this.#deps.operations.count(req, response.status, durationMs);
+    if (this.#proxyWatch?.look(req) === true) this.#proxyWatch = undefined;
     req.span?.answer(response.status);
     if (this.#accessLog !== undefined) req.delivery = new Delivery(req.method, response, durationMs);
   }

@@ -9,6 +9,9 @@
  *   run()        listen for signals, startup(), open the port, serve requests
  *   close()      let /readyz respond 503, accept no more connections, wait for running requests, shutdown()
  *
+ * After SIGTERM, run() waits before close() for the delay of the option `shutdownDelaySeconds`: /readyz
+ * responds 503, the server accepts connections, and each connection ends after its response.
+ *
  * If a plugin or hook fails to start, everything that has already started is stopped, and the shutdown hooks
  * run. Afterwards, the application may be started again.
  */
@@ -16,7 +19,7 @@ import { SvcError } from '../base/errors.ts';
 import { PluginRun, stopped, type Replace } from '../routing/plugin.ts';
 import { HttpServer } from '../http/server/server.ts';
 import { flushed } from '../observability/log.ts';
-import { endOnSignals } from '../operations/signals.ts';
+import { announceStop, delayAfter, endOnSignals } from '../operations/signals.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { RoomBus } from '../cache/stores.ts';
@@ -31,6 +34,8 @@ import type { Env } from '../base/config.ts';
 import type { SecureTransport } from '../http/server/tls.ts';
 import type { ServerTlsOptions } from '../http/server/options.ts';
 import type { Operations } from '../operations/operations.ts';
+import type { StopTimes } from '../operations/signals.ts';
+import type { OpenServer } from '../operations/supervised.ts';
 import type { Leave } from '../operations/supervision.ts';
 import type { ServerOptions } from './options.ts';
 
@@ -243,7 +248,7 @@ interface OpenedServer {
   readonly host: string;
   readonly port: number;
   readonly url: string;
-  readonly drainMs: number;
+  readonly stop: StopTimes;
   /** Whether a parent process accepts the connections; the parent then logs the address. */
   readonly isSupervised?: boolean;
 }
@@ -253,12 +258,6 @@ interface OpenedServer {
  * A parent process may have passed on the connection just before the server began to drain.
  */
 const LAST_REQUEST_MS = 100;
-
-/**
- * When a signal stops a process: time in milliseconds for background tasks, hooks and plugins after the last
- * request. Then the process exits, even if they still run.
- */
-const SHUTDOWN_MS = 10_000;
 
 /** Opens the servers of one application, and drains them. */
 export class Serving {
@@ -281,23 +280,29 @@ export class Serving {
     const isFirst = !this.#app.lifecycle.hasBegun;
     const secure = await this.secure(options.tls);
     let server: HttpServer | undefined;
-    let opening: Promise<RunningServer> | undefined;
-    let running: RunningServer | undefined;
-    const close = async (): Promise<void> => {
+    let opening: Promise<OpenServer> | undefined;
+    let running: OpenServer | undefined;
+    const close = async (signal?: NodeJS.Signals): Promise<void> => {
       // A server accepts connections as soon as its port is open. So the server is drained before the
       // application stops.
       const open = running ?? (await opening?.catch(() => undefined));
-      await (open === undefined ? this.#app.shutdown() : open.close());
+      if (open === undefined) await this.#app.shutdown();
+      else {
+        const delayMs = delayAfter(signal, options.stop);
+        if (delayMs > 0) await announceStop(delayMs, this.#app, () => open.announce());
+        await open.close();
+      }
       signals?.[Symbol.dispose]();
     };
-    const signals = options.handleSignals ? this.#endOnSignals(options.drainMs, close, secure) : undefined;
+    const signals = options.handleSignals ? this.#endOnSignals(options.stop, close, secure) : undefined;
     const isEnding = (): boolean => signals?.isEnding === true;
     try {
       await this.#app.startup();
       if (isEnding()) return await never();
       server = new HttpServer(this.#app.application(), secure);
       running = await (opening = this.#open(server, options));
-      return isEnding() ? await never() : { ...running, close };
+      const { host, port, url } = running;
+      return isEnding() ? await never() : { host, port, url, close: () => close() };
     } catch (error) {
       if (isEnding()) return never(); // the start has failed because a signal has stopped the application
       signals?.[Symbol.dispose]();
@@ -357,8 +362,8 @@ export class Serving {
    */
   async serve(
     server: HttpServer,
-    { drainMs, isSupervised = false, host, port, url }: OpenedServer,
-  ): Promise<RunningServer & { close(how?: Leave): Promise<void> }> {
+    { stop: { drainMs }, isSupervised = false, host, port, url }: OpenedServer,
+  ): Promise<OpenServer> {
     const { operations, log } = this.#app;
     operations.inFlight = () => server.inFlight;
     const metrics =
@@ -367,6 +372,10 @@ export class Serving {
     const descriptors = operations.descriptors.watch(this.#app.application().limits.maxConnections);
     if (!isSupervised) log.info('listening', { url, env: this.#app.env });
     let closing: Promise<void> | undefined;
+    const announce = (): void => {
+      operations.isStopping = true;
+      server.keepsAlive = false;
+    };
     const close = (how: Leave = 'stop'): Promise<void> => {
       if (how === 'stop' && closing !== undefined) server.closeIdle();
       // a retired process, which another one replaces, stays "ready" until it exits
@@ -379,26 +388,26 @@ export class Serving {
         },
       ));
     };
-    return { host, port, url, close };
+    return { host, port, url, announce, close };
   }
 
   #endOnSignals(
-    drainMs: number,
-    close: () => Promise<void>,
+    { totalMs }: StopTimes,
+    close: (signal: NodeJS.Signals) => Promise<void>,
     secure: SecureTransport | undefined,
   ): ReturnType<typeof endOnSignals> {
     return endOnSignals({
       clock: this.#app.clock,
       log: this.#app.log,
-      deadlineMs: drainMs + SHUTDOWN_MS,
+      deadlineMs: totalMs,
       close,
       renew: secure === undefined ? undefined : () => secure.reload(),
     });
   }
 
-  async #open(server: HttpServer, options: ServerOptions): Promise<RunningServer> {
+  async #open(server: HttpServer, options: ServerOptions): Promise<OpenServer> {
     const address = await server.listen(options.place);
-    return this.serve(server, { ...address, drainMs: options.drainMs });
+    return this.serve(server, { ...address, stop: options.stop });
   }
 
   async #listenForMetrics(port: number): Promise<HttpServer> {

@@ -3,7 +3,17 @@
  * and defaults.
  */
 import { SvcError } from '../base/errors.ts';
-import { bool, given, int, isObject, readOptions, text, defined, optionalInt } from '../base/options.ts';
+import {
+  bool,
+  given,
+  int,
+  isObject,
+  readOptions,
+  shown,
+  text,
+  defined,
+  optionalInt,
+} from '../base/options.ts';
 import { ACCESS_LOG_NEEDS, readShare } from '../http/middleware/access-log.ts';
 import { RequestIDMiddleware } from '../http/middleware/request-id.ts';
 import { USUAL_IDENTITY } from '../http/request-id.ts';
@@ -11,7 +21,7 @@ import { FORWARDED_HEADERS, readTrustProxy } from '../http/request/proxy.ts';
 import { USUAL_SOCKET_MODE } from '../http/server/listen.ts';
 import { LIMIT_OPTIONS, TLS_OPTION, readLimits, readTlsOptions } from '../http/server/options.ts';
 import type { Clock } from '../base/clock.ts';
-import { settingOf } from '../base/config.ts';
+import { settingOf, variableOf } from '../base/config.ts';
 import type { Config, Env } from '../base/config.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Tracer } from '../observability/tracer.ts';
@@ -22,6 +32,7 @@ import type { RequestDefaults } from '../http/request/request.ts';
 import type { ListenOptions } from '../http/server/listen.ts';
 import type { LimitOptions, Limits, ServerTlsOptions, TlsOptions } from '../http/server/options.ts';
 import type { OpenApiOptions } from '../openapi/openapi.ts';
+import type { StopTimes } from '../operations/signals.ts';
 import type { OpsOptions } from '../operations/operations.ts';
 
 /**
@@ -126,7 +137,10 @@ export interface SvcOptions extends LimitOptions {
 export interface RunOptions {
   /** Host name or address. Default `127.0.0.1`. */
   readonly host?: string | undefined;
-  /** Port, 0 ... 65535; 0 chooses a free one. Default 8000. */
+  /**
+   * Port, 0 ... 65535; 0 chooses a free one. Default: the setting `port`, else the environment variable PORT,
+   * else 8000.
+   */
   readonly port?: number | undefined;
   /**
    * Path of a Unix socket, instead of host and port. A socket file that a killed process left behind is
@@ -138,7 +152,23 @@ export interface RunOptions {
    * The environment variable SVC_SOCKET_MODE is octal: `660`.
    */
   readonly socketMode?: number | undefined;
-  /** Maximum time in seconds for running requests after SIGTERM, 0 ... 3600. Default 30. */
+  /**
+   * Time in seconds after SIGTERM in which the server still accepts connections, 0 ... 3600. Meanwhile
+   * `/readyz` responds with 503, and each response ends its connection, so that balancers choose another
+   * server. Default: 5 in production, at most a fifth of `shutdownTimeoutSeconds`; otherwise 0. SIGINT and
+   * SIGHUP have no delay. Environment variable SVC_SHUTDOWN_DELAY_SECONDS.
+   */
+  readonly shutdownDelaySeconds?: number | undefined;
+  /**
+   * Time in seconds after a signal until the process exits, even if requests or hooks still run, 1 ... 3600.
+   * Default 28, because Kubernetes kills a process after 30. Environment variable
+   * SVC_SHUTDOWN_TIMEOUT_SECONDS.
+   */
+  readonly shutdownTimeoutSeconds?: number | undefined;
+  /**
+   * Maximum time in seconds for running requests after the delay, 0 ... 3600. Default: the rest of
+   * `shutdownTimeoutSeconds`, less a fifth of it, at most 5, for hooks and plugins.
+   */
   readonly drainSeconds?: number | undefined;
   /** Whether SIGTERM and SIGINT drain the server and end the process. Default true. */
   readonly handleSignals?: boolean | undefined;
@@ -263,7 +293,7 @@ export function readPlace(
     ]);
   const path = socket ?? (isPort ? '' : config.get('socket', ''));
   if (path === '')
-    return { host: host ?? config.get('host', '127.0.0.1'), port: port ?? config.get('port', 8000) };
+    return { host: host ?? config.get('host', '127.0.0.1'), port: port ?? config.get('port', usualPort()) };
   const mode =
     socketMode ??
     config.get('socketMode', USUAL_SOCKET_MODE, {
@@ -273,12 +303,27 @@ export function readPlace(
   return { socket: path, socketMode: mode };
 }
 
+/**
+ * Default port: the environment variable PORT, which hosting platforms set, else 8000.
+ * @throws SvcError `E_CONFIG_CAST` when PORT is not a port
+ */
+function usualPort(): number {
+  const text = process.env['PORT'] ?? '';
+  if (text === '') return 8_000;
+  const { accepts, needs } = RUN_OPTIONS.port;
+  if (!/^\d+$/.test(text) || !accepts(Number(text)))
+    throw new SvcError('E_CONFIG_CAST', ['PORT', needs, shown(text)]);
+  return Number(text);
+}
+
 const RUN_OPTIONS = {
   host: given<string>('a string', (value) => typeof value === 'string'),
   port: optionalInt(0, 65_535),
   socket: given<string>('the path of a socket', (value) => typeof value === 'string' && value !== ''),
   socketMode: given<number>(MODE_NEEDS, isMode),
-  drainSeconds: int(30, 0, 3_600),
+  shutdownDelaySeconds: optionalInt(0, 3_600),
+  shutdownTimeoutSeconds: optionalInt(1, 3_600),
+  drainSeconds: optionalInt(0, 3_600),
   handleSignals: bool(true),
   reload: bool(false),
   tls: TLS_OPTION,
@@ -291,7 +336,7 @@ const RUN_OPTIONS = {
 /** The options of `app.run()` for a server in this process, with settings and defaults applied. */
 export interface ServerOptions {
   readonly place: ListenOptions;
-  readonly drainMs: number;
+  readonly stop: StopTimes;
   readonly handleSignals: boolean;
   /** TLS options; undefined for plain HTTP. */
   readonly tls: ServerTlsOptions | undefined;
@@ -310,7 +355,7 @@ export function readRunOptions(
   readonly workers: number | 'auto' | undefined;
   readonly reload: boolean;
 } {
-  const { drainSeconds, handleSignals, workers, reload, tls, ...place } = readOptions(
+  const { handleSignals, workers, reload, tls, host, port, socket, socketMode, ...stop } = readOptions(
     'run()',
     options,
     RUN_OPTIONS,
@@ -323,12 +368,54 @@ export function readRunOptions(
       'both',
     ]);
   const server: ServerOptions = {
-    place: readPlace('run()', place, config),
-    drainMs: drainSeconds * 1_000,
+    place: readPlace('run()', { host, port, socket, socketMode }, config),
+    stop: readStopTimes(stop, config),
     handleSignals,
     tls: readTlsOptions(tls, config),
   };
   return { server, workers, reload };
+}
+
+/** Default of the delay after SIGTERM in production, and of the time that is kept for hooks, in milliseconds. */
+const STOP_PART_MS = 5_000;
+
+/**
+ * @throws SvcError `E_OPTION_RANGE` when delay and requests together would take longer than the whole stop
+ */
+function readStopTimes(
+  {
+    shutdownDelaySeconds,
+    shutdownTimeoutSeconds,
+    drainSeconds,
+  }: Pick<RunOptions, 'shutdownDelaySeconds' | 'shutdownTimeoutSeconds' | 'drainSeconds'>,
+  config: Config,
+): StopTimes {
+  const totalMs = 1_000 * (shutdownTimeoutSeconds ?? readSeconds('shutdownTimeoutSeconds', 28, config));
+  const partMs = Math.min(STOP_PART_MS, totalMs / 5);
+  const usualDelay = config.env === 'production' ? partMs / 1_000 : 0;
+  const delayMs = 1_000 * (shutdownDelaySeconds ?? readSeconds('shutdownDelaySeconds', usualDelay, config));
+  const drainMs = drainSeconds === undefined ? Math.max(0, totalMs - delayMs - partMs) : drainSeconds * 1_000;
+  if (delayMs + drainMs > totalMs)
+    throw new SvcError('E_OPTION_RANGE', [
+      'run()',
+      'shutdownTimeoutSeconds',
+      'needs at least "shutdownDelaySeconds" and "drainSeconds" together',
+      `${totalMs / 1_000}, with ${delayMs / 1_000} and ${drainMs / 1_000}`,
+    ]);
+  return { delayMs, drainMs, totalMs };
+}
+
+/** Reads a number of seconds from the settings. */
+function readSeconds(
+  name: 'shutdownDelaySeconds' | 'shutdownTimeoutSeconds',
+  fallback: number,
+  config: Config,
+): number {
+  const value = config.get(name, fallback);
+  const { accepts, needs } = RUN_OPTIONS[name];
+  if (value !== fallback && !accepts(value))
+    throw new SvcError('E_CONFIG_CAST', [settingOf(variableOf(name)), needs, shown(value)]);
+  return value;
 }
 
 /** The settings that the framework itself reads, from `config`, environment variables and defaults. */
@@ -371,7 +458,7 @@ export class EffectiveOptions {
     const trust = trusted === undefined ? undefined : readTrustProxy(trusted, { header, saysHost });
     const identity =
       middleware.find((layer) => layer instanceof RequestIDMiddleware)?.identity ?? USUAL_IDENTITY;
-    this.limits = readLimits(config, trust !== undefined);
+    this.limits = readLimits(config);
     this.defaults = {
       state,
       maxBodyBytes: config.get('maxBodyBytes', Infinity),

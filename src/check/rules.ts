@@ -487,6 +487,10 @@ function findExposed({ details, place }: ApplicationView, report: ReportFinding)
 const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | StringConstructor>> = {
   host: String,
   port: Number,
+  socket: String,
+  socketMode: String,
+  shutdownDelaySeconds: Number,
+  shutdownTimeoutSeconds: Number,
   enableDocs: Boolean,
   mcpToken: String,
   tlsCert: String,

@@ -32,6 +32,8 @@ export interface Command {
   readonly summary: string;
   readonly details: string;
   readonly options: ParseArgsOptionsConfig;
+  /** Names of options that may be given without their value, which is then empty. */
+  readonly optionalValues?: readonly string[];
   /**
    * Values of an option, for shell completion. An empty list means free text, such as a number. For an option
    * without an entry, the shell completes file names.

@@ -69,13 +69,17 @@ function run(
   return Promise.resolve(0);
 }
 
-function describe(name: string, { summary, details, options, verbs = [], choices = {} }: Command): Completed {
+function describe(
+  name: string,
+  { summary, details, options, verbs = [], choices = {}, optionalValues = [] }: Command,
+): Completed {
   const own = Object.entries(options).map(([option, { type }]): Option => ({
     name: option,
-    takesValue: type === 'string',
+    // a value that may be absent is not the next word
+    takesValue: type === 'string' && !optionalValues.includes(option),
     choices: choices[option],
     summary:
-      new RegExp(`^ +--${option}(?![\\w-])(?: <[^>]*>(?:=<[^>]*>)?)?\\s+(.*)$`, 'm')
+      new RegExp(`^ +--${option}(?![\\w-])(?:\\[=\\S*| <[^>]*>(?:=<[^>]*>)?)?\\s+(.*)$`, 'm')
         .exec(details)?.[1]
         ?.split(/[;:] /)[0] ?? '',
   }));

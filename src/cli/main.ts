@@ -91,8 +91,14 @@ function readArguments(
   command: Command,
   args: readonly string[],
 ): { positionals: readonly string[]; values: Readonly<Record<string, unknown>> } {
+  const bare = new Set(command.optionalValues?.map((name) => `--${name}`));
   try {
-    return parseArgs({ args: [...args], options: command.options, allowPositionals: true, strict: true });
+    return parseArgs({
+      args: args.map((arg) => (bare.has(arg) ? `${arg}=` : arg)),
+      options: command.options,
+      allowPositionals: true,
+      strict: true,
+    });
   } catch (error) {
     const option = /'(--?[\w-]+)/.exec((error as Error).message)?.[1] ?? '';
     if ((error as NodeJS.ErrnoException).code !== 'ERR_PARSE_ARGS_UNKNOWN_OPTION')

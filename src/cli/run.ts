@@ -14,24 +14,30 @@ import type { ListenOptions } from '../http/server/listen.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Command, Invocation } from './command.ts';
 
+/** Port of Node's inspector. */
+const USUAL_INSPECTOR_PORT = 9_229;
+
 export const runCommand: Command = {
   usage:
-    'svc run <module>[:<app>] [--host <address>] [--port <number> | --socket <path> [--socket-mode <octal>]] [--workers <number> | --reload] [--no-check] [--env-file <file>]',
+    'svc run <module>[:<app>] [--host <address>] [--port <number> | --socket <path> [--socket-mode <octal>]] [--workers <number> | --reload] [--inspect[=<address>]] [--no-check] [--env-file <file>]',
   summary: 'serves an application',
   details: [
     '  --host <address>    address to listen on; default SVC_HOST, else 127.0.0.1',
-    '  --port <number>     port to listen on, 0 for a free one; default SVC_PORT, else 8000',
+    '  --port <number>     port to listen on, 0 for a free one; default SVC_PORT, else PORT, else 8000',
     '  --socket <path>     Unix socket to listen on, in place of host and port; default SVC_SOCKET',
     '  --socket-mode <octal>  permissions of the socket file; default SVC_SOCKET_MODE, else 660',
     '  --workers <number>  number of processes that serve, "auto" for one per core; a process that ends unexpectedly is replaced; default SVC_WORKERS, else one',
     '  --reload            restarts the application when a file that it imports is saved; sets SVC_ENV to',
     '                      "development" unless it is set',
+    '  --inspect[=<[host:]port>]  opens the inspector of the process that serves, at 127.0.0.1:9229',
+    '  --inspect-brk[=<[host:]port>]  as --inspect, and loads the application when a debugger is attached',
     '  --no-check          in production, starts even if svc check finds errors; logs the errors',
     ENV_FILE_HELP,
     '',
     'The module is a .ts or .js file, or a package; the default export name is "app". The export is an application,',
     'or a function without arguments that returns an application or its promise.',
-    'After SIGTERM or SIGINT, requests in flight finish, then the process ends; a second signal ends it at once.',
+    'After SIGTERM or SIGINT, requests in flight finish, then the process ends; a second signal ends it at once. In',
+    'production, it still accepts connections for 5 seconds after SIGTERM, with 503 for /readyz.',
     'With --workers, SIGHUP replaces one process after another, and no request fails. Without --workers, SIGHUP reads',
     'the TLS certificate again; without TLS, it ends the process as SIGTERM does.',
     'An uncaught error is logged as one line, and ends the process with status 1.',
@@ -44,21 +50,25 @@ export const runCommand: Command = {
     'socket-mode': { type: 'string' },
     workers: { type: 'string' },
     reload: { type: 'boolean' },
+    inspect: { type: 'string' },
+    'inspect-brk': { type: 'string' },
     'env-file': { type: 'string' },
   },
-  choices: { host: [], port: [], 'socket-mode': [], workers: ['auto'] },
+  optionalValues: ['inspect', 'inspect-brk'],
+  choices: { host: [], port: [], 'socket-mode': [], workers: ['auto'], inspect: [], 'inspect-brk': [] },
   takesModule: true,
   check: readRunOptions,
   run,
 };
 
 async function run({ values, subject }: Invocation): Promise<number | undefined> {
-  const options = readRunOptions(values);
+  const { inspector, ...options } = readRunOptions(values);
   const { workers, reload } = options;
   if ((workers !== undefined || reload) && ownRole() === undefined)
     // the option has type string, so parseArgs returns a string
     return supervise(options, values['env-file'] as string | undefined);
   if (reload) process.env['SVC_ENV'] ??= 'development';
+  if (inspector !== undefined) await openInspector(inspector);
   let app: Svc | undefined;
   endOnUncaught(() => app?.log ?? createLogger());
   // `subject` is set, because this command takes a module
@@ -82,9 +92,41 @@ function endOnUncaught(log: () => Logger): void {
   });
 }
 
+/** Address of Node's inspector. `waits` is whether the application loads only after a debugger is attached. */
+interface InspectorOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly waits: boolean;
+}
+
+/** Opens the inspector of this process, which serves. */
+async function openInspector({ host, port, waits }: InspectorOptions): Promise<void> {
+  const inspector = await import('node:inspector');
+  inspector.open(port, host);
+  // otherwise, Node waits at the end of the process until the debugger is detached
+  process.on('exit', () => inspector.close());
+  if (waits) inspector.waitForDebugger();
+}
+
+/** @throws SvcError `E_CLI_USAGE` if the address is invalid */
+function readInspector(values: Invocation['values']): InspectorOptions | undefined {
+  const waits = values['inspect-brk'] !== undefined;
+  // the options have type string, so parseArgs returns strings
+  const text = (values['inspect-brk'] ?? values['inspect']) as string | undefined;
+  if (text === undefined) return undefined;
+  const match = /^(?:(\[[0-9a-f:]+\]|[\w.-]+):)?(\d{0,5})$/i.exec(text);
+  const port = Number(match?.[2] || USUAL_INSPECTOR_PORT);
+  if (match === null || port > 65_535)
+    throw new SvcError('E_CLI_USAGE', [
+      `--${waits ? 'inspect-brk' : 'inspect'} needs a port, or an address such as 127.0.0.1:9229, found "${text}"`,
+    ]);
+  return { host: match[1]?.replace(/[[\]]/g, '') ?? '127.0.0.1', port, waits };
+}
+
 interface RunOptions extends ListenOptions {
   readonly workers: number | 'auto' | undefined;
   readonly reload: boolean;
+  readonly inspector: InspectorOptions | undefined;
 }
 
 /**
@@ -109,13 +151,20 @@ function readRunOptions(values: Invocation['values']): RunOptions {
       '--socket cannot be combined with --host or --port: a server listens either on a socket or on a port',
     ]);
   const workers = reload ? undefined : (values['workers'] ?? (new Config().get('workers', '') || undefined));
+  const count = workers === 'auto' ? 'auto' : readCount('workers', workers, 1, 1_024);
+  const inspector = readInspector(values);
+  if (inspector !== undefined && (count ?? 1) !== 1)
+    throw new SvcError('E_CLI_USAGE', [
+      `--inspect cannot be combined with ${count} workers, because an address belongs to one process: use --workers 1`,
+    ]);
   return {
     host: values['host'] as string | undefined,
     port: readCount('port', values['port'], 0, 65_535),
     socket,
     socketMode,
-    workers: workers === 'auto' ? 'auto' : readCount('workers', workers, 1, 1_024),
+    workers: count,
     reload,
+    inspector,
   };
 }
 
@@ -124,7 +173,7 @@ function readRunOptions(values: Invocation['values']): RunOptions {
  * application.
  */
 async function supervise(
-  { workers, reload: _, ...place }: RunOptions,
+  { workers, reload: _, ...place }: Omit<RunOptions, 'inspector'>,
   envFile: string | undefined,
 ): Promise<number | undefined> {
   const deps = { clock: systemClock, log: createLogger(), handleSignals: true };

@@ -19,12 +19,13 @@ import { unavailablePage } from './unavailable-page.ts';
 import { SocketHandoff } from './socket-handoff.ts';
 import { SvcError } from '../base/errors.ts';
 import { exitAfterLog } from '../observability/log.ts';
-import { onSignals } from './signals.ts';
+import { announceStop, delayAfter, onSignals } from './signals.ts';
 import { ChildLink, preload, roleEnvironment } from './supervision.ts';
 import { FileWatch } from './watch.ts';
 import type { Clock } from '../base/clock.ts';
 import type { ListenOptions } from '../http/server/listen.ts';
 import type { Logger } from '../observability/log.ts';
+import type { StopTimes } from './signals.ts';
 import type { SupervisedServer } from './supervised.ts';
 import type { Address, Child, ProcessEnd, ToParent } from './supervision.ts';
 
@@ -59,6 +60,8 @@ class Reloader {
   #failure: string | undefined;
   #reason = '';
   #url: string | undefined;
+  /** Times of the stop that the current child has reported. */
+  #stopTimes: StopTimes | undefined;
 
   constructor(options: ReloadOptions, start: () => Child) {
     this.#options = options;
@@ -91,16 +94,21 @@ class Reloader {
     return this.#started.promise;
   }
 
-  /** Stops watching and listening. The child finishes its requests, and exits. */
-  stop(): Promise<void> {
-    if (this.#state !== 'stopping') {
-      const hasServed = this.#state !== 'starting';
-      this.#state = 'stopping';
-      this.#watch.close();
-      this.#handoff.close();
-      if (this.#child === undefined) void this.#finish();
-      else void this.#endChild(this.#child, hasServed);
-    }
+  /**
+   * Stops watching, and after the delay of this signal also listening. The child finishes its requests, and
+   * exits.
+   */
+  async stop(signal?: NodeJS.Signals): Promise<void> {
+    if (this.#state === 'stopping') return this.over;
+    const state = this.#state;
+    this.#state = 'stopping';
+    this.#watch.close();
+    // both are defined, because the child serves
+    const delayMs = state === 'serving' ? delayAfter(signal, this.#stopTimes!) : 0;
+    if (delayMs > 0) await announceStop(delayMs, this.#options, () => this.#child!.send({ svc: 'announce' }));
+    this.#handoff.close();
+    if (this.#child === undefined) void this.#finish();
+    else void this.#endChild(this.#child, state !== 'starting');
     return this.over;
   }
 
@@ -147,10 +155,8 @@ class Reloader {
     this.#watch.add(path, this.#startedMs);
   }
 
-  async #open(
-    child: Child,
-    { place, isSecure }: { readonly place: ListenOptions; readonly isSecure: boolean },
-  ): Promise<void> {
+  async #open(child: Child, { place, isSecure, stop }: Extract<ToParent, { svc: 'wants' }>): Promise<void> {
+    this.#stopTimes = stop;
     const address = await this.#openHandoff(place, isSecure);
     if (address !== undefined) child.send({ svc: 'address', address });
     else child.kill('SIGKILL');
@@ -253,7 +259,8 @@ export async function superviseReload(options: ReloadOptions): Promise<Supervise
     options,
     () => new ChildLink(fork(script, process.argv.slice(2), { execArgv: preload(), env })),
   );
-  const end = (): void => void reloader.stop().then(() => exitAfterLog(0, log));
+  const end = (signal: NodeJS.Signals): void =>
+    void reloader.stop(signal).then(() => exitAfterLog(0, log));
   const signals = handleSignals ? onSignals({ log, end, kill: () => reloader.kill() }) : undefined;
   const close = async (): Promise<void> => {
     await reloader.stop();

@@ -1,6 +1,6 @@
 /**
  * Signals of the process. The first SIGTERM or SIGINT stops the process gracefully; a second signal stops it
- * at once.
+ * at once. Only SIGTERM, the signal of supervisors, is followed by the delay of {@link StopTimes}.
  *
  * SIGHUP reloads the TLS files, opens the log file again, or replaces the workers. If there is none of these,
  * or after the terminal was closed, SIGHUP stops the process.
@@ -11,10 +11,41 @@ import { exitAfterLog } from '../observability/log.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../observability/log.ts';
 
+/** Times of a graceful stop in milliseconds. All parts of the stop share `totalMs`. */
+export interface StopTimes {
+  /**
+   * Time after SIGTERM in which the server still accepts connections and requests, while `/readyz` responds
+   * with 503. Balancers use this time to choose another server.
+   */
+  readonly delayMs: number;
+  /** Maximum time for running requests, after the delay. */
+  readonly drainMs: number;
+  /** Time from the signal until the process exits, even if requests or hooks still run. */
+  readonly totalMs: number;
+}
+
+/** Returns the time in milliseconds for which a process still accepts connections after a signal. */
+export function delayAfter(signal: NodeJS.Signals | undefined, { delayMs }: StopTimes): number {
+  return signal === 'SIGTERM' ? delayMs : 0;
+}
+
+/**
+ * First step of a stop with a delay: calls `announce`, and waits. Meanwhile the server accepts connections.
+ */
+export async function announceStop(
+  delayMs: number,
+  { clock, log }: { readonly clock: Clock; readonly log: Logger },
+  announce: () => void,
+): Promise<void> {
+  log.info('stop_announced', { delay_ms: delayMs });
+  announce();
+  await clock.sleep(delayMs);
+}
+
 interface SignalActions {
   readonly log: Logger;
   /** Called once: on the first SIGTERM or SIGINT, or on a SIGHUP that stops the process. */
-  end(): void;
+  end(signal: NodeJS.Signals): void;
   /** Called on the second signal, before the process exits. */
   readonly kill?: (() => void) | undefined;
   /** Called on SIGHUP. If undefined, and the logger has no reopen(), SIGHUP stops the process. */
@@ -38,7 +69,7 @@ export function onSignals({ log, end, kill, renew }: SignalActions): SignalWatch
     }
     isEnding = true;
     log.info('signal', { signal });
-    end();
+    end(signal);
   };
   const onHangUp = (signal: NodeJS.Signals): void => {
     const isPointless = renew === undefined && log.reopen === undefined;
@@ -76,7 +107,7 @@ interface Ending {
    * running.
    */
   readonly deadlineMs: number;
-  close(): Promise<void>;
+  close(signal: NodeJS.Signals): Promise<void>;
   /** Called on SIGHUP to reload files. If undefined, SIGHUP stops the process. */
   readonly renew?: (() => void) | undefined;
 }
@@ -86,7 +117,7 @@ interface Ending {
  * function, it stops the process. A second signal exits at once.
  */
 export function endOnSignals({ clock, log, deadlineMs, close, renew }: Ending): SignalWatch {
-  const end = (): void => {
+  const end = (signal: NodeJS.Signals): void => {
     clock.after(deadlineMs, () => {
       log.error(
         'shutdown_deadline_exceeded',
@@ -96,7 +127,7 @@ export function endOnSignals({ clock, log, deadlineMs, close, renew }: Ending): 
       );
       void exitAfterLog(1, log);
     });
-    close().then(
+    close(signal).then(
       () => exitAfterLog(0, log),
       (error: unknown) => {
         log.error('shutdown_failed', error);

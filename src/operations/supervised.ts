@@ -5,7 +5,7 @@
  * Order of calls and messages:
  *   at the start: startup(), sends `wants`, receives `address`, serve(), sends `ready`
  *   for each connection: receives `socket`, sends `took`
- *   at the end: receives `drain`, close(), sends `final`, exits
+ *   at the end: receives `announce` if the stop has a delay, receives `drain`, close(), sends `final`, exits
  *
  * The parent stops the child with the message `drain`. If the child is still starting, the parent also sends
  * SIGTERM. The child ignores SIGINT and SIGHUP, because a terminal sends them to parent and child. If the
@@ -20,6 +20,7 @@ import { WorkerRoomBus } from './worker-rooms.ts';
 import type { Socket } from 'node:net';
 import type { Env } from '../base/config.ts';
 import type { MetricSnapshot, MetricsRegistry } from '../observability/metrics.ts';
+import type { StopTimes } from './signals.ts';
 import type { Operations } from './operations.ts';
 import type { Rooms } from '../http/websocket/rooms.ts';
 import type { Clock } from '../base/clock.ts';
@@ -40,6 +41,15 @@ export interface SupervisedServer extends Address {
   close(how?: Leave): Promise<void>;
 }
 
+/** A server in the process that serves requests, with the two steps of its stop. */
+export interface OpenServer extends SupervisedServer {
+  /**
+   * Lets `/readyz` respond with 503, and ends each connection after its response. The server still accepts
+   * connections.
+   */
+  announce(): void;
+}
+
 /** The members of an application that a supervised process uses. `Svc` implements them. */
 export interface SupervisedApplication {
   readonly clock: Clock;
@@ -57,18 +67,18 @@ export interface SupervisedApplication {
     serve(
       server: HttpServer,
       options: Address & {
-        readonly drainMs: number;
+        readonly stop: StopTimes;
         readonly handleSignals: boolean;
         readonly isSupervised: boolean;
       },
-    ): Promise<SupervisedServer>;
+    ): Promise<OpenServer>;
   };
 }
 
 /** Options of `app.run()` for supervised processes. */
 export interface SupervisedServeOptions {
   readonly place: ListenOptions;
-  readonly drainMs: number;
+  readonly stop: StopTimes;
   readonly handleSignals: boolean;
   /** TLS options; undefined for plain HTTP. */
   readonly tls: ServerTlsOptions | undefined;
@@ -105,7 +115,7 @@ class SupervisedChild {
   readonly #address = Promise.withResolvers<Address>();
   readonly #asked = new Map<number, (metrics: readonly MetricSnapshot[] | undefined) => void>();
   #lastId = 0;
-  #running: SupervisedServer | undefined;
+  #running: OpenServer | undefined;
   /** Resolves when the child serves every connection that it has confirmed to the parent. */
   #taking: Promise<void> = Promise.resolve();
   #ending: Promise<never> | undefined;
@@ -113,12 +123,13 @@ class SupervisedChild {
   constructor(app: SupervisedApplication, role: Role, options: SupervisedServeOptions) {
     this.#app = app;
     this.#role = role;
-    this.#options =
-      role === 'reload' ? { ...options, drainMs: Math.min(options.drainMs, RELOAD_DRAIN_MS) } : options;
+    const { stop } = options;
+    const drainMs = Math.min(stop.drainMs, role === 'reload' ? RELOAD_DRAIN_MS : Infinity);
+    this.#options = { ...options, stop: { ...stop, drainMs } };
   }
 
   async serve(): Promise<SupervisedServer> {
-    const { place, drainMs, handleSignals, tls } = this.#options;
+    const { place, stop, handleSignals, tls } = this.#options;
     if (handleSignals) this.#leaveOnSignal();
     const secure = await this.#app.serving.secure(tls);
     await this.#app.startup().catch((error: unknown) => {
@@ -134,10 +145,10 @@ class SupervisedChild {
     if (cluster.worker !== undefined) cluster.worker.exitedAfterDisconnect = true;
     attend(() => this.#onParentGone());
     onParentMessage((message, socket) => this.#onMessage(message, socket));
-    void sendToParent({ svc: 'wants', place, isSecure: server.isSecure, env: this.#app.env, drainMs });
+    void sendToParent({ svc: 'wants', place, isSecure: server.isSecure, env: this.#app.env, stop });
     const running = await this.#app.serving.serve(server, {
       ...(await this.#address.promise),
-      drainMs,
+      stop,
       handleSignals: false,
       isSupervised: true,
     });
@@ -148,7 +159,8 @@ class SupervisedChild {
     // the child is being stopped, so it must not report that it is ready
     if (this.#ending !== undefined) return this.#ending;
     void sendToParent({ svc: 'ready' });
-    return { ...running, close: () => this.#leave() };
+    const { host, port, url } = running;
+    return { host, port, url, close: () => this.#leave() };
   }
 
   #onMessage(message: ToChild, socket: Socket | undefined): void {
@@ -157,6 +169,8 @@ class SupervisedChild {
         return this.#address.resolve(message.address);
       case 'socket':
         return this.#onSocket(message.id, socket);
+      case 'announce':
+        return this.#running?.announce();
       case 'drain':
         // connections that this process has confirmed are served first, because no other process has them
         return void this.#taking.then(() => this.#end(message.how));

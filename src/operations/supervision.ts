@@ -10,6 +10,7 @@ import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
 import type { Env } from '../base/config.ts';
 import type { ListenOptions } from '../http/server/listen.ts';
+import type { StopTimes } from './signals.ts';
 import type { MetricSnapshot } from '../observability/metrics.ts';
 
 /** Address on which a server listens. */
@@ -29,6 +30,9 @@ export type Leave = 'stop' | 'retire';
 export type ToChild =
   | { readonly svc: 'address'; readonly address: Address }
   | { readonly svc: 'socket'; readonly id: number }
+  // comes before `drain` if the stop has a delay: `/readyz` responds with 503, and each response ends its
+  // connection
+  | { readonly svc: 'announce' }
   // stops the child
   | { readonly svc: 'drain'; readonly how: Leave }
   // requests the metrics of the child
@@ -49,7 +53,7 @@ export type ToParent =
       readonly place: ListenOptions;
       readonly isSecure: boolean;
       readonly env: Env;
-      readonly drainMs: number;
+      readonly stop: StopTimes;
     }
   | { readonly svc: 'ready' }
   // confirms that the child serves a connection

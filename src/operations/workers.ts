@@ -10,7 +10,8 @@
  * SIGHUP replaces the workers one after another. Each old worker stops when its replacement serves. If a
  * replacement does not serve within 60 s, the remaining old workers continue.
  *
- * SIGTERM stops all workers after their running requests, and then this process. A second signal kills them.
+ * SIGTERM stops all workers after their running requests, and then this process. During the delay of the stop,
+ * the workers still get connections. A second signal kills them.
  */
 import cluster from 'node:cluster';
 import { availableParallelism } from 'node:os';
@@ -18,13 +19,14 @@ import { unavailablePage } from './unavailable-page.ts';
 import { SocketHandoff } from './socket-handoff.ts';
 import { SvcError } from '../base/errors.ts';
 import { exitAfterLog } from '../observability/log.ts';
-import { onSignals } from './signals.ts';
+import { announceStop, delayAfter, onSignals } from './signals.ts';
 import { ChildLink, preload, roleEnvironment } from './supervision.ts';
 import { WorkerMetrics } from './worker-metrics.ts';
 import { MOST_ON_THE_WAY } from './worker-rooms.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Env } from '../base/config.ts';
 import type { Logger } from '../observability/log.ts';
+import type { StopTimes } from './signals.ts';
 import type { SupervisedServer } from './supervised.ts';
 import type { Address, Child, Leave, ProcessEnd, RoomMessage, ToParent } from './supervision.ts';
 
@@ -47,11 +49,13 @@ const MOST_DELAY_MS = 30_000;
 const STEADY_MS = 10_000;
 /** Number of consecutive failures after which the supervisor gives up, if no worker serves. */
 const MOST_DEATHS = 5;
-/** Time in milliseconds for the shutdown of the application, after the time for its running requests. */
-const SHUTDOWN_MS = 10_000;
-const DEFAULT_DRAIN_MS = 30_000;
 /** Time in milliseconds that a worker has to exit while it is still starting. */
 const START_END_MS = 3_000;
+/**
+ * Time in milliseconds after which a worker that wants to stop is replaced. It is longer than signals take to
+ * reach all processes of a group, so that the end of the whole group is not taken for the end of one worker.
+ */
+const GROUP_SIGNAL_MS = 100;
 /**
  * Time in milliseconds in which a replacement worker must begin to serve. A slower one is stopped, so that it
  * does not block later replacements.
@@ -62,7 +66,6 @@ interface Worker {
   readonly id: number;
   readonly child: Child;
   state: 'starting' | 'ready' | 'draining';
-  drainMs: number;
   readyAtMs: number;
   /** Resolves with true when the worker serves, or with false if it exits before. */
   readonly settled: PromiseWithResolvers<boolean>;
@@ -85,7 +88,7 @@ export class Workers {
   #isRenewalDue = false;
   #rolling: Promise<void> | undefined;
   #hasServed = false;
-  #place: { readonly address: Address; readonly env: Env } | undefined;
+  #place: { readonly address: Address; readonly env: Env; readonly stop: StopTimes } | undefined;
   #status = 0;
 
   constructor(options: WorkersOptions) {
@@ -123,16 +126,20 @@ export class Workers {
   }
 
   /**
-   * Stops all workers after their running requests. Resolves with the exit status when the last one has
-   * exited.
+   * Stops all workers after their running requests, and after the delay of this signal. Resolves with the exit
+   * status when the last one has exited.
    */
-  stop(): Promise<number> {
-    if (!this.#stop.signal.aborted) {
-      this.#stop.abort();
-      this.#handoff.close();
-      for (const worker of this.#workers.values()) void this.#end(worker, 'stop');
-      this.#endWhenAlone();
-    }
+  async stop(signal?: NodeJS.Signals): Promise<number> {
+    if (this.#stop.signal.aborted) return this.over;
+    this.#stop.abort();
+    const delayMs = this.#place === undefined ? 0 : delayAfter(signal, this.#place.stop);
+    if (delayMs > 0)
+      await announceStop(delayMs, this.#options, () => {
+        for (const { child } of this.#serving()) child.send({ svc: 'announce' });
+      });
+    this.#handoff.close();
+    for (const worker of this.#workers.values()) void this.#end(worker, 'stop', delayMs);
+    this.#endWhenAlone();
     return this.over;
   }
 
@@ -151,7 +158,6 @@ export class Workers {
       id: ++this.#lastId,
       child,
       state: 'starting',
-      drainMs: DEFAULT_DRAIN_MS,
       readyAtMs: 0,
       settled: Promise.withResolvers(),
       onTheWay: 0,
@@ -172,7 +178,7 @@ export class Workers {
       case 'took':
         return this.#handoff.onTaken(child, message.id);
       case 'leaving':
-        return void this.#end(worker, 'retire');
+        return void this.#options.clock.after(GROUP_SIGNAL_MS, () => this.#onLeaving(worker));
       case 'room':
         return this.#passOn(worker, message);
       case 'snapshot':
@@ -191,6 +197,11 @@ export class Workers {
     }
   }
 
+  /** Stops a worker that wants to stop, unless all workers are being stopped. */
+  #onLeaving(worker: Worker): void {
+    if (!this.#stop.signal.aborted && worker.state === 'ready') void this.#end(worker, 'retire');
+  }
+
   /**
    * Sends a message to a WebSocket room to all other serving workers, except workers with too many unwritten
    * messages.
@@ -207,13 +218,12 @@ export class Workers {
 
   async #open(
     worker: Worker,
-    { place, isSecure, env, drainMs }: Extract<ToParent, { svc: 'wants' }>,
+    { place, isSecure, env, stop }: Extract<ToParent, { svc: 'wants' }>,
   ): Promise<void> {
-    worker.drainMs = drainMs;
     const { log } = this.#options;
     try {
       const address = await this.#handoff.open(place, isSecure);
-      this.#place = { address, env };
+      this.#place = { address, env, stop };
       worker.child.send({ svc: 'address', address });
     } catch (error) {
       if (!this.#hasServed)
@@ -233,9 +243,10 @@ export class Workers {
     if (!this.#hasServed) log.info('listening', { url: address.url, env, workers: count });
     log.info('worker_ready', { worker: worker.id, pid: worker.child.pid });
     this.#handoff.admit(worker.child);
+    if (this.#stop.signal.aborted) worker.child.send({ svc: 'announce' });
     worker.settled.resolve(true);
     this.#started.resolve(address);
-    if (this.#hasServed) return;
+    if (this.#hasServed || this.#stop.signal.aborted) return;
     this.#hasServed = true;
     for (let more = 1; more < count; more++) this.#fork();
   }
@@ -349,8 +360,11 @@ export class Workers {
     return `a new worker did not serve within ${RENEWAL_START_MS / 1_000} s and was ended`;
   }
 
-  /** Stops a worker. It gets no new connections. If it does not exit in time, it is killed. */
-  async #end(worker: Worker, how: Leave): Promise<void> {
+  /**
+   * Stops a worker. It gets no new connections. If it does not exit in time, it is killed. `spentMs` is the
+   * time since the signal, which counts as part of its time.
+   */
+  async #end(worker: Worker, how: Leave, spentMs = 0): Promise<void> {
     const { clock, log } = this.#options;
     this.#handoff.dismiss(worker.child);
     const hasServed = worker.state !== 'starting';
@@ -358,7 +372,9 @@ export class Workers {
     worker.child.send({ svc: 'drain', how });
     // a worker that is still starting might not read the message, so it also gets SIGTERM
     if (!hasServed) worker.child.kill('SIGTERM');
-    using _limit = clock.after(hasServed ? worker.drainMs + SHUTDOWN_MS : START_END_MS, () => {
+    // `#place` is defined, because a worker gets its address before it serves
+    const limitMs = hasServed ? this.#place!.stop.totalMs - spentMs : START_END_MS;
+    using _limit = clock.after(limitMs, () => {
       log.warn('worker_killed', { worker: worker.id, pid: worker.child.pid });
       if (hasServed) this.#status = 1;
       worker.child.kill('SIGKILL');
@@ -406,8 +422,8 @@ export async function superviseWorkers(
     fork: () => new ChildLink(cluster.fork(roleEnvironment('worker')).process),
   });
   let isServing = false;
-  const end = (): void =>
-    void workers.stop().then((status) => {
+  const end = (signal: NodeJS.Signals): void =>
+    void workers.stop(signal).then((status) => {
       // if the workers have served, the callback of `workers.over` below ends this process
       if (isServing) return;
       return exitAfterLog(status, log);

@@ -393,7 +393,8 @@ function compiled(
   complete: (errors: ErrorRenderer) => FlatRoute = () => route,
 ): RoutedEndpoint | undefined {
   try {
-    if (route.mount instanceof StaticMount && !isFolderOfMount(route)) route.mount.open(deps.services.clock);
+    if (route.mount instanceof StaticMount && !isFolderOfMount(route))
+      route.mount.open(deps.services.clock, deps.services.env === 'production');
     const errors = route.handlers.length === 0 ? deps.errors : deps.errors.within(route.handlers);
     const { endpoint, inputs } = compileRoute(complete(errors), method, withErrors(deps, errors));
     const fields = fieldDeprecations(inputs);

@@ -568,7 +568,7 @@ for (const [when, hasPort] of [
         Reflect.apply(info, self, [event, fields]);
       },
     });
-    void app.run({ port: 0 });
+    void app.run({ port: 0, shutdownDelaySeconds: 0 });
     assert.equal(await exited.promise, 0);
     assert.deepEqual(
       events.filter(({ level }) => level === 'error'),

@@ -26,6 +26,7 @@ import { turn } from '../support/turn.ts';
 import type { ChildProcess } from 'node:child_process';
 import type { AddressInfo, Socket } from 'node:net';
 import type { TestContext } from 'node:test';
+import type { StopTimes } from '../../src/operations/signals.ts';
 import type { Child, ProcessEnd, ToChild, ToParent } from '../../src/operations/supervision.ts';
 import type { RunOptions, Running } from '../support/run.ts';
 
@@ -155,6 +156,32 @@ test('svc run --workers ends all processes immediately on a second signal', asyn
   server.child.kill('SIGINT');
   assert.equal((await server.ended).status, 130);
 });
+
+for (const mode of [[], ['--workers', '2'], ['--reload']]) {
+  test(`svc run ${mode.join(' ')} serves in the delay after SIGTERM, with 503 for /readyz and Connection: close`, async (t) => {
+    const server = start(t, process.execPath, [BIN, 'run', 'app.ts', '--port', '0', ...mode], {
+      cwd: project(t, { 'app.ts': APP }),
+      env: { SVC_SHUTDOWN_DELAY_SECONDS: '600', SVC_SHUTDOWN_TIMEOUT_SECONDS: '700' },
+    });
+    const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
+    await server.printedTimes(
+      mode.length === 0 ? /"event":"listening"/g : /"event":"(?:worker_ready|reloaded)"/g,
+      Number(mode[1] ?? 1),
+    );
+    server.child.kill('SIGTERM');
+    await server.printed(/"event":"stop_announced","delay_ms":600000/);
+    let ready = await fetch(`${url!}/readyz`);
+    // with several processes, each gets its message in its own time
+    for (let tries = 0; ready.status === 200 && tries < 1_000; tries++) ready = await fetch(`${url!}/readyz`);
+    const answer = await fetch(url!, { method: 'POST', body: 'ab' });
+    assert.deepEqual(
+      [ready.status, answer.status, await answer.text(), answer.headers.get('connection')],
+      [503, 200, 'ab', 'close'],
+    );
+    server.child.kill('SIGTERM');
+    assert.equal((await server.ended).status, 143);
+  });
+}
 
 test('svc run --workers replaces every worker process on SIGHUP, and no request fails', async (t) => {
   const { server, url } = await serve(t);
@@ -442,6 +469,8 @@ for (const [what, args, message] of [
 
 // ── with a manual clock and simulated processes ──
 
+const STOP: StopTimes = { delayMs: 5_000, drainMs: 1_000, totalMs: 11_000 };
+
 class FakeChild implements Child {
   readonly pid = 1;
   isConnected = true;
@@ -476,7 +505,7 @@ class FakeChild implements Child {
       place: { host: '127.0.0.1', port: 0 },
       isSecure: false,
       env: 'test',
-      drainMs: 1_000,
+      stop: STOP,
     });
   }
 }
@@ -626,6 +655,74 @@ test('if Workers.stop() is called while workers are replaced, the replacement is
     [[], 0],
   );
 });
+
+/** Returns workers that serve, with their simulated processes. */
+async function serving(
+  count: number,
+): Promise<{ clock: ManualClock; workers: Workers; children: FakeChild[]; port: number }> {
+  const clock = new ManualClock();
+  const children: FakeChild[] = [];
+  const workers = new Workers({
+    count,
+    clock,
+    log: collectedLog().logger,
+    fork: () => {
+      children.push(new FakeChild());
+      return children.at(-1)!;
+    },
+  });
+  const started = workers.start();
+  children[0]!.serve();
+  const address = await started;
+  for (const child of children.slice(1)) child.serve();
+  await turn();
+  return { clock, workers, children, port: 'port' in address ? address.port : 0 };
+}
+
+test('in the delay after SIGTERM, the class Workers still passes connections to its workers, and replaces none of them', async (t) => {
+  const { clock, workers, children, port } = await serving(2);
+  const [first, second] = children as [FakeChild, FakeChild];
+  const over = workers.stop('SIGTERM');
+  for (const child of children) assert.deepEqual(child.received.at(-1), { svc: 'announce' });
+  await clock.advance(4_999);
+  const client = connect(port, '127.0.0.1').on('error', () => undefined);
+  t.after(() => client.destroy());
+  while (first.sockets.length + second.sockets.length === 0) await turn();
+  for (const socket of [...first.sockets, ...second.sockets]) socket.destroy();
+  first.die({ status: 1, signal: null });
+  await clock.advance(1);
+  assert.equal(children.length, 2);
+  assert.deepEqual(second.received.at(-1), { svc: 'drain', how: 'stop' });
+  await clock.advance(5_999);
+  assert.equal(second.isConnected, true);
+  await clock.advance(1); // 11 s after the signal
+  assert.equal(second.isConnected, false);
+  assert.equal(await over, 1);
+});
+
+test('if all processes of a group get SIGTERM, the class Workers does not take it for the end of single workers', async () => {
+  const { clock, workers, children } = await serving(2);
+  for (const child of children) child.say({ svc: 'leaving' });
+  const over = workers.stop('SIGTERM');
+  await clock.advance(4_999);
+  for (const child of children) assert.deepEqual(child.received.at(-1), { svc: 'announce' });
+  await clock.advance(1);
+  for (const child of children) {
+    assert.deepEqual(child.received.at(-1), { svc: 'drain', how: 'stop' });
+    child.die({ status: 0, signal: null });
+  }
+  assert.equal(await over, 0);
+});
+
+for (const signal of [undefined, 'SIGINT'] as const) {
+  test(`Workers.stop(${signal ?? ''}) has no delay`, async () => {
+    const { workers, children } = await serving(1);
+    const over = workers.stop(signal);
+    assert.deepEqual(children[0]!.received.at(-1), { svc: 'drain', how: 'stop' });
+    children[0]!.die({ status: 0, signal: null });
+    assert.equal(await over, 0);
+  });
+}
 
 test('if a worker exits before it accepts a connection, SocketHandoff gives the connection to another worker, or answers 503 after a time limit', async (t) => {
   const clock = new ManualClock();

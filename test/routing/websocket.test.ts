@@ -1302,7 +1302,7 @@ test(
       .onOpen(() => void received.push('open'))
       .onMessage((_socket, message) => void received.push(message))
       .onClose((_socket, { code }) => void received.push(code));
-    const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 60 });
+    const server = await app.run({ port: 0, handleSignals: false, shutdownTimeoutSeconds: 60 });
     const [silent, talking] = [await RawClient.open(server.port), await RawClient.open(server.port)];
     t.after(async () => {
       await silent[Symbol.asyncDispose]();

@@ -11,7 +11,7 @@
  * request gets its whole response; every response after the signal has `Connection: close`, or is followed by
  * one that has, over the same connection; no new connection is accepted; every dependency is left and every
  * background task has run; connections without a whole request delay nothing; the process exits with 0, at
- * most a second after the last response (a connection kept open would delay it for five). A stalled machine
+ * most a second after the last response (a connection kept open would delay it longer). A stalled machine
  * delays it, too: a round that was late, by less than such a connection, is repeated, and must be in time
  * then.
  */
@@ -116,6 +116,7 @@ class Round {
   constructor(seed: number) {
     this.#random = seeded(seed);
     this.#child = spawn(process.execPath, ['--conditions=svc-source', import.meta.filename, 'serve'], {
+      env: { ...process.env, SVC_SHUTDOWN_DELAY_SECONDS: '0' },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     this.#exited = once(this.#child, 'close');

@@ -32,7 +32,12 @@ export async function forked(
 ): Promise<{ readonly child: ChildProcess; readonly said: unknown }> {
   const child = fork(join(ROOT, 'test/support', file), args, {
     execArgv: ['--conditions=svc-source'],
-    env: { ...process.env, NODE_V8_COVERAGE: '', NODE_TEST_CONTEXT: undefined },
+    env: {
+      ...process.env,
+      NODE_V8_COVERAGE: '',
+      NODE_TEST_CONTEXT: undefined,
+      SVC_SHUTDOWN_DELAY_SECONDS: '0',
+    },
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   });
   scope.after(() => void child.kill('SIGKILL'));

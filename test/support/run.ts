@@ -139,7 +139,8 @@ function environment(env: RunOptions['env'] = {}): NodeJS.ProcessEnv {
       !/^(?:SVC_|GITHUB_|NODE_OPTIONS$|NODE_TEST_CONTEXT$|npm_|NO_COLOR$|FORCE_COLOR$)/i.test(name) ||
       /^npm_config_(?:cache|registry|userconfig)$/i.test(name),
   );
-  const all = { ...Object.fromEntries(own), ...env };
+  // the tests of the delay set it themselves
+  const all = { ...Object.fromEntries(own), SVC_SHUTDOWN_DELAY_SECONDS: '0', ...env };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
 }
 

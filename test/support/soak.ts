@@ -92,12 +92,14 @@ export class SoakServer<Inside extends object> {
   ): Promise<SoakServer<Inside>> {
     const child = fork(file, ['serve', ...args], {
       execArgv: ['--conditions=svc-source', '--expose-gc', '--no-flush-bytecode'],
-      env: { ...process.env, NODE_V8_COVERAGE: '' },
+      env: { ...process.env, NODE_V8_COVERAGE: '', SVC_SHUTDOWN_DELAY_SECONDS: '0' },
       stdio: ['ignore', 'inherit', onStart === undefined ? 'inherit' : 'pipe', 'ipc'],
     });
     const exited = once(child, 'exit');
     onStart?.(child);
-    process.on('exit', () => child.kill('SIGKILL'));
+    const kill = (): void => void child.kill('SIGKILL');
+    process.on('exit', kill);
+    child.on('exit', () => process.off('exit', kill));
     const [message] = await Promise.race([once(child, 'message'), exited.then(() => [])]);
     if (message === undefined) throw new Error('The server did not start');
     return new SoakServer<Inside>(child, (message as { port: number }).port, exited);

@@ -1,5 +1,6 @@
 /**
- * Finds and caches the files of a folder that is served. A file is checked on disk at most once a second.
+ * Finds and caches the files of a folder that is served. In production, a file is checked on disk at most once a
+ * second; otherwise for each request, so that a saved file is sent at once.
  *
  * A file is served only if its real path lies within the folder, and is spelled as in the request.
  *
@@ -66,6 +67,7 @@ export class StaticFolder {
   readonly #cache = new StaticCache();
   readonly #looking = new Map<string, Promise<StaticEntry | undefined>>();
   #root = '';
+  #trustedMs = TRUSTED_MS;
 
   constructor(directory: string | URL, options: FolderOptions) {
     this.directory = directory instanceof URL ? fileURLToPath(directory) : resolve(directory);
@@ -74,10 +76,11 @@ export class StaticFolder {
 
   /**
    * Determines the real path of the served folder, without symbolic links, and checks that it leads to a
-   * folder.
+   * folder. `trustedMs` is the time in milliseconds for which a cached entry is used without checking the file.
    * @throws SvcError `E_STATIC_DIRECTORY` if the folder does not exist, is not a folder, or cannot be read
    */
-  open(): void {
+  open(trustedMs: number): void {
+    this.#trustedMs = trustedMs;
     let isDirectory: boolean;
     try {
       this.#root = realpathSync.native(this.directory);
@@ -99,9 +102,9 @@ export class StaticFolder {
       throw new SvcError('E_STATIC_DIRECTORY', [this.directory, 'the path is not a directory']);
   }
 
-  /** Returns the cached entry of a path, if the path was looked up within the last second. */
+  /** Returns the cached entry of a path, if the path was looked up recently. */
   recent(key: string, clock: Clock): StaticEntry | undefined {
-    return this.#cache.recent(key, clock.monotonicMs());
+    return this.#cache.recent(key, clock.monotonicMs() - this.#trustedMs);
   }
 
   /**
@@ -387,8 +390,8 @@ interface FolderEntry {
 /** Result of looking up a path: a file or a folder. */
 export type StaticEntry = FileEntry | FolderEntry;
 
-/** Time in milliseconds for which a cached entry is used without checking the file. */
-const TRUSTED_MS = 1_000;
+/** Time in milliseconds for which a cached entry is used in production without checking the file. */
+export const TRUSTED_MS = 1_000;
 const MAX_ENTRIES = 4_096;
 const MAX_BYTES = 33_554_432;
 /** Estimated memory in bytes of a cache entry, and of each form of a file, without content. */
@@ -411,12 +414,12 @@ class StaticCache {
     return this.#index.size;
   }
 
-  /** Returns the entry of a path, if it was looked up within the last second. */
-  recent(key: string, nowMs: number): StaticEntry | undefined {
+  /** Returns the entry of a path, if it was looked up after this time. */
+  recent(key: string, sinceMs: number): StaticEntry | undefined {
     const slot = this.#index.find(key);
     if (slot === 0) return undefined;
     const entry = this.#entries[slot]!; // defined: find() returns only slots that have an entry
-    if (nowMs - entry.checkedMs >= TRUSTED_MS) return undefined;
+    if (entry.checkedMs <= sinceMs) return undefined;
     this.#index.use(slot);
     return entry;
   }

@@ -9,7 +9,7 @@ import { negotiateEncoding } from '../content-codings.ts';
 import { deliver, standsFor } from './files.ts';
 import { clientHas, fieldOf } from './preconditions.ts';
 import { HttpResponse, Prepared, RedirectResponse } from '../response.ts';
-import { StaticFolder, hidesSeparator, readStaticPath } from './static-folder.ts';
+import { StaticFolder, TRUSTED_MS, hidesSeparator, readStaticPath } from './static-folder.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Awaitable, HttpRequest } from '../contracts.ts';
 import type { Answered } from '../response.ts';
@@ -94,12 +94,13 @@ export class StaticMount {
   }
 
   /**
-   * Determines the real path of the served folder. Called when the application is compiled.
+   * Determines the real path of the served folder. Called when the application is compiled. `isProduction` is
+   * whether a file is checked on disk only once a second, and not for each request.
    * @throws SvcError `E_STATIC_DIRECTORY` if the path does not lead to a readable folder
    */
-  open(clock: Clock): void {
+  open(clock: Clock, isProduction: boolean): void {
     this.#clock = clock;
-    this.folder.open();
+    this.folder.open(isProduction ? TRUSTED_MS : 0);
   }
 
   /**

@@ -15,12 +15,12 @@ import { types } from 'node:util';
 import { HTTPException, SvcError, TooManyRequests, withoutStack } from '../../base/errors.ts';
 import { given, int, oneOf, readOptions, shown, text, optionalInt } from '../../base/options.ts';
 import { MemoryRateLimitStore } from '../../cache/stores.ts';
-import { ProxyWatch, clientOf, readTrustProxy } from '../request/proxy.ts';
+import { clientOf } from '../request/proxy.ts';
 import { isThenable, whenReady } from '../../base/promises.ts';
 import { services } from '../state.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
-import type { Counter, Metrics } from '../../observability/metrics.ts';
+import type { Counter } from '../../observability/metrics.ts';
 import type { OptionKind } from '../../base/options.ts';
 import type { RateLimitResult, RateLimitRule, RateLimitStore } from '../../cache/stores.ts';
 import type { Awaitable, HttpRequest, RateLimitKey, RouteRateLimit, Services } from '../contracts.ts';
@@ -247,8 +247,6 @@ export class Gate {
   readonly #options: GateOptions;
   #services: Services | undefined;
   #deps: GateDeps | undefined;
-  /** Detects a proxy that the setting `trustProxy` does not name; undefined after the detection. */
-  #watch: ProxyWatch | undefined;
 
   constructor(options: GateOptions) {
     this.#options = options;
@@ -264,8 +262,6 @@ export class Gate {
     const { clock: before, memories, reported } = this.#deps ?? {};
     const isSame = clock === before;
     this.#services = services;
-    this.#watch =
-      readTrustProxy(services.config.peek('trustProxy')) === undefined ? watchOf(services) : undefined;
     this.#deps = {
       clock,
       log: services.log.child('svc_security'),
@@ -292,7 +288,6 @@ export class Gate {
     key: string | undefined,
     cost: number,
   ): Awaitable<RateLimitResult | undefined> {
-    if (this.#watch !== undefined) this.#look(req, this.#watch);
     const store = this.#options.store ?? this.#memoryOf(limit);
     const bucket = limit.bucket(typeof key === 'string' ? key : clientOf(req.ip, this.#options.ipv6Prefix));
     try {
@@ -305,11 +300,6 @@ export class Gate {
     } catch (error) {
       return this.#failed(error);
     }
-  }
-
-  #look(req: HttpRequest, watch: ProxyWatch): void {
-    if (!watch.isOver) watch.look(req);
-    if (watch.isOver) this.#watch = undefined;
   }
 
   /**
@@ -387,17 +377,6 @@ interface GateDeps {
    * the period of its limit if that is longer.
    */
   readonly reported: MemoryRateLimitStore;
-}
-
-/**
- * One proxy detector for each application, shared by all its limits. The key is the application's `metrics`.
- */
-const watches = new WeakMap<Metrics, ProxyWatch>();
-
-function watchOf({ metrics, log }: Services): ProxyWatch {
-  let watch = watches.get(metrics);
-  if (watch === undefined) watches.set(metrics, (watch = new ProxyWatch(log)));
-  return watch;
 }
 
 /**

@@ -412,7 +412,7 @@ const PROXY_FIELDS = ['x-forwarded-for', 'x-forwarded-proto', 'forwarded'] as co
 
 /**
  * Logs a warning once if requests come through a proxy that `trustProxy` does not name. All clients behind
- * that proxy then share one rate limit.
+ * that proxy then have its address: they share rate limits, and logs do not tell them apart.
  *
  * Only peers in private networks count, because any other client may send the header fields of a proxy
  * itself. Only the first thousand requests are checked, so that later ones cost nothing.
@@ -426,26 +426,22 @@ export class ProxyWatch {
     this.#log = log.child('svc_security');
   }
 
-  /** Whether enough requests were checked. */
-  get isOver(): boolean {
-    return this.#left === 0;
-  }
-
-  /** Checks one request. Call it only if the application trusts no proxy. */
-  look(req: HttpRequest): void {
-    this.#left--;
+  /**
+   * Checks one request. Returns true after the last check. Call it only if the application trusts no proxy.
+   */
+  look(req: HttpRequest): boolean {
     const field = PROXY_FIELDS.find((name) => req.headers[name] !== undefined);
-    if (field === undefined || !isPrivatePeer(req.ip)) return;
-    this.#left = 0;
+    if (field === undefined || !isPrivatePeer(req.ip)) return --this.#left === 0;
     this.#log.warn('proxy_not_trusted', {
       peer: req.ip,
       field,
       request_id: req.id,
       problem:
-        'all clients behind this proxy share one rate limit, because req.ip is the address of the proxy',
+        'req.ip is the address of the proxy for all clients behind it, so they share rate limits and lines of the log',
       remedy:
         "Set the address of the proxy: trustProxy: ['loopback', '10.0.0.0/8'], or the environment variable SVC_TRUST_PROXY",
     });
+    return true;
   }
 }
 

@@ -10,7 +10,8 @@
  * If more than maxPipelined requests wait on a connection, the server handles one more and closes the
  * connection. The client repeats unanswered requests on a new connection (RFC 9112 §9.3.2).
  *
- * An idle connection is closed after keepAliveTimeoutMs. If a client does not read its response, its
+ * An idle connection is closed after keepAliveTimeoutMs. Above 80 % of maxConnections, the connections that are
+ * idle longest are closed earlier, down to 75 %. If a client does not read its response, its
  * connection is closed after sendTimeoutMs.
  */
 import { allowHalfOpen, noteTimeouts } from './fast-path/internals.ts';
@@ -27,6 +28,8 @@ import type { HttpResponse } from '../response.ts';
 
 /** Value of `idleLooks` while the connection is not idle. */
 const NOT_WAITING = -1;
+/** Number of times that a connection of this process has become idle. */
+let idleTurns = 0;
 
 /**
  * A request that arrived before the response to the previous request was sent. It is handled after that
@@ -56,6 +59,8 @@ export class Connection {
   requests = 0;
   /** Number of consecutive checks at which the connection was idle and had received no new byte. */
   idleLooks: number = NOT_WAITING;
+  /** Position in the order in which connections became idle; 0 while the connection is not idle. */
+  idleTurn = 0;
   /** Number of bytes received at the last check that found the connection idle. */
   bytesSeen = -1;
   /** Unsent responses to earlier requests, in the order of the requests. */
@@ -80,6 +85,7 @@ export class Connection {
   enter(outgoing: SentMessage): void {
     if (this.newest !== undefined) (this.earlier ??= []).push(this.newest);
     this.newest = outgoing;
+    this.idleTurn = 0;
     this.waiting++;
     this.requests++;
   }
@@ -89,7 +95,7 @@ export class Connection {
     if (this.newest === outgoing) this.newest = undefined;
     // a response that is not the newest is in `earlier`
     else this.earlier?.splice(this.earlier.indexOf(outgoing), 1);
-    this.waiting--;
+    if (--this.waiting === 0) this.idleTurn = ++idleTurns;
   }
 
   /**
@@ -182,6 +188,11 @@ export function refusalOf({ status, detail }: HeadVerdict, id: string): HttpResp
 const LOOK_MS = 1_000;
 /** Minimum number of checks before an idle connection is closed. */
 const LOOKS = 6;
+/** Minimum time in milliseconds for which a connection was idle if it is closed to make room. */
+const ROOM_MS = 1_000;
+/** Shares of `maxConnections` above which idle connections are closed, and down to which. */
+const CROWDED_SHARE = 0.8;
+const ROOMY_SHARE = 0.75;
 
 /** Watches and limits all connections of one server. */
 export class Connections {
@@ -194,6 +205,7 @@ export class Connections {
   #lookMs = LOOK_MS;
   #looks = LOOKS;
   #timer: Disposable | undefined;
+  #roomTimer: Disposable | undefined;
   #noteTimeout: NoteTimeout | undefined;
   /** Connections that another process accepted and passed on; undefined if this process itself listens. */
   #adopted: Map<Socket, HeadTime> | undefined;
@@ -237,6 +249,7 @@ export class Connections {
         connectionOf(socket).isSurplus = true;
         this.#refuse();
       }
+      this.#watchRoom();
     });
   }
 
@@ -313,7 +326,33 @@ export class Connections {
     this.#adopted?.delete(socket);
     if (this.#open.size > 0) return;
     this.#timer?.[Symbol.dispose]();
-    this.#timer = undefined;
+    this.#roomTimer?.[Symbol.dispose]();
+    this.#timer = this.#roomTimer = undefined;
+  }
+
+  /** Closes idle connections soon if too many connections are open, and checks again until there is room. */
+  #watchRoom(): void {
+    const crowded = Math.ceil(this.#deps.limits.maxConnections * CROWDED_SHARE);
+    if (this.#open.size <= crowded || this.#roomTimer !== undefined) return;
+    const lastTurn = idleTurns;
+    this.#roomTimer = this.#deps.clock.after(ROOM_MS, () => {
+      this.#roomTimer = undefined;
+      this.#makeRoom(lastTurn);
+      this.#watchRoom();
+    });
+  }
+
+  /** Closes the connections that are idle longest, if they became idle no later than at `lastTurn`. */
+  #makeRoom(lastTurn: number): void {
+    const surplus = this.#open.size - Math.ceil(this.#deps.limits.maxConnections * ROOMY_SHARE);
+    [...this.#open]
+      .filter((socket) => {
+        const { idleTurn, lingering } = connectionOf(socket);
+        return idleTurn > 0 && idleTurn <= lastTurn && lingering === undefined;
+      })
+      .sort((a, b) => connectionOf(a).idleTurn - connectionOf(b).idleTurn)
+      .slice(0, Math.max(0, surplus))
+      .forEach((socket) => socket.destroy());
   }
 
   #refuse(): void {

@@ -21,8 +21,8 @@ export interface LimitOptions {
    */
   readonly requestTimeoutMs?: number | undefined;
   /**
-   * Maximum idle time of a connection between two requests, 10 ... 3_600_000 ms. Default 5_000. With
-   * `trustProxy` the default is 65_000, because a proxy should close the connection before the server does.
+   * Maximum idle time of a connection between two requests, 10 ... 3_600_000 ms. Default 75_000: balancers
+   * keep idle connections for about a minute, and should close them before the server does.
    */
   readonly keepAliveTimeoutMs?: number | undefined;
   /**
@@ -33,7 +33,7 @@ export interface LimitOptions {
   /**
    * Maximum number of connections of a process, 1 ... 1_000_000. Default 20_000. Up to a tenth more
    * connections, at most 1,000, are accepted, but their requests get 503. All further connections are closed
-   * at once.
+   * at once. Above 80 % of the maximum, connections that are idle longest are closed, down to 75 %.
    */
   readonly maxConnections?: number | undefined;
   /**
@@ -61,7 +61,7 @@ export type Limits = { readonly [K in keyof Required<LimitOptions>]: number };
 const KINDS: { readonly [K in keyof Limits]: OptionKind<number> } = {
   headersTimeoutMs: int(10_000, 10, 3_600_000),
   requestTimeoutMs: int(30_000, 10, 86_400_000),
-  keepAliveTimeoutMs: int(5_000, 10, 3_600_000),
+  keepAliveTimeoutMs: int(75_000, 10, 3_600_000),
   sendTimeoutMs: int(30_000, 10, 3_600_000),
   maxConnections: int(20_000, 1, 1_000_000),
   maxInFlight: int(10_000, 1, 1_000_000),
@@ -71,11 +71,6 @@ const KINDS: { readonly [K in keyof Limits]: OptionKind<number> } = {
 };
 // the cast is safe: KINDS has exactly the keys of Limits
 const NAMES = Object.keys(KINDS) as (keyof Limits)[];
-/**
- * Default of `keepAliveTimeoutMs` behind a proxy. Proxies keep idle connections open for about a minute. If
- * the server closed a connection earlier, a request that the proxy is sending on it would fail.
- */
-const BEHIND_PROXY_MS = 65_000;
 
 /** Limits of a server without any options. */
 export const USUAL_LIMITS: Limits = Object.freeze(
@@ -96,13 +91,10 @@ export const REQUEST_TIMEOUT: OptionKind<number | undefined> = LIMIT_OPTIONS.req
  * Reads all limits from the configuration.
  * @throws SvcError `E_CONFIG_CAST` when a setting is not a number in its range
  */
-export function readLimits(config: Config, isBehindProxy: boolean): Limits {
+export function readLimits(config: Config): Limits {
   const read = (name: keyof Limits): number => {
     const { needs, accepts, fallback } = KINDS[name];
-    const value = config.get(
-      name,
-      isBehindProxy && name === 'keepAliveTimeoutMs' ? BEHIND_PROXY_MS : fallback,
-    );
+    const value = config.get(name, fallback);
     if (!accepts(value))
       throw new SvcError('E_CONFIG_CAST', [settingOf(variableOf(name)), needs, shown(value)]);
     return value;

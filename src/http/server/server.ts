@@ -260,9 +260,6 @@ export class HttpServer {
     const adopted = this.#adopted;
     if (!this.#server.listening && adopted === undefined) return 0;
     this.#isDraining = true;
-    this.#finishEndless();
-    this.#sockets?.goAway();
-    const closed = adopted === undefined ? this.#refuseOthers() : this.#adoptedGone(adopted);
     const idle = Promise.withResolvers<void>();
     this.#endAll = () => {
       this.#sockets?.terminate();
@@ -270,6 +267,12 @@ export class HttpServer {
       this.#secure?.closeAllConnections(); // also closes connections that are still in their TLS handshake
       idle.resolve();
     };
+    // connections and requests that the operating system has already received are read first: the second turn
+    // comes after a whole reading
+    for (let turns = 0; turns < 2; turns++) await new Promise((resolve) => setImmediate(resolve));
+    this.#finishEndless();
+    this.#sockets?.goAway();
+    const closed = adopted === undefined ? this.#refuseOthers() : this.#adoptedGone(adopted);
     let cut = 0;
     const deadline = this.#app.clock.after(deadlineMs, () => {
       cut = this.#inFlight;
@@ -550,6 +553,7 @@ export class HttpServer {
     const connection = connectionOf(incoming.socket);
     this.#inFlight++;
     connection.requests++;
+    connection.idleTurn = 0; // a WebSocket is never idle
     req.connection = connection;
     req.peer = connection.address;
     req.startedMs = this.#app.clock.monotonicMs();

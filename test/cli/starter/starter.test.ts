@@ -105,7 +105,7 @@ test('compose.yaml of a new project contains no secret, and runs the application
     'read_only: true',
     'cap_drop: [ALL]',
     'condition: service_healthy',
-    'stop_grace_period: 35s',
+    'stop_grace_period: 30s',
     '127.0.0.1:8000:8000',
   ])
     assert.ok(text.includes(line), line);

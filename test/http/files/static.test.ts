@@ -24,6 +24,7 @@ import { Router } from '../../../src/routing/route.ts';
 import { isServed } from '../../../src/http/files/static-folder.ts';
 import { Chromium, needsChromium } from '../../support/chromium.ts';
 import { collectedLog } from '../../support/collected-log.ts';
+import { TestClient } from '../../../src/testing/index.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import type { RawAnswer } from '../../support/raw-http.ts';
 import type { StaticOptions } from '../../../src/http/files/static.ts';
@@ -563,7 +564,21 @@ test('mountStatic() refuses unknown or invalid options and paths', () => {
     assert.throws(() => app.mountStatic(path, root), { code: 'E_PATH_TEMPLATE' }, path);
 });
 
-test('mountStatic() notices changed, removed and new files within a second', async () => {
+for (const env of ['development', 'test'] as const) {
+  test(`in the environment "${env}", mountStatic() sends a saved file at once`, async () => {
+    const app = new Svc({ clock: new ManualClock(), env });
+    app.mountStatic('/', root);
+    await using client = new TestClient(app);
+    for (const content of ['first', 'other', 'longer']) {
+      const file = put('public/saved.txt', content, LONG_AGO + content.length + content.charCodeAt(0));
+      assert.equal(await (await client.get('/saved.txt')).text(), content);
+      if (content === 'longer') rmSync(file);
+    }
+    assert.equal((await client.get('/saved.txt')).status, 404);
+  });
+}
+
+test('in production, mountStatic() notices changed, removed and new files within a second', async () => {
   const clock = new ManualClock();
   await using it = await site({}, '/static', undefined, clock);
   put('public/live.txt', 'first');

@@ -21,6 +21,8 @@ const LIMIT_MS = 6_000;
 /** Interval between two checks of idle connections. */
 const LOOK_MS = 1_000;
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
+const UPGRADE =
+  'GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n';
 
 type Served = { clock: ManualClock; server: RunningServer; sockets: readonly Socket[] } & AsyncDisposable;
 
@@ -29,7 +31,7 @@ async function serve(
   options: SvcOptions = {},
 ): Promise<Served> {
   const clock = new ManualClock(),
-    app = new Svc({ clock, logger: collectedLog().logger, ...options });
+    app = new Svc({ clock, logger: collectedLog().logger, keepAliveTimeoutMs: 5_000, ...options });
   declare(app);
   const sockets: Socket[] = [];
   let server: RunningServer | undefined;
@@ -107,11 +109,7 @@ test('HttpServer does not close an idle WebSocket', async () => {
   });
   await using client = await RawClient.open(it.server.port);
   await client.send(GET).answer();
-  const upgraded = await client
-    .send(
-      'GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n',
-    )
-    .answer();
+  const upgraded = await client.send(UPGRADE).answer();
   assert.equal(upgraded.status, 101);
   const [socket] = it.sockets;
   await pass(it.clock, 3 * LIMIT_MS);
@@ -134,3 +132,60 @@ test(
     assert.equal(it.clock.pending, before);
   },
 );
+
+test('above 80 % of maxConnections, HttpServer closes the connections that are idle longest, down to 75 %', async () => {
+  await using it = await serve(undefined, { maxConnections: 20, keepAliveTimeoutMs: 600_000 });
+  const clients: RawClient[] = [];
+  const open = async (count: number): Promise<void> => {
+    for (let left = count; left > 0; left--) {
+      clients.push(await RawClient.open(it.server.port));
+      assert.equal((await clients.at(-1)!.send(GET).answer()).status, 200);
+    }
+  };
+  const openOnes = (): number[] => it.sockets.flatMap((socket, index) => (socket.destroyed ? [] : [index]));
+  await open(16);
+  await pass(it.clock, 5_000);
+  assert.equal(openOnes().length, 16, 'exactly 80 %');
+  assert.equal((await clients[0]!.send(GET).answer()).status, 200); // now the second one is idle longest
+  await open(2);
+  await pass(it.clock, 2 * LOOK_MS);
+  assert.deepEqual(openOnes(), [0, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]);
+  for (const index of [1, 2, 3]) assert.equal((await clients[index]!.ended()).length, 0);
+  for (const client of clients) await client[Symbol.asyncDispose]();
+});
+
+test('HttpServer makes room by no connection that runs a request, has not sent one, is a WebSocket, or was idle for less than a second', async () => {
+  const gate = Promise.withResolvers<string>();
+  await using it = await serve(
+    (app) => {
+      app.get('/', () => 'ok').get('/slow', () => gate.promise);
+      app.websocket('/ws', { heartbeatMs: false, allowMissingOrigin: true }).onOpen(() => undefined);
+    },
+    { maxConnections: 4, keepAliveTimeoutMs: 600_000, requestTimeoutMs: 600_000 },
+  );
+  const clients = await Promise.all(Array.from({ length: 5 }, () => RawClient.open(it.server.port)));
+  const [waiting, slow, socket, fresh, surplus] = clients as [
+    RawClient,
+    RawClient,
+    RawClient,
+    RawClient,
+    RawClient,
+  ];
+  for (const client of [slow, socket]) await client.send(GET).answer();
+  slow.get('/slow');
+  assert.equal((await socket.send(UPGRADE).answer()).status, 101);
+  await it.clock.advance(LOOK_MS - 1);
+  await fresh.send(GET).answer();
+  await it.clock.advance(1);
+  assert.deepEqual(
+    it.sockets.map(({ destroyed }) => destroyed),
+    [false, false, false, false, false],
+  );
+  await it.clock.advance(LOOK_MS);
+  assert.equal((await fresh.ended()).length, 0);
+  gate.resolve('at last');
+  assert.equal((await slow.answer()).text(), 'at last');
+  assert.equal((await waiting.send(GET).answer()).status, 200);
+  assert.equal((await surplus.send(GET).answer()).status, 503);
+  for (const client of clients) await client[Symbol.asyncDispose]();
+});

@@ -55,9 +55,9 @@ test('new Svc() reads limits from environment variables, which take precedence o
   assert.equal(new Svc({ maxInFlight: 9 }).application().limits.maxInFlight, 7);
 });
 
-test('new Svc() keeps idle connections open for 5 seconds, and behind a proxy for longer than common proxies do', () => {
-  assert.equal(new Svc().application().limits.keepAliveTimeoutMs, 5_000);
-  assert.equal(new Svc({ trustProxy: 'loopback' }).application().limits.keepAliveTimeoutMs, 65_000);
+test('new Svc() keeps idle connections open for 75 seconds, which is longer than common balancers do', () => {
+  assert.equal(new Svc().application().limits.keepAliveTimeoutMs, 75_000);
+  assert.equal(new Svc({ trustProxy: 'loopback' }).application().limits.keepAliveTimeoutMs, 75_000);
   assert.equal(
     new Svc({ trustProxy: 'loopback', keepAliveTimeoutMs: 1_000 }).application().limits.keepAliveTimeoutMs,
     1_000,

@@ -1402,9 +1402,10 @@ for (const [what, head, answer] of [
     assert.equal(socket.destroyed, false);
     server.closeIdle();
     assert.equal(socket.destroyed, false);
+    const isGone = once(socket, 'close');
     taken.resolve();
     assert.equal(await closed, 0);
-    await once(socket, 'close'); // it was the last
+    await isGone; // it was the last
     assert.equal(server.inFlight, 0);
   });
 }

@@ -75,7 +75,7 @@ export async function commandOptions(): Promise<string[]> {
     const command = usage.trim().split(' ').slice(0, 2).join(' ');
     return Object.keys(options).map((option) => {
       const help = new RegExp(
-        `^ +(--${option}(?![\\w-])(?: <[^>]*>(?:=<[^>]*>)?| [a-z]+(?=  ))?) +(.*(?:\\n {12,}.*)*)$`,
+        `^ +(--${option}(?![\\w-])(?:\\[=\\S*| <[^>]*>(?:=<[^>]*>)?| [a-z]+(?=  ))?) +(.*(?:\\n {12,}.*)*)$`,
         'm',
       ).exec(details);
       assert.ok(help !== null, `${command}: its help does not describe --${option}`);
