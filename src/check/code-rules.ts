@@ -2,7 +2,14 @@
  * Rules that read the code of handlers, dependencies and middleware. They find calls that block the process,
  * clean-up that may not run, and dependencies that a handler does not use.
  */
-import { codeOf, givesNothing, isBlockingName, takenBy, withoutOnce } from './source/functions.ts';
+import {
+  codeOf,
+  givesNothing,
+  isBlockingName,
+  isDefinedIn,
+  takenBy,
+  withoutOnce,
+} from './source/functions.ts';
 import { dependenciesOf, needsOf, ownRoutes, subjectOf } from './check.ts';
 import { functionOf, viewOfDependency } from '../routing/di.ts';
 import { closest } from '../base/options.ts';
@@ -10,6 +17,17 @@ import type { ApplicationView, ReportFinding } from './check.ts';
 import type { Dependency } from '../routing/di.ts';
 
 type AnyFunction = (...args: never[]) => unknown;
+
+/** Reads the code of functions with the parser of sources, once parseHandlers() has loaded it. */
+let parser: typeof import('./source/once.ts') | undefined;
+
+/**
+ * Lets SVC501 parse the code of functions, so that it knows more forms of calls that run once or only in
+ * development. Without this, the rule reads the text: an application that starts does not load the parser.
+ */
+export async function parseHandlers(): Promise<void> {
+  parser = await import('./source/once.ts');
+}
 
 /** Matches calls whose name ends with Sync, such as `readFileSync(` and `crypto.pbkdf2Sync(`. */
 const BLOCKING = /\b([a-z]\w*Sync)\s*\(/g;
@@ -49,12 +67,7 @@ function reportBlocking(
   place: Parameters<ReportFinding>[2],
   report: ReportFinding,
 ): void {
-  const code = withoutOnce(codeOf(fn));
-  const calls = new Set(
-    [...code.matchAll(BLOCKING)]
-      .map(([, name]) => name!)
-      .filter((name) => isBlockingName(name) && !isDefinedIn(code, name)),
-  );
+  const calls = parser?.blockingCallsOf(fn) ?? blockingCallsInText(fn);
   if (calls.size > 0)
     report(
       subject,
@@ -63,11 +76,13 @@ function reportBlocking(
     );
 }
 
-/** Whether the code declares a local function of this name. */
-function isDefinedIn(code: string, name: string): boolean {
-  return new RegExp(
-    `\\b(?:const|let|var|function)\\s+${name}\\b|(?<![\\w$.])${name}\\s*\\([^()]*\\)\\s*\\{`,
-  ).test(code);
+function blockingCallsInText(fn: AnyFunction): ReadonlySet<string> {
+  const code = withoutOnce(codeOf(fn));
+  return new Set(
+    [...code.matchAll(BLOCKING)]
+      .map(([, name]) => name!)
+      .filter((name) => isBlockingName(name) && !isDefinedIn(code, name)),
+  );
 }
 
 /**

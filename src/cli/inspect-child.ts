@@ -9,6 +9,7 @@ import { systemClock } from '../base/clock.ts';
 import { makeReport, probe } from '../check/check.ts';
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { parseHandlers } from '../check/code-rules.ts';
 import { findUnnamedHosts } from '../check/deploy-rules.ts';
 import { absentVariables } from '../check/source/environment-rules.ts';
 import { readProject } from '../check/source/modules.ts';
@@ -107,7 +108,10 @@ async function work(job: Job): Promise<Answer> {
   if (job.wants === 'report' || job.wants === 'live') judgeAsDeployed(app);
   // called before probe(), so that network access by probe() does not count as part of the import
   const found = trespassed();
-  if (job.wants === 'report' || job.wants === 'live') await probe(app.inspect(), () => namesFor(job));
+  if (job.wants === 'report' || job.wants === 'live') {
+    await probe(app.inspect(), () => namesFor(job));
+    await parseHandlers();
+  }
   const checked = app.check();
   if (
     job.wants === 'openapi' &&
@@ -118,9 +122,9 @@ async function work(job: Job): Promise<Answer> {
   if (job.wants === 'live') network.allow();
   const live = job.wants === 'live' ? await app.checkLive() : undefined;
   const { joinFindings } = await import('../check/source-places.ts');
-  const { examineProject } = await import('../check/source/examine.ts');
+  const { examineSources } = await import('../check/source/examine.ts');
   const { allowInline } = await import('../check/source/allowances.ts');
-  const sources = examineProject(projectOf(job), CORE_RULES);
+  const sources = examineSources(projectOf(job), CORE_RULES);
   const report = makeReport(
     [
       ...found,

@@ -9,6 +9,7 @@ import * as crypto from 'node:crypto';
 import { test } from 'node:test';
 import { BackgroundTasks } from '../../src/routing/background.ts';
 import { BearerAuth } from '../../src/auth/auth.ts';
+import { parseHandlers } from '../../src/check/code-rules.ts';
 import { Depends, provide } from '../../src/routing/di.ts';
 import { StreamingResponse } from '../../src/http/response.ts';
 import { found, quiet } from '../support/found.ts';
@@ -81,6 +82,59 @@ test('svc check accepts a blocking call that runs only once, and a call of a loc
       .map((reported) => reported.split(':')[0])
       .sort(),
     ['GET /again', 'GET /request'],
+  );
+});
+
+test('svc check accepts a blocking call whose result a store keeps, and a call that runs only in development (SVC501)', async () => {
+  await parseHandlers(); // as svc check does
+  const pages = new Map<string, string>();
+  const file = '/dev/null';
+  let isLoaded = false;
+  const env = 'production' as string;
+  const once =
+    <T>(fn: () => T) =>
+    (): T =>
+      fn();
+  const app = quiet()
+    .get('/has', () => {
+      if (!pages.has(file)) pages.set(file, readFileSync(file, 'utf8'));
+      return pages.get(file);
+    })
+    .get('/hit', () => {
+      const hit = pages.get(file);
+      if (hit !== undefined) return hit;
+      const text = readFileSync(file, 'utf8');
+      pages.set(file, text);
+      return text;
+    })
+    .get('/absent', () => {
+      let page = pages.get(file);
+      if (page === undefined) {
+        page = readFileSync(file, 'utf8');
+        pages.set(file, page);
+      }
+      return page;
+    })
+    .get('/flag', () => {
+      if (isLoaded) return 'yes';
+      pages.set('x', readFileSync(file, 'utf8'));
+      isLoaded = true;
+      return 'now';
+    })
+    .get('/wrapped', () => once(() => readFileSync(file, 'utf8'))())
+    .get('/branch', () => (env === 'development' ? readFileSync(file, 'utf8') : 'x'))
+    .get('/early', () => {
+      if (env === 'production') return 'x';
+      return readFileSync(file, 'utf8');
+    })
+    .get('/each', () => {
+      const page = pages.get(file);
+      return `${page}${readFileSync(file, 'utf8')}`;
+    })
+    .get('/live', () => (env === 'production' ? readFileSync(file, 'utf8') : 'x'));
+  assert.deepEqual(
+    found(app, 'SVC501').map((reported) => reported.split(':')[0]),
+    ['GET /each', 'GET /live'],
   );
 });
 

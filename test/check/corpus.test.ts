@@ -12,6 +12,7 @@ import { Svc } from 'svc';
 import { fileOfPlace } from '../../src/base/findings.ts';
 import { CORE_RULES } from '../../src/check/rules.ts';
 import { examineSources } from '../../src/check/source/examine.ts';
+import { readProject } from '../../src/check/source/modules.ts';
 import { folder } from '../support/run.ts';
 import { allCases, casesOf } from './corpus.ts';
 import type { Case } from './corpus.ts';
@@ -156,10 +157,7 @@ test('for each example in test/check, the rules for source code report the same 
   );
   const found = (files: readonly (readonly [string, string])[]): string[] => {
     const cwd = folder(t, Object.fromEntries(files));
-    const { findings } = examineSources(
-      files.map(([name]) => join(cwd, name)),
-      CORE_RULES,
-    );
+    const { findings } = examineSources(readProject(files.map(([name]) => join(cwd, name))), CORE_RULES);
     return findings.map(
       ({ rule, place }) => `${rule} ${basename(fileOfPlace(place!)).replace(/\.[jt]s$/, '')}:${place!.line}`,
     );

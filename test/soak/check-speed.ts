@@ -100,7 +100,7 @@ function soak(scope: Scope): void {
       app.check().findings.filter(({ severity }) => severity === 'error'),
       [],
     );
-    const { findings, project } = examineSources([entry], CORE_RULES);
+    const { findings, project } = examineSources(readProject([entry]), CORE_RULES);
     assert.equal(project.modules.length, FILES + 1);
     assert.deepEqual(findings, []);
     checks.push(cpuMs() - startMs);

@@ -5,6 +5,7 @@
 import { isBlockingName } from './functions.ts';
 import { calledName, entryOf, functionAround, isWithin, nameAround, nameOf, pathOf, walk } from './nodes.ts';
 import { DATABASE, OF_DATABASE, isOtherTransaction } from './promise-rules.ts';
+import { isOnce, isOnlyInDevelopment } from './once.ts';
 import { literal } from './routes.ts';
 import { isCommand, makerOf, meaningOfCall } from './sources.ts';
 import { leadOf, returnsOf } from './values.ts';
@@ -273,7 +274,7 @@ function findBlockingHelpers(sources: Sources, report: ReportNode): void {
     const around = functionAround(call);
     const from = sources.reachedFrom(around);
     // code-rules.ts already reports blocking calls in the handler itself
-    if (from === undefined || isWithin(call, from) || isOnce(call, module) || isKept(call)) continue;
+    if (from === undefined || isWithin(call, from) || isOnce(call, module)) continue;
     if (isCalledOnce(around!, sources)) continue;
     if (sources.handlers.resolve(call.callee, module) !== undefined) continue;
     const owner = nameAround(call);
@@ -287,84 +288,13 @@ function findBlockingHelpers(sources: Sources, report: ReportNode): void {
   }
 }
 
-/**
- * Whether an expression calls a function named `get`, for example to read a cache: `cache.get(path) ??
- * readFileSync(path)`.
- */
-function readsCache(node: Node): boolean {
-  let found = false;
-  walk(node, (part) => {
-    if (part.type === 'call' && calledName(part) === 'get') found = true;
-  });
-  return found;
-}
-
-/**
- * Whether a call runs once and code then reuses its result: `text ??= readFileSync(…)` or `if (text ===
- * undefined) text = …`.
- */
-function isOnce(call: Call, { source }: SourceModule): boolean {
-  for (let at: Node | undefined = call; at !== undefined && at.type !== 'function'; at = at.parent) {
-    if (at.type === 'assign' && /^(?:\?\?|\|\|)=$/.test(at.operator)) return true;
-    if (at.type === 'binary' && /^(?:\?\?|\|\|)$/.test(at.operator) && readsCache(at.left)) return true;
-    if (at.type !== 'if' || at.parent === undefined) continue;
-    const { test } = at;
-    const tested =
-      test.type === 'unary' && test.operator === '!'
-        ? test.value
-        : test.type === 'binary'
-          ? test.left
-          : undefined;
-    const name = tested === undefined ? undefined : source.slice(tested.start, tested.end);
-    let isSet = false;
-    walk(at.yes, (node) => {
-      if (node.type === 'assign' && source.slice(node.target.start, node.target.end) === name) isSet = true;
-      if (node.type === 'call' && calledName(node) === 'set' && /\.(?:has|get)\(/.test(name ?? ''))
-        isSet = true;
-    });
-    if (isSet) return true;
-  }
-  return false;
-}
-
-/**
- * Whether a call runs once and code then reuses its result: `if (text) return text; text = readFileSync(…);
- * return text;`.
- */
-function isKept(call: Call): boolean {
-  const { parent } = call;
-  const path = parent?.type === 'assign' ? pathOf(parent.target) : undefined;
-  const fn = functionAround(call);
-  if (path === undefined || fn === undefined) return false;
-  return fn.body.some(
-    (statement) =>
-      statement.type === 'if' &&
-      statement.end <= call.start &&
-      returnsValue(statement.yes, path) &&
-      mentionsPath(statement.test, path),
-  );
-}
-
-function returnsValue(node: Node, path: string): boolean {
-  const last = node.type === 'block' ? node.body.at(-1) : node;
-  return (
-    last?.type === 'leave' && last.how === 'return' && last.value !== undefined && pathOf(last.value) === path
-  );
-}
-
-function mentionsPath(node: Node, path: string): boolean {
-  let found = false;
-  walk(node, (part) => {
-    if (pathOf(part) === path) found = true;
-    return !found;
-  });
-  return found;
-}
-
-/** Whether every call of a function runs only once; see isOnce(). */
+/** Whether every call of a function runs only once or in development. */
 function isCalledOnce(fn: Fn, sources: Sources): boolean {
   const name = nameOf(fn);
   if (name === undefined) return false;
   const calls = sources.all('call').filter(({ node }) => calledName(node) === name);
-  return calls.length > 0 && calls.every(({ node, module }) => isOnce(node, module));
+  return (
+    calls.length > 0 &&
+    calls.every(({ node, module }) => isOnce(node, module) || isOnlyInDevelopment(node, module))
+  );
 }

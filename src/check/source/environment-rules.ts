@@ -4,6 +4,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { calledName, entryOf, functionAround, nameOf, pathOf } from './nodes.ts';
+import { endsBefore } from './once.ts';
 import { fileOfPlace } from '../../base/findings.ts';
 import type { Place } from '../../base/findings.ts';
 import type { SourceModule } from './modules.ts';
@@ -247,19 +248,12 @@ function isAlternative(node: Node, sources: Sources, depth = 0): boolean {
     if ((parent.type === 'if' || parent.type === 'choice') && parent.test !== at) return true;
     if (parent.type === 'binary' && parent.right === at && /^(?:\?\?|\|\||&&)$/.test(parent.operator))
       return true;
-    const before = parent.type === 'block' || parent.type === 'function' ? parent.body : [];
-    if (before.some((each) => each.end <= at.start && each.type === 'if' && returns(each.yes))) return true;
+    if (endsBefore(at).length > 0) return true;
   }
   const name = at.type === 'function' ? nameOf(at) : undefined;
   if (name === undefined || depth > 2) return false;
   const calls = sources.all('call').filter(({ node: call }) => calledName(call) === name);
   return calls.length > 0 && calls.every(({ node: call }) => isAlternative(call, sources, depth + 1));
-}
-
-/** Whether a statement ends with `return`. */
-function returns(node: Node): boolean {
-  const last = node.type === 'block' ? node.body.at(-1) : node;
-  return last?.type === 'leave' && last.how === 'return';
 }
 
 /**

@@ -1,18 +1,18 @@
-/** Reads the modules of a project and applies every source rule to them. */
+/** Applies every source rule to the modules of a project. */
 import { basename } from 'node:path';
 import { reportAsync } from './async-rules.ts';
 import { reportDeclared } from './declaration-rules.ts';
 import { findVariables } from './environment-rules.ts';
 import { Flow } from './flow.ts';
 import { findInjection } from './injection-rules.ts';
-import { readProject } from './modules.ts';
 import { functionAround, nameAround } from './nodes.ts';
+import { isOnlyInDevelopment } from './once.ts';
 import { reportPromises } from './promise-rules.ts';
 import { isRouteCall } from './routes.ts';
 import { findLoggedRequests, findRevealing, reportRows } from './reveal-rules.ts';
 import { reportSecrets } from './secret-rules.ts';
 import { findWrittenSettings } from './settings-rules.ts';
-import { Sources, isInPage, isOnlyInDevelopment, meaningOfCall } from './sources.ts';
+import { Sources, isInPage, meaningOfCall } from './sources.ts';
 import { findUnverified } from './unverified-rules.ts';
 import { findWrittenSecrets } from './written-secrets.ts';
 import { findKeptRequests, findMerged, reportState } from './state-rules.ts';
@@ -30,16 +30,8 @@ export interface SourceReport {
   readonly sources: Sources;
 }
 
-/**
- * Reads the entry files and the modules that they import, and returns the findings. Does not throw for files
- * that it cannot read or parse.
- */
-export function examineSources(entries: readonly string[], rules: readonly RuleText[]): SourceReport {
-  return examineProject(readProject(entries), rules);
-}
-
-/** Returns the findings of a project. */
-export function examineProject(project: Project, rules: readonly RuleText[]): SourceReport {
+/** Returns the findings of a project. Does not throw for files that could not be read or parsed. */
+export function examineSources(project: Project, rules: readonly RuleText[]): SourceReport {
   const sources = new Sources(project);
   const texts = new Map(rules.map((rule) => [rule.id, rule]));
   const findings = new Map<string, Finding>();

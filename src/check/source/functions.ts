@@ -340,3 +340,10 @@ function afterPair(code: string, from: number): number {
 export function isBlockingName(name: string): boolean {
   return NAMES.has(name);
 }
+
+/** Whether code declares a local function of this name. */
+export function isDefinedIn(code: string, name: string): boolean {
+  return new RegExp(
+    `\\b(?:const|let|var|function)\\s+${name}\\b|(?<![\\w$.])${name}\\s*\\([^()]*\\)\\s*\\{`,
+  ).test(code);
+}

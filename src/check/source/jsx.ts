@@ -44,9 +44,14 @@ class JsxReader {
     let last = '';
     while (this.#at < source.length) {
       const char = source[this.#at]!;
-      const end = this.#skippedEnd(char);
+      if (char === '`') {
+        this.#template();
+        last = 'x';
+        continue;
+      }
+      const end = this.#skippedEnd(char, last);
       if (end !== undefined) {
-        if (!source.startsWith('/', this.#at)) last = 'x';
+        if (!this.#isComment()) last = 'x';
         this.#at = end;
         continue;
       }
@@ -63,34 +68,59 @@ class JsxReader {
     }
   }
 
-  /** Returns the end of the comment, string or template that begins at this position, or undefined. */
-  #skippedEnd(char: string): number | undefined {
+  /** Copies a template. Its expressions may contain JSX. */
+  #template(): void {
     const source = this.#source;
-    if (char === '/' && source[this.#at + 1] === '/') return endBehind(source, '\n', this.#at);
-    if (char === '/' && source[this.#at + 1] === '*') return endBehind(source, '*/', this.#at + 2);
-    if (char !== '"' && char !== "'" && char !== '`') return undefined;
+    this.#at++;
+    while (this.#at < source.length && source[this.#at] !== '`') {
+      if (source.startsWith('${', this.#at)) {
+        this.#at += 2;
+        this.#code('}');
+      } else if (source[this.#at] === '\\') this.#at++;
+      this.#at++;
+    }
+    this.#at++;
+  }
+
+  #isComment(): boolean {
+    return this.#source.startsWith('//', this.#at) || this.#source.startsWith('/*', this.#at);
+  }
+
+  /** Returns the end of the comment, string or regular expression that begins at this position, or undefined. */
+  #skippedEnd(char: string, last: string): number | undefined {
+    const source = this.#source;
+    if (source.startsWith('//', this.#at)) return endBehind(source, '\n', this.#at);
+    if (source.startsWith('/*', this.#at)) return endBehind(source, '*/', this.#at + 2);
+    if (char === '/' && BEFORE_EXPRESSION.test(last)) {
+      PATTERN.lastIndex = this.#at;
+      return PATTERN.test(source) ? PATTERN.lastIndex : undefined;
+    }
+    if (char !== '"' && char !== "'") return undefined;
     let end = this.#at + 1;
     while (end < source.length && source[end] !== char) end += source[end] === '\\' ? 2 : 1;
     return end + 1;
   }
 
   /**
-   * Whether `<p>`, `<Page.Title ` or `<>` begins at this position. `<T,>(…)` and `<T extends …>` are type
-   * parameters.
+   * Whether `<p>`, `<Page.Title `, `<List<Note>` or `<>` begins at this position. `<T,>(…)`, `<const T,>(…)` and
+   * `<T extends …>` are type parameters.
    */
   #beginsElement(): boolean {
-    return /^<(?:>|[A-Za-z_$][\w$.:-]*(?:\s*\/?>|\s+(?!extends\b)[\w${]))/.test(
+    return /^<(?:>|(?!const\s)[A-Za-z_$][\w$.:-]*(?:\s*(?:\/?>|<|\/[/*])|\s+(?!extends\b)[\w${]))/.test(
       this.#source.slice(this.#at, this.#at + 200),
     );
   }
 
-  /** Writes an element as `[`, its expressions and `]`. Adds a comma if the element is a child. */
+  /** Writes an element as `[`, its expressions and `]`. Adds a comma if the element is a child or an attribute. */
   #element(isChild: boolean): void {
     const source = this.#source;
     this.#put('[');
     while (this.#at < source.length) {
       const char = source[this.#at]!;
       if (char === '{') this.#expression();
+      else if (this.#isComment()) this.#at = this.#skippedEnd(char, '')!;
+      else if (char === '<' && this.#isValue()) this.#element(true);
+      else if (char === '<') this.#blankTo(endOfTypes(source, this.#at));
       else if (char === '"' || char === "'") this.#blankTo(endBehind(source, char, this.#at + 1));
       else if (char === '/' && source[this.#at + 1] === '>') {
         this.#put(isChild ? ']' : ' ');
@@ -100,6 +130,13 @@ class JsxReader {
         return this.#children(isChild);
       } else this.#put(' ');
     }
+  }
+
+  /** Whether an equals sign stands before this position. */
+  #isValue(): boolean {
+    let before = this.#at - 1;
+    while (/\s/.test(this.#source[before] ?? '')) before--;
+    return this.#source[before] === '=';
   }
 
   #children(isChild: boolean): void {
@@ -133,6 +170,21 @@ class JsxReader {
   #blankTo(end: number): void {
     while (this.#at < end) this.#put(' ');
   }
+}
+
+/** Matches a regular expression. */
+const PATTERN = /\/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\[\n])+\/[a-z]*/y;
+
+/** Returns the end of type arguments such as `<Map<string, () => void>>`. */
+function endOfTypes(source: string, from: number): number {
+  let depth = 0;
+  for (let at = from; at < source.length; at++) {
+    const char = source[at]!;
+    if (char === '"' || char === "'" || char === '`') at = endBehind(source, char, at + 1) - 1;
+    else if (char === '<') depth++;
+    else if (char === '>' && source[at - 1] !== '=' && --depth === 0) return at + 1;
+  }
+  return source.length;
 }
 
 function endBehind(source: string, mark: string, from: number): number {

@@ -189,27 +189,3 @@ export function isInPage(node: Node): boolean {
       return true;
   return false;
 }
-
-/** Matches conditions that are true only in development or in tests. */
-const DEVELOPMENT =
-  /^[\w.]*?(?:\b|_|is)(?:dev|development|testing|(?:dev|test|debug)_?(?:mode|env\w*))$|(?<!!)===?\s*['"](?:dev\w*|tests?)['"]|!==?\s*['"]prod\w*['"]|^!\s*[\w.]*is_?prod\w*$/i;
-/** Matches conditions that are false in development. */
-const PRODUCTION = /(?<!!)===?\s*['"]prod\w*['"]|^[\w.]*is_?prod\w*$/i;
-
-/** Whether code runs in development or in tests only: `if (config.dev) app.post(…)`. */
-export function isOnlyInDevelopment(node: Node, { source }: SourceModule): boolean {
-  for (let at = node; at.parent !== undefined; at = at.parent) {
-    const { parent } = at;
-    const isBranch = parent.type === 'if' || parent.type === 'choice';
-    const test = isBranch
-      ? parent.test
-      : parent.type === 'binary' && parent.operator === '&&'
-        ? parent.left
-        : at;
-    if (test === at) continue;
-    const only = isBranch && parent.no === at ? PRODUCTION : DEVELOPMENT;
-    const parts = source.slice(test.start, test.end).split('&&');
-    if (parts.some((part) => only.test(part.trim()))) return true;
-  }
-  return false;
-}

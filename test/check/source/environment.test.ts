@@ -14,7 +14,7 @@ import type { TestContext } from 'node:test';
 
 function found(t: TestContext, files: Readonly<Record<string, string>>): string[] {
   const cwd = folder(t, files);
-  return examineSources([join(cwd, 'app.ts')], CORE_RULES)
+  return examineSources(readProject([join(cwd, 'app.ts')]), CORE_RULES)
     .findings.filter(({ rule }) => rule === 'SVC401')
     .map(({ severity, place, message }) => `${severity} ${place!.line}: ${message}`);
 }

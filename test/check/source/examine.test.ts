@@ -27,7 +27,7 @@ function marksOf(files: Readonly<Record<string, string>>): string[] {
 
 function foundIn(t: TestContext, files: Readonly<Record<string, string>>, entry: string): string[] {
   const cwd = folder(t, files);
-  const { findings, project } = examineSources([join(cwd, entry)], CORE_RULES);
+  const { findings, project } = examineSources(readProject([join(cwd, entry)]), CORE_RULES);
   assert.deepEqual(project.unread, []);
   return [
     ...new Set(
@@ -57,7 +57,7 @@ test('every check rule for source code is violated by at least one example', () 
 
 /** Findings of files, in words. */
 function wordsOf(entries: readonly string[]): string[] {
-  return examineSources(entries, CORE_RULES).findings.map(
+  return examineSources(readProject(entries), CORE_RULES).findings.map(
     ({ rule, severity, place, message }) =>
       `${severity} ${rule} ${basename(fileOfPlace(place!))}:${place!.line}: ${message}`,
   );
@@ -96,7 +96,7 @@ test('findings of examineSources() have the line of the TypeScript file, even af
     const cwd = folder(t, {
       'app.ts': `${head}const x: number = 1;\napp.get('/', ({ query }: Context<string>) => eval(query.q));\n`,
     });
-    const [finding] = examineSources([join(cwd, 'app.ts')], CORE_RULES).findings;
+    const [finding] = examineSources(readProject([join(cwd, 'app.ts')]), CORE_RULES).findings;
     assert.deepEqual([finding!.rule, finding!.place!.line], ['SVC603', 3]);
     if (head.startsWith('interface')) assert.equal(finding!.place!.column, 51);
   }
@@ -113,7 +113,7 @@ test('findings of examineSources() name the function that contains the mistake: 
       "app.get('/b', () => tools.load('b'));",
     ].join('\n'),
   });
-  const found = examineSources([join(cwd, 'app.ts')], CORE_RULES).findings;
+  const found = examineSources(readProject([join(cwd, 'app.ts')]), CORE_RULES).findings;
   const words = found.map(({ rule, subject, message }) => `${rule} ${subject}: ${message}`);
   assert.deepEqual(words, [
     'SVC501 function read: readFileSync() blocks all other requests until the call returns, and requests reach "read", the function that contains the call',
@@ -136,4 +136,25 @@ test('readProject() names the first file beyond its limit of files, and how many
   assert.deepEqual(unread, [
     { file: join(cwd, 'b.ts'), why: 'the limit of svc check is 2 files (files beyond it: 2)' },
   ]);
+});
+
+test('examineSources() accepts blocking calls of helpers whose results are kept, or that only development calls (SVC501)', (t) => {
+  const cwd = folder(t, {
+    'app.ts': [
+      "import { readFileSync } from 'node:fs';",
+      'const pages = new Map();',
+      'const once = (fn) => { let made; return () => (made ??= { of: fn() }).of; };',
+      "const start = once(() => readFileSync('a'));",
+      'function page(name) { const hit = pages.get(name); if (hit) return hit; const text = readFileSync(name); pages.set(name, text); return text; }',
+      'function watched(name) { return readFileSync(name); }',
+      'function template(name) { if (app.env === "production") return pages.get(name); return readFileSync(name); }',
+      'function each(name) { return readFileSync(name); }',
+      "app.get('/a', () => [start(), page('a'), template('a'), app.env === 'development' ? watched('a') : 1, each('a')]);",
+    ].join('\n'),
+  });
+  const found = examineSources(readProject([join(cwd, 'app.ts')]), CORE_RULES).findings;
+  assert.deepEqual(
+    found.map(({ rule, subject }) => `${rule} ${subject}`),
+    ['SVC501 function each'],
+  );
 });

@@ -9,6 +9,7 @@ import { test } from 'node:test';
 import { CORE_RULES } from '../../../src/check/rules.ts';
 import { SOURCE_RULES } from '../../../src/check/source/catalogue.ts';
 import { examineSources } from '../../../src/check/source/examine.ts';
+import { readProject } from '../../../src/check/source/modules.ts';
 import { patternOf, reportsIn, textsOf } from '../../support/messages.ts';
 import { folder } from '../../support/run.ts';
 import { CASES, filesOf } from './cases/all.ts';
@@ -35,7 +36,7 @@ function found(t: TestContext, files: Files): string[] {
   const cwd = folder(t, files);
   const entries = Object.keys(files).filter((name) => /^app\./.test(name));
   const { findings, project } = examineSources(
-    entries.map((name) => join(cwd, name)),
+    readProject(entries.map((name) => join(cwd, name))),
     CORE_RULES,
   );
   assert.deepEqual(project.unread, []);
