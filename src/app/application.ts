@@ -142,7 +142,6 @@ export class Application implements ServedApplication {
     prepare: (req: TransportRequest) => void,
   ): Promise<Response> {
     const { answerInMemory } = await import('../http/server/memory.ts');
-    request.signal.throwIfAborted();
     return answerInMemory(isFunction ? this.#functions : this, request, remoteAddress, prepare);
   }
 

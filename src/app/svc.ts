@@ -7,6 +7,7 @@
 import { systemClock } from '../base/clock.ts';
 import { Config } from '../base/config.ts';
 import { SvcError } from '../base/errors.ts';
+import { untilAborted } from '../base/promises.ts';
 import { examineLive } from '../check/check.ts';
 import { AppState, services } from '../http/state.ts';
 import { WebSocketMeter } from '../http/websocket/meter.ts';
@@ -416,11 +417,16 @@ export class Svc extends Router implements McpApplication {
   /**
    * Handles a web-standard `Request` in this process. The first call starts the application. The method may
    * be detached: `export default { fetch: app.fetch }`.
+   *
+   * If the signal of the request aborts, the call rejects at once with its reason, and the signal of the
+   * handler aborts. An already aborted request is not handled.
    */
-  async fetch(request: Request): Promise<Response> {
-    await this.startup();
-    const { answerInMemory } = await import('../http/server/memory.ts');
-    return answerInMemory(this.application(), request);
+  fetch(request: Request): Promise<Response> {
+    return untilAborted(request.signal, async () => {
+      await this.startup();
+      const { answerInMemory } = await import('../http/server/memory.ts');
+      return answerInMemory(this.application(), request);
+    });
   }
 
   /**
