@@ -5,6 +5,7 @@
  * For each request, the server calls handle(req). It passes the response to count(), sends it, and calls
  * finish(req, outcome). Test clients, `app.fetch()` and MCP call these methods, too.
  */
+import { findField } from '../http/headers.ts';
 import { AccessLog } from '../http/middleware/access-log.ts';
 import { Delivery } from '../http/request/delivery.ts';
 import { isProbe } from './operation-routes.ts';
@@ -98,9 +99,11 @@ export class Application implements ServedApplication {
 
   /**
    * Counts a response just before it is sent. `durationMs` is the time from the start of the request to the
-   * response.
+   * response. A 405 without `Allow` gets this field (RFC 9110 §15.5.6).
    */
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void {
+    if (response.status === 405 && findField(response.fields(false), 'allow') === undefined)
+      response.headers.set('Allow', this.#deps.compiled.allowedFor(req));
     this.#deps.operations.count(req, response.status, durationMs);
     req.span?.answer(response.status);
     if (this.#accessLog !== undefined) req.delivery = new Delivery(req.method, response, durationMs);

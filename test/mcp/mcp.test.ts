@@ -329,6 +329,15 @@ test('mcpCall(): all invalid arguments are reported at once, each by its name', 
   );
 });
 
+test('mcpCall(): the argument for an optional path may be missing or empty', async (t) => {
+  const { app } = make(t);
+  app.get('/dav/{rest:path?}', ({ req, params }) => `${req.path} ${params.rest}`);
+  assert.deepEqual(app.mcpTools()[0]!.inputSchema['required'] ?? [], []);
+  assert.equal(textOf(await app.mcpCall('get_dav_by_rest', {})), '/dav ');
+  assert.equal(textOf(await app.mcpCall('get_dav_by_rest', { rest: '' })), '/dav/ ');
+  assert.equal(textOf(await app.mcpCall('get_dav_by_rest', { rest: 'a/b' })), '/dav/a/b a/b');
+});
+
 test('mcpCall(): whatever the value of a path argument is, the call reaches no route except the route of the tool', async (t) => {
   const { app } = make(t);
   app
