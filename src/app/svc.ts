@@ -118,6 +118,11 @@ export class Svc extends Router implements McpApplication {
       'svc_slow_readers_total',
       'Connections that were closed because their client read no byte of a response within sendTimeoutMs',
     );
+    this.metrics.gauge(
+      'svc_buffered_bytes',
+      'Bytes of received request bodies and WebSocket messages that are held in memory',
+      () => this.#effective?.defaults.budget?.heldBytes ?? 0,
+    );
     const tasks = new BackgroundRunner(this.log, this.metrics, this.tracer);
     this.operations = new Operations({
       env: () => this.env,

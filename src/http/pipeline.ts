@@ -9,6 +9,7 @@ import { ClientDisconnected, HTTPException, SvcError, errorAfter } from '../base
 import { isThenable } from '../base/promises.ts';
 import { HttpResponse, problem, issueOf } from './response.ts';
 import { DEFAULT_PLAN, toResponse } from './reply.ts';
+import { isBudgetExceeded } from './request/budget.ts';
 import { shown } from '../base/options.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, Next, Services } from './contracts.ts';
 import type { ReplyPlan } from './reply.ts';
@@ -302,7 +303,8 @@ interface FailureDeps {
  * other error leads to 500. Errors with a status of 500 or more are logged.
  */
 function plainAnswer(error: unknown, req: TransportRequest, deps: FailureDeps): HttpResponse {
-  if (error instanceof HTTPException && error.status < 500) return problemFor(error, req, deps);
+  if (error instanceof HTTPException && (error.status < 500 || isBudgetExceeded(error)))
+    return problemFor(error, req, deps);
   if (isDisconnect(error)) {
     deps.log.debug('client_disconnected', req.logFields());
     return problem(400, req.id, { detail: 'The connection ended before the whole request was received' });

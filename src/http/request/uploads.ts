@@ -30,6 +30,7 @@ const WASTE = 2;
 /** Stores the files of one form, in memory or in a temporary file. */
 export class UploadStore {
   readonly #directory: string;
+  readonly #memoryBytes: number;
   #memoryLeft: number;
   #spool: Spool | undefined;
   #file: ReceivedFile | undefined;
@@ -39,7 +40,12 @@ export class UploadStore {
   /** `directory` is the folder of the temporary file. Default: the system's temporary folder. */
   constructor(directory: string | undefined, memoryBytes: number) {
     this.#directory = directory ?? tmpdir();
-    this.#memoryLeft = memoryBytes;
+    this.#memoryBytes = this.#memoryLeft = memoryBytes;
+  }
+
+  /** Number of bytes of the files that are in memory so far. */
+  get memoryBytes(): number {
+    return this.#memoryBytes - this.#memoryLeft + (this.#file?.queue.length ?? 0);
   }
 
   get isClosed(): boolean {
