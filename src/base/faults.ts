@@ -524,8 +524,7 @@ export const FAULTS = {
   },
   E_TRUSTED_HOST: {
     describe: (problem: string): string => `Cannot determine the trusted hosts: ${problem}`,
-    remedy:
-      "Name each host as clients do, without scheme and port: hosts: ['example.com', '.example.com', '203.0.113.7']",
+    remedy: "Name hosts without scheme and port: hosts: ['example.com', '.example.com', '203.0.113.7']",
   },
   E_TRUST_PROXY: {
     describe: (problem: string): string => `Cannot trust proxies: ${problem}`,
