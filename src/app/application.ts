@@ -6,6 +6,7 @@
  * finish(req, outcome). Test clients, `app.fetch()` and MCP call these methods, too.
  */
 import { LazyModule } from '../base/promises.ts';
+import { findField } from '../http/headers.ts';
 import { AccessLog } from '../http/middleware/access-log.ts';
 import { Delivery } from '../http/request/delivery.ts';
 import { ProxyWatch } from '../http/request/proxy.ts';
@@ -108,9 +109,11 @@ export class Application implements ServedApplication {
 
   /**
    * Counts a response just before it is sent. `durationMs` is the time from the start of the request to the
-   * response.
+   * response. A 405 without `Allow` gets this field (RFC 9110 §15.5.6).
    */
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void {
+    if (response.status === 405 && findField(response.fields(false), 'allow') === undefined)
+      response.headers.set('Allow', this.#deps.compiled.allowedFor(req));
     this.#deps.operations.count(req, response.status, durationMs);
     if (this.#proxyWatch?.look(req) === true) this.#proxyWatch = undefined;
     req.span?.answer(response.status);
@@ -153,7 +156,6 @@ export class Application implements ServedApplication {
     prepare: (req: TransportRequest) => void,
   ): Promise<Response> {
     const { answerInMemory } = await answersInMemory.load();
-    request.signal.throwIfAborted();
     return answerInMemory(isFunction ? this.#functions : this, request, remoteAddress, prepare);
   }
 

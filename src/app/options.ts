@@ -19,6 +19,7 @@ import { RequestIDMiddleware } from '../http/middleware/request-id.ts';
 import { USUAL_IDENTITY } from '../http/request-id.ts';
 import { FORWARDED_HEADERS, readTrustProxy } from '../http/request/proxy.ts';
 import { USUAL_SOCKET_MODE } from '../http/server/listen.ts';
+import { ByteBudget } from '../http/request/budget.ts';
 import { LIMIT_OPTIONS, TLS_OPTION, readLimits, readTlsOptions } from '../http/server/options.ts';
 import type { Clock } from '../base/clock.ts';
 import { settingOf, variableOf } from '../base/config.ts';
@@ -467,6 +468,7 @@ export class EffectiveOptions {
       trust,
       identity,
       uploadDirectory: config.get('uploadDirectory', '') || undefined,
+      budget: new ByteBudget(this.limits.maxHeldBytes),
     };
   }
 }

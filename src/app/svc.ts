@@ -7,6 +7,7 @@
 import { systemClock } from '../base/clock.ts';
 import { Config } from '../base/config.ts';
 import { SvcError } from '../base/errors.ts';
+import { untilAborted } from '../base/promises.ts';
 import { examineLive } from '../check/check.ts';
 import { FetchMount, MOUNTED_METHODS } from '../http/fetch-mount.ts';
 import { AppState, services } from '../http/state.ts';
@@ -127,6 +128,11 @@ export class Svc extends Router implements McpApplication {
     this.#slowReaders = this.metrics.counter(
       'svc_slow_readers_total',
       'Connections that were closed because their client read no byte of a response within sendTimeoutMs',
+    );
+    this.metrics.gauge(
+      'svc_buffered_bytes',
+      'Bytes of received request bodies and WebSocket messages that are held in memory',
+      () => this.#effective?.defaults.budget?.heldBytes ?? 0,
     );
     const tasks = new BackgroundRunner(this.log, this.metrics, this.tracer);
     this.operations = new Operations({
@@ -451,11 +457,16 @@ export class Svc extends Router implements McpApplication {
   /**
    * Handles a web-standard `Request` in this process. The first call starts the application. The method may
    * be detached: `export default { fetch: app.fetch }`.
+   *
+   * If the signal of the request aborts, the call rejects at once with its reason, and the signal of the
+   * handler aborts. An already aborted request is not handled.
    */
-  async fetch(request: Request): Promise<Response> {
-    await this.startup();
-    const { answerInMemory } = await answersInMemory.load();
-    return answerInMemory(this.application(), request);
+  fetch(request: Request): Promise<Response> {
+    return untilAborted(request.signal, async () => {
+      await this.startup();
+      const { answerInMemory } = await answersInMemory.load();
+      return answerInMemory(this.application(), request);
+    });
   }
 
   /**

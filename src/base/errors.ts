@@ -159,7 +159,10 @@ export class NotFound extends HTTPException {
     super(404, detail, options);
   }
 }
-/** 405: the path has routes, but none for this method. RFC 9110 §15.5.6 requires an `Allow` header. */
+/**
+ * 405: the path does not allow this method. The response has `Allow` (RFC 9110 §15.5.6) with the other methods of the
+ * path, unless `headers` sets this field.
+ */
 export class MethodNotAllowed extends HTTPException {
   constructor(detail?: string, options?: HTTPExceptionOptions) {
     super(405, detail, options);

@@ -75,8 +75,7 @@ export const FAULTS = {
   },
   E_COOKIE: {
     describe: (name: string, problem: string): string => `Cannot set the cookie "${name}": ${problem}`,
-    remedy:
-      'Use only letters, digits, "-" and "_" in the name of a cookie, and encode its value with encodeURIComponent()',
+    remedy: 'Use letters, digits, "-" and "_" in the name, and encode the value with encodeURIComponent()',
     rule: 'SVC207',
   },
   E_CORS: {
@@ -202,6 +201,10 @@ export const FAULTS = {
       `Cannot set the header ${JSON.stringify(name)}: ${problem}`,
     remedy:
       'Use only letters, digits and "-" in a header name, and no line break, NUL or character above U+00FF in a header value; encode file names by RFC 8187',
+  },
+  E_HEADER_OWNED: {
+    describe: (name: string): string => `Cannot set the header "${name}": only the server may set it`,
+    remedy: 'Remove it: it follows from the body; a StreamingResponse takes the option contentLength',
   },
   E_LISTEN: {
     describe: (address: string, reason: string): string => `Cannot listen on ${address}: ${reason}`,
@@ -521,8 +524,7 @@ export const FAULTS = {
   },
   E_TRUSTED_HOST: {
     describe: (problem: string): string => `Cannot determine the trusted hosts: ${problem}`,
-    remedy:
-      "Name each host as clients do, without scheme and port: hosts: ['example.com', '.example.com', '203.0.113.7']",
+    remedy: "Name hosts without scheme and port: hosts: ['example.com', '.example.com', '203.0.113.7']",
   },
   E_TRUST_PROXY: {
     describe: (problem: string): string => `Cannot trust proxies: ${problem}`,
@@ -574,8 +576,7 @@ export const FAULTS = {
   },
   E_WORKERS: {
     describe: (problem: string): string => `Cannot run workers: ${problem}`,
-    remedy:
-      'Read the errors of the worker processes above this message, or start the application without workers to see its error',
+    remedy: 'Read the errors of the workers above this message, or start without workers to see the error',
   },
 } as const;
 

@@ -139,6 +139,24 @@ export async function loadWanted(): Promise<void> {
   await Promise.all([...wanted].map((module) => module.load()));
 }
 
+/**
+ * Calls `start`, and returns its result. If `signal` aborts first, rejects at once with the reason of the
+ * signal, and the result or error of the call is ignored. If the signal is already aborted, `start` is not
+ * called.
+ */
+export async function untilAborted<T>(signal: AbortSignal | undefined, start: () => Promise<T>): Promise<T> {
+  if (signal === undefined) return start();
+  signal.throwIfAborted();
+  const aborted = Promise.withResolvers<never>();
+  const abort = (): void => aborted.reject(signal.reason);
+  signal.addEventListener('abort', abort, { once: true });
+  try {
+    return await Promise.race([start(), aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}
+
 /** A rejection handler that does nothing, for a promise whose error another handler reports. */
 export function ignore(): void {
   /* empty */

@@ -10,7 +10,7 @@ import { layersOf, ownRoutes, shapeOf } from './check.ts';
 import { viewOfDependency } from '../routing/di.ts';
 import { segmentsOf } from '../http/middleware/exemptions.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
-import { CONVERTERS } from '../http/path.ts';
+import { CONVERTERS, variantsOf } from '../http/path.ts';
 import { fileOfPlace } from '../base/findings.ts';
 import { findSecrets } from './secrets.ts';
 import type { ApplicationView, ReportFinding } from './check.ts';
@@ -58,14 +58,16 @@ export function coveredBy<T>(
   const own = segmentsOf(path);
   if (own.at(-1) !== ':path') return [];
   const prefix = own.slice(0, -1);
-  const rests = others.flatMap((other) => {
-    const segments = segmentsOf(templateOf(other));
-    if (segments.length < own.length || prefix.some((segment, index) => segments[index] !== segment))
-      return [];
-    const word = segments.slice(prefix.length).map(letterOf).join('');
-    // skips an equal template (`P`), which SVC101 reports, and a template that matches too few paths (`X`)
-    return word === 'P' || word.includes('X') ? [] : [{ other, word }];
-  });
+  const rests = others.flatMap((other) =>
+    variantsOf(templateOf(other)).flatMap((variant) => {
+      const segments = segmentsOf(variant);
+      if (segments.length < own.length || prefix.some((segment, index) => segments[index] !== segment))
+        return [];
+      const word = segments.slice(prefix.length).map(letterOf).join('');
+      // skips an equal template (`P`), which SVC101 reports, and a template that matches too few paths (`X`)
+      return word === 'P' || word.includes('X') ? [] : [{ other, word }];
+    }),
+  );
   return leavesGap(
     rests.map((rest) => rest.word),
     '',

@@ -158,7 +158,8 @@ export class HeaderList {
 
   /**
    * Sets a field to one value, which replaces all earlier values.
-   * @throws SvcError `E_HEADER` when the name or value is malformed, or only the server may set this field
+   * @throws SvcError `E_HEADER` when the name or value is malformed, `E_HEADER_OWNED` when only the server may set
+   *   this field
    */
   set(name: string, value: string): void {
     this.#check(name, value);
@@ -168,7 +169,8 @@ export class HeaderList {
 
   /**
    * Adds a value to a field, and keeps its present values.
-   * @throws SvcError `E_HEADER` when the name or value is malformed, or only the server may set this field
+   * @throws SvcError `E_HEADER` when the name or value is malformed, `E_HEADER_OWNED` when only the server may set
+   *   this field
    */
   append(name: string, value: string): void {
     this.#check(name, value);
@@ -240,12 +242,8 @@ export class HeaderList {
       this.isAscii = false;
     }
     const lower = name.toLowerCase();
-    if (lower === 'content-length' || lower === 'transfer-encoding' || lower === 'connection') {
-      throw new SvcError('E_HEADER', [
-        name,
-        'only the server may set this header field, because the value depends on the body and the connection',
-      ]);
-    }
+    if (lower === 'content-length' || lower === 'transfer-encoding' || lower === 'connection')
+      throw new SvcError('E_HEADER_OWNED', [name]);
   }
 }
 

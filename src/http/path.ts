@@ -5,6 +5,7 @@
  * Grammar:
  *   template = 1*( "/" segment )       segment = literal | "{" name [ ":" converter ] "}"
  *   converter = str (default) | int | float | uuid | path (the rest of the path; last segment only)
+ *             | path? (the rest of the path, which may be missing; last segment only)
  *
  * Literal segments of a template are written without percent-escapes (`/café`). They are compared with the
  * canonical form of a path. A segment that begins with ":" or "*" is refused, because it would be a parameter in
@@ -24,6 +25,11 @@ interface ConverterTypes {
   uuid: string;
   /** The rest of the path, including slashes; not empty. */
   path: string;
+  /**
+   * The rest of the path, including slashes; it may be empty. `/dav/{rest:path?}` matches `/dav` and `/dav/`, too,
+   * both with an empty `rest`.
+   */
+  'path?': string;
 }
 /** Name of a converter, which determines the segments that a parameter matches. */
 export type ConverterName = keyof ConverterTypes;
@@ -41,7 +47,7 @@ type ValueOf<K> = K extends `${string}:${infer C}`
 type Unreadable<K> = K extends `${string}:${infer C}`
   ? C extends ConverterName
     ? never
-    : `Unknown path converter "${C}": use str, int, float, uuid or path`
+    : `Unknown path converter "${C}": use str, int, float, uuid, path or path?`
   : never;
 
 /**
@@ -113,7 +119,17 @@ export const CONVERTERS: Readonly<Record<ConverterName, Converter>> = {
   float: { name: 'float', rank: 2, test: isFloat, read: toNumber },
   str: { name: 'str', rank: 3, test: (_path, start, end) => end > start, read: same },
   path: { name: 'path', rank: 4, test: (_path, start, end) => end > start, read: same },
+  'path?': { name: 'path?', rank: 4, test: () => true, read: same },
 };
+
+/** Whether a parameter takes the rest of the path, as in `/files/{name:path}` and `/dav/{rest:path?}`. */
+export function takesRest(parameter: PathParameter | undefined): boolean {
+  return parameter?.converter === CONVERTERS.path || isOptional(parameter);
+}
+
+function isOptional(parameter: PathParameter | undefined): boolean {
+  return parameter?.converter === CONVERTERS['path?'];
+}
 
 /** One parameter of a path template, such as `{id:int}`. */
 export interface PathParameter {
@@ -170,14 +186,26 @@ export function parseTemplate(template: string): ParsedTemplate {
       literal += segment.replace(/^\\(?=[:*])/, ''); // the backslash before a literal ":" or "*" is removed
       continue;
     }
-    if (parameters.at(-1)?.converter === CONVERTERS.path) return refuse(template, NOT_LAST);
+    if (takesRest(parameters.at(-1))) return refuse(template, NOT_LAST);
     parameters.push(readParameter(parameter, template, parameters));
     literals.push(literal);
     literal = '';
   }
   literals.push(literal);
-  if (literal !== '' && parameters.at(-1)?.converter === CONVERTERS.path) return refuse(template, NOT_LAST);
+  if (literal !== '' && takesRest(parameters.at(-1))) return refuse(template, NOT_LAST);
   return { template, literals, parameters };
+}
+
+/**
+ * Returns the templates without optional parameters that together match the same paths, shortest first:
+ * `/dav/{rest:path?}` leads to `/dav`, `/dav/` and `/dav/{rest:path}`. Any other template is returned unchanged.
+ */
+export function variantsOf(parsed: ParsedTemplate): readonly ParsedTemplate[] {
+  if (!isOptional(parsed.parameters.at(-1))) return [parsed];
+  const { template } = parsed;
+  const folder = template.slice(0, template.lastIndexOf('{'));
+  const full = `${template.slice(0, -'?}'.length)}}`;
+  return [...(folder === '/' ? [] : [folder.slice(0, -1)]), folder, full].map(parseTemplate);
 }
 
 function refuse(template: string, problem: string): never {
@@ -197,7 +225,8 @@ function refuseUnreadable(template: string, segment: string): never {
   );
 }
 
-const NOT_LAST = 'a parameter with the converter "path" takes the rest of the path, so it must be last';
+const NOT_LAST =
+  'a parameter with the converter "path" or "path?" takes the rest of the path, so it must be last';
 const IDENTIFIER = /^[A-Za-z_$][\w$]*$/;
 
 function readParameter(text: string, template: string, before: readonly PathParameter[]): PathParameter {
@@ -272,7 +301,8 @@ type Written = { readonly segment: string } | { readonly problem: string };
 type Writer = (value: unknown) => Written;
 
 /**
- * Builds a path from a template and its parameters. Parameters are percent-encoded.
+ * Builds a path from a template and its parameters. Parameters are percent-encoded. Without its optional parameter,
+ * `/dav/{rest:path?}` becomes `/dav`.
  *
  * @throws SvcError `E_URL_PARAM` for a missing, unknown or invalid parameter
  */
@@ -289,6 +319,10 @@ export function fillTemplate(
   let path = encodeLiteral(parsed.literals[0]!);
   parsed.parameters.forEach((parameter, index) => {
     const value = Object.hasOwn(params, parameter.name) ? params[parameter.name] : undefined;
+    if (value === undefined && isOptional(parameter)) {
+      if (path !== '/') path = path.slice(0, -1);
+      return;
+    }
     if (value === undefined) throw new SvcError('E_URL_PARAM', [name, parameter.name, 'is missing']);
     const written = writeSegment(parameter.converter, value);
     if ('problem' in written) throw new SvcError('E_URL_PARAM', [name, parameter.name, written.problem]);
@@ -312,13 +346,15 @@ const WRITERS: Readonly<Record<ConverterName, Writer>> = {
   int: writeIf(CONVERTERS.int, 'needs a safe integer'),
   float: writeIf(CONVERTERS.float, 'needs a finite number'),
   str: writeText,
-  path(value) {
-    const written = writeText(value);
-    // a slash at the start stays encoded, because a path that begins with "//" would name a host (RFC 3986
-    // §4.2)
-    return 'segment' in written ? { segment: written.segment.replace(/(?!^)%2F/g, '/') } : written;
-  },
+  path: writeRest,
+  'path?': (value) => (value === '' ? { segment: '' } : writeRest(value)),
 };
+
+function writeRest(value: unknown): Written {
+  const written = writeText(value);
+  // a slash at the start stays encoded, because a path that begins with "//" would name a host (RFC 3986 §4.2)
+  return 'segment' in written ? { segment: written.segment.replace(/(?!^)%2F/g, '/') } : written;
+}
 
 /**
  * The segments `.` and `..`. Clients remove them from a URL, even if the dots are written as `%2e`, and so
@@ -386,7 +422,9 @@ function readerOf(parameters: readonly PathParameter[]): ParamsReader {
   const names = parameters.map((parameter) => parameter.name);
   const reads = parameters.map((parameter) => parameter.converter.read);
   function Values(this: Record<string, unknown>, captures: readonly string[]): void {
-    for (let index = 0; index < names.length; index++) this[names[index]!] = reads[index]!(captures[index]!);
+    // an optional parameter at the end has no capture if the path ends before it
+    for (let index = 0; index < names.length; index++)
+      this[names[index]!] = reads[index]!(captures[index] ?? '');
   }
   // the cast is needed: TypeScript has no type for a function that is a constructor
   const Params = Values as unknown as new (captures: readonly string[]) => Record<string, unknown>;

@@ -10,6 +10,7 @@ import { isThenable } from '../base/promises.ts';
 import { lacksDescriptors } from '../observability/descriptors.ts';
 import { HttpResponse, problem, issueOf } from './response.ts';
 import { DEFAULT_PLAN, toResponse } from './reply.ts';
+import { isBudgetExceeded } from './request/budget.ts';
 import { shown } from '../base/options.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, Next, Services } from './contracts.ts';
 import type { ReplyPlan } from './reply.ts';
@@ -369,7 +370,7 @@ function problemFor(
 
 /** Returns whether an error is a response for the client, and no failure of the server. */
 function isRefusal(error: unknown): error is HTTPException {
-  return error instanceof HTTPException && error.status < 500;
+  return error instanceof HTTPException && (error.status < 500 || isBudgetExceeded(error));
 }
 
 /**

@@ -253,7 +253,7 @@ function bodyOf(body: ResponseBody | ByteSource): ResponseBody {
   return bytesOf(body) ?? (body as Chunks); // the cast is safe: an object without bytes is a source of chunks
 }
 
-/** @throws SvcError `E_HEADER` when a field is malformed, or only the server may set this field */
+/** @throws SvcError `E_HEADER` when a field is malformed, `E_HEADER_OWNED` when only the server may set it */
 export function setFields(
   { headers }: HttpResponse,
   fields: Readonly<Record<string, string>> | undefined,

@@ -8,7 +8,7 @@
  * the order uuid, int, float, str and path. It goes back if no child matches, or if the matching template has
  * no endpoint for the method.
  */
-import { CONVERTERS, canonicalLiteral, decodeEscapes, parseTemplate } from './path.ts';
+import { CONVERTERS, canonicalLiteral, decodeEscapes, parseTemplate, variantsOf } from './path.ts';
 import type { Converter, ParsedTemplate, PathParameter } from './path.ts';
 
 /**
@@ -138,10 +138,16 @@ export class RoutingTable<T> {
 
   /**
    * Adds an endpoint. If this method and path already have an endpoint, the existing one stays, and is
-   * returned.
+   * returned. For a template with an optional parameter, this applies to each of its paths.
    */
   add(method: string, template: string | ParsedTemplate, endpoint: T): T | undefined {
     const parsed = typeof template === 'string' ? parseTemplate(template) : template;
+    let existing: T | undefined;
+    for (const variant of variantsOf(parsed)) existing = this.#add(method, variant, endpoint) ?? existing;
+    return existing;
+  }
+
+  #add(method: string, parsed: ParsedTemplate, endpoint: T): T | undefined {
     const literals = parsed.literals.map(canonicalLiteral);
     const leaf =
       parsed.parameters.length === 0

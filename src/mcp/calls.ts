@@ -219,7 +219,6 @@ export class Toolset {
       signal,
     });
     await this.#app.startup();
-    signal.throwIfAborted();
     return this.#app.application().answerCall(request, caller.remoteAddress, isFunction, (req) => {
       if (listener !== undefined) req.state.set(TOOL_LISTENER, listener);
       if (asker !== undefined) req.state.set(ASKER, asker);

@@ -12,6 +12,7 @@ import { McpConversation } from './conversation.ts';
 import { McpDispatcher, serverOptions } from './server.ts';
 import { NEWEST } from './messages.ts';
 import { closest, given, int, isFunction, isObject, isRecord, number, readOptions } from '../base/options.ts';
+import { untilAborted } from '../base/promises.ts';
 import { isFieldValue, isToken } from '../http/headers.ts';
 import { reserveOutput } from './reserved-output.ts';
 import { Routes } from '../routing/route.ts';
@@ -62,6 +63,7 @@ export interface StdioStreams {
 export interface McpCallOptions {
   /** Header fields of the request: `{ authorization: 'Bearer ...' }`. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** If it aborts, the call rejects at once with its reason, and the signal of the handler aborts. */
   readonly signal?: AbortSignal | undefined;
   /** Called with each progress report of the tool. */
   readonly onProgress?:
@@ -192,20 +194,23 @@ export async function callTool(
     progress: (...values) => onProgress?.(...values),
     log: (...values) => onLog?.(...values),
   };
-  return toolset.call(tool, args, {
-    caller: fixedCaller(headers ?? {}),
-    dialect: NEWEST,
-    signal: signal ?? new AbortController().signal,
-    listener,
-    asker:
-      onQuestion === undefined
-        ? undefined
-        : {
-            abilities: new Set((await import('./questions.ts')).ABILITIES),
-            keys: new Set(),
-            ask: ({ method, params, key }) => onQuestion(method, params, key),
-          },
-  });
+  const asker =
+    onQuestion === undefined
+      ? undefined
+      : {
+          abilities: new Set((await import('./questions.ts')).ABILITIES),
+          keys: new Set<string>(),
+          ask: ({ method, params, key }: ClientRequest) => onQuestion(method, params, key),
+        };
+  return untilAborted(signal, () =>
+    toolset.call(tool, args, {
+      caller: fixedCaller(headers ?? {}),
+      dialect: NEWEST,
+      signal: signal ?? new AbortController().signal,
+      listener,
+      asker,
+    }),
+  );
 }
 
 const TOKEN = /^[\x21-\x7e]{1,8192}$/;

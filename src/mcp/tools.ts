@@ -9,7 +9,7 @@ import { JsonSchemas } from '../schema/json-schema.ts';
 import { compileType, FieldType, fileLimit } from '../schema/schema.ts';
 import { fromBase64 } from '../schema/formats.ts';
 import { closest, isRecord, defined } from '../base/options.ts';
-import { fillTemplate, writeSegment } from '../http/path.ts';
+import { CONVERTERS, fillTemplate, writeSegment } from '../http/path.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 import type { Dialect, JsonObject } from './messages.ts';
 import type { FieldPlan, TypeNode, TypeSource } from '../schema/schema.ts';
@@ -319,7 +319,7 @@ class ArgumentPlan {
     for (const slot of this.#slots) {
       const value = Object.hasOwn(given, slot.argument) ? given[slot.argument] : undefined;
       if (value === undefined) {
-        if (slot.part === 'path')
+        if (slot.part === 'path' && slot.isRequired)
           issues.push({ loc: ['path', slot.name], code: 'missing', message: 'is missing' });
         if (slot.part === 'whole') issues.push({ loc: ['body'], code: 'missing', message: 'is missing' });
       } else if (slot.part === 'path') params[slot.name] = value;
@@ -407,7 +407,13 @@ function slotsOf(template: ParsedTemplate, { texts, body, form }: RouteInputs, s
     slots.push(slot);
   };
   for (const { name, converter } of template.parameters)
-    add({ argument: name, part: 'path', name, schema: pathSchema(converter), isRequired: true });
+    add({
+      argument: name,
+      part: 'path',
+      name,
+      schema: pathSchema(converter),
+      isRequired: converter !== CONVERTERS['path?'],
+    });
   const query = texts
     .filter(({ from }) => from === 'query')
     .flatMap(({ plan }) => plan.fields)

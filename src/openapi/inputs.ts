@@ -37,6 +37,7 @@ const OF_CONVERTERS: Readonly<Record<ConverterName, JsonSchema>> = {
   float: { type: 'number' },
   uuid: { type: 'string', format: 'uuid' },
   path: { type: 'string', minLength: 1 },
+  'path?': { type: 'string' },
 };
 
 /** Rules of path parameters that a JSON Schema cannot express, by type. */

@@ -12,7 +12,7 @@ import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
 import { pathParameter, requestBody, sentItem, textParameters } from './inputs.ts';
 import { ResponseWriter } from './documented-responses.ts';
 import { describeSecurity, SecurityWriter } from './security.ts';
-import { encodeLiteral } from '../http/path.ts';
+import { encodeLiteral, takesRest, variantsOf } from '../http/path.ts';
 import { SENT_REQUESTS, readSentRequest } from '../routing/spec.ts';
 import { planSent } from '../routing/steps.ts';
 import type {
@@ -173,7 +173,7 @@ class DocumentWriter {
 
   document(): OpenApiDocument {
     const { servers = [{ url: '/' }], tags: _, webhooks = {}, ...about } = this.#options;
-    const grouped = this.#group(this.#view.details.filter(isDocumented));
+    const grouped = this.#group(this.#view.details.filter(isDocumented).flatMap(withoutOptional));
     const details = [...grouped.values()].flatMap(({ byMethod }) => [...byMethod.values()]);
     const ids = this.#operationIds(details);
     const paths: Record<string, PathItem> = {};
@@ -420,6 +420,19 @@ function mergedParameters(derived: readonly Parameter[], own: readonly Parameter
 }
 
 /**
+ * Returns a route as it is documented, because OpenAPI has no optional path parameters. `/dav/{rest:path?}` becomes
+ * `/dav` and `/dav/{rest}`; the document leaves out `/dav/`, which is equal to `/dav`.
+ */
+function withoutOptional(detail: RouteDetail): readonly RouteDetail[] {
+  const variants = variantsOf(detail.declared.template);
+  return (variants.length < 3 ? variants : [variants[0]!, variants[2]!]).map((template) =>
+    template === detail.declared.template
+      ? detail
+      : { ...detail, declared: { ...detail.declared, template } },
+  );
+}
+
+/**
  * Returns the path of a route, with encoded literals and the given parameter names. Without names, it returns
  * a key such as `/users/{}`. OpenAPI treats paths with the same key as equal (OpenAPI 3.1 §4.8.8).
  */
@@ -445,8 +458,11 @@ function identifier(name: string): string {
 
 function wantedId({ route, declared: { methods, template } }: RouteDetail): string {
   const method = route.method.toLowerCase();
-  if (route.name !== undefined)
-    return methods.length === 1 ? identifier(route.name) : method + capitals(route.name);
+  if (route.name !== undefined) {
+    const last = template.template === route.template ? undefined : template.parameters.at(-1);
+    const suffix = takesRest(last) ? `By${capitals(last!.name)}` : ''; // defined, because it takes the rest
+    return (methods.length === 1 ? identifier(route.name) : method + capitals(route.name)) + suffix;
+  }
   const parts = template.literals.map((literal, index) => {
     const parameter = template.parameters[index];
     return capitals(literal) + (parameter === undefined ? '' : `By${capitals(parameter.name)}`);
@@ -466,8 +482,9 @@ function capitals(text: string): string {
  * Converts the name of a route to a title: `createUser` and `create_user` become `Create user`. A route
  * without a name gets its method and path.
  */
-function titleOf({ route }: RouteDetail): string {
-  if (route.name === undefined) return `${route.method} ${route.template.replace(/:[a-z]+\}/g, '}')}`;
+function titleOf({ route, declared }: RouteDetail): string {
+  if (route.name === undefined)
+    return `${route.method} ${declared.template.template.replace(/:[a-z]+\}/g, '}')}`;
   const words = route.name
     .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
     .replace(/[_.\s-]+/g, ' ')

@@ -129,23 +129,12 @@ function refuseMethod(
   refusals: Map<string, Prepared>,
 ): Awaitable<HttpResponse> {
   const detail = `This path only allows the methods ${allow}`;
-  if (errors.hasHandlers) {
-    const answer = errors.render(new MethodNotAllowed(detail, { headers: { Allow: allow } }), req);
-    return whenReady(answer, (ready) => withAllow(ready, allow));
-  }
+  if (errors.hasHandlers)
+    return errors.render(new MethodNotAllowed(detail, { headers: { Allow: allow } }), req);
   let prepared = refusals.get(allow);
   if (prepared === undefined)
     refusals.set(allow, (prepared = new Prepared(405, ['Content-Type', PROBLEM_TYPE, 'Allow', allow])));
   return problem(405, req.id, { detail }, prepared);
-}
-
-/**
- * Adds `Allow` to the response if it is a 405 (RFC 9110 §15.5.6), because an exception handler may have
- * omitted it.
- */
-function withAllow(response: HttpResponse, allow: string): HttpResponse {
-  if (response.status === 405 && !response.headers.has('Allow')) response.headers.set('Allow', allow);
-  return response;
 }
 
 /**

@@ -116,6 +116,8 @@ export interface CompiledApplication {
   readonly upgrade: Core;
   /** Returns the route for a method and path; undefined if there is none. */
   routeAt(method: string, path: string): CompiledRoute | undefined;
+  /** Returns the value of `Allow` for a request whose method was refused. */
+  allowedFor(req: TransportRequest): string;
   /** Whether a path belongs to a WebSocket route. */
   hasSocketAt(path: string): boolean;
   /** Handles a call of an MCP tool, prompt or resource: finds its function, and runs it. */
@@ -202,6 +204,7 @@ export function compileApplication(declarations: Declarations): Compilation {
           const match = table.match(method, canonicalPath(path));
           return match.kind === 'found' ? match.endpoint.route : undefined;
         },
+        allowedFor: (req) => allowedFor(req, table),
         hasSocketAt: (path) => socketTable.match(SOCKET, path).kind === 'found',
         handleTool: matched(toolTable, run, tracer),
         async start() {
@@ -233,6 +236,21 @@ function matched(
 function spanned(tracer: Tracer, req: TransportRequest, run: Core): Awaitable<HttpResponse> {
   const span = (req.span = RequestSpan.of(tracer, req));
   return span === undefined ? run(req) : span.run(() => run(req));
+}
+
+/** Method without a route, with which the routing table returns the methods of a path. */
+const NO_METHOD = '';
+
+/** Returns the methods of a request's path, without its own method and without methods of the route that refused it. */
+function allowedFor({ method, path, match }: TransportRequest, table: RoutingTable<Endpoint>): string {
+  const all = table.match(NO_METHOD, path);
+  if (all.kind !== 'wrong-method') return '';
+  const refused = match.kind === 'found' ? match.endpoint : undefined;
+  const isLeft = (other: string): boolean => {
+    const found = table.match(other, path);
+    return other !== method && (found.kind !== 'found' || found.endpoint !== refused);
+  };
+  return all.allow.split(', ').filter(isLeft).join(', ');
 }
 
 /**

@@ -46,7 +46,8 @@ import type { HttpResponse } from '../http/response.ts';
 import type { Rooms } from '../http/websocket/rooms.ts';
 import type { WebSocketClose } from '../http/websocket/closing.ts';
 import type { SocketListener } from '../http/websocket/handlers.ts';
-import type { SharedSocketDeps, WebSocketConnection } from '../http/websocket/websocket.ts';
+import type { SharedSocketDeps } from '../http/websocket/handlers.ts';
+import type { WebSocketConnection } from '../http/websocket/websocket.ts';
 import type { WebSocketCompression } from '../http/websocket/handshake.ts';
 import type { WebSocketMeter } from '../http/websocket/meter.ts';
 import type { SlowConsumerPolicy } from '../http/websocket/sender.ts';
@@ -379,7 +380,7 @@ export class DeclaredSocket {
     path: string,
     hub: SocketHub,
     services: Services,
-    onUnhandled: SharedSocketDeps['onUnhandled'],
+    onUnhandled: SharedSocketDeps<WebSocketConnection>['onUnhandled'],
   ): SocketOpener {
     return new SocketOpener(this.guard, {
       ...this.options,
@@ -442,7 +443,7 @@ class SocketOpener {
   readonly #guard: HandshakeGuard;
   readonly #open: OpenSocket;
 
-  constructor(guard: HandshakeGuard, deps: SharedSocketDeps) {
+  constructor(guard: HandshakeGuard, deps: SharedSocketDeps<WebSocketConnection>) {
     this.#guard = guard;
     openSockets.want();
     // `loaded` is defined, because the start of the application loads the module
@@ -460,7 +461,7 @@ class SocketOpener {
  * not resolved for an ordinary request.
  */
 class HandshakeGuard implements Middleware {
-  readonly compression: SharedSocketDeps['compression'];
+  readonly compression: SharedSocketDeps<WebSocketConnection>['compression'];
   readonly origin: OriginGuard;
   readonly #protocols: ReadonlySet<string>;
   readonly #agreements = new WeakMap<HttpRequest, Agreement>();

@@ -15,7 +15,7 @@ import { http } from '../base/node-http.ts';
 import { CookieJar } from './cookie-jar.ts';
 import { systemClock } from '../base/clock.ts';
 import { HTTPException, errorAfter } from '../base/errors.ts';
-import { ignore } from '../base/promises.ts';
+import { ignore, untilAborted } from '../base/promises.ts';
 import { bool, given, isObject, readOptions, text } from '../base/options.ts';
 import { answerInMemory, upgradeInMemory } from '../http/server/memory.ts';
 import { HttpServer } from '../http/server/server.ts';
@@ -93,12 +93,13 @@ export interface TestRequest {
   /** Form that is sent as `application/x-www-form-urlencoded`. FormData is sent as `multipart/form-data`. */
   readonly form?: Readonly<Record<string, string | readonly string[]>> | FormData | undefined;
   readonly body?: WebBody | undefined;
+  /** If it aborts, the call rejects at once with its reason, and the signal of the handler aborts. */
   readonly signal?: AbortSignal | undefined;
 }
 
 /** Time in milliseconds that running requests have to end when a client with `listen` closes. */
 const CLOSE_DEADLINE_MS = 5_000;
-/** Time in milliseconds that WebSocket handlers have to end when a client without `listen` closes. */
+/** Time in milliseconds that handlers have to end when a client without `listen` closes. */
 const LAST_WORDS_MS = 1_000;
 
 /** Number of open clients of each application. The last one to close shuts the application down. */
@@ -127,6 +128,8 @@ export class TestClient implements AsyncDisposable {
    * WebSocket have ended.
    */
   readonly #sockets = new Map<WebSocketConnection, Promise<void>>();
+  /** Running calls without a network connection. */
+  readonly #calls = new Set<Promise<void>>();
   readonly #opened: TestWebSocket[] = [];
   #baseUrl: string;
   #server: HttpServer | undefined;
@@ -203,7 +206,11 @@ export class TestClient implements AsyncDisposable {
    * Sends a request. Resolves with the response.
    * @throws the error of the application that no exception handler handles, unless `raiseErrors` is false
    */
-  async request(method: string, path: string, request: TestRequest = {}): Promise<Response> {
+  request(method: string, path: string, request: TestRequest = {}): Promise<Response> {
+    return untilAborted(request.signal, () => this.#request(method, path, request));
+  }
+
+  async #request(method: string, path: string, request: TestRequest): Promise<Response> {
     if (this.#closing !== undefined) throw new Error('The test client is closed: create a new test client');
     const served = await (this.#ready ??= this.#start());
     const url = new URL(path, this.#baseUrl);
@@ -221,10 +228,22 @@ export class TestClient implements AsyncDisposable {
       signal: request.signal ?? null,
       ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
     });
-    const response = this.#listens ? await fetch(web) : await answerInMemory(served, web, '127.0.0.1');
+    const response = await (this.#listens ? fetch(web) : this.#answerInMemory(served, web));
     for (const field of response.headers.getSetCookie()) this.cookies.take(field, url);
     this.#rethrow(response);
     return response;
+  }
+
+  /** Calls the application. An aborted call ends later than the call of the client, which close() then awaits. */
+  async #answerInMemory(served: ServedApplication, request: Request): Promise<Response> {
+    const answer = answerInMemory(served, request, '127.0.0.1');
+    const ended = answer.then(ignore, ignore);
+    this.#calls.add(ended);
+    try {
+      return await answer;
+    } finally {
+      this.#calls.delete(ended);
+    }
   }
 
   /**
@@ -320,12 +339,12 @@ export class TestClient implements AsyncDisposable {
     if (late.length > 0) throw late.length === 1 ? late[0] : new AggregateError(late);
   }
 
-  /** Resolves when all WebSocket handlers have ended, at the latest after LAST_WORDS_MS. */
+  /** Resolves when all handlers have ended, at the latest after LAST_WORDS_MS. */
   async #lastWords(): Promise<void> {
-    if (this.#sockets.size === 0) return;
+    if (this.#sockets.size + this.#calls.size === 0) return;
     const limit = new AbortController();
     const isLate = systemClock.sleep(LAST_WORDS_MS, limit.signal).catch(ignore);
-    await Promise.race([Promise.all(this.#sockets.values()), isLate]);
+    await Promise.race([Promise.all([...this.#sockets.values(), ...this.#calls]), isLate]);
     limit.abort();
   }
 

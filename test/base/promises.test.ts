@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { test } from 'node:test';
 import { ManualClock } from '../../src/base/manual-clock.ts';
-import { currentContext, ignore, within } from '../../src/base/promises.ts';
+import { currentContext, ignore, untilAborted, within } from '../../src/base/promises.ts';
 
 test('within() settles like the given promise if this promise settles in time, and leaves no timer running', async () => {
   const clock = new ManualClock();
@@ -24,6 +24,29 @@ test('if the promise does not settle within the time limit, within() settles wit
   await clock.advance(10);
   await assert.rejects(failed, /no answer/);
   assert.equal(clock.pending, 0);
+});
+
+test('untilAborted() settles like the call, or rejects at once with the reason of the signal', async () => {
+  const { signal } = new AbortController();
+  assert.equal(await untilAborted(signal, () => Promise.resolve('value')), 'value');
+  assert.equal(await untilAborted(undefined, () => Promise.resolve('value')), 'value');
+  await assert.rejects(
+    untilAborted(signal, () => Promise.reject(new Error('failed'))),
+    /failed/,
+  );
+  const abort = new AbortController();
+  const late = Promise.withResolvers<string>();
+  const call = untilAborted(abort.signal, () => late.promise);
+  const reason = new Error('enough');
+  abort.abort(reason);
+  late.reject(new Error('ignored'));
+  await assert.rejects(call, reason);
+  let calls = 0;
+  await assert.rejects(
+    untilAborted(abort.signal, () => Promise.resolve(calls++)),
+    reason,
+  );
+  assert.equal(calls, 0);
 });
 
 test('currentContext() returns a function that runs callbacks in the captured AsyncLocalStorage context', () => {

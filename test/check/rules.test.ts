@@ -108,9 +108,17 @@ test('svc check reports a route that is unreachable because more specific routes
   assert.throws(() => app.compileAll(), { code: 'E_COMPILE' });
 });
 
+test('svc check finds a route that routes with optional paths make unreachable (SVC102)', () => {
+  const app = make().get('/f/{x}/{rest:path?}', handler).get('/f//{rest:path?}', handler);
+  const at = line() + 1;
+  app.get('/f/{all:path}', handler);
+  assert.deepEqual(brief(app), [['SVC102', 'GET /f/{all:path}', at]]);
+});
+
 test('svc check accepts a route that at least one request can reach (SVC102)', () => {
   for (const others of [
     ['/f/{x}', '/f/{x}/{rest:path}'],
+    ['/f/{x}/{rest:path?}', '/f//{p:path}'],
     ['/f/{x:int}', '/f/{x:float}', '/f/{x:uuid}', '/f/x', '/f//', '/f//{p:path}', '/f/{x}/{p:path}'],
     ['/{any:path}'],
     ['/f/{x}', '/f/{x}/', '/f/{x}/{p:path}', '/f//{p:path}'],

@@ -107,19 +107,21 @@ test('RoutingTable.match() returns the generated values that were given to fillT
   const values: Readonly<Record<ConverterName, () => unknown>> = {
     str: text,
     path: text,
+    'path?': text,
     float: () => pick([double, () => below(1e6) / 64])(),
     int: () => pick([1, -1]) * pick([below(10), below(2 ** 31), 2 ** 53 - 1 - below(9)]) + 0,
     uuid: () => [8, 4, 4, 4, 12].map(hex).join('-'),
   };
   let checked = 0;
   for (const converter of Object.keys(values) as ConverterName[]) {
-    const template = `/100%/é/{first:${converter === 'path' ? 'str' : converter}}/x/{it:${converter}}`;
+    const first = converter.startsWith('path') ? 'str' : converter;
+    const template = `/100%/é/{first:${first}}/x/{it:${converter}}`;
     const parsed = parseTemplate(template);
     const table = new RoutingTable<string>();
     table.add('GET', parsed, 'here');
     table.freeze();
     for (let round = 0; round < 3_000; round++) {
-      const params = { first: values[converter === 'path' ? 'str' : converter](), it: values[converter]() };
+      const params = { first: values[first](), it: values[converter]() };
       if (Object.values(params).some((value) => /(^|\/)\.\.?(\/|$)/.test(String(value)))) continue;
       const path = fillTemplate('it', parsed, params);
       assert.match(path, /^[\x21-\x7e]+$/);
@@ -135,4 +137,17 @@ test('RoutingTable.match() returns the generated values that were given to fillT
     }
   }
   assert.ok(checked > 12_000);
+});
+
+test('fillTemplate() writes an optional parameter that is empty as a slash at the end, and leaves a missing one out with its slash', () => {
+  const fill = (template: string, params: Readonly<Record<string, unknown>>): string =>
+    fillTemplate('it', parseTemplate(template), params);
+  assert.equal(fill('/dav/{rest:path?}', {}), '/dav');
+  assert.equal(fill('/dav/{rest:path?}', { rest: '' }), '/dav/');
+  assert.equal(fill('/dav/{rest:path?}', { rest: 'a/b c' }), '/dav/a/b%20c');
+  assert.equal(fill('/{rest:path?}', {}), '/');
+  assert.equal(fill('/u/{id:int}/{rest:path?}', { id: 5 }), '/u/5');
+  assert.throws(() => fill('/u/{id:int}/{rest:path?}', {}), { code: 'E_URL_PARAM' });
+  assert.throws(() => fill('/dav/{rest:path?}', { rest: '../x' }), { code: 'E_URL_PARAM' });
+  assert.throws(() => parseTemplate('/dav/{rest:path?}/x'), { code: 'E_PATH_TEMPLATE' });
 });

@@ -229,6 +229,14 @@ const READ: Readonly<
     ],
     refuses: [''],
   },
+  'path?': {
+    takes: [
+      ['', ''],
+      ['a/b', 'a/b'],
+      ['/', '/'],
+    ],
+    refuses: [],
+  },
 };
 
 for (const [name, { takes, refuses }] of Object.entries(READ)) {

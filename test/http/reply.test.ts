@@ -204,7 +204,10 @@ for (const [what, make] of [
 
 test('toResponse() refuses header fields with line breaks, which would split the response head', () => {
   assert.throws(() => toResponse(['x', 200, { X: 'a\r\nb' }], DEFAULT_PLAN), { code: 'E_HEADER' });
-  assert.throws(() => toResponse(['x', 200, { 'Content-Length': '5' }], DEFAULT_PLAN), { code: 'E_HEADER' });
+  assert.throws(() => toResponse(['x', 200, { 'Content-Length': '5' }], DEFAULT_PLAN), {
+    code: 'E_HEADER_OWNED',
+    remedy: /contentLength/,
+  });
   assert.throws(() => toResponse(['x', 200, { X: 5 }], DEFAULT_PLAN), { code: 'E_HEADER' });
 });
 

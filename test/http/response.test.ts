@@ -73,7 +73,9 @@ test('HttpResponse refuses a status outside 200 to 599, both in the constructor 
 test('HttpResponse refuses header fields with line breaks, which would split the response head', () => {
   assert.throws(() => new HttpResponse('x', { headers: { X: 'a\r\nb' } }), { code: 'E_HEADER' });
   assert.throws(() => new HttpResponse('x', { mediaType: 'a/b\n' }), { code: 'E_HEADER' });
-  assert.throws(() => new HttpResponse('x', { headers: { 'Content-Length': '1' } }), { code: 'E_HEADER' });
+  assert.throws(() => new HttpResponse('x', { headers: { 'Content-Length': '1' } }), {
+    code: 'E_HEADER_OWNED',
+  });
 });
 
 test('HttpResponse sends a header named __proto__ in its options like any other header', () => {

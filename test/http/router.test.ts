@@ -339,3 +339,32 @@ test('RoutingTable matches segments that begin with ":" or "*" if their template
   for (const path of ['/1', '/\\:id', '/a/b'])
     assert.equal(table.match('GET', canonicalPath(path)).kind, 'none', path);
 });
+
+test('a template that ends with an optional path matches its folder with and without a slash, and all below', () => {
+  const table = new RoutingTable<string>();
+  table.add('GET', '/dav/{rest:path?}', 'dav');
+  table.add('GET', '/u/{id:int}/{rest:path?}', 'user');
+  table.add('GET', '/dav/new', 'new');
+  assert.equal(table.add('GET', '/dav/{other:path}', 'x'), 'dav');
+  assert.equal(table.add('GET', '/dav', 'x'), 'dav');
+  assert.equal(table.add('GET', '/dav/', 'x'), 'dav');
+  table.freeze();
+  const root = new RoutingTable<string>();
+  root.add('GET', '/{rest:path?}', 'root');
+  root.freeze();
+  const found = (path: string, of = table): unknown => {
+    const match = of.match('GET', path);
+    return match.kind === 'found' ? [match.endpoint, ...match.captures] : match.kind;
+  };
+  assert.deepEqual(found('/dav'), ['dav']);
+  assert.deepEqual(found('/dav/'), ['dav']);
+  assert.deepEqual(found('/dav/a/b'), ['dav', 'a/b']);
+  assert.deepEqual(found('/dav/new'), ['new']);
+  assert.equal(found('/davy'), 'none');
+  assert.deepEqual(found('/u/5'), ['user', '5']);
+  assert.deepEqual(found('/u/5/'), ['user', '5']);
+  assert.deepEqual(found('/u/5/x'), ['user', '5', 'x']);
+  assert.equal(found('/u/x'), 'none');
+  assert.deepEqual(found('/', root), ['root']);
+  assert.deepEqual(found('/a/', root), ['root', 'a/']);
+});

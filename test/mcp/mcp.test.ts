@@ -329,6 +329,15 @@ test('mcpCall(): all invalid arguments are reported at once, each by its name', 
   );
 });
 
+test('mcpCall(): the argument for an optional path may be missing or empty', async (t) => {
+  const { app } = make(t);
+  app.get('/dav/{rest:path?}', ({ req, params }) => `${req.path} ${params.rest}`);
+  assert.deepEqual(app.mcpTools()[0]!.inputSchema['required'] ?? [], []);
+  assert.equal(textOf(await app.mcpCall('get_dav_by_rest', {})), '/dav ');
+  assert.equal(textOf(await app.mcpCall('get_dav_by_rest', { rest: '' })), '/dav/ ');
+  assert.equal(textOf(await app.mcpCall('get_dav_by_rest', { rest: 'a/b' })), '/dav/a/b a/b');
+});
+
 test('mcpCall(): whatever the value of a path argument is, the call reaches no route except the route of the tool', async (t) => {
   const { app } = make(t);
   app
@@ -600,25 +609,25 @@ test('mcpCall(): progress and log messages of a handler are passed to the option
   assert.equal((await app.fetch(new Request('http://localhost/work'))).status, 200);
 });
 
-test('mcpCall(): if the call is aborted, the signal of its request is aborted', async (t) => {
+test('mcpCall(): if the call is aborted, it rejects at once with the reason, and the signal of its request is aborted', async (t) => {
   const { app } = make(t);
   const aborted = Promise.withResolvers<string>();
   app.get(
     '/wait',
     ({ signal }) =>
-      new Promise((resolve) =>
+      new Promise(() =>
         signal.addEventListener('abort', () => {
           aborted.resolve((signal.reason as Error).name);
-          resolve(1);
         }),
       ),
   );
   const abort = new AbortController();
   const call = app.mcpCall('get_wait', {}, { signal: abort.signal });
   await app.startup();
-  setImmediate(() => abort.abort());
+  const reason = new Error('enough');
+  setImmediate(() => abort.abort(reason));
+  await assert.rejects(call, reason);
   assert.equal(await aborted.promise, 'ClientDisconnected');
-  await call;
 });
 
 test('app.tool(): a function becomes a tool with arguments, dependencies, guards and middleware; HTTP requests cannot reach it', async (t) => {

@@ -249,6 +249,35 @@ test('OpenAPI document: literal text in paths is percent-encoded, and path param
   });
 });
 
+test('OpenAPI document: a route with an optional path has one operation for its folder, and one for all below', () => {
+  const app = make();
+  app
+    .get('/dav/{rest:path?}', { name: 'dav' }, none)
+    .put('/u/{id}/{rest:path?}', none)
+    .get('/{all:path?}', none);
+  const { paths } = app.openapi();
+  assert.deepEqual(
+    Object.entries(paths).map(([path, item]) => [path, Object.values(item)[0]!.operationId]),
+    [
+      ['/dav', 'dav'],
+      ['/dav/{rest}', 'davByRest'],
+      ['/u/{id}', 'putUById'],
+      ['/u/{id}/{rest}', 'putUByIdByRest'],
+      ['/', 'getRoot'],
+      ['/{all}', 'getByAll'],
+    ],
+  );
+  assert.deepEqual(parameters(operation(app, '/dav')), {});
+  assert.deepEqual(parameters(operation(app, '/dav/{rest}')), {
+    'path rest': {
+      required: true,
+      description: 'The rest of the path, in which slashes need no escape',
+      schema: { type: 'string', minLength: 1 },
+    },
+  });
+  assert.equal(operation(app, '/u/{id}/{rest}', 'put').summary, 'PUT /u/{id}/{rest}');
+});
+
 test('OpenAPI document: path templates that differ only in parameter names become one path with the names of the first template', () => {
   const app = make();
   app.get('/users/{id:int}', none).put('/users/{name}/', none).delete('/users/{name}', none);

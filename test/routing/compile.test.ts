@@ -264,6 +264,62 @@ test('if an exception handler answers 405, the response has the field Allow (RFC
   }
 });
 
+for (const [what, answer] of [
+  [
+    'is thrown',
+    () => {
+      throw new MethodNotAllowed();
+    },
+  ],
+  ['is returned', () => ['no', 405] as const],
+] as const) {
+  test(`a 405 that ${what} by a handler, middleware or exception handler has Allow with the other methods of the path (RFC 9110 §15.5.6)`, async () => {
+    const allowOf = async (app: Svc, method: string, path = '/a/5'): Promise<unknown> => {
+      const response = await ask(app, path, method);
+      return [response.status, response.headers.get('allow')];
+    };
+    const app = make().get('/a/{id}', answer).delete('/a/{id}', answer).put('/a/{id:int}', handler);
+    assert.deepEqual(await allowOf(app, 'GET'), [405, 'PUT, DELETE, OPTIONS']);
+    assert.deepEqual(await allowOf(app, 'HEAD'), [405, 'PUT, DELETE, OPTIONS']);
+    assert.deepEqual(await allowOf(app, 'DELETE'), [405, 'GET, HEAD, PUT, OPTIONS']);
+    assert.deepEqual(await allowOf(app, 'DELETE', '/a/x'), [405, 'GET, HEAD, OPTIONS']);
+    const own = make().route('/a/{id}', ['GET', 'OPTIONS'], answer);
+    assert.deepEqual(await allowOf(own, 'OPTIONS'), [405, 'GET, HEAD']);
+    const layer = make().use(answer).get('/a/{id}', handler).post('/a/{id}', handler);
+    assert.deepEqual(await allowOf(layer, 'POST'), [405, 'GET, HEAD, OPTIONS']);
+    assert.deepEqual(await allowOf(layer, 'POST', '/none'), [405, '']);
+    const failing = make().exceptionHandler(NotFound, answer);
+    failing.get('/a/{id}', () => {
+      throw new NotFound();
+    });
+    assert.deepEqual(await allowOf(failing, 'GET'), [405, 'OPTIONS']);
+  });
+}
+
+test('Allow of a thrown MethodNotAllowed wins', async () => {
+  const app = make().get('/a', () => {
+    throw new MethodNotAllowed('only by PUT', { headers: { allow: 'PUT' } });
+  });
+  assert.equal((await ask(app, '/a')).headers.get('allow'), 'PUT');
+});
+
+test('one route with an optional path serves its folder with and without a slash, and all below', async () => {
+  const app = make();
+  app.route('/dav/{rest:path?}', ['GET', 'PUT'], { name: 'dav' }, ({ params }) => ({ rest: params.rest }));
+  const restAt = async (path: string): Promise<unknown> => (await ask(app, path)).json();
+  assert.deepEqual(await restAt('/dav'), { rest: '' });
+  assert.deepEqual(await restAt('/dav/'), { rest: '' });
+  assert.deepEqual(await restAt('/dav/a/b%2Fc/'), { rest: 'a/b/c/' });
+  assert.equal((await ask(app, '/dav', 'POST')).headers.get('allow'), 'GET, HEAD, PUT, OPTIONS');
+  assert.equal(app.urlFor('dav'), '/dav');
+  assert.equal(app.urlFor('dav', { rest: 'x y/z' }), '/dav/x%20y/z');
+  const twice = make().get('/dav/{rest:path?}', handler).get('/dav/', handler);
+  assert.deepEqual(
+    twice.check().findings.flatMap(({ rule }) => (rule === 'SVC101' ? [rule] : [])),
+    ['SVC101'],
+  );
+});
+
 test('a 404 response suggests a similar path, except in production', async () => {
   for (const [env, detail] of [
     ['development', 'Nothing is here; did you mean /users?'],

@@ -184,26 +184,32 @@ for (const listen of [false, true]) {
     assert.equal(await cookieSent(), null);
   });
 
-  test(`if the signal in the options of a request aborts, TestClient aborts the signal of the handler (${how})`, async () => {
+  test(`if the signal in the options of a request aborts, the call rejects at once with its reason, and the signal of the handler aborts (${how})`, async () => {
     const app = quiet();
     const entered = Promise.withResolvers<void>();
     const left = Promise.withResolvers<unknown>();
-    app.get('/wait', ({ signal }) => {
+    const release = Promise.withResolvers<void>();
+    const steps: string[] = [];
+    app.onShutdown(() => void steps.push('shutdown'));
+    app.get('/wait', async ({ signal }) => {
       signal.addEventListener('abort', () => left.resolve(signal.reason));
       entered.resolve();
-      return left.promise.then(() => 'late');
+      await release.promise;
+      steps.push('handler ends');
     });
-    await using client = new TestClient(app, { listen });
+    const client = new TestClient(app, { listen });
     const abort = new AbortController();
     const answer = client.get('/wait', { signal: abort.signal });
-    const outcome = answer.then(
-      () => 'answered',
-      () => 'rejected',
-    );
     await entered.promise;
-    abort.abort();
+    const reason = new Error('enough');
+    abort.abort(reason);
+    await assert.rejects(answer, reason);
     assert.equal(((await left.promise) as Error).name, 'ClientDisconnected');
-    if (listen) assert.equal(await outcome, 'rejected');
+    await assert.rejects(client.get('/wait', { signal: abort.signal }), reason);
+    const closed = client.close();
+    release.resolve();
+    await closed;
+    assert.deepEqual(steps, ['handler ends', 'shutdown']);
   });
 }
 

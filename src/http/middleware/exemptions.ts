@@ -8,7 +8,7 @@
  * A path without a route is exempt from the CSRF check if a template matches the path. No handler runs then,
  * so nothing needs protection.
  */
-import { CONVERTERS, parseTemplate } from '../path.ts';
+import { CONVERTERS, parseTemplate, variantsOf } from '../path.ts';
 import { RoutingTable } from '../router.ts';
 import type { CompiledRoute, CompiledView, HttpRequest } from '../contracts.ts';
 import type { ParsedTemplate } from '../path.ts';
@@ -35,10 +35,11 @@ export class Exemptions {
   enter(routes: readonly CompiledRoute[]): string[] {
     const unused = new Set(this.#templates);
     for (const route of unused.size === 0 ? [] : routes) {
-      const theirs = segmentsOf(parseTemplate(route.template));
+      const theirs = variantsOf(parseTemplate(route.template)).map(segmentsOf);
       const narrower: ParsedTemplate[] = [];
       for (const exempt of this.#templates) {
-        const fit = fitOf(segmentsOf(exempt), theirs);
+        const ours = variantsOf(exempt).map(segmentsOf);
+        const fit = least(theirs.map((route) => most(ours.map((template) => fitOf(template, route)))));
         if (fit === 'none') continue;
         unused.delete(exempt);
         if (fit === 'whole') this.#ofRoutes.set(route, true);
@@ -84,11 +85,23 @@ export function segmentsOf({ template, parameters }: ParsedTemplate): string[] {
 const PATH = `:${CONVERTERS.path.name}`;
 const TEXT = `:${CONVERTERS.str.name}`;
 
+type Fit = 'whole' | 'part' | 'none';
+
+/** Returns the best of the fits of several templates to one route. */
+function most(fits: readonly Fit[]): Fit {
+  return fits.includes('whole') ? 'whole' : fits.includes('part') ? 'part' : 'none';
+}
+
+/** Returns the fit of a template to all variants of a route. */
+function least(fits: readonly Fit[]): Fit {
+  return fits.every((fit) => fit === fits[0]) ? fits[0]! : 'part'; // a route has at least one variant
+}
+
 /**
  * Returns which paths of a route a template exempts: all (`whole`), only the paths that the template matches
  * (`part`), or none, because the route is more specific or different.
  */
-function fitOf(exempt: readonly string[], route: readonly string[]): 'whole' | 'part' | 'none' {
+function fitOf(exempt: readonly string[], route: readonly string[]): Fit {
   let isWhole = true;
   for (const [index, ours] of exempt.entries()) {
     const theirs = route[index];

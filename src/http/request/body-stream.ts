@@ -1,12 +1,16 @@
 /**
  * Receives the bytes of a request body, as a whole or chunk by chunk, and checks the size limit with each chunk.
  *
+ * A body that is received as a whole counts for the budget of held bytes (budget.ts).
+ *
  * A body is received completely even if its client has disconnected meanwhile: it stays readable.
  */
 import { ByteQueue } from '../../base/bytes.ts';
 import { ClientDisconnected, PayloadTooLarge, SvcError, withoutStack } from '../../base/errors.ts';
+import { budgetExceeded, holdBytes } from './budget.ts';
 import type { Readable } from 'node:stream';
 import type { Awaitable } from '../contracts.ts';
+import type { Holder } from './budget.ts';
 
 const EMPTY: Uint8Array = Buffer.alloc(0);
 /** If a body has more chunks than this, small chunks are copied together into buffers of `GATHER_BYTES`. */
@@ -51,15 +55,29 @@ function bufferedIn(source: BodySource): Uint8Array {
  * Receives a whole body. Returns it at once if it has arrived, of any size; else a promise. `declared` is the
  * Content-Length of the body, or -1. Memory is reserved only for received bytes, even if `declared` is large.
  * @throws PayloadTooLarge at once when `declared` is over `maxBytes`; else when more bytes than that arrive
+ * @throws HTTPException 503 when the budget of held bytes has no room for `declared` bytes, or later for the
+ *   received bytes
  * @throws ClientDisconnected when the client disconnects before the end of the body
  * @throws SvcError `E_BODY_DISCARDED` when the response was sent before the body was read
  */
-export function receive(source: BodySource, declared: number, maxBytes: number): Awaitable<Uint8Array> {
+export function receive(
+  source: BodySource,
+  declared: number,
+  maxBytes: number,
+  holder: Holder,
+): Awaitable<Uint8Array> {
   if (declared > maxBytes) throw tooLarge(maxBytes);
+  const { budget } = holder;
+  // compared here, because a call of the budget is only needed while much is held
+  if (budget !== undefined && budget.heldBytes > budget.shareBytes && !budget.admits(holder, declared))
+    throw budgetExceeded();
   const bytes = begin(source);
-  if (bytes !== undefined) return bytes;
+  if (bytes !== undefined) {
+    holdBytes(holder, bytes.length);
+    return bytes;
+  }
   return new Promise((resolve, reject) => {
-    const collector = new Collector(source, maxBytes, resolve, reject);
+    const collector = new Collector(source, maxBytes, holder, resolve, reject);
     if (source.handTo?.(collector) === true) return;
     source[COLLECTOR] = collector;
     // the listeners are not removed at the end of the body, because removing them would take longer than
@@ -96,6 +114,7 @@ function onClose(this: BodySource): void {
 class Collector implements BodyTaker {
   readonly #source: BodySource;
   readonly #maxBytes: number;
+  readonly #holder: Holder;
   readonly #resolve: (bytes: Uint8Array) => void;
   readonly #reject: (error: Error) => void;
   #first: Buffer | undefined;
@@ -105,6 +124,7 @@ class Collector implements BodyTaker {
    */
   #parts: Buffer[] | undefined;
   #length = 0;
+  #isRefused = false;
   /** Buffer into which small chunks are copied. */
   #gathered: Buffer | undefined;
   #gatheredLength = 0;
@@ -112,19 +132,22 @@ class Collector implements BodyTaker {
   constructor(
     source: BodySource,
     maxBytes: number,
+    holder: Holder,
     resolve: (bytes: Uint8Array) => void,
     reject: (error: Error) => void,
   ) {
     this.#source = source;
     this.#maxBytes = maxBytes;
+    this.#holder = holder;
     this.#resolve = resolve;
     this.#reject = reject;
   }
 
   take(chunk: Buffer): void {
-    if (this.#length > this.#maxBytes) return;
+    if (this.#isRefused) return;
     this.#length += chunk.length;
-    if (this.#length > this.#maxBytes) this.#refuse();
+    if (this.#length > this.#maxBytes) this.#refuse(tooLarge(this.#maxBytes));
+    else if (this.#holder.budget?.hold(this.#holder, this.#length) === false) this.#refuse(budgetExceeded());
     else if (this.#first === undefined) this.#first = chunk;
     else this.#add(chunk);
   }
@@ -167,12 +190,13 @@ class Collector implements BodyTaker {
     if (!this.#source.readableEnded) this.#reject(new ClientDisconnected());
   }
 
-  /** Rejects with a 413 error. The server discards the chunks that still arrive. */
-  #refuse(): void {
+  /** Rejects with an error. The server discards the chunks that still arrive. */
+  #refuse(error: Error): void {
+    this.#isRefused = true;
     this.#first = this.#parts = this.#gathered = undefined;
     this.#source.takeBack?.();
     this.#source.pause();
-    this.#reject(tooLarge(this.#maxBytes));
+    this.#reject(error);
   }
 }
 
@@ -222,9 +246,11 @@ async function* arriving(
 export async function readAhead(
   source: BodySource,
   isEnough: (chunk: Uint8Array) => boolean,
+  holder: Holder,
 ): Promise<readonly Uint8Array[]> {
   const rest = begin(source);
   if (rest !== undefined) {
+    holdBytes(holder, rest.length);
     isEnough(rest);
     return [rest];
   }
@@ -242,6 +268,7 @@ export async function readAhead(
     const onData = (chunk: Buffer): void => {
       ahead.push(chunk);
       try {
+        holdBytes(holder, ahead.length);
         if (!isEnough(chunk)) return;
         source.pause();
         onEnd();
@@ -261,10 +288,13 @@ function chunksIn(queue: ByteQueue): readonly Uint8Array[] {
   return chunks;
 }
 
-/** Joins all chunks to one. */
-export async function joined(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+/** Joins all chunks to one. `holder` may already hold the first ones, which were read ahead. */
+export async function joined(chunks: AsyncIterable<Uint8Array>, holder: Holder): Promise<Uint8Array> {
   const all = new ByteQueue();
-  for await (const chunk of chunks) all.push(chunk);
+  for await (const chunk of chunks) {
+    all.push(chunk);
+    holdBytes(holder, Math.max(all.length, holder.heldBytes));
+  }
   return all.take(all.length)!; // defined: the queue contains this number of bytes
 }
 

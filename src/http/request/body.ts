@@ -5,8 +5,8 @@
  * Reading takes these steps. They return a value, or a promise if bytes are missing, and fail with:
  *   1. the media type and the content coding: 415
  *   2. the declared length: 413 if it is over the limit, before a byte is read
- *   3. the bytes (body-stream.ts): 413 at the first byte over the limit, ClientDisconnected if the client
- *      leaves. If they take too long, the server answers 408 and closes the connection (http/server/server.ts)
+ *   3. the bytes (body-stream.ts): 413 at the first byte over the limit, 503 beyond the budget of held bytes
+ *      (budget.ts), ClientDisconnected if the client leaves. If they take too long, the server answers 408 and closes the connection (http/server/server.ts)
  *   4. decoding of the content coding (body-codings.ts): 400, or 413 if the result is over the limit
  *   5. parsing of UTF-8, JSON or the form: 400, or 413 for a form over its limits
  *
@@ -20,9 +20,11 @@ import { bodyCodingOf, decodeWhole, decodedChunks } from './body-codings.ts';
 import { chunksOf, joined, limited, readAhead, receive, tooLarge } from './body-stream.ts';
 import { Pairs } from './query.ts';
 import { formTypeOf, parseUrlencoded, readFormOptions } from './form.ts';
+import { holdBytes } from './budget.ts';
 import { isNamed, parseParameters } from '../headers.ts';
 import { HandledSteps, LazyModule, handled, promised } from '../../base/promises.ts';
 import type { BodyCoding } from './body-codings.ts';
+import type { ByteBudget, Holder } from './budget.ts';
 import type { BodySource } from './body-stream.ts';
 import type { Awaitable, BodyOptions, FormFields, FormOptions, FormPart } from '../contracts.ts';
 import type { FileKeeper, ResolvedFormOptions } from './form.ts';
@@ -55,12 +57,16 @@ export interface BodyDefaults extends BodyRules {
   readonly decompressBodies?: boolean | undefined;
   /** Folder for the temporary files of forms. Default: the system's temporary folder. */
   readonly uploadDirectory?: string | undefined;
+  /** Counts the bytes that bodies hold; undefined to count none. */
+  readonly budget?: ByteBudget | undefined;
 }
 
 /** Members of a request that the class RequestBody uses. */
 interface BodyOwner {
   /** Options of the matched route. */
   readonly bodyRules: BodyRules;
+  /** Address of the client. */
+  readonly ip: string;
   field(name: string): string | undefined;
   /** Calls `fn` after the response was sent, or the request ended without one. */
   afterwards(fn: () => Awaitable<void>): void;
@@ -81,7 +87,10 @@ const DEFAULT_FORM_BYTES = 10_000_000;
 const REPLACEMENT = '\ufffd';
 
 /** The body of one request. */
-export class RequestBody {
+export class RequestBody implements Holder {
+  budget: ByteBudget | undefined;
+  heldBytes = 0;
+  #client: string | undefined;
   readonly #owner: BodyOwner;
   readonly #incoming: BodySource;
   /** Header fields of the request that describe the body. */
@@ -101,7 +110,13 @@ export class RequestBody {
     this.#owner = owner;
     this.#incoming = incoming;
     this.#defaults = defaults;
+    this.budget = defaults.budget;
     this.#fields = bodyHeadOf(incoming.rawHeaders);
+  }
+
+  /** Stored, because a closed socket has no address any more. */
+  get client(): string {
+    return (this.#client ??= this.#owner.ip);
   }
 
   bytes(options: BodyOptions): Promise<Uint8Array> {
@@ -211,7 +226,7 @@ export class RequestBody {
     const { readMultipart, uploadStore } = await multipartForms.load();
     const store = uploadStore(resolved);
     this.#owner.afterwards(() => store.close());
-    return readMultipart(chunks, boundary, resolved, store, keeper);
+    return readMultipart(chunks, boundary, { resolved, store, keeper, holder: this });
   }
 
   parts(options: FormOptions): AsyncGenerator<FormPart, void, undefined> {
@@ -224,7 +239,7 @@ export class RequestBody {
     if (boundary === undefined) throw new HTTPException(415, 'The request body must be multipart/form-data');
     const chunks = this.#chunks('parts()', this.#limit(options, DEFAULT_FORM_BYTES));
     const { partsOf } = await multipartForms.load();
-    yield* partsOf(chunks, boundary, resolved);
+    yield* partsOf(chunks, boundary, resolved, this);
   }
 
   leadingFields(): Promise<MultiMap> {
@@ -242,7 +257,7 @@ export class RequestBody {
     const maxBytes = this.#limit({}, Infinity);
     if (this.#fields.length > maxBytes) throw tooLarge(maxBytes);
     if (this.#received !== undefined) leading.push(await this.bytes({}));
-    else this.#ahead = await readAhead(this.#incoming, (chunk) => leading.push(chunk));
+    else this.#ahead = await readAhead(this.#incoming, (chunk) => leading.push(chunk), this);
     return leading.fields;
   }
 
@@ -288,10 +303,15 @@ export class RequestBody {
     const coding = this.#fields.coding === undefined ? undefined : this.#coding();
     const bytes =
       this.#ahead === undefined
-        ? receive(this.#incoming, this.#fields.length, maxBytes)
-        : joined(chunksOf(this.#incoming, this.#fields.length, maxBytes, this.#ahead));
+        ? receive(this.#incoming, this.#fields.length, maxBytes, this)
+        : joined(chunksOf(this.#incoming, this.#fields.length, maxBytes, this.#ahead), this);
     if (coding === undefined) return bytes;
-    return Promise.resolve(bytes).then((coded) => decodeWhole(limited(coded, maxBytes), coding, maxBytes));
+    return Promise.resolve(bytes)
+      .then((coded) => decodeWhole(limited(coded, maxBytes), coding, maxBytes))
+      .then((decoded) => {
+        holdBytes(this, decoded.length);
+        return decoded;
+      });
   }
 }
 

@@ -8,6 +8,7 @@
 import { isUtf8 } from 'node:buffer';
 import { ByteQueue, asBuffer } from '../../base/bytes.ts';
 import { HTTPException, SvcError } from '../../base/errors.ts';
+import { holdBytes } from './budget.ts';
 import { ReceivedForm } from './form.ts';
 import { HandledSteps, handled } from '../../base/promises.ts';
 import { MultipartParser } from './multipart.ts';
@@ -15,6 +16,7 @@ import { parseParameters } from '../headers.ts';
 import { Pairs } from './query.ts';
 import { UploadStore } from './uploads.ts';
 import type { FormFields, FormPart } from '../contracts.ts';
+import type { Holder } from './budget.ts';
 import type { FileKeeper, ResolvedFormOptions } from './form.ts';
 import type { MultipartLimits, MultipartIssue, MultipartSink } from './multipart.ts';
 import type { PartHead } from './part-head.ts';
@@ -29,19 +31,27 @@ export function uploadStore({ directory, memoryBytes }: ResolvedFormOptions): Up
   return new UploadStore(directory, memoryBytes);
 }
 
+/** Limits of a form, the store of its files, and the holder of its fields and of its files in memory. */
+interface FormDeps {
+  readonly resolved: ResolvedFormOptions;
+  readonly store: UploadStore;
+  readonly keeper?: FileKeeper | undefined;
+  readonly holder: Holder;
+}
+
 /** Reads a multipart form completely. The caller must close `store` when the files are no longer needed. */
 export async function readMultipart(
   chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   boundary: string,
-  resolved: ResolvedFormOptions,
-  store: UploadStore,
-  keeper: FileKeeper = KEEP_ALL,
+  { resolved, store, keeper = KEEP_ALL, holder }: FormDeps,
 ): Promise<FormFields> {
   const collected = new CollectedParts(store, keeper);
   const parser = new MultipartParser(boundary, collected, resolved);
+  const { heldBytes } = holder;
   try {
     for await (const chunk of chunks) {
       assertSound(parser.push(chunk) ?? collected.problem);
+      holdBytes(holder, heldBytes + collected.textBytes + store.memoryBytes);
       if (store.pending >= PENDING_BYTES) await store.flush(false);
     }
     assertSound(parser.end());
@@ -65,6 +75,8 @@ class CollectedParts implements MultipartSink {
   #head!: PartHead; // set before its first use: the parser calls onPart() before the other methods
   #file: ReceivedFile | undefined;
   problem: MultipartIssue | undefined;
+  /** Number of bytes of all fields so far, without their names. */
+  textBytes = 0;
 
   constructor(store: UploadStore, keeper: FileKeeper) {
     this.#store = store;
@@ -80,8 +92,10 @@ class CollectedParts implements MultipartSink {
   }
 
   onData(bytes: Buffer, start: number, end: number): void {
-    if (this.#head.filename === undefined) this.#text.add(bytes, start, end);
-    else if (this.#file !== undefined) this.#store.add(bytes, start, end);
+    if (this.#head.filename === undefined) {
+      this.textBytes += end - start;
+      this.#text.add(bytes, start, end);
+    } else if (this.#file !== undefined) this.#store.add(bytes, start, end);
   }
 
   onPartEnd(): void {
@@ -117,9 +131,10 @@ export async function* partsOf(
   chunks: AsyncIterable<Uint8Array>,
   boundary: string,
   limits: MultipartLimits,
+  holder: Holder,
 ): AsyncGenerator<FormPart, void, undefined> {
   const iterator = chunks[Symbol.asyncIterator]();
-  const events = new PartEvents(iterator, boundary, limits);
+  const events = new PartEvents(iterator, boundary, limits, holder);
   try {
     for (let event = await events.next(); event !== undefined; event = await events.next()) {
       if (event.kind === 'part') yield new StreamedPart(event.head, events);
@@ -144,9 +159,12 @@ class PartEvents implements MultipartSink {
   isOver = false;
   /** Number of parts that were returned so far. Only the last one can be read. */
   count = 0;
+  /** Holds the parts that are read as text. */
+  readonly holder: Holder;
 
-  constructor(chunks: AsyncIterator<Uint8Array>, boundary: string, limits: MultipartLimits) {
+  constructor(chunks: AsyncIterator<Uint8Array>, boundary: string, limits: MultipartLimits, holder: Holder) {
     this.#chunks = chunks;
+    this.holder = holder;
     this.#parser = new MultipartParser(boundary, this, limits);
   }
 
@@ -219,7 +237,11 @@ class StreamedPart implements FormPart {
 
   async #text(): Promise<string> {
     const received = new TextPart();
-    for await (const bytes of this.#content()) received.add(bytes as Buffer, 0, bytes.length);
+    const { holder } = this.#events;
+    for await (const bytes of this.#content()) {
+      holdBytes(holder, holder.heldBytes + bytes.length);
+      received.add(bytes as Buffer, 0, bytes.length);
+    }
     const value = received.take();
     if (value === undefined || isOtherText(this.#head, value)) assertSound(NO_TEXT);
     return value!;

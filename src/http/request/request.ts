@@ -14,6 +14,7 @@ import { readTraceContext } from '../request-id.ts';
 import { RequestState, SESSION } from '../state.ts';
 import type { HTTPException } from '../../base/errors.ts';
 import type { BodySource } from './body-stream.ts';
+import type { Holder } from './budget.ts';
 import type { Connection } from '../server/connections.ts';
 import type {
   Awaitable,
@@ -389,6 +390,11 @@ export class TransportRequest implements HttpRequest {
     return (this.#body ??= new RequestBody(this, this.#incoming, this.#defaults));
   }
 
+  /** Returns a holder of bytes that are received after the request, for a WebSocket. @internal */
+  holder(): Holder {
+    return { budget: this.#defaults.budget, heldBytes: 0, client: this.ip };
+  }
+
   /** Returns the members of the request that may be logged: no query, header fields or body. */
   toJSON(): Readonly<Record<string, unknown>> {
     const { method, path, route, id, ip } = this;
@@ -450,6 +456,8 @@ export class TransportRequest implements HttpRequest {
   }
 
   /**
+   * Called when the request has ended. Frees the bytes of its body.
+   *
    * Removes and returns the clean-ups of {@link afterwards}. Clean-ups that are added later go to `runner`.
    * @internal
    */
@@ -457,6 +465,12 @@ export class TransportRequest implements HttpRequest {
     outcome: Outcome,
     runner: LateRunner,
   ): ((outcome: Outcome) => Awaitable<void>)[] | undefined {
+    const body = this.#body;
+    if (body?.budget !== undefined) {
+      // a handler that still runs after its time limit holds the bytes until it ends
+      if (this.late === undefined) body.budget.release(body);
+      else void this.late.then(() => body.budget?.release(body));
+    }
     const taken = this.#afterwards;
     this.#afterwards = undefined;
     this.#outcomeReported = outcome;

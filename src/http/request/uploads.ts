@@ -33,6 +33,7 @@ const WASTE = 2;
 /** Stores the files of one form, in memory or in a temporary file. */
 export class UploadStore {
   readonly #directory: string | undefined;
+  readonly #memoryBytes: number;
   #memoryLeft: number;
   #spool: Spool | undefined;
   #file: ReceivedFile | undefined;
@@ -45,7 +46,12 @@ export class UploadStore {
    */
   constructor(directory: string | undefined, memoryBytes: number) {
     this.#directory = directory;
-    this.#memoryLeft = memoryBytes;
+    this.#memoryBytes = this.#memoryLeft = memoryBytes;
+  }
+
+  /** Number of bytes of the files that are in memory so far. */
+  get memoryBytes(): number {
+    return this.#memoryBytes - this.#memoryLeft + (this.#file?.queue.length ?? 0);
   }
 
   get isClosed(): boolean {

@@ -78,6 +78,7 @@ type Close = (isFinished: boolean, failure?: unknown) => Promise<void>;
  * Handles a web `Request`. Resolves with the response after the clean-ups of the request. If the body is sent
  * in chunks, resolves earlier, and the clean-ups run after the body was read or cancelled. `prepare` is
  * called with the request before it is handled.
+ * @throws the reason of the request's signal when it is already aborted; the request is then not handled
  */
 export async function answerInMemory(
   app: ServedApplication,
@@ -85,6 +86,7 @@ export async function answerInMemory(
   remoteAddress = '',
   prepare?: (req: TransportRequest) => void,
 ): Promise<Response> {
+  request.signal.throwIfAborted();
   const outgoing = new MemoryOutgoing();
   const req = new TransportRequest(new MemoryIncoming(request, remoteAddress), outgoing, app.defaults);
   req.startedMs = app.clock.monotonicMs();
@@ -95,9 +97,7 @@ export async function answerInMemory(
     outgoing.close(isFinished);
     if (req.isAnswered) await app.finish(req, isFinished ? undefined : (failure ?? new ClientDisconnected()));
   };
-  if (request.signal.aborted)
-    void close(false); // an already aborted signal emits no event
-  else request.signal.addEventListener('abort', () => void close(false), { once: true });
+  request.signal.addEventListener('abort', () => void close(false), { once: true });
   return respond(app, request, req, outgoing, await app.handle(req), close);
 }
 

@@ -5,6 +5,7 @@
 import { SvcError } from '../../base/errors.ts';
 import { given, int, oneOf, readOptions, shown, text } from '../../base/options.ts';
 import { settingOf, variableOf } from '../../base/config.ts';
+import { usualBudgetBytes } from '../request/budget.ts';
 import type { Config } from '../../base/config.ts';
 import type { OptionKind } from '../../base/options.ts';
 
@@ -51,6 +52,12 @@ export interface LimitOptions {
    * Larger requests get 431.
    */
   readonly maxHeaderBytes?: number | undefined;
+  /**
+   * Maximum number of bytes of received request bodies and WebSocket messages that a process holds at the same time,
+   * 65_536 ... 2^53-1. Default: a sixteenth of the heap's maximum size, at least 10 MB. Further bodies get 503,
+   * further WebSocket messages close with 1013. A client may hold half of it.
+   */
+  readonly maxHeldBytes?: number | undefined;
   /** Maximum number of header fields of a request, 10 ... 10_000. Default 200. Requests with more get 431. */
   readonly maxHeaderFields?: number | undefined;
 }
@@ -68,6 +75,7 @@ const KINDS: { readonly [K in keyof Limits]: OptionKind<number> } = {
   maxPipelined: int(20, 1, 10_000),
   maxHeaderBytes: int(16_384, 1_024, 1_048_576),
   maxHeaderFields: int(200, 10, 10_000),
+  maxHeldBytes: int(usualBudgetBytes(), 65_536, Number.MAX_SAFE_INTEGER),
 };
 // the cast is safe: KINDS has exactly the keys of Limits
 const NAMES = Object.keys(KINDS) as (keyof Limits)[];

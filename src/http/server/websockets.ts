@@ -21,7 +21,8 @@ import type { Clock } from '../../base/clock.ts';
 import type { ContextRunner } from '../../base/promises.ts';
 import type { Awaitable } from '../contracts.ts';
 import type { Incoming, Outcome, Outgoing, RequestDefaults } from '../request/request.ts';
-import type { SocketHost, SocketDeps, WebSocketConnection } from '../websocket/websocket.ts';
+import type { SocketDeps, SocketHost } from '../websocket/handlers.ts';
+import type { WebSocketConnection } from '../websocket/websocket.ts';
 import type { DeflateAgreement, Handshake } from '../websocket/handshake.ts';
 
 /** The part of an application that its WebSockets need. */
@@ -137,7 +138,7 @@ export class OpenSockets {
   #isClosing = false;
   #whenEmpty: (() => void) | undefined;
   /** Callbacks that all WebSockets share. */
-  readonly #socketHost: SocketHost;
+  readonly #socketHost: SocketHost<WebSocketConnection>;
 
   constructor(app: SocketApplication, host: UpgradeHost) {
     this.#app = app;
@@ -290,7 +291,7 @@ export interface Agreement {
 }
 
 /** Creates a WebSocket on the stream of a connection. */
-export type OpenSocket = (stream: Duplex, deps: SocketDeps) => WebSocketConnection;
+export type OpenSocket = (stream: Duplex, deps: SocketDeps<WebSocketConnection>) => WebSocketConnection;
 
 /**
  * Response 101 (Switching Protocols), after which the connection is a WebSocket (RFC 6455 §4.2.2). Middleware
@@ -327,7 +328,7 @@ export class SwitchingProtocols extends HttpResponse {
   }
 
   /** Creates the WebSocket on the stream of its connection. It is closed when the login of its user ends. */
-  open(stream: Duplex, req: TransportRequest, host: SocketHost): WebSocketConnection {
+  open(stream: Duplex, req: TransportRequest, host: SocketHost<WebSocketConnection>): WebSocketConnection {
     const { protocol, deflate } = this.#agreement;
     const context = this.#context;
     const socket = this.#open(stream, { protocol, deflate, context, enter: this.#enter, req, host });

@@ -170,6 +170,11 @@ export class FrameReader {
     );
   }
 
+  /** Number of received bytes of a message that is not complete yet. */
+  get heldBytes(): number {
+    return this.#whole === undefined ? (this.#parts?.length ?? 0) : this.#whole.length - this.#left;
+  }
+
   /** Parses a chunk. If reading is stopped, keeps the rest of the chunk for later. */
   push(chunk: Buffer): void {
     if (this.#isOver || chunk.length === 0) return;

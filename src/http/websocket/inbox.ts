@@ -34,6 +34,8 @@ interface Waiter {
 export class Inbox {
   readonly #messages: (string | Buffer)[] = [];
   #bytes = 0;
+  /** Size of the message that the code that iterates the socket is processing. */
+  #takenBytes = 0;
   #isIterated = false;
   #isReplyDue = false;
   #waiter: Waiter | undefined;
@@ -55,6 +57,11 @@ export class Inbox {
 
   get hasMessages(): boolean {
     return this.#messages.length > 0;
+  }
+
+  /** Size in bytes of all messages that wait or are being processed by the code that iterates the socket. */
+  get heldBytes(): number {
+    return this.#bytes + this.#takenBytes;
   }
 
   /** Whether the server must stop reading from the client. */
@@ -114,6 +121,7 @@ export class Inbox {
     // only one call at a time can wait for a message
     if (this.#waiter !== undefined) return Promise.reject(new SvcError('E_WEBSOCKET_ITERATED', []));
     this.#isReplyDue = false;
+    this.#takenBytes = 0;
     this.#isIterated = true; // answer() sets #isIterated to false when decode() throws
     return new Promise((resolve, reject) => {
       this.#waiter = { resolve, reject };
@@ -130,7 +138,9 @@ export class Inbox {
       const waiter = this.#waiter;
       this.#isReplyDue = true;
       try {
-        const value = decoder.decode(this.shift());
+        const data = this.shift();
+        this.#takenBytes = costOf(data);
+        const value = decoder.decode(data);
         this.#waiter = undefined;
         waiter.resolve({ done: false, value });
       } catch (error) {
@@ -149,6 +159,7 @@ export class Inbox {
   }
 }
 
-function costOf(data: string | Buffer): number {
+/** Returns the memory in bytes that a received message takes. */
+export function costOf(data: string | Buffer): number {
   return (typeof data === 'string' ? 2 : 1) * data.length + MESSAGE_COST;
 }

@@ -133,6 +133,39 @@ export class Rooms implements RoomSender {
   }
 }
 
+/** The rooms of one socket. */
+export class Memberships {
+  readonly #rooms: Rooms;
+  readonly #member: RoomMember;
+  readonly #maxRooms: number;
+  readonly #joined = new Set<string>();
+
+  constructor(rooms: Rooms, member: RoomMember, maxRooms: number) {
+    this.#rooms = rooms;
+    this.#member = member;
+    this.#maxRooms = maxRooms;
+  }
+
+  /** Adds the socket to a room. @throws SvcError `E_ROOM` for an invalid name, or beyond `maxRooms` */
+  join(room: string): void {
+    const joined = this.#joined;
+    if (!joined.has(room) && joined.size >= this.#maxRooms)
+      throw new SvcError('E_ROOM', [
+        `the socket is already in ${joined.size} rooms, the maximum that maxRooms allows`,
+      ]);
+    this.#rooms.join(room, this.#member);
+    joined.add(room);
+  }
+
+  leave(room: string): void {
+    if (this.#joined.delete(room)) this.#rooms.leave(room, this.#member);
+  }
+
+  leaveAll(): void {
+    for (const room of this.#joined) this.leave(room);
+  }
+}
+
 function assertRoomName(room: string): void {
   if (typeof room !== 'string' || room === '' || room.length > MOST_NAME_CHARACTERS)
     throw new SvcError('E_ROOM', [

@@ -19,58 +19,24 @@ import { CLOSE, OPCODE, isCloseCode } from './codes.ts';
 import { deflaterOf, inflatingReader } from './deflate.ts';
 import { closePayload } from './encode.ts';
 import { callErrorHandler, callHandler } from './handlers.ts';
-import { Inbox } from './inbox.ts';
+import { Inbox, costOf } from './inbox.ts';
 import { FrameReader } from './frames.ts';
 import { PeerWatch, RoundTrip, startBeats } from './liveness.ts';
+import { Memberships } from './rooms.ts';
 import { FrameSender } from './sender.ts';
 import { destroyAfterEnd, listen, ownsChunks } from './stream-events.ts';
 import type { Duplex } from 'node:stream';
 import type { ContextRunner } from '../../base/promises.ts';
-import type { Logger } from '../../observability/log.ts';
 import type { Awaitable } from '../contracts.ts';
 import type { Beating, Heartbeat } from '../streaming/heartbeat.ts';
+import type { Holder } from '../request/budget.ts';
 import type { TransportRequest } from '../request/request.ts';
 import type { WebSocketClose } from './closing.ts';
+import type { SharedSocketDeps, SocketDeps, SocketHost } from './handlers.ts';
 import type { InflatingSink } from './deflate.ts';
-import type { SocketListener } from './handlers.ts';
-import type { LivenessOptions } from './liveness.ts';
-import type { DeflateAgreement } from './handshake.ts';
-import type { RoomMember, Rooms, SharedMessage } from './rooms.ts';
-import type { SenderOwner, SenderOptions } from './sender.ts';
+import type { RoomMember, SharedMessage } from './rooms.ts';
+import type { SenderOwner } from './sender.ts';
 import type { StreamOwner } from './stream-events.ts';
-
-/** Options and services that all sockets of a route share. */
-export interface SharedSocketDeps extends SenderOptions, LivenessOptions {
-  readonly log: Logger;
-  readonly rooms: Rooms;
-  readonly listener: SocketListener<WebSocketConnection>;
-  readonly maxMessageBytes: number;
-  /** Maximum time in milliseconds until the client responds to a close frame. */
-  readonly closeTimeoutMs: number;
-  readonly maxRooms: number;
-  /** Called with an error that the onError handler did not handle. */
-  readonly onUnhandled: (error: unknown, req: TransportRequest) => void;
-}
-
-/** Values that differ between the sockets of a route. */
-export interface SocketDeps {
-  readonly protocol: string;
-  readonly deflate: DeflateAgreement | undefined;
-  /** Value that handlers get in addition to the socket, such as parameters of the path. */
-  readonly context: unknown;
-  /** Calls a function in the AsyncLocalStorage context of the handshake, where middleware may set values. */
-  readonly enter: ContextRunner;
-  readonly req: TransportRequest;
-  readonly host: SocketHost;
-}
-
-/** The server of a socket. */
-export interface SocketHost {
-  /** Called when no more messages are sent or received. The onClose handler may still run. */
-  onClosed(socket: WebSocketConnection): void;
-  /** Called when the stream has closed and all handlers have settled. `failure`: the error, if any. */
-  onOver(socket: WebSocketConnection, failure: unknown): void;
-}
 
 /** Time in milliseconds after which a connection is destroyed if the client does not end its side. */
 const LINGER_MS = 2_000;
@@ -95,8 +61,8 @@ export class WebSocketConnection
   /** The negotiated subprotocol; an empty text if there is none. */
   readonly protocol: string;
   readonly #stream: Duplex;
-  readonly #deps: SharedSocketDeps;
-  readonly #host: SocketHost;
+  readonly #deps: SharedSocketDeps<WebSocketConnection>;
+  readonly #host: SocketHost<WebSocketConnection>;
   readonly #enter: ContextRunner;
   /** Parser of received bytes. Undefined between two messages, to save memory while the socket is idle. */
   #reader: FrameReader | undefined;
@@ -109,11 +75,19 @@ export class WebSocketConnection
   #inbox: Inbox | undefined;
   #heart: Heartbeat | undefined;
   readonly #watch = new PeerWatch();
-  #rooms: Set<string> | undefined;
+  #rooms: Memberships | undefined;
+  /** Counts the received bytes that are held; undefined until there are any. */
+  #held: Holder | undefined;
+  /** Size of the message whose handler runs. */
+  #handledBytes = 0;
   #ping: RoundTrip | undefined;
 
   /** Call {@link start} when the response to the handshake was written. @internal */
-  constructor(stream: Duplex, deps: SharedSocketDeps, own: SocketDeps) {
+  constructor(
+    stream: Duplex,
+    deps: SharedSocketDeps<WebSocketConnection>,
+    own: SocketDeps<WebSocketConnection>,
+  ) {
     const { protocol, deflate, context, enter, req, host } = own;
     this.#stream = stream;
     this.#deps = deps;
@@ -207,18 +181,12 @@ export class WebSocketConnection
   /** Adds this socket to a room. @throws SvcError `E_ROOM` for an invalid name, or beyond `maxRooms` */
   join(room: string): void {
     if (this.#state !== 'open') return;
-    const rooms = (this.#rooms ??= new Set());
-    if (!rooms.has(room) && rooms.size >= this.#deps.maxRooms)
-      throw new SvcError('E_ROOM', [
-        `the socket is already in ${rooms.size} rooms, the maximum that maxRooms allows`,
-      ]);
-    this.#deps.rooms.join(room, this);
-    rooms.add(room);
+    (this.#rooms ??= new Memberships(this.#deps.rooms, this, this.#deps.maxRooms)).join(room);
   }
 
   /** Removes this socket from a room. */
   leave(room: string): void {
-    if (this.#rooms?.delete(room) === true) this.#deps.rooms.leave(room, this);
+    this.#rooms?.leave(room);
   }
 
   /** Sends a message to every other member of a room, in all processes. This socket need not be a member. */
@@ -261,6 +229,7 @@ export class WebSocketConnection
     reader.push(chunk);
     this.#sender.flush();
     this.#letReaderGo(reader);
+    this.#count();
   }
 
   /** @internal */
@@ -391,6 +360,7 @@ export class WebSocketConnection
       const running = this.#enter(listener.onMessage, this, listener.decode(data));
       if (!isThenable(running)) return;
       this.#running = 'message';
+      this.#handledBytes = costOf(data);
       running.then(
         () => this.#handled(),
         (error: unknown) => this.#failed(error, () => this.#handled()),
@@ -403,7 +373,21 @@ export class WebSocketConnection
 
   #handled(): void {
     this.#running = 'nothing';
+    this.#handledBytes = 0;
     this.#proceed();
+  }
+
+  /**
+   * Counts the messages that are incomplete, wait, or are being handled. Closes the socket if the budget of the
+   * application refuses them.
+   */
+  #count(): void {
+    const bytes = (this.#reader?.heldBytes ?? 0) + (this.#inbox?.heldBytes ?? 0) + this.#handledBytes;
+    if (bytes === (this.#held?.heldBytes ?? 0)) return;
+    const held = (this.#held ??= this.req.holder());
+    if (held.budget?.hold(held, bytes) !== false) return;
+    this.#reader?.end();
+    this.onViolation(CLOSE.tryAgainLater, 'the server holds too many messages');
   }
 
   /** Calls a handler. Calls onError if the handler fails. Finally calls `then`. */
@@ -444,6 +428,7 @@ export class WebSocketConnection
       inbox.answer(this.#deps.listener);
       if (inbox.hasRoom) this.#hold(HOLD.inbox, false);
     }
+    this.#count();
     if (this.#state === 'answering' && !this.#mayReply) return this.#answerClose();
     if (
       this.#state === 'answering' ||
@@ -563,7 +548,7 @@ export class WebSocketConnection
   #leave(): void {
     this.#heart?.remove(this);
     this.#heart = undefined;
-    for (const room of this.#rooms ?? []) this.#deps.rooms.leave(room, this);
+    this.#rooms?.leaveAll();
     this.#rooms = undefined;
   }
 
@@ -593,6 +578,8 @@ export class WebSocketConnection
   }
 
   #finish(): void {
-    if (this.#ending.takeOver()) this.#host.onOver(this, this.#ending.cause);
+    if (!this.#ending.takeOver()) return;
+    if (this.#held !== undefined) this.#held.budget?.release(this.#held);
+    this.#host.onOver(this, this.#ending.cause);
   }
 }

@@ -225,16 +225,19 @@ test('if the source of a stream fails, reading the response of Svc.fetch() rejec
   assert.equal(signal!.aborted, false);
 });
 
-test('if a web Request is aborted, Svc.fetch() aborts the signal of the handler, rejects reading the body, and closes the source of the response', async () => {
+test('if a web Request is aborted, Svc.fetch() rejects at once with the reason, aborts the signal of the handler, and closes the source of its response', async () => {
   const controller = new AbortController();
+  const reason = new Error('enough');
+  const entered = Promise.withResolvers<void>();
+  const rejected = Promise.withResolvers<void>();
   const returned = Promise.withResolvers<void>();
   const outcome = Promise.withResolvers<unknown>();
   const it = app().post('/', async ({ req }) => {
     (req as TransportRequest).afterwards((how) => outcome.resolve(how));
-    const body = assert.rejects(req.body(), ClientDisconnected);
     const aborted = once(req.signal, 'abort');
-    controller.abort();
-    await Promise.all([body, aborted]);
+    const body = assert.rejects(req.body(), ClientDisconnected);
+    entered.resolve();
+    await Promise.all([body, aborted, rejected.promise]);
     return new StreamingResponse({
       [Symbol.asyncIterator]: () => ({
         next: () => new Promise<never>(() => undefined),
@@ -245,7 +248,7 @@ test('if a web Request is aborted, Svc.fetch() aborts the signal of the handler,
       }),
     });
   });
-  const response = await it.fetch(
+  const call = it.fetch(
     get('/', {
       method: 'POST',
       signal: controller.signal,
@@ -253,9 +256,25 @@ test('if a web Request is aborted, Svc.fetch() aborts the signal of the handler,
       duplex: 'half',
     } as RequestInit),
   );
+  await entered.promise;
+  controller.abort(reason);
+  await assert.rejects(call, reason);
+  rejected.resolve();
   await returned.promise;
   assert.ok((await outcome.promise) instanceof ClientDisconnected);
-  await assert.rejects(response.text(), { name: 'AbortError' });
+});
+
+test('Svc.fetch() of an aborted web Request rejects with the reason, and calls no handler', async () => {
+  let calls = 0;
+  const it = app().get('/', () => ++calls);
+  await assert.rejects(it.fetch(get('/', { signal: AbortSignal.abort(new Error('too late')) })), /too late/);
+  assert.equal(calls, 0);
+  const controller = new AbortController();
+  const during = app().get('/', () => ++calls);
+  during.onStartup(() => controller.abort(new Error('while it starts')));
+  await assert.rejects(during.fetch(get('/', { signal: controller.signal })), /while it starts/);
+  await during.startup();
+  assert.equal(calls, 0);
 });
 
 test('if a web Request is aborted while the source of the response is read, Svc.fetch() closes the source', async () => {

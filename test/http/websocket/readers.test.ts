@@ -8,7 +8,7 @@ import { WebSocketConnection } from '../../../src/http/websocket/websocket.ts';
 import { frame } from '../../support/ws-frames.ts';
 import { turn } from '../../support/turn.ts';
 import type { TransportRequest } from '../../../src/http/request/request.ts';
-import type { SharedSocketDeps } from '../../../src/http/websocket/websocket.ts';
+import type { SharedSocketDeps } from '../../../src/http/websocket/handlers.ts';
 
 function ignore(): void {
   /* unused */
@@ -35,7 +35,7 @@ class Answered extends Duplex {
 test('if frames of two WebSockets arrive in alternating parts, each WebSocket receives only its own messages', async () => {
   const received: unknown[] = [];
   const log = createLogger({ sink: () => undefined });
-  const deps: SharedSocketDeps = {
+  const deps: SharedSocketDeps<WebSocketConnection> = {
     clock: new ManualClock(),
     log,
     rooms: new Rooms(log),
@@ -66,7 +66,10 @@ test('if frames of two WebSockets arrive in alternating parts, each WebSocket re
       protocol: '',
       deflate: undefined,
       context,
-      req: { logFields: () => ({}) } as unknown as TransportRequest,
+      req: {
+        logFields: () => ({}),
+        holder: () => ({ budget: undefined, heldBytes: 0, client: '' }),
+      } as unknown as TransportRequest,
       host: { onClosed: ignore, onOver: ignore },
     }).start(Buffer.alloc(0));
     return stream;

@@ -1,0 +1,318 @@
+/**
+ * The budget of received bytes that are held: by itself, and with all kinds of bodies and all ends of requests.
+ */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import test from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { HTTPException, Schema, Svc, Field, str } from 'svc';
+import { ManualClock, TestClient } from 'svc/testing';
+import { ByteBudget, usualBudgetBytes } from '../../../src/http/request/budget.ts';
+import { collectedLog } from '../../support/collected-log.ts';
+import { RawClient } from '../../support/raw-http.ts';
+import { turn } from '../../support/turn.ts';
+import { frame } from '../../support/ws-frames.ts';
+import { messagesOf, openRaw, portOf } from '../../support/raw-websocket.ts';
+import type { HttpRequest, SvcOptions } from 'svc';
+import type { TestRequest } from 'svc/testing';
+import type { Holder } from '../../../src/http/request/budget.ts';
+
+const holderOf = (budget: ByteBudget, client = ''): Holder => ({ budget, client, heldBytes: 0 });
+
+test('ByteBudget refuses bytes beyond it, and more than half of it for one client, and changes nothing then', () => {
+  const budget = new ByteBudget(100);
+  const [a, b, c] = ['a', 'a', 'c'].map((client) => holderOf(budget, client)) as [Holder, Holder, Holder];
+  assert.ok(budget.hold(a, 40));
+  assert.ok(!budget.hold(b, 11)); // the client a holds 40
+  assert.equal(b.heldBytes, 0);
+  assert.ok(budget.hold(b, 10));
+  assert.ok(budget.hold(c, 50));
+  assert.equal(budget.heldBytes, 100);
+  const d = holderOf(budget, 'd');
+  assert.ok(!budget.hold(d, 1));
+  assert.ok(budget.hold(c, 40)); // a holder may hold less at any time
+  assert.ok(budget.hold(d, 10));
+  for (const holder of [a, b, c, d]) budget.release(holder);
+  assert.equal(budget.heldBytes, 0);
+  assert.equal(a.budget, undefined);
+});
+
+test('ByteBudget always has room for a single holder: of its client beyond the share, of all beyond the budget', () => {
+  const budget = new ByteBudget(100);
+  const [a, other, b] = ['a', 'a', 'b'].map((client) => holderOf(budget, client)) as [Holder, Holder, Holder];
+  assert.ok(budget.hold(a, 60) && budget.hold(a, 500));
+  assert.ok(!budget.hold(other, 1) && !budget.hold(b, 1));
+  budget.release(a);
+  assert.ok(budget.hold(b, 10) && budget.hold(other, 90));
+  assert.ok(!budget.hold(other, 91));
+});
+
+test('ByteBudget counts many small holders of a client like one large one, also when they come and go', () => {
+  const budget = new ByteBudget(1_000_000);
+  const held: Holder[] = [];
+  for (let round = 0; round < 3; round++) {
+    let refused = 0;
+    for (let index = 0; index < 100_000; index++) {
+      const holder = holderOf(budget, 'many');
+      if (budget.hold(holder, 10)) held.push(holder);
+      else refused++;
+    }
+    assert.deepEqual([held.length, refused, budget.heldBytes], [50_000, 50_000, 500_000]);
+    const other = holderOf(budget, `other ${round}`);
+    assert.ok(budget.hold(other, 400_000));
+    budget.release(other);
+    for (const holder of held.splice(0)) budget.release(holder);
+    assert.equal(budget.heldBytes, 0);
+  }
+});
+
+test('the default budget has room for at least one body of the default limit', () => {
+  assert.ok(usualBudgetBytes() >= 10_000_000);
+});
+
+/** The smallest budget. One client may hold 32,768 bytes of it. */
+const LEAST = 65_536;
+const TEXT = 'x'.repeat(20_000);
+
+class Note extends Schema {
+  text = Field(str);
+}
+
+/** An application whose handlers wait, after they have read the body, until `release` is called. */
+function waiting(options: SvcOptions = {}): {
+  app: Svc;
+  entered: () => Promise<void>;
+  release: () => void;
+  held: () => number;
+} {
+  const { logger } = collectedLog();
+  const app = new Svc({ logger, env: 'test', maxHeldBytes: LEAST, decompressBodies: true, ...options });
+  let entered = Promise.withResolvers<void>();
+  let released = Promise.withResolvers<void>();
+  const wait = async (): Promise<string> => {
+    entered.resolve();
+    await released.promise;
+    return 'read';
+  };
+  const reading = (path: string, read: (req: HttpRequest) => Promise<unknown>): void => {
+    app.post(path, async ({ req }) => {
+      await read(req);
+      return wait();
+    });
+  };
+  reading('/json', (req) => req.json());
+  reading('/text', (req) => req.text());
+  reading('/body', (req) => req.body());
+  reading('/form', (req) => req.form());
+  reading('/parts', async (req) => {
+    for await (const part of req.parts()) await part.text();
+  });
+  reading('/stream', async (req) => {
+    for await (const chunk of req.stream()) assert.ok(chunk.length > 0);
+  });
+  app.post('/declared', { body: Note }, wait);
+  app.post('/fails', async ({ req }) => {
+    await req.body();
+    throw new Error('failed');
+  });
+  app.post('/small', async ({ req }) => (await req.body({ maxBytes: 10 })).length);
+  return {
+    app,
+    entered: async () => {
+      await entered.promise;
+      entered = Promise.withResolvers();
+    },
+    release: () => {
+      released.resolve();
+      released = Promise.withResolvers();
+    },
+    held: () => app.defaults.budget!.heldBytes,
+  };
+}
+
+function multipart(text: string, filename?: string): FormData {
+  const form = new FormData();
+  if (filename === undefined) form.set('text', text);
+  else form.set('text', new Blob([text]), filename);
+  return form;
+}
+
+for (const [what, path, request, expected] of [
+  ['JSON', '/json', { json: { text: TEXT } }, 20_011],
+  ['a declared body', '/declared', { json: { text: TEXT } }, 20_011],
+  ['text', '/text', { body: TEXT }, 20_000],
+  ['bytes', '/body', { body: TEXT }, 20_000],
+  ['an urlencoded form', '/form', { form: { text: TEXT } }, 20_005],
+  ['fields of a multipart form', '/form', { form: multipart(TEXT) }, 20_000],
+  ['files of a multipart form that are in memory', '/form', { form: multipart(TEXT, 'a.txt') }, 20_000],
+  ['the text of parts', '/parts', { form: multipart(TEXT) }, 20_000],
+  ['an inflated body', '/text', { body: gzipSync(TEXT), headers: { 'content-encoding': 'gzip' } }, 20_000],
+] as readonly (readonly [string, string, TestRequest, number])[]) {
+  test(`a request holds the bytes of its body until its reply, and another body of the client gets 503 (${what})`, async () => {
+    const { app, entered, release, held } = waiting();
+    await using client = new TestClient(app);
+    const first = client.post(path, request);
+    await entered();
+    assert.equal(held(), expected);
+    const metrics = await (await client.get('/metrics')).text();
+    assert.match(metrics, new RegExp(`^svc_buffered_bytes ${expected}$`, 'm'));
+    const refused = await client.post(path, request);
+    assert.deepEqual(
+      [refused.status, refused.headers.get('retry-after'), ((await refused.json()) as { code: string }).code],
+      [503, '1', 'body_budget'],
+    );
+    assert.equal(held(), expected);
+    const small = client.post('/text', { body: 'small' });
+    await entered();
+    assert.equal(held(), expected + 5);
+    release();
+    assert.deepEqual([(await first).status, (await small).status], [200, 200]);
+    assert.equal(held(), 0);
+  });
+}
+
+test('streams and spooled files do not count', async () => {
+  const { app, entered, release, held } = waiting();
+  app.post('/spooled', async ({ req }) => {
+    const form = await req.form({ memoryBytes: 0 });
+    return `${form.file('text')!.size} ${held()}`;
+  });
+  await using client = new TestClient(app);
+  const long = 'x'.repeat(1_000_000);
+  const stream = client.post('/stream', { body: long });
+  await entered();
+  assert.equal(held(), 0);
+  release();
+  assert.equal((await stream).status, 200);
+  const spooled = await client.post('/spooled', { form: multipart(long, 'a.txt') });
+  assert.equal(await spooled.text(), '1000000 0');
+});
+
+test('a body is refused while it arrives, and before it is read if the budget is held', async () => {
+  const { app, entered, release, held } = waiting({ trustProxy: 1 });
+  await using client = new TestClient(app, { listen: true });
+  const from = (ip: string): { headers: Record<string, string> } => ({ headers: { 'x-forwarded-for': ip } });
+  const first = client.post('/text', { ...from('192.0.2.1'), body: 'x'.repeat(40_000) });
+  await entered();
+  const raw = await RawClient.open(Number(new URL(client.baseUrl).port));
+  const post = (length: number, ip: string, more = ''): string =>
+    `POST /text HTTP/1.1\r\nHost: a\r\nContent-Length: ${length}\r\nX-Forwarded-For: ${ip}\r\n${more}\r\n`;
+  raw.send(post(30_000, '192.0.2.2', 'Expect: 100-continue\r\n'));
+  const early = await raw.answer(); // no 100, because the declared length has no room
+  assert.deepEqual([early.status, early.field('retry-after')], [503, '1']);
+  raw.socket.destroy();
+  const later = await RawClient.open(Number(new URL(client.baseUrl).port));
+  later.send(
+    `POST /text HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nX-Forwarded-For: 192.0.2.2\r\n\r\n7530\r\n${'x'.repeat(30_000)}`,
+  );
+  assert.equal((await later.answer()).status, 503);
+  later.socket.destroy();
+  const fits = client.post('/text', { ...from('192.0.2.3'), body: TEXT });
+  await entered();
+  release();
+  assert.deepEqual([(await first).status, (await fits).status], [200, 200]);
+  assert.equal(held(), 0);
+});
+
+test('after every end of a request, no bytes are held', async () => {
+  const clock = new ManualClock();
+  const { app, entered, release, held } = waiting({ clock, maxBodyBytes: 50_000 });
+  const late = Promise.withResolvers<void>();
+  app.post('/late', { timeoutMs: 50 }, async ({ req }) => {
+    await req.body();
+    await late.promise;
+  });
+  await using client = new TestClient(app, { listen: true, raiseErrors: false });
+  assert.equal((await client.post('/fails', { body: TEXT })).status, 500);
+  assert.equal((await client.post('/small', { body: TEXT })).status, 413);
+  assert.equal(
+    (await client.post('/json', { body: TEXT, headers: { 'content-type': 'application/json' } })).status,
+    400,
+  );
+  assert.equal(held(), 0);
+
+  const raw = await RawClient.open(Number(new URL(client.baseUrl).port));
+  raw.send(`POST /text HTTP/1.1\r\nHost: a\r\nContent-Length: 30000\r\n\r\n${TEXT}`);
+  while (held() === 0) await turn();
+  raw.socket.resetAndDestroy(); // during the body
+  while (held() > 0) await turn();
+
+  const gone = await RawClient.open(Number(new URL(client.baseUrl).port));
+  gone.send(`POST /text HTTP/1.1\r\nHost: a\r\nContent-Length: 20000\r\n\r\n${TEXT}`);
+  await entered();
+  gone.socket.resetAndDestroy(); // while the handler runs
+  await once(gone.socket, 'close');
+  assert.equal(held(), 20_000);
+  release();
+  while (held() > 0) await turn();
+
+  const timedOut = client.post('/late', { body: TEXT });
+  while (held() === 0) await turn();
+  await clock.advance(50);
+  assert.equal((await timedOut).status, 503);
+  assert.equal(held(), 20_000); // the handler still runs
+  late.resolve();
+  while (held() > 0) await turn();
+});
+
+test('an aborted call in the process holds its body until its handler ends', async () => {
+  const { app, entered, release, held } = waiting();
+  await using client = new TestClient(app);
+  const abort = new AbortController();
+  const call = client.post('/text', { body: TEXT, signal: abort.signal });
+  await entered();
+  abort.abort();
+  await assert.rejects(call, { name: 'AbortError' });
+  assert.equal(held(), 20_000);
+  release();
+  while (held() > 0) await turn();
+});
+
+test('an exception handler can answer the refusal of a body, and no failure is logged', async () => {
+  const { events, logger } = collectedLog();
+  const { app, entered, release } = waiting({ logger });
+  app.exceptionHandler(HTTPException, (error) => [`try ${error.code!}`, error.status]);
+  await using client = new TestClient(app);
+  const first = client.post('/text', { body: TEXT });
+  await entered();
+  const refused = await client.post('/text', { body: TEXT });
+  assert.deepEqual([refused.status, await refused.text()], [503, 'try body_budget']);
+  release();
+  await first;
+  assert.ok(!JSON.stringify(events).includes('unhandled_error'));
+});
+
+test('a WebSocket holds the messages that are incomplete, wait or are being handled, and closes with 1013 beyond the budget', async (t) => {
+  const { app, held } = waiting();
+  const handled = Promise.withResolvers<void>();
+  app.websocket('/slow').onMessage(() => handled.promise);
+  app.websocket('/each', async (socket) => {
+    for await (const message of socket) {
+      assert.ok(message);
+      await handled.promise;
+    }
+  });
+  const port = await portOf(t, app);
+  const slow = await openRaw(t, port, '/slow');
+  const text = 'x'.repeat(10_000);
+  const long = frame({ payload: text });
+  slow.send(long.subarray(0, 5_000));
+  while (held() === 0) await turn();
+  assert.ok(held() > 4_900 && held() <= 5_000, String(held()));
+  slow.send(long.subarray(5_000)); // the handler of the message runs until the end of the test
+  while (held() <= 2 * text.length) await turn();
+  const before = held();
+
+  const other = await openRaw(t, port, '/each');
+  other.send(frame({ payload: 'short' }));
+  while (held() === before) await turn();
+  other.send(frame({ payload: TEXT }).subarray(0, 15_000)); // beyond the share of the client
+  assert.deepEqual(messagesOf(await other.ended()), ['CLOSE 1013 the server holds too many messages']);
+  handled.resolve();
+  while (held() > 0) await turn();
+
+  slow.send(long.subarray(0, 5_000));
+  while (held() === 0) await turn();
+  slow.socket.resetAndDestroy();
+  while (held() > 0) await turn();
+});
