@@ -16,7 +16,7 @@ import type { Awaitable, CompiledRoute, StateMap } from '../http/contracts.ts';
 import type { Core } from '../http/pipeline.ts';
 import type { Outcome, RequestDefaults, TransportRequest } from '../http/request/request.ts';
 import type { HttpResponse } from '../http/response.ts';
-import type { ConnectionMeter } from '../http/server/connections.ts';
+import type { ConnectionMeter } from '../http/server/connection-meter.ts';
 import type { Limits } from '../http/server/options.ts';
 import type { ServedApplication } from '../http/server/server.ts';
 import type { Logger } from '../observability/log.ts';

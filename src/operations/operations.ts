@@ -13,7 +13,7 @@ import { Forbidden, Unauthorized } from '../base/errors.ts';
 import { DescriptorWatch } from '../observability/descriptors.ts';
 import { EventLoopDelay } from '../observability/event-loop.ts';
 import { given, isObject, readOptions, text, optionalInt } from '../base/options.ts';
-import { ConnectionMeter } from '../http/server/connections.ts';
+import { ConnectionMeter } from '../http/server/connection-meter.ts';
 import { isPrivatePeer } from '../http/request/proxy.ts';
 import { HttpResponse, JSON_TYPE } from '../http/response.ts';
 import type { Clock } from '../base/clock.ts';

@@ -259,8 +259,7 @@ export async function superviseReload(options: ReloadOptions): Promise<Supervise
     options,
     () => new ChildLink(fork(script, process.argv.slice(2), { execArgv: preload(), env })),
   );
-  const end = (signal: NodeJS.Signals): void =>
-    void reloader.stop(signal).then(() => exitAfterLog(0, log));
+  const end = (signal: NodeJS.Signals): void => void reloader.stop(signal).then(() => exitAfterLog(0, log));
   const signals = handleSignals ? onSignals({ log, end, kill: () => reloader.kill() }) : undefined;
   const close = async (): Promise<void> => {
     await reloader.stop();

@@ -28,7 +28,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
-import type { ConnectionMeter } from './connections.ts';
+import type { ConnectionMeter } from './connection-meter.ts';
 import type { Awaitable } from '../contracts.ts';
 import type { ReceivedMessage, SentMessage } from './fast-path/internals.ts';
 import type { ListenAddress, ListenOptions } from './listen.ts';
