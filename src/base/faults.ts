@@ -75,8 +75,7 @@ export const FAULTS = {
   },
   E_COOKIE: {
     describe: (name: string, problem: string): string => `Cannot set the cookie "${name}": ${problem}`,
-    remedy:
-      'Use only letters, digits, "-" and "_" in the name of a cookie, and encode its value with encodeURIComponent()',
+    remedy: 'Use only letters, digits, "-" and "_" as the name, and encodeURIComponent() for the value',
     rule: 'SVC207',
   },
   E_CORS: {
@@ -443,6 +442,10 @@ export const FAULTS = {
     describe: (name: string, problem: string): string => `Cannot determine the fields of ${name}: ${problem}`,
     remedy: 'Assign each Field() to a member of a class that extends Schema; make computed members getters',
   },
+  E_SCHEMA_STANDARD: {
+    describe: (vendor: string, problem: string): string => `Cannot use a schema of ${vendor}: ${problem}`,
+    remedy: 'Use Standard Schema version 1, and make asynchronous checks in the handler or a dependency',
+  },
   E_SECRET_ABSENT: {
     describe: (reason: string): string => `Cannot sign or verify data: there is no secret, because ${reason}`,
     remedy: `Set SVC_AUTH_SECRET to the output of: node -p "crypto.randomBytes(32).toString('hex')"`,
@@ -521,8 +524,7 @@ export const FAULTS = {
   },
   E_TRUSTED_HOST: {
     describe: (problem: string): string => `Cannot determine the trusted hosts: ${problem}`,
-    remedy:
-      "Name each host as clients do, without scheme and port: hosts: ['example.com', '.example.com', '203.0.113.7']",
+    remedy: "Name each host without scheme and port: hosts: ['example.com', '.example.com', '203.0.113.7']",
   },
   E_TRUST_PROXY: {
     describe: (problem: string): string => `Cannot trust proxies: ${problem}`,

@@ -15,7 +15,8 @@ import { closest, given, int, isFunction, isObject, isRecord, number, readOption
 import { isFieldValue, isToken } from '../http/headers.ts';
 import { reserveOutput } from './reserved-output.ts';
 import { Routes } from '../routing/route.ts';
-import { Field, FieldType, isSchemaClass, Schema, str } from '../schema/schema.ts';
+import { Field, Schema, str } from '../schema/schema.ts';
+import { isTypeSource } from '../routing/spec.ts';
 import { parametersOf, RESOURCE } from './resources.ts';
 import type { DeclaredResource } from './resources.ts';
 import { FieldMarker } from '../schema/declarations.ts';
@@ -437,7 +438,7 @@ function promptAnswer(reply: PromptReply | HttpResponse, description: string | u
 
 /** Returns `args` as a type. A plain object of `Field()` members becomes a new schema class. */
 function typeOf(args: InputShape): TypeSource {
-  if (isSchemaClass(args) || args instanceof FieldType) return args as TypeSource;
+  if (isTypeSource(args)) return args;
   const fields = Object.entries(args);
   class Arguments extends Schema {
     constructor(data: never) {

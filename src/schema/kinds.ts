@@ -1,7 +1,7 @@
 /**
  * The table of kinds: one row for each kind of type, and the functions that compile a type for a source by
  * looking up its row. nodes.ts describes the entries of a row. The rows of scalar types are in kinds-scalar.ts,
- * those of classes and tagged unions in kinds-object.ts.
+ * those of classes and tagged unions in kinds-object.ts, the row of foreign schemas in kinds-standard.ts.
  *
  * A new scalar type needs its name in `ScalarKind` and a constant beside `str`, both in types.ts, and a row in
  * kinds-scalar.ts. The compiler reports a name without a row.
@@ -14,6 +14,7 @@ import { FORGOTTEN_AWAIT, isThenable } from '../base/promises.ts';
 import { toBase64 } from './formats.ts';
 import { compileObject, OBJECTS, once } from './kinds-object.ts';
 import { COUNTS, SCALARS, unsendable } from './kinds-scalar.ts';
+import { STANDARD } from './kinds-standard.ts';
 import { within } from './nodes.ts';
 import { FAIL } from './types.ts';
 import {
@@ -41,6 +42,7 @@ import type {
   Source,
   TypeNode,
 } from './nodes.ts';
+import type { StandardSchema } from './types.ts';
 import type { Check, Result, Run } from './validation-run.ts';
 
 /** Options of lists. */
@@ -53,6 +55,7 @@ const LISTS: OptionTable = {
 const KINDS: Rows<KindName> = {
   ...SCALARS,
   ...OBJECTS,
+  ...STANDARD,
 
   list: {
     options: LISTS,
@@ -216,6 +219,13 @@ export function plansWithin(
   for (const plan of kindNamed(node.kind).plans?.(node) ?? []) plansOf(plan, found, seen);
   for (const inner of innerOf(node)) plansWithin(inner, found, seen);
   return found;
+}
+
+/** Returns the foreign schemas in a type, at any depth. */
+export function foreignWithin(node: TypeNode): ReadonlySet<StandardSchema> {
+  const seen = new Set<TypeNode>();
+  plansWithin(node, new Set(), seen);
+  return new Set([...seen].flatMap((each) => (each.kind === 'standard' ? [each.schema] : [])));
 }
 
 /** Adds `plan` to `found`, and the plans of all schema classes in its fields, at any depth. */
