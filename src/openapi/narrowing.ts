@@ -272,12 +272,10 @@ function restOf(schema: JsonSchema): unknown {
   return Array.isArray(record(schema['propertyNames'])['enum']) ? false : schema['additionalProperties'];
 }
 
-/**
- * Returns the names that a schema forbids for members. `__proto__` is left out, because it is always refused.
- */
+/** Returns the names that a schema forbids for members. */
 function refusedNames(schema: JsonSchema): ReadonlySet<string> {
   const names = valuesOf(record(record(schema['propertyNames'])['not'])) ?? [];
-  return new Set(names.filter((name) => typeof name === 'string' && name !== '__proto__') as string[]);
+  return new Set(names.filter((name) => typeof name === 'string'));
 }
 
 function requiredOf(schema: JsonSchema): ReadonlySet<string> {

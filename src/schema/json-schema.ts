@@ -281,7 +281,8 @@ export class JsonSchemas {
  */
 function namesSchema({ fields, extra, reserved }: ObjectPlan, direction: Direction): JsonSchema {
   const wires = new Set(fields.map((field) => field.wireName));
-  if (extra === 'allow') return { propertyNames: { not: { enum: [...reserved.difference(wires)].sort() } } };
+  const hidden = [...reserved.difference(wires)].sort();
+  if (extra === 'allow') return hidden.length === 0 ? {} : { propertyNames: { not: { enum: hidden } } };
   if (extra === 'ignore') return {};
   return direction === 'input' && fields.some((field) => field.isReadOnly)
     ? { propertyNames: { enum: [...wires] } }

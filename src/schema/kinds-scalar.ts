@@ -20,7 +20,7 @@
  * an integer field. In an `any` field, every bigint becomes decimal text.
  */
 import { FORGOTTEN_AWAIT, isThenable } from '../base/promises.ts';
-import { bool as boolOption, defined, given, int as intOption, shown } from '../base/options.ts';
+import { bool as boolOption, defined, given, int as intOption, setOwn, shown } from '../base/options.ts';
 import {
   BASE64_PATTERN,
   checkedMs,
@@ -338,9 +338,7 @@ function partsOutput(value: object, run: Run): unknown {
     if (part === undefined || typeof part === 'function') continue;
     const written = nameProblem(key, run) ?? anyOutput(part, run);
     if (written === FAIL) mark = run.place(mark, Array.isArray(value) ? Number(key) : key);
-    else if (key !== '__proto__') (out as Record<string, unknown>)[key] = written;
-    // an assignment to `__proto__` would set the prototype instead
-    else Object.defineProperty(out, key, { value: written, enumerable: true });
+    else setOwn(out, key, written);
   }
   run.depth--;
   return mark === before && !run.isFull ? out : FAIL;

@@ -9,7 +9,7 @@
  * The checks are closures, made without generating source text. A field is validated by only one closure,
  * because a call of a closure takes about 12 ns (test/bench/parts.mjs --only=validation).
  */
-import { bool as boolOption, defined, given } from '../base/options.ts';
+import { bool as boolOption, defined, given, setOwn } from '../base/options.ts';
 import { FORGOTTEN_AWAIT, isThenable } from '../base/promises.ts';
 import { toBase64 } from './formats.ts';
 import { compileObject, OBJECTS, once } from './kinds-object.ts';
@@ -21,8 +21,8 @@ import {
   countCheck,
   deferred,
   isInputObject,
-  keyIssue,
   MAX_DEPTH,
+  nameProblem,
   Plain,
   runCheck,
   tooDeep,
@@ -106,7 +106,6 @@ const KINDS: Rows<KindName> = {
       defined({
         type: 'object',
         additionalProperties: of.type(item),
-        propertyNames: { not: { const: '__proto__' } },
         minProperties: minLength,
         maxProperties: maxLength,
       }),
@@ -302,7 +301,7 @@ function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.nothing): C
 }
 
 /**
- * Returns the check of a record. It makes a new plain object, refuses the name `__proto__`, and omits
+ * Returns the check of a record. It makes a new plain object, in which every name is an own member, and omits
  * undefined members.
  */
 function recordCheck(item: Check, node: TypeNode): Check {
@@ -317,12 +316,12 @@ function recordCheck(item: Check, node: TypeNode): Check {
       isGood = true;
     const members: Record<string, unknown> = {};
     for (const key of keys) {
-      const out = keyIssue(key, run) ?? item(value[key], run);
+      const out = nameProblem(key, run) ?? item(value[key], run);
       if (out === FAIL) {
         mark = run.place(mark, key);
         isGood = false;
         if (run.isFull) break;
-      } else members[key] = out;
+      } else setOwn(members, key, out);
     }
     run.depth--;
     return isGood ? members : FAIL;

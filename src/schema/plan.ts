@@ -333,17 +333,17 @@ class Plan implements SchemaPlan<object>, Constructed {
 }
 
 /**
- * Returns the names of all members that instances have or inherit: fields, methods, getters, members of
- * Object.
+ * Returns the names of all members that instances have, or inherit from their classes: fields, methods, getters.
+ * Names of the members of Object, such as `constructor`, are ordinary names of data.
  */
 function reservedNames(schema: SchemaClass, { ownNames }: Learnt): ReadonlySet<string> {
   const names = new Set(ownNames);
   for (
     let from = schema.prototype as object | null;
-    from !== null;
+    from !== null && from !== Object.prototype;
     from = Object.getPrototypeOf(from) as object | null
   )
-    for (const name of Object.getOwnPropertyNames(from)) names.add(name);
+    for (const name of Object.getOwnPropertyNames(from)) if (name !== 'constructor') names.add(name);
   return names;
 }
 

@@ -368,7 +368,7 @@ export function list<S extends TypeSource>(
   return new FieldType({ kind: 'list', item, options: itemOptions });
 }
 /**
- * An object with any member names except `__proto__`. `valueOptions` constrain each value; the options of the
+ * An object with any member names. `valueOptions` constrain each value; the options of the
  * field constrain the number of members.
  */
 export function record<S extends TypeSource>(

@@ -420,15 +420,6 @@ export function nameProblem(key: string, run: Run): typeof FAIL | undefined {
   return key.isWellFormed() ? undefined : run.fail('unicode', 'must not have a name with lone surrogates');
 }
 
-/**
- * Checks a member name. Refuses `__proto__`, which would set the prototype when a handler copies the member.
- */
-export function keyIssue(key: string, run: Run): typeof FAIL | undefined {
-  return key === '__proto__'
-    ? run.fail('key', 'is not allowed as the name of a member')
-    : nameProblem(key, run);
-}
-
 /*
  * The class Plain recognizes usual values by comparisons, without a call of the check of their type. A call
  * takes about 10 ns, and a comparison 2 ns (test/bench/parts.mjs --only=validation).
