@@ -142,6 +142,7 @@ export {
   bytes,
   date,
   datetime,
+  decimal,
   file,
   float,
   int,
@@ -158,6 +159,7 @@ export {
 } from './schema/schema.ts';
 export type {
   CountOptions,
+  DecimalOptions,
   Deprecation,
   DerivedClass,
   FieldNames,

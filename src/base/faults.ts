@@ -154,7 +154,7 @@ export const FAULTS = {
     describe: (what: string, schema: string, problem: string): string =>
       `Cannot read ${what} as ${schema}: ${problem}`,
     remedy:
-      'Make the schema match the columns of the statement: use nullable(…) for columns that may be NULL, str for large integers and decimals, snakeCase: true to read created_at as createdAt',
+      'Make the schema match the columns of the statement: use nullable(…) for columns that may be NULL, str for large integers, decimal for decimals, snakeCase: true to read created_at as createdAt',
   },
   E_DB_STALLED: {
     describe: (what: string, ms: number): string => `Cannot wait longer than ${ms} ms for ${what}`,

@@ -75,7 +75,7 @@ export function pathParameter(
     in: 'path',
     required: true,
     ...(description === undefined ? {} : { description }),
-    schema: pathSchema(converter),
+    schema: { ...pathSchema(converter), ...(converter.name === 'int' ? { format: 'int64' } : {}) },
   };
 }
 

@@ -212,6 +212,12 @@ function itemOf(source: TypeSource, options: object | undefined, owner: string, 
   };
 }
 
+/** Constraints that are options, unchanged. */
+const COPIED = [
+  ...['minLength', 'maxLength', 'ge', 'le', 'gt', 'lt', 'multipleOf', 'digits', 'places'],
+  ...['trim', 'separator', 'unique'],
+] as const;
+
 type Read = Readonly<Record<string, unknown>>;
 type Fault = (problem: string) => Error;
 
@@ -224,8 +230,7 @@ function constraintsOf(read: Read, fault: Fault): Constraints {
   const pattern =
     read['pattern'] === undefined ? undefined : patternOf(read['pattern'] as string | RegExp, fault);
   const found: Record<string, unknown> = { pattern, format, hazard: pattern && analysePattern(pattern) };
-  for (const name of ['minLength', 'maxLength', 'ge', 'le', 'gt', 'lt', 'multipleOf', 'separator', 'unique'])
-    found[name] = read[name];
+  for (const name of COPIED) found[name] = read[name];
   // the cast is safe: the option table FILES allows only lists of strings
   found['contentTypes'] = (read['contentTypes'] as readonly string[] | undefined)?.map((type) =>
     type.toLowerCase(),

@@ -2,7 +2,8 @@
  * Converts schemas to JSON Schema 2020-12, for OpenAPI 3.1 and MCP.
  *
  * A published schema accepts every value that the validators accept. It accepts more values in four cases:
- * patterns with the flags `i m s v`, lone surrogates, deep nesting, and rules across fields.
+ * patterns with the flags `i m s v`, lone surrogates, deep nesting, and rules across fields. The schema of a text
+ * with `trim` describes the text without white space at its ends.
  *
  * Members differ between input and output:
  *   - Input: a member with a default is optional. A secret member has `writeOnly`. A read-only member is
@@ -32,7 +33,10 @@ export type { JsonSchema } from './nodes.ts';
 interface JsonSchemaOptions {
   /** Prefix of references to definitions. Default `#/components/schemas/`. */
   readonly prefix?: string | undefined;
-  /** Whether tagged unions get the keyword `discriminator`, which only OpenAPI has. Default false. */
+  /**
+   * Whether tagged unions get the keyword `discriminator`, and wide integers the format `int64`, which only OpenAPI
+   * has. Default false.
+   */
   readonly isOpenApi?: boolean | undefined;
 }
 
@@ -71,15 +75,13 @@ export class JsonSchemas {
   readonly #variants = new Map<FieldPlan, ObjectPlan>();
   /** Definitions that components() has renamed, because another definition has the wanted name. */
   readonly renamed: Map<Definition, { readonly wanted: string; readonly name: string }> = new Map();
-  readonly #documents: Readonly<Record<Direction, Documents>> = {
-    input: this.#documentsFor('input'),
-    output: this.#documentsFor('output'),
-  };
+  readonly #documents: Readonly<Record<Direction, Documents>>;
   #components: Readonly<Record<string, JsonSchema>> | undefined;
 
   constructor({ prefix = '#/components/schemas/', isOpenApi = false }: JsonSchemaOptions = {}) {
     this.#prefix = prefix;
     this.#isOpenApi = isOpenApi;
+    this.#documents = { input: this.#documentsFor('input'), output: this.#documentsFor('output') };
   }
 
   /** Classes and recursive types that have a definition, in the order of first use. */
@@ -130,6 +132,7 @@ export class JsonSchemas {
 
   #documentsFor(direction: Direction): Documents {
     return {
+      isOpenApi: this.#isOpenApi,
       type: (node) => this.type(node, direction),
       object: (plan) => this.object(plan, direction),
       union: (node) => this.#union(node, direction),

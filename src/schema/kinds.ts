@@ -281,8 +281,10 @@ function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.nothing): C
     run.depth++;
     let mark = run.count,
       isGood = true;
+    // a dry run needs the converted items only to compare them
+    const isKept = !run.isDry || isUnique;
     // a spread is faster than new Array(n), and makes an array without holes
-    const items: unknown[] = run.isDry ? value : [...value];
+    const items: unknown[] = isKept ? [...value] : value;
     const { isPlainJson } = run;
     for (let i = 0; i < items.length; i++) {
       const raw = items[i];
@@ -292,7 +294,7 @@ function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.nothing): C
         mark = run.place(mark, i);
         isGood = false;
         if (run.isFull) break;
-      } else if (!run.isDry) items[i] = out;
+      } else if (isKept) items[i] = out;
     }
     run.depth--;
     if (isGood && isUnique && !areUnique(value, items, run)) return FAIL;

@@ -178,6 +178,8 @@ export interface Compiler {
 
 /** Describes the types inside a type, for input or for output. */
 export interface Documents {
+  /** Whether the document is for OpenAPI, which has keywords and formats of its own. */
+  readonly isOpenApi: boolean;
   type(node: TypeNode): JsonSchema;
   object(plan: ObjectPlan): JsonSchema;
   union(node: NodeOf<'union'>): JsonSchema;

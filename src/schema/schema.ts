@@ -47,6 +47,7 @@ export {
   bytes,
   date,
   datetime,
+  decimal,
   FieldType,
   file,
   float,
@@ -65,6 +66,7 @@ export {
 } from './types.ts';
 export type {
   CountOptions,
+  DecimalOptions,
   Deprecation,
   Direction,
   StandardIssue,

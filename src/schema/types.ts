@@ -18,7 +18,7 @@ import type { PatternFinding } from './pattern.ts';
 export type Literal = string | number | boolean | null;
 /** Kinds of values that do not contain other values. */
 export type ScalarKind =
-  'str' | 'int' | 'float' | 'bool' | 'datetime' | 'date' | 'uuid' | 'bytes' | 'file' | 'any';
+  'str' | 'int' | 'float' | 'decimal' | 'bool' | 'datetime' | 'date' | 'uuid' | 'bytes' | 'file' | 'any';
 /** Formats of strings, as defined by JSON Schema 2020-12 §7.3. */
 export type FormatName =
   'email' | 'uuid' | 'date' | 'date-time' | 'time' | 'uri' | 'hostname' | 'ipv4' | 'ipv6';
@@ -159,6 +159,11 @@ export interface Constraints {
   readonly gt?: number;
   readonly lt?: number;
   readonly multipleOf?: number;
+  /** Digits of a decimal, and how many of them are after the point. */
+  readonly digits?: number;
+  readonly places?: number;
+  /** Whether white space at both ends of a text is removed. */
+  readonly trim?: boolean;
   readonly pattern?: RegExp;
   /** Present if the pattern may backtrack exponentially or polynomially. */
   readonly hazard?: PatternFinding;
@@ -270,6 +275,8 @@ export interface TextOptions {
    * or as a RegExp without flags, gets the flag `u`.
    */
   readonly pattern?: string | RegExp | undefined;
+  /** Whether white space at both ends is removed, before all other options apply. Default false. */
+  readonly trim?: boolean | undefined;
   /** Short form of `format: 'email'`. */
   readonly email?: boolean | undefined;
   readonly format?: FormatName | undefined;
@@ -282,6 +289,13 @@ export interface NumberOptions {
   readonly lt?: number | undefined;
   /** The value must be a multiple of this number, which is greater than 0. */
   readonly multipleOf?: number | undefined;
+}
+/** Options of decimals, as in a column of the type `numeric(digits, places)`. */
+export interface DecimalOptions {
+  /** Number of digits before and after the point: 1 … 1000. Default 18. */
+  readonly digits?: number | undefined;
+  /** Number of digits after the point: 0 … `digits`. Default 2. */
+  readonly places?: number | undefined;
 }
 /** Limits for the number of list items, of record members, or of bytes in `bytes` and `file`. */
 export interface CountOptions {
@@ -330,6 +344,11 @@ export const str: FieldType<string, TextOptions> = new FieldType({ kind: 'str' }
 export const int: FieldType<number, NumberOptions> = new FieldType({ kind: 'int' });
 /** A finite number. */
 export const float: FieldType<number, NumberOptions> = new FieldType({ kind: 'float' });
+/**
+ * A decimal number without rounding, such as an amount of money: text such as `-12.50`, kept as it was written. A
+ * JSON number is refused, because programs round such numbers.
+ */
+export const decimal: FieldType<string, DecimalOptions> = new FieldType({ kind: 'decimal' });
 /**
  * `true` or `false`. Queries, headers, cookies and forms accept `true`, `false`, `1` and `0`. Forms also
  * accept `on`, which a ticked box sends.
