@@ -178,8 +178,7 @@ export const FAULTS = {
   E_DEPENDS: {
     describe: (found: string, problem = 'the value is not a dependency'): string =>
       `Cannot depend on ${found}: ${problem}`,
-    remedy:
-      'Pass a function, a generator, a class, or the result of stateKey() or provide({ … }, fn) to Depends()',
+    remedy: 'Pass a function, generator or class, stateKey() or provide({ … }, fn) to Depends()',
   },
   E_DEV_PROVIDER: {
     describe: (problem: string): string => `Cannot use DevProvider: ${problem}`,
