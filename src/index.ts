@@ -144,6 +144,7 @@ export {
   bytes,
   date,
   datetime,
+  decimal,
   file,
   float,
   int,
@@ -160,6 +161,7 @@ export {
 } from './schema/schema.ts';
 export type {
   CountOptions,
+  DecimalOptions,
   Deprecation,
   DerivedClass,
   FieldNames,
@@ -175,6 +177,11 @@ export type {
   RuleResult,
   SaveOptions,
   SchemaClass,
+  StandardIssue,
+  StandardProps,
+  StandardResult,
+  StandardSchema,
+  StandardTarget,
   TextOptions,
   TypeSource,
   UploadFile,

@@ -75,7 +75,7 @@ export const FAULTS = {
   },
   E_COOKIE: {
     describe: (name: string, problem: string): string => `Cannot set the cookie "${name}": ${problem}`,
-    remedy: 'Use letters, digits, "-" and "_" in the name, and encode the value with encodeURIComponent()',
+    remedy: 'Use only letters, digits, "-" and "_" as the name, and encodeURIComponent() for the value',
     rule: 'SVC207',
   },
   E_CORS: {
@@ -154,7 +154,7 @@ export const FAULTS = {
     describe: (what: string, schema: string, problem: string): string =>
       `Cannot read ${what} as ${schema}: ${problem}`,
     remedy:
-      'Make the schema match the columns of the statement: use nullable(…) for columns that may be NULL, str for large integers and decimals, snakeCase: true to read created_at as createdAt',
+      'Make the schema match the columns of the statement: use nullable(…) for columns that may be NULL, str for large integers, decimal for decimals, snakeCase: true to read created_at as createdAt',
   },
   E_DB_STALLED: {
     describe: (what: string, ms: number): string => `Cannot wait longer than ${ms} ms for ${what}`,
@@ -178,8 +178,7 @@ export const FAULTS = {
   E_DEPENDS: {
     describe: (found: string, problem = 'the value is not a dependency'): string =>
       `Cannot depend on ${found}: ${problem}`,
-    remedy:
-      'Pass a function, a generator, a class, or the result of stateKey() or provide({ … }, fn) to Depends()',
+    remedy: 'Pass a function, generator or class, stateKey() or provide({ … }, fn) to Depends()',
   },
   E_DEV_PROVIDER: {
     describe: (problem: string): string => `Cannot use DevProvider: ${problem}`,
@@ -445,6 +444,10 @@ export const FAULTS = {
   E_SCHEMA_PROBE: {
     describe: (name: string, problem: string): string => `Cannot determine the fields of ${name}: ${problem}`,
     remedy: 'Assign each Field() to a member of a class that extends Schema; make computed members getters',
+  },
+  E_SCHEMA_STANDARD: {
+    describe: (vendor: string, problem: string): string => `Cannot use a schema of ${vendor}: ${problem}`,
+    remedy: 'Use Standard Schema version 1, and make asynchronous checks in the handler or a dependency',
   },
   E_SECRET_ABSENT: {
     describe: (reason: string): string => `Cannot sign or verify data: there is no secret, because ${reason}`,

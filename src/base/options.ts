@@ -97,6 +97,15 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
 }
 
 /**
+ * Sets an own member of an object. An assignment to the name `__proto__` would change the prototype instead.
+ */
+export function setOwn(object: object, name: string, value: unknown): void {
+  if (name === '__proto__')
+    Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true });
+  else (object as Record<string, unknown>)[name] = value;
+}
+
+/**
  * Reads every option of `kinds` from `options`. Absent and `undefined` options get their fallback.
  *
  * @throws SvcError `E_OPTION_UNKNOWN` for a name that is not in `kinds`, `E_OPTION_RANGE` for a value that is

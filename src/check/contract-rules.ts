@@ -6,7 +6,8 @@ import { callsOfRequest, codeOf, repliesWithObject } from './source/functions.ts
 import { isAboutSecrets, isIssuing } from './access-rules.ts';
 import { isGuarded, isPublic, isWrite, ownRoutes, subjectOf } from './check.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
-import { compileType, exampleFindings, plansOf, plansWithin } from '../schema/schema.ts';
+import { responseTypes } from '../routing/spec.ts';
+import { compileType, exampleFindings, foreignWithin, plansOf, plansWithin } from '../schema/schema.ts';
 import type { ApplicationView, ReportFinding } from './check.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
@@ -62,9 +63,26 @@ export function findUndescribedReplies(view: ApplicationView, report: ReportFind
         },
       );
     }
+    const foreign = responseTypes(spec.response).find(
+      ([, type]) => foreignWithin(compileType(type).node).size > 0,
+    );
+    if (foreign !== undefined)
+      report(
+        subjectOf(detail),
+        'the response schema is made by another library, so it cannot mark a field as secret',
+        route.place,
+        {
+          severity: 'info',
+          why: 'The reply contains every member of the validated value; some libraries keep undeclared members',
+          remedy:
+            'Check that the schema removes undeclared members, or use a class that extends Schema for secret fields',
+        },
+      );
     // logins and routes that create keys return secrets on purpose
     if (isAboutSecrets(detail) || isIssuing(detail)) continue;
-    for (const name of new Set(responsesOf(detail).flatMap(([, type]) => namesIn(type)))) {
+    for (const name of new Set(
+      responseTypes(detail.declared.spec.response).flatMap(([, type]) => namesIn(type)),
+    )) {
       if (REVEALING_NAMES.test(name) && !HARMLESS_NAMES.test(name))
         report(
           subjectOf(detail),
@@ -77,21 +95,6 @@ export function findUndescribedReplies(view: ApplicationView, report: ReportFind
         );
     }
   }
-}
-
-/** Returns the response types of a route with their statuses. `undefined` stands for the default status. */
-function responsesOf({
-  declared: {
-    spec: { response },
-  },
-}: RouteDetail): readonly (readonly [status: number | undefined, type: TypeSource])[] {
-  if (response === undefined) return [];
-  if (!isByStatus(response)) return [[undefined, response]];
-  return Object.entries(response).map(([status, type]) => [Number(status), type]);
-}
-
-function isByStatus(response: object): response is Readonly<Record<number, TypeSource>> {
-  return Object.getPrototypeOf(response) === Object.prototype;
 }
 
 /** Returns the names of all members of a reply, including nested members, that may contain text. */
@@ -132,7 +135,7 @@ export function findImpossibleReplies(view: ApplicationView, report: ReportFindi
         spec: { status },
       },
     } = detail;
-    const responses = responsesOf(detail);
+    const responses = responseTypes(detail.declared.spec.response);
     const statuses = responses.map(([of]) => of ?? status ?? 200);
     const bodiless = statuses.find((of) => of === 204 || of === 205 || of === 304);
     if (bodiless !== undefined)
@@ -165,7 +168,7 @@ function exampleFindingsOf(
   const plans = new Set<ObjectPlan>();
   for (const node of [
     ...(body === undefined ? [] : [body.node]),
-    ...responsesOf(detail).map(([, type]) => compileType(type).node),
+    ...responseTypes(detail.declared.spec.response).map(([, type]) => compileType(type).node),
   ])
     plansWithin(node, plans);
   for (const plan of [...(form === undefined ? [] : [form]), ...texts.map((text) => text.plan)])

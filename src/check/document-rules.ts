@@ -4,13 +4,15 @@
  */
 import { FetchMount } from '../http/fetch-mount.ts';
 import { isWrite, ownRoutes, shapeOf, subjectOf } from './check.ts';
+import { undescribedParts } from '../openapi/inputs.ts';
 import { openapiFindings } from '../openapi/openapi.ts';
+import { responseTypes } from '../routing/spec.ts';
 import { compileType, plansOf, plansWithin } from '../schema/schema.ts';
 import { McpGuard } from '../mcp/mount.ts';
 import { planNames } from '../mcp/tools.ts';
 import type { ApplicationView, ReportFinding } from './check.ts';
 import type { RouteDetail } from '../routing/compile.ts';
-import type { ObjectPlan, TypeSource } from '../schema/schema.ts';
+import type { ObjectPlan } from '../schema/schema.ts';
 
 /** SVC305: problems of the OpenAPI document and of MCP tools. */
 export function reportDocument(view: ApplicationView, report: ReportFinding): void {
@@ -23,6 +25,20 @@ export function reportDocument(view: ApplicationView, report: ReportFinding): vo
         remedy:
           'If you generate clients from the OpenAPI document, add a fixed word to one of the two paths, such as /users/by-name/{name}',
       });
+  for (const detail of ownRoutes(view)) {
+    const parts = undescribedParts(detail);
+    if (parts.length > 0)
+      report(
+        subjectOf(detail),
+        `the schema of ${parts.join(' and of ')} has no JSON Schema, so documents and tools cannot describe it`,
+        detail.route.place,
+        {
+          severity: 'info',
+          remedy:
+            'Use a library with Standard JSON Schema, such as zod 4.2 or toStandardJsonSchema() of valibot, and types that JSON has',
+        },
+      );
+  }
   findNamesakes(view, report);
   reportTools(view, report);
 }
@@ -66,13 +82,7 @@ function plansOfRoute({
   const plans = new Set<ObjectPlan>();
   if (body !== undefined) plansWithin(body.node, plans);
   if (form !== undefined) plansOf(form, plans);
-  const types =
-    response === undefined
-      ? []
-      : Object.getPrototypeOf(response) === Object.prototype
-        ? Object.values(response as Readonly<Record<number, TypeSource>>)
-        : [response as TypeSource];
-  for (const type of types) plansWithin(compileType(type).node, plans);
+  for (const [, type] of responseTypes(response)) plansWithin(compileType(type).node, plans);
   return plans;
 }
 

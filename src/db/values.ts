@@ -116,16 +116,6 @@ export function bytesOf(value: object): Uint8Array | undefined {
   return value instanceof ArrayBuffer ? new Uint8Array(value) : undefined;
 }
 
-/**
- * Sets a column of a row. A column named `__proto__` becomes an own property and does not change the
- * prototype.
- */
-export function setColumn(row: Record<string, unknown>, name: string, value: unknown): void {
-  if (name === '__proto__')
-    Object.defineProperty(row, name, { value, enumerable: true, configurable: true, writable: true });
-  else row[name] = value;
-}
-
 /*
  * isoText() below is ten times as fast as `Date.prototype.toISOString`. It reuses the text of the last day,
  * because dates that are written together usually have the same day.

@@ -16,7 +16,8 @@ import { untilAborted } from '../base/promises.ts';
 import { isFieldValue, isToken } from '../http/headers.ts';
 import { reserveOutput } from './reserved-output.ts';
 import { Routes } from '../routing/route.ts';
-import { Field, FieldType, isSchemaClass, Schema, str } from '../schema/schema.ts';
+import { Field, Schema, str } from '../schema/schema.ts';
+import { isTypeSource } from '../routing/spec.ts';
 import { parametersOf, RESOURCE } from './resources.ts';
 import type { DeclaredResource } from './resources.ts';
 import { FieldMarker } from '../schema/declarations.ts';
@@ -442,7 +443,7 @@ function promptAnswer(reply: PromptReply | HttpResponse, description: string | u
 
 /** Returns `args` as a type. A plain object of `Field()` members becomes a new schema class. */
 function typeOf(args: InputShape): TypeSource {
-  if (isSchemaClass(args) || args instanceof FieldType) return args as TypeSource;
+  if (isTypeSource(args)) return args;
   const fields = Object.entries(args);
   class Arguments extends Schema {
     constructor(data: never) {

@@ -6,7 +6,8 @@
  */
 import { pathSchema } from '../openapi/inputs.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
-import { compileType, FieldType, fileLimit } from '../schema/schema.ts';
+import { responseTypes } from '../routing/spec.ts';
+import { compileType, fileLimit, standardFields } from '../schema/schema.ts';
 import { fromBase64 } from '../schema/formats.ts';
 import { closest, isRecord, defined } from '../base/options.ts';
 import { CONVERTERS, fillTemplate, writeSegment } from '../http/path.ts';
@@ -216,11 +217,9 @@ const PREFIX = '#/$defs/';
 
 /** Returns the types of responses with a status below 300. */
 function successes(response: RouteSpec['response']): readonly TypeSource[] {
-  if (response === undefined) return [];
-  if (typeof response === 'function' || response instanceof FieldType) return [response];
-  return Object.entries(response)
-    .filter(([status]) => Number(status) < 300)
-    .map(([, source]) => source as TypeSource); // the cast is safe: the values of `response` are types
+  return responseTypes(response)
+    .filter(([status = 200]) => status < 300)
+    .map(([, source]) => source);
 }
 
 /**
@@ -464,8 +463,9 @@ function slotsOf(template: ParsedTemplate, { texts, body, form }: RouteInputs, s
 /** Returns the fields of an object schema that allows no other members; undefined for other types. */
 function membersOf(node: TypeNode): readonly FieldPlan[] | undefined {
   if (node.kind === 'lazy') return membersOf(node.resolve());
-  if (node.kind !== 'object') return undefined;
-  const plan = node.plan();
+  if (node.kind !== 'object' && node.kind !== 'standard') return undefined;
+  const plan = node.kind === 'object' ? node.plan() : standardFields(node.schema);
+  if (node.kind === 'standard' && plan.fields.length === 0) return undefined;
   return plan.extra === 'allow' ? undefined : plan.fields;
 }
 

@@ -10,7 +10,8 @@
 import { hasNoContent } from '../http/response.ts';
 import { planSent } from '../routing/steps.ts';
 import { within } from '../schema/nodes.ts';
-import { fileLimit, textIssue } from '../schema/schema.ts';
+import { responseTypes } from '../routing/spec.ts';
+import { compileType, fileLimit, foreignWithin, standardDocument, textIssue } from '../schema/schema.ts';
 import { titleOf } from './documented-responses.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { TextInputPlan } from '../routing/di.ts';
@@ -25,7 +26,14 @@ import type {
   SentItem,
   SentOperation,
 } from './document.ts';
-import type { CompiledType, FieldPlan, SchemaPlan, TypeNode } from '../schema/schema.ts';
+import type {
+  CompiledType,
+  Direction,
+  FieldPlan,
+  SchemaPlan,
+  StandardSchema,
+  TypeNode,
+} from '../schema/schema.ts';
 import type { Converter, ConverterName, PathParameter } from '../http/path.ts';
 
 type TextPlace = TextInputPlan['from'] | 'form';
@@ -51,15 +59,24 @@ export function pathSchema({ name }: Converter): JsonSchema {
   return { ...OF_CONVERTERS[name] };
 }
 
-/** Returns a path parameter as OpenAPI describes it. `name` is its name in the path of the document. */
-export function pathParameter({ converter }: PathParameter, name: string): Parameter {
+/** Returns a path parameter as OpenAPI describes it. `documented` is its name in the path of the document. */
+export function pathParameter(
+  { converter, name }: PathParameter,
+  documented: string,
+  inputs: readonly TextInputPlan[],
+  schemas: JsonSchemas,
+): Parameter {
+  for (const { from, plan } of inputs) {
+    const field = from === 'path' ? plan.fields.find(({ wireName }) => wireName === name) : undefined;
+    if (field !== undefined) return { ...textParameter(documented, 'path', field, schemas), required: true };
+  }
   const description = HINTS[converter.name];
   return {
-    name,
+    name: documented,
     in: 'path',
     required: true,
     ...(description === undefined ? {} : { description }),
-    schema: pathSchema(converter),
+    schema: { ...pathSchema(converter), ...(converter.name === 'int' ? { format: 'int64' } : {}) },
   };
 }
 
@@ -78,7 +95,12 @@ export function textParameters(inputs: readonly TextInputPlan[], schemas: JsonSc
   for (const input of inputs) {
     for (const field of input.plan.fields) {
       const name = input.nameOf(field.wireName);
-      if (!isSendable(field, false) || (input.from === 'header' && ELSEWHERE.has(name))) continue;
+      if (
+        input.from === 'path' ||
+        !isSendable(field, false) ||
+        (input.from === 'header' && ELSEWHERE.has(name))
+      )
+        continue;
       const parameter = textParameter(name, input.from, field, schemas);
       const key = `${input.from} ${name}`;
       const earlier = found.get(key);
@@ -86,6 +108,34 @@ export function textParameters(inputs: readonly TextInputPlan[], schemas: JsonSc
     }
   }
   return [...found.values()];
+}
+
+/**
+ * Returns the parts of a route that have a foreign schema without JSON Schema, such as `the body`. The document
+ * cannot describe them.
+ */
+export function undescribedParts({ inputs, declared: { spec } }: RouteDetail): string[] {
+  const { body, form, texts } = inputs;
+  const plans = texts.map(({ from, plan }): [part: string, plan: SchemaPlan] => [`the ${from}`, plan]);
+  if (form !== undefined) plans.push(['the form', form]);
+  const found: [part: string, direction: Direction, schemas: Iterable<StandardSchema>][] = plans.map(
+    ([part, { foreign, fields }]) => [
+      part,
+      'input',
+      foreign === undefined ? fields.flatMap(({ node }) => [...foreignWithin(node)]) : [foreign],
+    ],
+  );
+  if (body !== undefined) found.push(['the body', 'input', foreignWithin(body.node)]);
+  for (const [status, type] of responseTypes(spec.response))
+    found.push([
+      status === undefined ? 'the response' : `the response ${status}`,
+      'output',
+      foreignWithin(compileType(type).node),
+    ]);
+  const undescribed = found.filter(([, direction, schemas]) =>
+    [...schemas].some((schema) => standardDocument(schema, direction) === undefined),
+  );
+  return [...new Set(undescribed.map(([part]) => part))];
 }
 
 export function requestBody(
@@ -107,7 +157,10 @@ export function sentItem(
   const { method = 'POST', summary = name, description = summary, deprecated = false } = sent;
   const { texts, body, replies } = planSent(sent, name);
   const parameters = textParameters(texts, schemas);
-  const json = (type: CompiledType, direction: 'input' | 'output'): Record<string, MediaType> => ({
+  const json = (
+    type: Pick<CompiledType, 'node'>,
+    direction: 'input' | 'output',
+  ): Record<string, MediaType> => ({
     'application/json': { schema: schemas.type(type.node, direction) },
   });
   const accepted = replies.map(([status, type]): [number | string, DocumentedResponse] => [

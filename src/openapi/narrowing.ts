@@ -47,6 +47,8 @@ const BOUNDS: readonly (readonly [inclusive: string, exclusive: string | undefin
 ];
 /** Keywords that constrain a value. If one is new or has changed, the later schema counts as stricter. */
 const RULES = ['pattern', 'format', 'contentEncoding'] as const;
+/** Formats of integers in OpenAPI. */
+const WIDTHS: ReadonlySet<unknown> = new Set(['int32', 'int64']);
 
 class Comparison {
   readonly #documents: Documents;
@@ -74,6 +76,8 @@ class Comparison {
     this.#compareBounds(earlier, later, path);
     for (const keyword of RULES) {
       if (keyword === 'pattern' && isOfFormat(later)) continue;
+      // the width of an integer follows from its bounds, which are compared
+      if (keyword === 'format' && WIDTHS.has(later['format'])) continue;
       if (later[keyword] !== undefined && later[keyword] !== earlier[keyword])
         this.#report(
           path,
@@ -272,12 +276,10 @@ function restOf(schema: JsonSchema): unknown {
   return Array.isArray(record(schema['propertyNames'])['enum']) ? false : schema['additionalProperties'];
 }
 
-/**
- * Returns the names that a schema forbids for members. `__proto__` is left out, because it is always refused.
- */
+/** Returns the names that a schema forbids for members. */
 function refusedNames(schema: JsonSchema): ReadonlySet<string> {
   const names = valuesOf(record(record(schema['propertyNames'])['not'])) ?? [];
-  return new Set(names.filter((name) => typeof name === 'string' && name !== '__proto__') as string[]);
+  return new Set(names.filter((name) => typeof name === 'string'));
 }
 
 function requiredOf(schema: JsonSchema): ReadonlySet<string> {

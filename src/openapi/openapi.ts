@@ -9,7 +9,7 @@ import { SvcError } from '../base/errors.ts';
 import { defined, given, isRecord, readOptions, shown, text } from '../base/options.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
-import { pathParameter, requestBody, sentItem, textParameters } from './inputs.ts';
+import { pathParameter, requestBody, sentItem, textParameters, undescribedParts } from './inputs.ts';
 import { ResponseWriter } from './documented-responses.ts';
 import { describeSecurity, SecurityWriter } from './security.ts';
 import { encodeLiteral, takesRest, variantsOf } from '../http/path.ts';
@@ -243,7 +243,9 @@ class DocumentWriter {
     const { spec, template, use } = declared;
     const layers = [...this.#view.middleware, ...use];
     const parameters = [
-      ...template.parameters.map((parameter, index) => pathParameter(parameter, path.names[index]!)),
+      ...template.parameters.map((parameter, index) =>
+        pathParameter(parameter, path.names[index]!, inputs.texts, this.#schemas),
+      ),
       ...textParameters(inputs.texts, this.#schemas),
       ...idempotencyKey(detail, layers),
     ];
@@ -374,13 +376,24 @@ function rankOf({ declared: { template } }: RouteDetail): string {
   return template.parameters.map(({ converter }) => converter.rank).join('');
 }
 
-/** Returns the description of a route, followed by sentences about its credentials and its rate limit. */
-function describe({ route, declared: { spec } }: RouteDetail): string {
+/**
+ * Returns the description of a route, followed by sentences about its credentials, its rate limit and the parts
+ * that the document cannot describe.
+ */
+function describe(detail: RouteDetail): string {
+  const {
+    route,
+    declared: { spec },
+  } = detail;
   const { description = '' } = spec;
+  const undescribed = undescribedParts(detail);
   const facts = [
     spec.description === undefined || route.security.length > 0 ? describeSecurity(route.security) : '',
     typeof route.rateLimit === 'object'
       ? `A client may call it ${route.rateLimit.perMinute} times a minute.`
+      : '',
+    undescribed.length > 0
+      ? `This document does not describe ${undescribed.join(' and ')}, whose schema has no JSON Schema.`
       : '',
   ];
   return [description, facts.filter(Boolean).join(' ')].filter(Boolean).join('\n\n');

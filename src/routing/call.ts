@@ -24,7 +24,7 @@ import { planSteps } from './steps.ts';
 import { paramsReader } from '../http/path.ts';
 import type { PlannedDependency } from './di-plan.ts';
 import type { SpanStart } from '../observability/tracer.ts';
-import type { CompiledType, Result, SchemaPlan } from '../schema/schema.ts';
+import type { CompiledBody, Result, SchemaPlan } from '../schema/schema.ts';
 import type { HttpResponse } from '../http/response.ts';
 import type { Core } from '../http/pipeline.ts';
 import type { ReplyPlan } from '../http/reply.ts';
@@ -125,7 +125,8 @@ class RouteCall {
       return this.#req.readJson((value, text) => {
         // without an escape, no string has a lone surrogate, and the schema need not look for one
         const isPlainJson = !text.includes('\\u');
-        return this.#validated('body', body.parseJson(value, 'body', isPlainJson), issues);
+        const result = body.parseBody(value, 'body', isPlainJson);
+        return whenReady(result, (ready) => this.#validated('body', ready, issues));
       });
     if (form !== undefined)
       return whenReady(this.#req.readForm(keeper), (fields) =>
@@ -291,13 +292,18 @@ let nothingResolved: Resolution | undefined;
 /** Context of a handler or dependency. Its members are read from the request when they are used. */
 class RequestContext implements Context {
   readonly req: HttpRequest;
+  #params: Readonly<Record<string, unknown>> | undefined;
 
   constructor(req: TransportRequest) {
     this.req = req;
   }
 
   get params(): Readonly<Record<string, unknown>> {
-    return this.req.pathParams;
+    return this.#params ?? this.req.pathParams;
+  }
+  /** Set to the values of the option `params`. */
+  set params(values: Readonly<Record<string, unknown>>) {
+    this.#params = values;
   }
   get signal(): AbortSignal {
     return this.req.signal;
@@ -307,11 +313,11 @@ class RequestContext implements Context {
   }
 }
 
-/** Inputs of a route, except path parameters, for the OpenAPI document and for MCP. */
+/** Inputs of a route, except path parameters without a schema, for the OpenAPI document and for MCP. */
 export interface RouteInputs {
-  /** Query, header fields and cookies of the route and of all its dependencies. */
+  /** Path parameters of the route; query, header fields and cookies of the route and of all its dependencies. */
   readonly texts: readonly TextInputPlan[];
-  readonly body: CompiledType | undefined;
+  readonly body: CompiledBody | undefined;
   readonly form: SchemaPlan | undefined;
 }
 

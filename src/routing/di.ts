@@ -16,10 +16,10 @@
 import { SvcError } from '../base/errors.ts';
 import { bool, isRecord, oneOf, readOptions, shown } from '../base/options.ts';
 import { scopeOfSource, type Scope } from '../http/state.ts';
-import { fieldsOf, isSchemaClass, planOf } from '../schema/schema.ts';
+import { fieldsOf, isSchemaClass, isStandardSchema, planOf, planOfStandard } from '../schema/schema.ts';
 import type { BackgroundTasks } from './background.ts';
 import type { Context, HttpRequest, SecurityRequirement } from '../http/contracts.ts';
-import type { Result, SchemaClass, SchemaPlan } from '../schema/schema.ts';
+import type { Infer, Result, SchemaClass, SchemaPlan, StandardSchema } from '../schema/schema.ts';
 
 export type { Scope } from '../http/state.ts';
 
@@ -116,10 +116,15 @@ export function Depends<F extends DependencySource>(
   return new Dependency(source, cache, scope === '' ? undefined : scope);
 }
 
-/** A schema class, or an object whose members are declared by `Field()`. */
+/** A schema class, an object whose members are declared by `Field()`, or a schema of another library. */
 export type InputShape = object;
 /** Type of the validated values of an {@link InputShape}. */
-export type InputOf<S> = S extends SchemaClass<infer T> ? T : { readonly [K in keyof S]: S[K] };
+export type InputOf<S> =
+  S extends SchemaClass<infer T>
+    ? T
+    : S extends StandardSchema
+      ? Infer<S>
+      : { readonly [K in keyof S]: S[K] };
 
 /** Text inputs of a route or dependency: query, header fields and cookies. */
 export interface TextInputs {
@@ -244,17 +249,23 @@ export function readSource(source: DependencySource, declared: DependencySource 
   };
 }
 
-/** Compiled inputs of a route or dependency from one place: query, header fields or cookies. */
+/** Text inputs of a route, which may also declare the parameters of its path. */
+export interface RouteTextInputs extends TextInputs {
+  /** Parameters of the path. Their values are texts. Default: the types in the path, such as `{id:int}`. */
+  readonly params?: InputShape | undefined;
+}
+
+/** Compiled inputs of a route or dependency from one place: path, query, header fields or cookies. */
 export class TextInputPlan {
   /** Name of the member of the context that contains the values. */
-  readonly key: keyof TextInputs;
-  readonly from: 'query' | 'header' | 'cookie';
+  readonly key: keyof RouteTextInputs;
+  readonly from: 'path' | 'query' | 'header' | 'cookie';
   readonly plan: SchemaPlan;
   /** Name of the header field for each member, such as `user-agent` for `userAgent`. */
   readonly #fieldNames: ReadonlyMap<string, string>;
   readonly #lists: ReadonlySet<string>;
 
-  constructor(key: keyof TextInputs, from: TextInputPlan['from'], plan: SchemaPlan) {
+  constructor(key: keyof RouteTextInputs, from: TextInputPlan['from'], plan: SchemaPlan) {
     this.key = key;
     this.from = from;
     this.plan = plan;
@@ -274,6 +285,7 @@ export class TextInputPlan {
 
   /** Reads these inputs from a request, and validates them. */
   read(req: HttpRequest): Result<unknown> {
+    if (this.from === 'path') return this.plan.parseText(textsOf(req.pathParams), 'path');
     if (this.from === 'query') return this.plan.parseText(req.query, 'query');
     if (this.from === 'cookie') return this.plan.parseText(req.cookies, 'cookie');
     const result = this.plan.parseText(
@@ -282,7 +294,10 @@ export class TextInputPlan {
           const value = req.headers[this.nameOf(name)];
           return value === undefined ? [] : this.#lists.has(name) ? itemsOf(value) : [value];
         },
-        keys: () => this.#fieldNames.keys(),
+        keys: () =>
+          this.plan.foreign !== undefined
+            ? [...this.#fieldNames.keys(), ...Object.keys(req.headers)]
+            : this.#fieldNames.keys(),
       },
       'header',
     );
@@ -307,6 +322,11 @@ function fieldNameOf(name: string, wireName: string): string {
   ).toLowerCase();
 }
 
+/** Returns path parameters as texts again, because the path may have converted them to numbers. */
+function textsOf(params: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(params).map(([name, value]) => [name, String(value)]));
+}
+
 /** Returns the non-empty items of a comma-separated list (RFC 9110 §5.6.1.2). */
 function itemsOf(value: string): string[] {
   return value
@@ -316,6 +336,7 @@ function itemsOf(value: string): string[] {
 }
 
 const SOURCES = [
+  ['params', 'path'],
   ['query', 'query'],
   ['headers', 'header'],
   ['cookies', 'cookie'],
@@ -330,7 +351,8 @@ export function readTextInputs(spec: Readonly<Record<string, unknown>>): TextInp
   });
 }
 
-/** Returns the compiled form of a schema class, or of an object whose members are declared by `Field()`. */
+/** Returns the compiled form of an {@link InputShape}. */
 export function planOfShape(shape: InputShape, owner: string): SchemaPlan {
-  return isSchemaClass(shape) ? planOf(shape) : fieldsOf(shape, owner);
+  if (isSchemaClass(shape)) return planOf(shape);
+  return isStandardSchema(shape) ? planOfStandard(shape, owner) : fieldsOf(shape, owner);
 }

@@ -77,9 +77,12 @@ type Given<S> = {
         : never;
 };
 
+/** Type of the path parameters: of the option `params`, or else of the types in the path. */
+type ParamsOf<P extends string, S> = S extends { readonly params: infer I } ? InputOf<I> : PathParams<P>;
+
 /** Context of a handler: path parameters, inputs, and the dependencies of its route and routers. */
 export type HandlerContext<P extends string, S = object, D = object> = Context & {
-  readonly params: PathParams<P>;
+  readonly params: ParamsOf<P, S>;
 } & Given<S> &
   Injected<D, keyof S>;
 

@@ -16,13 +16,13 @@ import {
   shown,
   text,
 } from '../base/options.ts';
-import { FieldType } from '../schema/schema.ts';
+import { FieldType, isStandardSchema } from '../schema/schema.ts';
 import { REQUEST_TIMEOUT } from '../http/server/options.ts';
 import { readRouteRateLimit } from '../http/middleware/rate-limiter.ts';
-import type { InputShape, TextInputs } from './di.ts';
+import type { InputShape, RouteTextInputs, TextInputs } from './di.ts';
 import type { Finding } from '../base/findings.ts';
 import type { OptionKind } from '../base/options.ts';
-import type { Deprecation, Infer, TypeSource, Wire } from '../schema/schema.ts';
+import type { Deprecation, Infer, Returned, TypeSource, Wire } from '../schema/schema.ts';
 import type { Middleware, RouteRateLimit, SecurityRequirement } from '../http/contracts.ts';
 import type { MiddlewareFunction } from '../http/pipeline.ts';
 import type { Reply } from '../http/reply.ts';
@@ -125,7 +125,7 @@ export interface Callback extends SentRequest {
  * Spec of a route. Every key that is not an option is a dependency, which the handler receives under this
  * name.
  */
-export interface RouteSpec extends Omit<SharedSpec, 'deprecated'> {
+export interface RouteSpec extends Omit<SharedSpec, 'deprecated'>, Pick<RouteTextInputs, 'params'> {
   /** Type of the JSON body: a schema class, or a type such as `list(Item)`. */
   readonly body?: TypeSource | undefined;
   /** Fields of the form in the body: an object of `Field()` members, or a schema class. */
@@ -177,8 +177,7 @@ export interface RouteSpec extends Omit<SharedSpec, 'deprecated'> {
  * Names that dependencies cannot have: options of routes, some options of WebSocket routes, and members of
  * the context.
  */
-export type ReservedKey =
-  keyof RouteSpec | 'params' | 'req' | 'signal' | 'state' | 'message' | 'protocols' | 'origins';
+export type ReservedKey = keyof RouteSpec | 'req' | 'signal' | 'state' | 'message' | 'protocols' | 'origins';
 /** Dependencies by the name under which the handler receives them. */
 export type Dependencies = Readonly<Record<string, Dependency<unknown>>>;
 
@@ -248,6 +247,7 @@ const SPEC = {
   ),
   callbacks: SENT_REQUESTS,
   examples: given<NonNullable<RouteSpec['examples']>>('examples by status and name', isObject),
+  params: given<InputShape>(),
   body: given<TypeSource>(),
   form: given<InputShape>(),
   response: given<NonNullable<RouteSpec['response']>>(),
@@ -267,7 +267,6 @@ const SPEC = {
 } satisfies Record<keyof RouteSpec, OptionKind<unknown>>;
 
 const RESERVED: ReadonlySet<string> = new Set<ReservedKey>([
-  'params',
   'req',
   'signal',
   'state',
@@ -454,9 +453,9 @@ type ListReply<T> =
 export type ReplyOf<R> = R extends TypeSource
   ? R extends FieldType<readonly unknown[], object>
     ? ListReply<Infer<R>>
-    : Wire<Infer<R>> | Infer<R> | Answer<Wire<Infer<R>>> | Answer<unknown, ErrorStatus> | OtherReply
+    : Returned<R> | Answer<Returned<R>> | Answer<unknown, ErrorStatus> | OtherReply
   : R extends object
-    ? | { [K in keyof R & number]: Wire<Infer<R[K]>> | Answer<Wire<Infer<R[K]>>, K> }[keyof R & number]
+    ? | { [K in keyof R & number]: Returned<R[K]> | Answer<Returned<R[K]>, K> }[keyof R & number]
       | Answer<unknown, UndeclaredError<R>>
       | OtherReply
     : unknown;
@@ -464,8 +463,17 @@ export type ReplyOf<R> = R extends TypeSource
 export type HandlerResult<S> = 'response' extends keyof S ? ReplyOf<S['response' & keyof S]> : unknown;
 
 /** Returns whether `response` is a single type, and not an object of types by status. */
-export function isTypeSource(response: NonNullable<RouteSpec['response']>): response is TypeSource {
-  return typeof response === 'function' || response instanceof FieldType;
+export function isTypeSource(response: object): response is TypeSource {
+  return typeof response === 'function' || response instanceof FieldType || isStandardSchema(response);
+}
+
+/** Returns the types of `response` with their statuses. `undefined` stands for the default status. */
+export function responseTypes(
+  response: RouteSpec['response'],
+): readonly (readonly [status: number | undefined, type: TypeSource])[] {
+  if (response === undefined) return [];
+  if (isTypeSource(response)) return [[undefined, response]];
+  return Object.entries(response).map(([status, type]) => [Number(status), type]);
 }
 
 /**

@@ -7,7 +7,15 @@ import { surrounded } from './di-plan.ts';
 import { isTypeSource, typesByStatus } from './spec.ts';
 import { SvcError } from '../base/errors.ts';
 import { multipartForms } from '../http/request/body.ts';
-import { compileType, fileLimit, planOf, plansOf, plansWithin, textIssue } from '../schema/schema.ts';
+import {
+  compileBody,
+  compileType,
+  fileLimit,
+  planOf,
+  plansOf,
+  plansWithin,
+  textIssue,
+} from '../schema/schema.ts';
 import type { BackgroundRunner } from './background.ts';
 import type { DependencyGraph, PlannedDependency } from './di-plan.ts';
 import type { TextInputPlan } from './di.ts';
@@ -15,7 +23,7 @@ import type { Declared, Finding } from '../base/findings.ts';
 import type { Logger } from '../observability/log.ts';
 import type { FlatRoute } from './route.ts';
 import type { SentRequest } from './spec.ts';
-import type { CompiledType, ObjectPlan, SchemaPlan, TypeNode } from '../schema/schema.ts';
+import type { CompiledBody, CompiledType, ObjectPlan, SchemaPlan, TypeNode } from '../schema/schema.ts';
 import type { Middleware, SecurityRequirement, Services } from '../http/contracts.ts';
 import type { FileKeeper } from '../http/request/form.ts';
 import type { CoreEdge, ErrorRenderer } from '../http/pipeline.ts';
@@ -50,7 +58,7 @@ export interface Steps {
   readonly around: readonly PlannedDependency[];
   readonly size: number;
   readonly inputs: readonly TextInputPlan[];
-  readonly body: CompiledType | undefined;
+  readonly body: CompiledBody | undefined;
   readonly form: SchemaPlan | undefined;
   /**
    * Returns the maximum size in bytes of a file in a form field; undefined if the form declares no such file.
@@ -84,8 +92,10 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
     ([name, dependency]) => [name, deps.graph.plan(ordering, dependency)] as const,
   );
   const { planned } = ordering;
-  const inputs = readTextInputs({ query: spec.query, headers: spec.headers, cookies: spec.cookies });
-  const body = spec.body === undefined ? undefined : compileType(spec.body, `the body of ${subject}`);
+  const { params, query, headers, cookies } = spec;
+  const inputs = readTextInputs({ params, query, headers, cookies });
+  assertParams(subject, route.template, inputs);
+  const body = spec.body === undefined ? undefined : compileBody(spec.body, `the body of ${subject}`);
   const form = spec.form === undefined ? undefined : planOfShape(spec.form, `the form of ${subject}`);
   for (const [name, callback] of Object.entries(spec.callbacks ?? {}))
     planSent(callback, `callback ${name} of ${subject}`);
@@ -119,7 +129,7 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
 /** Compiled schemas of a {@link SentRequest}. */
 interface SentPlan {
   readonly texts: readonly TextInputPlan[];
-  readonly body: CompiledType | undefined;
+  readonly body: CompiledBody | undefined;
   readonly replies: readonly (readonly [status: number, type: CompiledType])[];
 }
 
@@ -131,12 +141,31 @@ export function planSent({ query, headers, body, response = {} }: SentRequest, s
   const replies = typesByStatus(isTypeSource(response) ? { 200: response } : response, subject);
   return {
     texts: readTextInputs({ query, headers }),
-    body: body === undefined ? undefined : compileType(body, `the body of ${subject}`),
+    body: body === undefined ? undefined : compileBody(body, `the body of ${subject}`),
     replies: replies.map(([status, source]) => [
       status,
       compileType(source, `the response ${status} of ${subject}`),
     ]),
   };
+}
+
+/** @throws SvcError `E_ROUTE_SPEC` when the option `params` needs a parameter that the path does not have */
+function assertParams(
+  subject: string,
+  { parameters }: FlatRoute['template'],
+  inputs: readonly TextInputPlan[],
+): void {
+  for (const { from, plan } of inputs) {
+    const absent = plan.fields.find(
+      ({ isRequired, wireName }) => isRequired && !parameters.some(({ name }) => name === wireName),
+    );
+    if (from === 'path' && absent !== undefined)
+      throw new SvcError('E_ROUTE_SPEC', [
+        subject,
+        'params',
+        `has the field "${absent.name}", but the path has no parameter of that name`,
+      ]);
+  }
 }
 
 /** @throws SvcError `E_ROUTE_SPEC` when a required field has a type that text cannot express */

@@ -14,6 +14,7 @@
  * microtask closes the frame.
  */
 import { SvcError } from '../base/errors.ts';
+import { setOwn } from '../base/options.ts';
 import { FieldMarker, fieldFault } from './declarations.ts';
 import { FieldType } from './types.ts';
 import type { FieldSource, SchemaClass } from './types.ts';
@@ -168,10 +169,15 @@ export function enter(instance: object, schema: SchemaClass, data: unknown): 'ta
     current.of.schema === schema
   ) {
     current.isTaken = true;
-    if (current.extras !== undefined) Object.assign(instance, current.extras);
+    keepExtras(instance, current.extras);
     return 'taken';
   }
   return probing !== undefined && current === undefined ? probing.enter(instance, schema) : undefined;
+}
+
+/** Adds undeclared members to an instance. */
+function keepExtras(instance: object, extras: object | undefined): void {
+  if (extras !== undefined) for (const [name, value] of Object.entries(extras)) setOwn(instance, name, value);
 }
 
 /** Starts the construction of an instance by `new`: the next calls of `Field()` return `values`. */
@@ -181,7 +187,7 @@ export function enterDirectly(
   values: readonly unknown[],
   extras: object | undefined,
 ): void {
-  if (extras !== undefined) Object.assign(instance, extras);
+  keepExtras(instance, extras);
   sweepLater();
   if (values.length > 0)
     current = {

@@ -7,7 +7,7 @@ import { bool, defined, given, isBoolean, isRecord, readOptions, shown } from '.
 import { checkedMs, isDate, momentMs } from './formats.ts';
 import { kindNamed } from './kinds.ts';
 import { analysePattern } from './pattern.ts';
-import { FieldType, isSchemaClass } from './types.ts';
+import { FieldType, isSchemaClass, isStandardSchema } from './types.ts';
 import type { FieldPlan, KindName, ObjectPlan, Reader, Shape, TypeNode } from './nodes.ts';
 import type {
   Constraints,
@@ -158,7 +158,7 @@ function shapeOf(source: unknown, owner: string): Shape {
       : shown(source);
   throw wrong(
     owner,
-    `${found} is not a type: use str, int, list(…), a class that extends Schema, String, Number, Boolean or Date`,
+    `${found} is not a type: use str, int, list(…), a class that extends Schema, String, Number, Boolean, Date, or a schema with the member "~standard"`,
   );
 }
 
@@ -169,7 +169,8 @@ export function shapeIn(source: unknown): Shape | undefined {
   if (source === String) return { kind: 'str' };
   if (source === Number) return { kind: 'float' };
   if (source === Boolean) return { kind: 'bool' };
-  return source === Date ? { kind: 'datetime' } : undefined;
+  if (source === Date) return { kind: 'datetime' };
+  return isStandardSchema(source) ? { kind: 'standard', schema: source } : undefined;
 }
 
 /** Returns the kind of the type to which a field's options apply: the type inside `nullable` or `lazy`. */
@@ -211,6 +212,12 @@ function itemOf(source: TypeSource, options: object | undefined, owner: string, 
   };
 }
 
+/** Constraints that are options, unchanged. */
+const COPIED = [
+  ...['minLength', 'maxLength', 'ge', 'le', 'gt', 'lt', 'multipleOf', 'digits', 'places'],
+  ...['trim', 'separator', 'unique'],
+] as const;
+
 type Read = Readonly<Record<string, unknown>>;
 type Fault = (problem: string) => Error;
 
@@ -223,8 +230,7 @@ function constraintsOf(read: Read, fault: Fault): Constraints {
   const pattern =
     read['pattern'] === undefined ? undefined : patternOf(read['pattern'] as string | RegExp, fault);
   const found: Record<string, unknown> = { pattern, format, hazard: pattern && analysePattern(pattern) };
-  for (const name of ['minLength', 'maxLength', 'ge', 'le', 'gt', 'lt', 'multipleOf', 'separator', 'unique'])
-    found[name] = read[name];
+  for (const name of COPIED) found[name] = read[name];
   // the cast is safe: the option table FILES allows only lists of strings
   found['contentTypes'] = (read['contentTypes'] as readonly string[] | undefined)?.map((type) =>
     type.toLowerCase(),

@@ -7,7 +7,7 @@
  * (§4.5.3.1.1), labels of at most 63 (RFC 1035 §2.3.4), and a domain of two labels or more. Quoted local
  * parts, address literals and characters beyond ASCII are refused.
  */
-import type { FormatName } from './types.ts';
+import type { Constraints, FormatName } from './types.ts';
 
 /**
  * Test of one format. `words` completes the sentence "must be ...". `maxLength` is in UTF-16 units, and is
@@ -298,6 +298,13 @@ function decimal(value: number): [digits: bigint, exponent: number] {
   const point = mantissa.indexOf('.');
   const fraction = point < 0 ? 0 : mantissa.length - point - 1;
   return [BigInt(mantissa.replace('.', '')), Number(power) - fraction];
+}
+
+/** Returns the pattern of a decimal: `digits - places` digits before the point, and `places` digits after it. */
+export function decimalPattern({ digits = 0, places = 0 }: Constraints): RegExp {
+  const whole = digits - places;
+  const before = whole > 1 ? `(?:0|[1-9][0-9]{0,${whole - 1}})` : whole === 1 ? '[0-9]' : '0';
+  return new RegExp(`^-?${before}${places > 0 ? `(?:\\.[0-9]{1,${places}})?` : ''}$`);
 }
 
 /*

@@ -2,7 +2,8 @@
  * Converts schemas to JSON Schema 2020-12, for OpenAPI 3.1 and MCP.
  *
  * A published schema accepts every value that the validators accept. It accepts more values in four cases:
- * patterns with the flags `i m s v`, lone surrogates, deep nesting, and rules across fields.
+ * patterns with the flags `i m s v`, lone surrogates, deep nesting, and rules across fields. The schema of a text
+ * with `trim` describes the text without white space at its ends.
  *
  * Members differ between input and output:
  *   - Input: a member with a default is optional. A secret member has `writeOnly`. A read-only member is
@@ -10,8 +11,9 @@
  *   - Output: a member with a default is required, because the serializer fills it in. A secret member is
  *     omitted.
  */
-import { defined } from '../base/options.ts';
+import { defined, isRecord } from '../base/options.ts';
 import { innerOf, kindNamed, plansOf, plansWithin, serializerOf } from './kinds.ts';
+import { documentMembers, partAt, standardDocument } from './kinds-standard.ts';
 import { examplesOf } from './nodes.ts';
 import type {
   About,
@@ -24,17 +26,22 @@ import type {
   Variant,
 } from './nodes.ts';
 
-export type { JsonSchema } from './nodes.ts';
+import type { Direction } from './types.ts';
 
-/** Whether a schema describes input or output. */
-type Direction = 'input' | 'output';
+export type { JsonSchema } from './nodes.ts';
 
 interface JsonSchemaOptions {
   /** Prefix of references to definitions. Default `#/components/schemas/`. */
   readonly prefix?: string | undefined;
-  /** Whether tagged unions get the keyword `discriminator`, which only OpenAPI has. Default false. */
+  /**
+   * Whether tagged unions get the keyword `discriminator`, and wide integers the format `int64`, which only OpenAPI
+   * has. Default false.
+   */
   readonly isOpenApi?: boolean | undefined;
 }
+
+/** Identity of a definition: a class, a recursive type, or a part of the document of a foreign schema. */
+type Definition = object;
 
 interface Component {
   readonly base: string;
@@ -59,7 +66,7 @@ export class JsonSchemas {
    * Definitions by class or recursive type, then by direction. Input and output share a definition if they do
    * not differ.
    */
-  readonly #found = new Map<ObjectPlan | TypeNode, Map<Direction, Component>>();
+  readonly #found = new Map<Definition, Map<Direction, Component>>();
   readonly #mappings: (() => void)[] = [];
   /**
    * Copies of the classes in tagged unions, by the field of the tag. In a copy, the tag is required, even if
@@ -67,21 +74,18 @@ export class JsonSchemas {
    */
   readonly #variants = new Map<FieldPlan, ObjectPlan>();
   /** Definitions that components() has renamed, because another definition has the wanted name. */
-  readonly renamed: Map<ObjectPlan | TypeNode, { readonly wanted: string; readonly name: string }> =
-    new Map();
-  readonly #documents: Readonly<Record<Direction, Documents>> = {
-    input: this.#documentsFor('input'),
-    output: this.#documentsFor('output'),
-  };
+  readonly renamed: Map<Definition, { readonly wanted: string; readonly name: string }> = new Map();
+  readonly #documents: Readonly<Record<Direction, Documents>>;
   #components: Readonly<Record<string, JsonSchema>> | undefined;
 
   constructor({ prefix = '#/components/schemas/', isOpenApi = false }: JsonSchemaOptions = {}) {
     this.#prefix = prefix;
     this.#isOpenApi = isOpenApi;
+    this.#documents = { input: this.#documentsFor('input'), output: this.#documentsFor('output') };
   }
 
   /** Classes and recursive types that have a definition, in the order of first use. */
-  get named(): ReadonlyMap<ObjectPlan | TypeNode, unknown> {
+  get named(): ReadonlyMap<Definition, unknown> {
     return this.#found;
   }
 
@@ -109,12 +113,12 @@ export class JsonSchemas {
    * `Field()` members.
    */
   object(plan: ObjectPlan, direction: Direction): JsonSchema {
-    if (plan.schema === undefined) return this.#members(plan, direction);
+    if (plan.schema === undefined) return this.members(plan, direction);
     return this.#reference(
       plan,
       plan.name,
       direction,
-      () => this.#members(plan, direction),
+      () => this.members(plan, direction),
       () => plansOf(plan),
     );
   }
@@ -128,10 +132,12 @@ export class JsonSchemas {
 
   #documentsFor(direction: Direction): Documents {
     return {
+      isOpenApi: this.#isOpenApi,
       type: (node) => this.type(node, direction),
       object: (plan) => this.object(plan, direction),
       union: (node) => this.#union(node, direction),
       lazy: (node) => this.#lazy(node, direction),
+      standard: (node) => this.#standard(node, direction),
     };
   }
 
@@ -153,7 +159,7 @@ export class JsonSchemas {
   }
 
   #reference(
-    key: ObjectPlan | TypeNode,
+    key: Definition,
     name: string,
     direction: Direction,
     make: () => JsonSchema,
@@ -178,7 +184,8 @@ export class JsonSchemas {
     return ref;
   }
 
-  #members(plan: ObjectPlan, direction: Direction): JsonSchema {
+  /** Returns the schema of an object type without a reference, even for a class. */
+  members(plan: ObjectPlan, direction: Direction): JsonSchema {
     const fields = plan.fields.filter((field) =>
       direction === 'output' ? !field.isSecret : !field.isReadOnly,
     );
@@ -207,6 +214,23 @@ export class JsonSchemas {
       () => this.type(target, direction),
       () => plansWithin(target),
     );
+  }
+
+  /**
+   * Returns the schema of a foreign schema: {} if it has no JSON Schema. Its definitions become definitions of
+   * this document, because their references start at the root.
+   */
+  #standard({ schema, member }: NodeOf<'standard'>, direction: Direction): JsonSchema {
+    const document = standardDocument(schema, direction);
+    const part = member === undefined ? document : documentMembers(document)[member];
+    const refer = (pointer: string): JsonSchema => {
+      const target = partAt(document, pointer);
+      if (!isRecord(target)) return {};
+      const name = typeof target['title'] === 'string' ? target['title'] : (pointer.split('/')[2] ?? 'Type');
+      const make = (): JsonSchema => copied(target, refer) as JsonSchema;
+      return this.#reference(target, name, direction, make, () => new Set());
+    };
+    return isRecord(part) ? (copied(part, refer) as JsonSchema) : {};
   }
 
   /** Returns a copy of a union's class in which the tag is required, because the tag selects the class. */
@@ -260,11 +284,36 @@ export class JsonSchemas {
  */
 function namesSchema({ fields, extra, reserved }: ObjectPlan, direction: Direction): JsonSchema {
   const wires = new Set(fields.map((field) => field.wireName));
-  if (extra === 'allow') return { propertyNames: { not: { enum: [...reserved.difference(wires)].sort() } } };
+  const hidden = [...reserved.difference(wires)].sort();
+  if (extra === 'allow') return hidden.length === 0 ? {} : { propertyNames: { not: { enum: hidden } } };
   if (extra === 'ignore') return {};
   return direction === 'input' && fields.some((field) => field.isReadOnly)
     ? { propertyNames: { enum: [...wires] } }
     : { additionalProperties: false };
+}
+
+/** Keywords whose values are schemas by name. */
+const BY_NAME: ReadonlySet<string> = new Set(['properties', 'patternProperties', 'dependentSchemas']);
+/** Keywords whose values are data of the application, which may look like a schema. */
+const DATA: ReadonlySet<string> = new Set(['const', 'enum', 'default', 'examples']);
+/** Keywords that are only allowed, or only found, at the root of a document. */
+const AT_ROOT: ReadonlySet<string> = new Set(['$schema', '$id', '$defs', 'definitions']);
+
+/** Copies a schema, or a list of schemas. `refer` makes each reference. */
+function copied(part: unknown, refer: (pointer: string) => JsonSchema): unknown {
+  if (Array.isArray(part)) return part.map((each) => copied(each, refer));
+  if (!isRecord(part)) return part;
+  const schema = typeof part['$ref'] === 'string' ? refer(part['$ref']) : {};
+  for (const [keyword, value] of Object.entries(part)) {
+    if (keyword === '$ref' || AT_ROOT.has(keyword)) continue;
+    schema[keyword] =
+      BY_NAME.has(keyword) && isRecord(value)
+        ? Object.fromEntries(Object.entries(value).map(([name, each]) => [name, copied(each, refer)]))
+        : DATA.has(keyword)
+          ? value
+          : copied(value, refer);
+  }
+  return schema;
 }
 
 /** Whether a class needs different schemas for input and output. */

@@ -5,14 +5,13 @@
  * names of the class.
  */
 import { FORGOTTEN_AWAIT, isThenable } from '../base/promises.ts';
-import { shown } from '../base/options.ts';
+import { setOwn, shown } from '../base/options.ts';
 import { anyOutput, unsendable } from './kinds-scalar.ts';
 import { FAIL, isSchemaClass } from './types.ts';
 import {
   anyCheck,
   deferred,
   isInputObject,
-  keyIssue,
   literalMessage,
   MAX_DEPTH,
   nameProblem,
@@ -272,7 +271,7 @@ function extraOutput(
     if (written === FAIL) {
       mark = run.place(mark, key);
       isGood = false;
-    } else if (!Object.hasOwn(out, key)) out[key] = written;
+    } else if (!Object.hasOwn(out, key)) setOwn(out, key, written);
   }
   return isGood;
 }
@@ -459,11 +458,11 @@ export function unknownMembers(plan: ObjectPlan): UnknownMembers {
           ? run.fail('extra', 'is not a known member')
           : plan.reserved.has(key)
             ? run.fail('key', 'is not allowed as the name of a member')
-            : (keyIssue(key, run) ?? anyCheck(input[key], run));
+            : (nameProblem(key, run) ?? anyCheck(input[key], run));
       if (out === FAIL) {
         mark = run.place(mark, key);
         isGood = false;
-      } else (extras ??= {})[key] = out;
+      } else setOwn((extras ??= {}), key, out);
     }
     return isGood ? extras : FAIL;
   };

@@ -6,6 +6,7 @@
  *   - bool: true, false, 0, 1, '0' or '1'
  *   - int: a number, a bigint, or decimal text without a fraction
  *   - float: a number, a bigint, or decimal text, as the nearest number
+ *   - decimal: decimal text, or an integer, which becomes text
  *   - str: text, or an integer, which becomes text
  *   - datetime: a Date, or ISO 8601 text, which is UTC if it names no zone
  *   - date: YYYY-MM-DD, or a date and time at midnight UTC
@@ -20,11 +21,12 @@
  * an integer field. In an `any` field, every bigint becomes decimal text.
  */
 import { FORGOTTEN_AWAIT, isThenable } from '../base/promises.ts';
-import { bool as boolOption, defined, given, int as intOption, shown } from '../base/options.ts';
+import { bool as boolOption, defined, given, int as intOption, setOwn, shown } from '../base/options.ts';
 import {
   BASE64_PATTERN,
   checkedMs,
   dayOf,
+  decimalPattern,
   exactNumberOf,
   flagOf,
   floatOf,
@@ -44,6 +46,7 @@ import {
   bytesCheck,
   countCheck,
   datetimeCheck,
+  decimalCheck,
   formatCheck,
   literalCheck,
   literalMessage,
@@ -74,6 +77,7 @@ const TEXTS: OptionTable = {
     (value) => isText(value) || value instanceof RegExp,
   ),
   email: boolOption(),
+  trim: boolOption(),
   format: given<FormatName>(
     `one of ${Object.keys(FORMATS)
       .map((name) => `"${name}"`)
@@ -89,6 +93,11 @@ const NUMBERS: OptionTable = {
   gt: finite,
   lt: finite,
   multipleOf: given<number>('a number above 0', (value) => Number.isFinite(value) && (value as number) > 0),
+};
+/** Options of decimals. */
+const DECIMALS: OptionTable = {
+  digits: given<number>('an integer 1 … 1000', (value) => intOption(1, 1, 1_000).accepts(value)),
+  places: given<number>('an integer 0 … 1000', (value) => intOption(0, 0, 1_000).accepts(value)),
 };
 /** Options of files. */
 const FILES: OptionTable = {
@@ -119,7 +128,7 @@ export const SCALARS: Rows<ScalarKind | 'literal'> = {
     text: (node, of) => fromText(INTEGER, 'must be an integer', of.json(node)),
     part: (node, of) => converted(integerOf, of.json(node)),
     output: (node, of) => converted(integerOutput, of.json(node)),
-    document: ({ constraints }) => numberSchema('integer', constraints),
+    document: ({ constraints }, of) => integerSchema(constraints, of.isOpenApi),
   },
 
   float: {
@@ -130,6 +139,15 @@ export const SCALARS: Rows<ScalarKind | 'literal'> = {
     text: (node, of) => fromText(DECIMAL, 'must be a finite number', of.json(node)),
     part: (node, of) => converted(floatOf, of.json(node)),
     document: ({ constraints }) => numberSchema('number', constraints),
+  },
+
+  decimal: {
+    options: DECIMALS,
+    read: (_, of) => ({ kind: 'decimal', constraints: decimalConstraints(of) }),
+    sample: () => '0',
+    json: ({ constraints }) => decimalCheck(constraints),
+    part: (node, of) => converted(textOf, of.json(node)),
+    document: ({ constraints }) => ({ type: 'string', pattern: decimalPattern(constraints).source }),
   },
 
   bool: {
@@ -211,6 +229,12 @@ export const SCALARS: Rows<ScalarKind | 'literal'> = {
     document: ({ values }) => literalSchema(values),
   },
 };
+
+function decimalConstraints({ constraints, fault }: Reader): Constraints {
+  const { digits = 18, places = 2 } = constraints;
+  if (places > digits) throw fault(`its places (${places}) exceed its digits (${digits})`);
+  return { ...constraints, digits, places };
+}
 
 function plainText({ format }: Constraints): PlainKind {
   if (format === undefined) return PLAIN.text;
@@ -338,9 +362,7 @@ function partsOutput(value: object, run: Run): unknown {
     if (part === undefined || typeof part === 'function') continue;
     const written = nameProblem(key, run) ?? anyOutput(part, run);
     if (written === FAIL) mark = run.place(mark, Array.isArray(value) ? Number(key) : key);
-    else if (key !== '__proto__') (out as Record<string, unknown>)[key] = written;
-    // an assignment to `__proto__` would set the prototype instead
-    else Object.defineProperty(out, key, { value: written, enumerable: true });
+    else setOwn(out, key, written);
   }
   run.depth--;
   return mark === before && !run.isFull ? out : FAIL;
@@ -436,6 +458,18 @@ function numberSchema(
     exclusiveMaximum: lt <= most && lt !== Infinity ? lt : undefined,
     multipleOf,
   });
+}
+
+/**
+ * Returns the keywords of an integer. In OpenAPI, an integer that needs more than 32 bits has the format `int64`:
+ * generated clients of many languages read an integer without format as 32 bits.
+ */
+function integerSchema(constraints: Constraints, isOpenApi: boolean): JsonSchema {
+  const { type, multipleOf, ...bounds } = numberSchema('integer', constraints);
+  const isWide = Object.values(bounds).some(
+    (bound) => Number(bound) < -(2 ** 31) || Number(bound) >= 2 ** 31,
+  );
+  return defined({ type, format: isWide && isOpenApi ? 'int64' : undefined, ...bounds, multipleOf });
 }
 
 /**

@@ -1,7 +1,7 @@
 /**
  * The table of kinds: one row for each kind of type, and the functions that compile a type for a source by
  * looking up its row. nodes.ts describes the entries of a row. The rows of scalar types are in kinds-scalar.ts,
- * those of classes and tagged unions in kinds-object.ts.
+ * those of classes and tagged unions in kinds-object.ts, the row of foreign schemas in kinds-standard.ts.
  *
  * A new scalar type needs its name in `ScalarKind` and a constant beside `str`, both in types.ts, and a row in
  * kinds-scalar.ts. The compiler reports a name without a row.
@@ -9,19 +9,20 @@
  * The checks are closures, made without generating source text. A field is validated by only one closure,
  * because a call of a closure takes about 12 ns (test/bench/parts.mjs --only=validation).
  */
-import { bool as boolOption, defined, given } from '../base/options.ts';
+import { bool as boolOption, defined, given, setOwn } from '../base/options.ts';
 import { FORGOTTEN_AWAIT, isThenable } from '../base/promises.ts';
 import { toBase64 } from './formats.ts';
 import { compileObject, OBJECTS, once } from './kinds-object.ts';
 import { COUNTS, SCALARS, unsendable } from './kinds-scalar.ts';
+import { STANDARD } from './kinds-standard.ts';
 import { within } from './nodes.ts';
 import { FAIL } from './types.ts';
 import {
   countCheck,
   deferred,
   isInputObject,
-  keyIssue,
   MAX_DEPTH,
+  nameProblem,
   Plain,
   runCheck,
   tooDeep,
@@ -41,6 +42,7 @@ import type {
   Source,
   TypeNode,
 } from './nodes.ts';
+import type { StandardSchema } from './types.ts';
 import type { Check, Result, Run } from './validation-run.ts';
 
 /** Options of lists. */
@@ -53,6 +55,7 @@ const LISTS: OptionTable = {
 const KINDS: Rows<KindName> = {
   ...SCALARS,
   ...OBJECTS,
+  ...STANDARD,
 
   list: {
     options: LISTS,
@@ -103,7 +106,6 @@ const KINDS: Rows<KindName> = {
       defined({
         type: 'object',
         additionalProperties: of.type(item),
-        propertyNames: { not: { const: '__proto__' } },
         minProperties: minLength,
         maxProperties: maxLength,
       }),
@@ -218,6 +220,13 @@ export function plansWithin(
   return found;
 }
 
+/** Returns the foreign schemas in a type, at any depth. */
+export function foreignWithin(node: TypeNode): ReadonlySet<StandardSchema> {
+  const seen = new Set<TypeNode>();
+  plansWithin(node, new Set(), seen);
+  return new Set([...seen].flatMap((each) => (each.kind === 'standard' ? [each.schema] : [])));
+}
+
 /** Adds `plan` to `found`, and the plans of all schema classes in its fields, at any depth. */
 export function plansOf(
   plan: ObjectPlan,
@@ -272,8 +281,10 @@ function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.nothing): C
     run.depth++;
     let mark = run.count,
       isGood = true;
+    // a dry run needs the converted items only to compare them
+    const isKept = !run.isDry || isUnique;
     // a spread is faster than new Array(n), and makes an array without holes
-    const items: unknown[] = run.isDry ? value : [...value];
+    const items: unknown[] = isKept ? [...value] : value;
     const { isPlainJson } = run;
     for (let i = 0; i < items.length; i++) {
       const raw = items[i];
@@ -283,7 +294,7 @@ function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.nothing): C
         mark = run.place(mark, i);
         isGood = false;
         if (run.isFull) break;
-      } else if (!run.isDry) items[i] = out;
+      } else if (isKept) items[i] = out;
     }
     run.depth--;
     if (isGood && isUnique && !areUnique(value, items, run)) return FAIL;
@@ -292,7 +303,7 @@ function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.nothing): C
 }
 
 /**
- * Returns the check of a record. It makes a new plain object, refuses the name `__proto__`, and omits
+ * Returns the check of a record. It makes a new plain object, in which every name is an own member, and omits
  * undefined members.
  */
 function recordCheck(item: Check, node: TypeNode): Check {
@@ -307,12 +318,12 @@ function recordCheck(item: Check, node: TypeNode): Check {
       isGood = true;
     const members: Record<string, unknown> = {};
     for (const key of keys) {
-      const out = keyIssue(key, run) ?? item(value[key], run);
+      const out = nameProblem(key, run) ?? item(value[key], run);
       if (out === FAIL) {
         mark = run.place(mark, key);
         isGood = false;
         if (run.isFull) break;
-      } else members[key] = out;
+      } else setOwn(members, key, out);
     }
     run.depth--;
     return isGood ? members : FAIL;

@@ -14,6 +14,7 @@ import type {
   Literal,
   ScalarKind,
   SchemaClass,
+  StandardSchema,
   TypeSource,
 } from './types.ts';
 import type { Check, Plain } from './validation-run.ts';
@@ -32,7 +33,10 @@ interface Node {
   /** Description of each list item or record value, if there is one. */
   readonly about?: About;
 }
-/** A parsed type with its constraints. `kind` says which type it is. */
+/**
+ * A parsed type with its constraints. `kind` says which type it is. A node of the kind `standard` may stand for
+ * one member of the object that the foreign schema describes.
+ */
 export type TypeNode =
   | (Node & { readonly kind: ScalarKind })
   | (Node & { readonly kind: 'list' | 'record'; readonly item: TypeNode })
@@ -41,6 +45,7 @@ export type TypeNode =
   | (Node & { readonly kind: 'literal'; readonly values: readonly Literal[] })
   | (Node & { readonly kind: 'union'; readonly tag: string; readonly variants: () => readonly Variant[] })
   | (Node & { readonly kind: 'lazy'; readonly resolve: () => TypeNode })
+  | (Node & { readonly kind: 'standard'; readonly schema: StandardSchema; readonly member?: string })
   | (Node & { readonly kind: 'object'; readonly schema: SchemaClass; readonly plan: () => ObjectPlan });
 /** Names of the kinds of nodes. */
 export type KindName = TypeNode['kind'];
@@ -146,7 +151,9 @@ export type JsonText = 'none' | 'structures' | 'all';
 
 /** The kind of a declared type, and the types and options inside it. */
 export type Shape =
-  FieldType<unknown, object>['shape'] | { readonly kind: 'object'; readonly schema: SchemaClass };
+  | FieldType<unknown, object>['shape']
+  | { readonly kind: 'object'; readonly schema: SchemaClass }
+  | { readonly kind: 'standard'; readonly schema: StandardSchema };
 type ShapeOf<K extends KindName> = Shape & { readonly kind: K };
 
 /** Reads the types inside a declared type. */
@@ -171,10 +178,13 @@ export interface Compiler {
 
 /** Describes the types inside a type, for input or for output. */
 export interface Documents {
+  /** Whether the document is for OpenAPI, which has keywords and formats of its own. */
+  readonly isOpenApi: boolean;
   type(node: TypeNode): JsonSchema;
   object(plan: ObjectPlan): JsonSchema;
   union(node: NodeOf<'union'>): JsonSchema;
   lazy(node: NodeOf<'lazy'>): JsonSchema;
+  standard(node: NodeOf<'standard'>): JsonSchema;
 }
 
 /** A row of the table: one kind of type. Entries that are absent have the usual meaning. */

@@ -9,8 +9,9 @@ import { FieldMarker, fieldFault, readField, readType, shapeIn } from './declara
 import { noteRules } from './kinds-object.ts';
 import { checkOf, kindNamed, objectCheck, plansOf, plansWithin, serializerOf } from './kinds.ts';
 import { examplesOf } from './nodes.ts';
-import { textCheck } from './text.ts';
-import { FAIL, isSchemaClass } from './types.ts';
+import { assertUsable, parseStandard, standardCheck, standardFields } from './kinds-standard.ts';
+import { recordOf, textCheck } from './text.ts';
+import { FAIL, isSchemaClass, isStandardSchema } from './types.ts';
 import { Run, runCheck } from './validation-run.ts';
 import { isThenable } from '../base/promises.ts';
 import type { Constructed, Learnt } from './construct.ts';
@@ -19,7 +20,7 @@ import type { FieldPlan, ObjectPlan, TypeNode, RuleIssue } from './nodes.ts';
 import type { Serializer } from './kinds.ts';
 import type { Check, Result } from './validation-run.ts';
 import type { TextInput } from './text.ts';
-import type { Extra, Infer, SchemaClass, TypeSource } from './types.ts';
+import type { Extra, Infer, SchemaClass, StandardSchema, TypeSource } from './types.ts';
 
 const PLANS = new WeakMap<SchemaClass, Plan>();
 const EXTRAS: readonly string[] = ['ignore', 'forbid', 'allow'] satisfies Extra[];
@@ -39,6 +40,8 @@ export interface SchemaPlan<T = unknown> extends ObjectPlan {
    * Patterns of the schema's own fields that may backtrack for too long. Nested schemas have their own list.
    */
   readonly hazards: readonly FieldFinding[];
+  /** The foreign schema of the plan. It reads every name of a text source; `fields` may not list all of them. */
+  readonly foreign?: StandardSchema;
   /**
    * Validates parsed JSON, without conversion of types. `at`, such as `body`, becomes the first item of the
    * path of every issue. `isPlainJson` means that the input comes from JSON.parse() on text without `\u`
@@ -57,6 +60,13 @@ export interface CompiledType<T = unknown> {
   readonly node: TypeNode;
   /** Validates parsed JSON like {@link SchemaPlan.parseJson}. */
   parseJson(input: unknown, at?: string, isPlainJson?: boolean): Result<T>;
+}
+
+/** A compiled type of a body, which a foreign schema may validate asynchronously. */
+export interface CompiledBody<T = unknown> {
+  readonly node: TypeNode;
+  /** Validates parsed JSON like {@link SchemaPlan.parseJson}. Returns a promise if a foreign schema does. */
+  parseBody(input: unknown, at?: string, isPlainJson?: boolean): Result<T> | Promise<Result<T>>;
 }
 
 /**
@@ -99,6 +109,23 @@ export function compileType<S extends TypeSource>(source: S, owner = 'a type'): 
     node,
     parseJson: (input: unknown, at?: string, isPlainJson = false) =>
       runCheck<Infer<S>>(check, input, at, false, isPlainJson),
+  });
+}
+
+/**
+ * Compiles the type of a body. It may be an asynchronous foreign schema, which {@link compileType} refuses.
+ * @throws SvcError `E_SCHEMA_...` or `E_OPTION_...` when a declaration is not valid
+ */
+export function compileBody(source: TypeSource, owner: string): CompiledBody {
+  if (isSchemaClass(source) || !isStandardSchema(source)) {
+    const { node, parseJson } = compileType(source, owner);
+    return Object.freeze({ node, parseBody: parseJson });
+  }
+  assertUsable(source);
+  const node: TypeNode = { kind: 'standard', constraints: {}, schema: source };
+  return Object.freeze({
+    node,
+    parseBody: (input: unknown, at?: string) => parseStandard(source, input, at),
   });
 }
 
@@ -306,17 +333,17 @@ class Plan implements SchemaPlan<object>, Constructed {
 }
 
 /**
- * Returns the names of all members that instances have or inherit: fields, methods, getters, members of
- * Object.
+ * Returns the names of all members that instances have, or inherit from their classes: fields, methods, getters.
+ * Names of the members of Object, such as `constructor`, are ordinary names of data.
  */
 function reservedNames(schema: SchemaClass, { ownNames }: Learnt): ReadonlySet<string> {
   const names = new Set(ownNames);
   for (
     let from = schema.prototype as object | null;
-    from !== null;
+    from !== null && from !== Object.prototype;
     from = Object.getPrototypeOf(from) as object | null
   )
-    for (const name of Object.getOwnPropertyNames(from)) names.add(name);
+    for (const name of Object.getOwnPropertyNames(from)) if (name !== 'constructor') names.add(name);
   return names;
 }
 
@@ -355,6 +382,51 @@ class ShapePlan implements SchemaPlan<object> {
     const value: Record<string, unknown> = {};
     for (let i = 0; i < values.length; i++) value[this.fields[i]!.name] = values[i];
     return value;
+  }
+}
+
+/**
+ * Compiles a foreign schema for text inputs. It gets an object of all texts: a text for each name, and a list for
+ * a repeated name or for a member that is a list in its JSON Schema.
+ *
+ * @throws SvcError `E_SCHEMA_STANDARD` when the schema is asynchronous, or lacks the interface of version 1
+ */
+export function planOfStandard(schema: StandardSchema, owner: string): SchemaPlan {
+  readType(schema, owner, classPlan);
+  return new StandardPlan(schema, owner);
+}
+
+/** The compiled form of a foreign schema for text inputs. Its JSON Schema lists its fields. */
+class StandardPlan implements SchemaPlan<unknown> {
+  readonly name: string;
+  readonly schema: undefined;
+  readonly fields: readonly FieldPlan[];
+  readonly extra: Extra;
+  readonly reserved: ReadonlySet<string> = new Set();
+  readonly hazards: readonly FieldFinding[] = [];
+  readonly foreign: StandardSchema;
+  readonly #check: Check;
+
+  constructor(schema: StandardSchema, owner: string) {
+    this.name = owner;
+    this.foreign = schema;
+    ({ extra: this.extra, fields: this.fields } = standardFields(schema));
+    this.#check = standardCheck(schema);
+  }
+
+  parseJson(input: unknown, at?: string): Result<unknown> {
+    return runCheck(this.#check, input, at);
+  }
+
+  parseText(input: TextInput, at?: string, isForm = false): Result<unknown> {
+    const texts: Record<string, unknown> = { ...recordOf(input) };
+    for (const { isList, wireName } of this.fields)
+      if (isList && typeof texts[wireName] === 'string') texts[wireName] = [texts[wireName]];
+    return runCheck(this.#check, texts, at, isForm);
+  }
+
+  build(_: unknown[], input: unknown): unknown {
+    return input;
   }
 }
 

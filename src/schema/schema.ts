@@ -15,9 +15,11 @@
  * Then kinds.ts and text.ts compile them to closures. Later changes of the options have no effect.
  */
 import { inspect } from 'node:util';
-import { BadRequest } from '../base/errors.ts';
+import { BadRequest, SvcError } from '../base/errors.ts';
 import { apart, called, enter, enterDirectly } from './construct.ts';
 import { fieldFault, withoutDefault } from './declarations.ts';
+import { JsonSchemas } from './json-schema.ts';
+import { TARGET } from './kinds-standard.ts';
 import { classPlan, planOf, shapeFields } from './plan.ts';
 import { Run } from './validation-run.ts';
 import { FAIL, isSchemaClass } from './types.ts';
@@ -25,7 +27,19 @@ import type { InspectOptions } from 'node:util';
 import type { Issue } from '../base/errors.ts';
 import type { Declaration } from './declarations.ts';
 import type { Result } from './validation-run.ts';
-import type { IsWritable, CheckedSource, FieldSource, Infer, OptionsOf, SchemaClass } from './types.ts';
+import type {
+  IsWritable,
+  CheckedSource,
+  Direction,
+  FieldSource,
+  Infer,
+  OptionsOf,
+  SchemaClass,
+  StandardProps,
+  StandardResult,
+  StandardSchema,
+  StandardTarget,
+} from './types.ts';
 
 export {
   any,
@@ -33,11 +47,13 @@ export {
   bytes,
   date,
   datetime,
+  decimal,
   FieldType,
   file,
   float,
   int,
   isSchemaClass,
+  isStandardSchema,
   lazy,
   list,
   literal,
@@ -50,13 +66,21 @@ export {
 } from './types.ts';
 export type {
   CountOptions,
+  DecimalOptions,
   Deprecation,
+  Direction,
+  StandardIssue,
+  StandardProps,
+  StandardResult,
+  StandardSchema,
+  StandardTarget,
   ListOptions,
   Extra,
   FieldOptions,
   FileFieldOptions,
   FormatName,
   Infer,
+  Returned,
   Literal,
   NumberOptions,
   PlainOptions,
@@ -67,10 +91,19 @@ export type {
   UploadFile,
   Wire,
 } from './types.ts';
-export { plansOf, plansWithin } from './kinds.ts';
+export { foreignWithin, plansOf, plansWithin } from './kinds.ts';
 export type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
-export { compileSerializer, compileType, fieldsOf, exampleFindings, planOf } from './plan.ts';
-export type { CompiledType, FieldFinding, SchemaPlan } from './plan.ts';
+export {
+  compileBody,
+  compileSerializer,
+  compileType,
+  fieldsOf,
+  exampleFindings,
+  planOf,
+  planOfStandard,
+} from './plan.ts';
+export type { CompiledBody, CompiledType, FieldFinding, SchemaPlan } from './plan.ts';
+export { standardDocument, standardFields } from './kinds-standard.ts';
 export { fileLimit, textIssue } from './text.ts';
 export type { TextInput } from './text.ts';
 export type { RuleProblem, RuleResult } from './plan.ts';
@@ -168,6 +201,19 @@ export class Schema {
     return classPlan(this as unknown as SchemaClass).accepts(data);
   }
 
+  /**
+   * The class as a Standard Schema, for tools that accept schemas of any library. TypeScript cannot give it the
+   * type of a subclass: pass {@link standard} to tools that use the type.
+   */
+  static get '~standard'(): StandardProps<unknown, Schema> {
+    return standardProps(this as unknown as SchemaClass<Schema>);
+  }
+
+  /** Returns the class as a Standard Schema with the type of its instances: `procedure.input(User.standard())`. */
+  static standard<T extends Schema>(this: new (data: never) => T): StandardSchema<unknown, T> {
+    return { '~standard': standardProps(this as unknown as SchemaClass<T>) };
+  }
+
   /** Returns a class in which all fields are optional, for requests with `PATCH`. */
   static partial<T extends Schema>(
     this: new (data: never) => T,
@@ -229,6 +275,44 @@ export class Schema {
     }
     return out;
   }
+}
+
+function standardProps<T extends object>(schema: SchemaClass<T>): StandardProps<unknown, T> {
+  return {
+    version: 1,
+    vendor: 'svc',
+    validate: (value): StandardResult<T> => {
+      const result = planOf(schema).parseJson(value);
+      return result.ok
+        ? { value: result.value }
+        : { issues: result.issues.map(({ loc, message }) => ({ message, path: loc })) };
+    },
+    jsonSchema: {
+      input: (options) => jsonSchemaOf(schema, 'input', options),
+      output: (options) => jsonSchemaOf(schema, 'output', options),
+    },
+  };
+}
+
+/** @throws SvcError `E_SCHEMA_STANDARD` for a dialect other than `draft-2020-12` */
+function jsonSchemaOf(
+  schema: SchemaClass,
+  direction: Direction,
+  { target }: StandardTarget,
+): Readonly<Record<string, unknown>> {
+  if (target !== TARGET)
+    throw new SvcError('E_SCHEMA_STANDARD', [
+      'svc',
+      `its JSON Schema is ${TARGET}, and not ${String(target)}`,
+    ]);
+  const schemas = new JsonSchemas({ prefix: '#/$defs/' });
+  const root = schemas.members(planOf(schema), direction);
+  const $defs = schemas.components();
+  return {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    ...root,
+    ...(Object.keys($defs).length === 0 ? {} : { $defs }),
+  };
 }
 
 /** Names of fields: all members except methods and read-only members such as getters. */

@@ -62,7 +62,7 @@ function compileText(plan: ObjectPlan): Check {
       }
       values.push(out);
     }
-    const extras = unknown?.(isMap ? recordOf(source) : source, run);
+    const extras = unknown?.(recordOf(source), run);
     return isGood && extras !== FAIL ? noteRules(plan, plan.build(values, input, extras), run) : FAIL;
   };
 }
@@ -81,7 +81,9 @@ function fromMap(
   return all.length > 1 ? all : all[0];
 }
 
-function recordOf(source: TextMap): Input {
+/** Returns all values of a text source by name: a text, or a list of the values of a repeated name. */
+export function recordOf(source: TextInput): Input {
+  if (!isTextMap(source)) return source;
   const found: [string, unknown][] = [];
   for (const name of new Set(source.keys())) {
     const raw = fromMap(source, name);

@@ -11,13 +11,14 @@
  * its fields again.
  */
 
+import { isRecord } from '../base/options.ts';
 import type { PatternFinding } from './pattern.ts';
 
 /** A value that {@link literal} accepts. */
 export type Literal = string | number | boolean | null;
 /** Kinds of values that do not contain other values. */
 export type ScalarKind =
-  'str' | 'int' | 'float' | 'bool' | 'datetime' | 'date' | 'uuid' | 'bytes' | 'file' | 'any';
+  'str' | 'int' | 'float' | 'decimal' | 'bool' | 'datetime' | 'date' | 'uuid' | 'bytes' | 'file' | 'any';
 /** Formats of strings, as defined by JSON Schema 2020-12 §7.3. */
 export type FormatName =
   'email' | 'uuid' | 'date' | 'date-time' | 'time' | 'uri' | 'hostname' | 'ipv4' | 'ipv6';
@@ -38,6 +39,48 @@ export interface SchemaClass<T extends object = object> {
 /** Whether a value is a class that extends `Schema`. */
 export function isSchemaClass(value: unknown): value is SchemaClass {
   return typeof value === 'function' && (value as Partial<SchemaClass>)['~schema'] === true;
+}
+
+/** Whether a schema describes input or output. */
+export type Direction = 'input' | 'output';
+
+/** An issue of an invalid value. An item of `path` is a key, or an object with a key. */
+export interface StandardIssue {
+  readonly message: string;
+  readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
+}
+/** Result of `validate`: a value without issues, or the issues. */
+export type StandardResult<T> =
+  { readonly value: T; readonly issues?: undefined } | { readonly issues: readonly StandardIssue[] };
+/** Options of the methods in `jsonSchema`. */
+export interface StandardTarget {
+  /** Dialect of JSON Schema, such as `draft-2020-12`. */
+  readonly target: string;
+}
+/** Members of a schema under the name `~standard`. */
+export interface StandardProps<Input = unknown, Output = Input> {
+  readonly version: 1;
+  /** Name of the library. */
+  readonly vendor: string;
+  readonly validate: (value: unknown) => StandardResult<Output> | Promise<StandardResult<Output>>;
+  /** Only for the compiler: the types of the values before and after the validation. */
+  readonly types?: { readonly input: Input; readonly output: Output } | undefined;
+  /** Methods that return the values as JSON Schema. They throw for a dialect or type without JSON Schema. */
+  readonly jsonSchema?:
+    { readonly [D in Direction]: (options: StandardTarget) => Readonly<Record<string, unknown>> } | undefined;
+}
+/**
+ * A schema of any library, such as zod 4, valibot or arktype, with the interface Standard Schema version 1
+ * (https://standardschema.dev).
+ */
+export interface StandardSchema<Input = unknown, Output = Input> {
+  readonly '~standard': StandardProps<Input, Output>;
+}
+
+/** Whether a value has the member `~standard`. Functions may have it, too. */
+export function isStandardSchema(value: unknown): value is StandardSchema {
+  if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return false;
+  return isRecord((value as { readonly '~standard'?: unknown })['~standard']);
 }
 
 /** The properties of an uploaded file that a schema checks. `size` is in bytes. */
@@ -94,10 +137,10 @@ interface NativeType {
   readonly prototype: String | Number | Boolean | Date;
 }
 /**
- * The ways to name a type: a type of this module, a schema class, or a native constructor. `Number` is
- * {@link float}, `Date` is {@link datetime}.
+ * The ways to name a type: a type of this module, a schema class, a native constructor, or a schema of another
+ * library. `Number` is {@link float}, `Date` is {@link datetime}.
  */
-export type TypeSource = NativeType | FieldType<unknown, object> | SchemaClass;
+export type TypeSource = NativeType | FieldType<unknown, object> | SchemaClass | StandardSchema;
 /** First argument of `Field()`: a type, or a default, which also gives the type. */
 export type FieldSource = TypeSource | string | number | boolean;
 /**
@@ -120,6 +163,11 @@ export interface Constraints {
   readonly gt?: number;
   readonly lt?: number;
   readonly multipleOf?: number;
+  /** Digits of a decimal, and how many of them are after the point. */
+  readonly digits?: number;
+  readonly places?: number;
+  /** Whether white space at both ends of a text is removed. */
+  readonly trim?: boolean;
   readonly pattern?: RegExp;
   /** Present if the pattern may backtrack exponentially or polynomially. */
   readonly hazard?: PatternFinding;
@@ -157,6 +205,10 @@ export class FieldType<out T, out O extends object> {
   }
 }
 
+/** The types of a foreign schema: of the values before and after its validation. */
+interface Typed<I, O> {
+  readonly '~standard': { readonly types?: { readonly input: I; readonly output: O } | undefined };
+}
 /** Any schema class. {@link Infer} tests it first, because most types of routes are classes. */
 interface AnySchemaClass {
   readonly '~schema': true;
@@ -174,7 +226,9 @@ export type Infer<S> = S extends AnySchemaClass
           ? boolean
           : S extends DateConstructor
             ? Date
-            : InstanceOf<S>;
+            : S extends Typed<unknown, infer T>
+              ? T
+              : InstanceOf<S>;
 type InstanceOf<S> = S extends new (data: never) => infer I ? I : never;
 
 /** Dates of the deprecation of a route or field. Each is `2026-01-31`, an RFC 3339 date-time, or a Date. */
@@ -225,6 +279,8 @@ export interface TextOptions {
    * or as a RegExp without flags, gets the flag `u`.
    */
   readonly pattern?: string | RegExp | undefined;
+  /** Whether white space at both ends is removed, before all other options apply. Default false. */
+  readonly trim?: boolean | undefined;
   /** Short form of `format: 'email'`. */
   readonly email?: boolean | undefined;
   readonly format?: FormatName | undefined;
@@ -237,6 +293,13 @@ export interface NumberOptions {
   readonly lt?: number | undefined;
   /** The value must be a multiple of this number, which is greater than 0. */
   readonly multipleOf?: number | undefined;
+}
+/** Options of decimals, as in a column of the type `numeric(digits, places)`. */
+export interface DecimalOptions {
+  /** Number of digits before and after the point: 1 … 1000. Default 18. */
+  readonly digits?: number | undefined;
+  /** Number of digits after the point: 0 … `digits`. Default 2. */
+  readonly places?: number | undefined;
 }
 /** Limits for the number of list items, of record members, or of bytes in `bytes` and `file`. */
 export interface CountOptions {
@@ -286,6 +349,11 @@ export const int: FieldType<number, NumberOptions> = new FieldType({ kind: 'int'
 /** A finite number. */
 export const float: FieldType<number, NumberOptions> = new FieldType({ kind: 'float' });
 /**
+ * A decimal number without rounding, such as an amount of money: text such as `-12.50`, kept as it was written. A
+ * JSON number is refused, because programs round such numbers.
+ */
+export const decimal: FieldType<string, DecimalOptions> = new FieldType({ kind: 'decimal' });
+/**
  * `true` or `false`. Queries, headers, cookies and forms accept `true`, `false`, `1` and `0`. Forms also
  * accept `on`, which a ticked box sends.
  */
@@ -323,7 +391,7 @@ export function list<S extends TypeSource>(
   return new FieldType({ kind: 'list', item, options: itemOptions });
 }
 /**
- * An object with any member names except `__proto__`. `valueOptions` constrain each value; the options of the
+ * An object with any member names. `valueOptions` constrain each value; the options of the
  * field constrain the number of members.
  */
 export function record<S extends TypeSource>(
@@ -406,7 +474,7 @@ type Loose<T> = {
         : K;
 }[Fields<T>];
 /**
- * Type of a value that a handler may return for a schema. It has the schema's fields without methods.
+ * Type of a value that a handler may return for a schema with values of the type `T`. It has the schema's fields without methods.
  * Optional fields and getters may be absent. `unknown` stays `unknown`.
  */
 export type Wire<T> = unknown extends T
@@ -418,3 +486,12 @@ export type Wire<T> = unknown extends T
       : IsPlain<T> extends true
         ? { [K in Fields<T>]: Wire<T[K]> }
         : { [K in Exclude<Fields<T>, Loose<T>>]: Wire<T[K]> } & { [K in Loose<T>]?: Wire<T[K]> };
+/**
+ * Type of a value that a handler may return for a declared type. A schema of another library validates the
+ * value, so it is the type before the validation.
+ */
+export type Returned<S> = S extends AnySchemaClass
+  ? Wire<Infer<S>> | Infer<S>
+  : S extends Typed<infer I, unknown>
+    ? I
+    : Wire<Infer<S>> | Infer<S>;

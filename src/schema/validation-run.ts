@@ -8,7 +8,16 @@
  * So valid input needs no paths.
  */
 import { FAIL } from './types.ts';
-import { checkedMs, FORMATS, fromBase64, hasAtLeast, hasAtMost, isMultiple, momentMs } from './formats.ts';
+import {
+  checkedMs,
+  decimalPattern,
+  FORMATS,
+  fromBase64,
+  hasAtLeast,
+  hasAtMost,
+  isMultiple,
+  momentMs,
+} from './formats.ts';
 import type { Issue } from '../base/errors.ts';
 import type { Constraints, Literal } from './types.ts';
 
@@ -199,10 +208,12 @@ export function stringCheck(constraints: Constraints): Check {
   const tooShort = `must have at least ${counted(minLength, 'character')}`,
     tooLong = `must have at most ${counted(maxLength, 'character')}`;
   const rest = stringRest(constraints);
+  const isTrimmed = constraints.trim === true;
   // every format allows only ASCII, so a text with a format has no lone surrogates
   const needsLook = constraints.format === undefined;
-  return (value, run) => {
-    if (typeof value !== 'string') return run.fail('type', 'must be a string');
+  return (given, run) => {
+    if (typeof given !== 'string') return run.fail('type', 'must be a string');
+    const value = isTrimmed ? given.trim() : given;
     if (!hasAtLeast(value, minLength)) return run.fail('min_length', tooShort);
     if (!hasAtMost(value, maxLength)) return run.fail('max_length', tooLong);
     if (needsLook && !run.isPlainJson && !value.isWellFormed())
@@ -226,6 +237,17 @@ function stringRest({ format, pattern, hazard }: Constraints): Rest<string> {
         `must have at most ${maxTested} characters, because the pattern is not tested on longer texts`,
       );
     return pattern.test(value) ? undefined : run.fail('pattern', 'must match the pattern of the schema');
+  };
+}
+
+/** Returns the check of a decimal number as text. */
+export function decimalCheck(constraints: Constraints): Check {
+  const { digits = 0, places = 0 } = constraints;
+  const pattern = decimalPattern(constraints);
+  const message = `must be a decimal number as text, with at most ${counted(digits - places, 'digit')} before the point and ${places} after it`;
+  return (value, run) => {
+    if (typeof value !== 'string') return run.fail('type', message);
+    return value.length <= digits + 3 && pattern.test(value) ? value : run.fail('format', message);
   };
 }
 
@@ -420,15 +442,6 @@ export function nameProblem(key: string, run: Run): typeof FAIL | undefined {
   return key.isWellFormed() ? undefined : run.fail('unicode', 'must not have a name with lone surrogates');
 }
 
-/**
- * Checks a member name. Refuses `__proto__`, which would set the prototype when a handler copies the member.
- */
-export function keyIssue(key: string, run: Run): typeof FAIL | undefined {
-  return key === '__proto__'
-    ? run.fail('key', 'is not allowed as the name of a member')
-    : nameProblem(key, run);
-}
-
 /*
  * The class Plain recognizes usual values by comparisons, without a call of the check of their type. A call
  * takes about 10 ns, and a comparison 2 ns (test/bench/parts.mjs --only=validation).
@@ -466,8 +479,13 @@ export class Plain {
   readonly choices: readonly unknown[];
 
   constructor(kind: PlainKind, constraints: Constraints, choices: readonly unknown[] = []) {
-    const { pattern, gt, lt, multipleOf } = constraints;
-    const hasMore = pattern !== undefined || gt !== undefined || lt !== undefined || multipleOf !== undefined;
+    const { pattern, gt, lt, multipleOf, trim } = constraints;
+    const hasMore =
+      trim === true ||
+      pattern !== undefined ||
+      gt !== undefined ||
+      lt !== undefined ||
+      multipleOf !== undefined;
     const format = constraints.format === undefined ? undefined : FORMATS[constraints.format];
     this.kind = hasMore ? PLAIN.none : kind;
     // a text of this length has at least `minLength` code points: each takes one or two UTF-16 units

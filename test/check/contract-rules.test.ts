@@ -9,6 +9,7 @@ import { Field, Schema, file, lazy, list, literal, record, str, uuid } from '../
 import { HTMLResponse } from '../../src/http/response.ts';
 import { reply } from '../../src/http/reply.ts';
 import { found, quiet, subjects } from '../support/found.ts';
+import { described, ITEM, readItem, standard } from '../support/standard.ts';
 
 class Note extends Schema {
   text = Field(str, { maxLength: 100 });
@@ -269,4 +270,43 @@ test('svc check reports texts and lists without a maximum length in request bodi
     'POST /form: every client may send form.text of any length',
     'GET /query: every client may send query.q of any length',
   ]);
+});
+
+test('svc check notes replies with a foreign schema, which cannot mark a field as secret (SVC302)', () => {
+  const members = { type: 'object', properties: { name: { type: 'string' }, password: { type: 'string' } } };
+  const app = quiet()
+    .get('/own', { response: Note }, () => ({ text: '' }))
+    .get('/foreign', { response: standard(readItem, described(ITEM)) }, () => ({ name: '', count: 1 }))
+    .get('/inside', { response: { 200: list(standard(readItem, described(members))) } }, () => []);
+  const note = 'the response schema is made by another library, so it cannot mark a field as secret';
+  assert.deepEqual(found(app, 'SVC302'), [
+    'GET /inside: the response schema has the field "password", whose name suggests a secret',
+    `GET /foreign: ${note}`,
+    `GET /inside: ${note}`,
+  ]);
+});
+
+test('svc check notes schemas without JSON Schema, which documents and tools cannot describe (SVC305)', () => {
+  const bare = standard(readItem);
+  const partial = standard(readItem, {
+    input: () => ITEM,
+    output: () => {
+      throw new Error('no JSON Schema');
+    },
+  });
+  const handle = (): { name: string; count: number } => ({ name: '', count: 1 });
+  const app = quiet()
+    .post('/bare/{name}', { ...open, params: bare, query: bare, body: bare, response: { 200: bare } }, handle)
+    .post('/form', { ...open, form: { item: Field(bare) } }, handle)
+    .post('/partial', { ...open, body: partial, response: partial }, handle)
+    .post('/whole', { ...open, body: standard(readItem, described(ITEM)) }, handle);
+  const rest = 'has no JSON Schema, so documents and tools cannot describe it';
+  assert.deepEqual(
+    found(app, 'SVC305').filter((text) => text.includes('JSON Schema')),
+    [
+      `POST /bare/{name}: the schema of the path and of the query and of the body and of the response 200 ${rest}`,
+      `POST /form: the schema of the form ${rest}`,
+      `POST /partial: the schema of the response ${rest}`,
+    ],
+  );
 });

@@ -34,6 +34,7 @@ import {
   union,
   uuid,
 } from 'svc';
+import { described, ITEM, readItem, standard } from '../support/standard.ts';
 import type { SvcOptions, Tool, ToolResult } from 'svc';
 import type { TestContext } from 'node:test';
 
@@ -694,6 +695,37 @@ test('app.tool(), app.prompt() and app.resource() refuse a call without a spec a
         code: 'E_ROUTE_HANDLER',
         message: new RegExp(`the ${kind} "a"`),
       });
+});
+
+test('a foreign schema gives a tool its arguments; without JSON Schema, the body is one argument', async (t) => {
+  const { app } = make(t);
+  app
+    .tool('item', { args: standard(readItem, described(ITEM)) }, ({ args }) => args)
+    .post('/bare', { body: standard(readItem), query: { loud: Field(false) } }, ({ body }) => body.name)
+    .post(
+      '/later',
+      { body: standard((value) => Promise.resolve(readItem(value)), described(ITEM)) },
+      ({ body }) => body,
+    );
+  const { item, post_bare: bare, post_later: later } = toolsOf(app);
+  assert.deepEqual(item!.inputSchema, {
+    type: 'object',
+    properties: ITEM.properties,
+    required: ['name'],
+    additionalProperties: false,
+  });
+  assert.deepEqual(Object.keys(bare!.inputSchema['properties'] as object), ['loud', 'body']);
+  assert.deepEqual(later!.inputSchema, item!.inputSchema);
+  assert.deepEqual((await app.mcpCall('item', { name: 'a', count: '2' })).structuredContent, {
+    name: 'a',
+    count: 2,
+  });
+  assert.equal(
+    textOf(await app.mcpCall('item', { name: 'a', count: 'x' })),
+    '400 Bad Request: The input has 1 problem\n- count: Expected a number',
+  );
+  assert.equal(textOf(await app.mcpCall('post_bare', { body: { name: 'b' } })), 'b');
+  assert.equal((await app.mcpCall('post_later', {})).isError, true);
 });
 
 test('app.tool() and app.prompt(): names must have valid characters and be unique', () => {

@@ -550,6 +550,8 @@ test('if a schema has both minimum and exclusiveMinimum, or both maximum and exc
     'the query a has the exclusiveMinimum 5; it was 5',
   ]);
   assert.deepEqual(reported(both({ exclusiveMinimum: 7, exclusiveMaximum: 8 }), wide), []);
+  // the format of an integer follows from its bounds
+  assert.deepEqual(reported(wide, both({ format: 'int64' })), []);
   assert.deepEqual(
     reported(both({ exclusiveMinimum: 4 }), written({ type: 'integer', minimum: 4, maximum: 10 })),
     [],

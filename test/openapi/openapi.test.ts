@@ -23,6 +23,7 @@ import {
   ValidationError,
   bytes,
   createLogger,
+  decimal,
   file,
   int,
   lazy,
@@ -62,7 +63,12 @@ function operation(app: Svc, path: string, method = 'get'): Operation {
 function parameters({ parameters: list = [] }: Operation): Record<string, unknown> {
   return Object.fromEntries(list.map(({ name, in: place, ...rest }) => [`${place} ${name}`, rest]));
 }
-const INT = { type: 'integer', minimum: -Number.MAX_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER };
+const INT = {
+  type: 'integer',
+  format: 'int64',
+  minimum: -Number.MAX_SAFE_INTEGER,
+  maximum: Number.MAX_SAFE_INTEGER,
+};
 
 class Address extends Schema {
   city = Field(str, { minLength: 1 });
@@ -983,4 +989,42 @@ test('OpenAPI document: all responses of a deprecated route, also errors, have t
     { since: '2026-01-01', link: 'a b' },
   ])
     assert.throws(() => make().get('/', { deprecated: wrong as never }, none), { code: 'E_OPTION_RANGE' });
+});
+
+test('an integer has the format int64 if its bounds need more than 32 bits, and a decimal is text with a pattern', () => {
+  class Sale extends Schema {
+    any = Field(int);
+    small = Field(int, { ge: -(2 ** 31), le: 2 ** 31 - 1 });
+    wide = Field(int, { ge: 0, le: 2 ** 31 });
+    open = Field(int, { gt: 0.5, lt: 10, multipleOf: 2 });
+    price = Field(decimal, { digits: 6, places: 2 });
+  }
+  const app = make().post(
+    '/sales/{id:int}',
+    { public: true, body: Sale, query: { page: Field(1, { ge: 1, le: 9 }) } },
+    none,
+  );
+  const { components, paths } = app.openapi();
+  const { properties } = components.schemas!['Sale'] as {
+    properties: Record<string, Record<string, unknown>>;
+  };
+  assert.deepEqual(
+    Object.values(properties).map(({ format }) => format),
+    ['int64', undefined, 'int64', undefined, undefined],
+  );
+  assert.deepEqual(properties['open'], {
+    type: 'integer',
+    exclusiveMinimum: 0.5,
+    exclusiveMaximum: 10,
+    multipleOf: 2,
+  });
+  assert.deepEqual(properties['price'], {
+    type: 'string',
+    pattern: '^-?(?:0|[1-9][0-9]{0,3})(?:\\.[0-9]{1,2})?$',
+  });
+  const formats = paths['/sales/{id}']!.post!.parameters!.map(({ name, schema }) => [name, schema['format']]);
+  assert.deepEqual(formats, [
+    ['id', 'int64'],
+    ['page', undefined],
+  ]);
 });

@@ -42,8 +42,6 @@ function publishedType(source: TypeSource): JsonSchema {
   return new JsonSchemas().type(compileType(source).node, 'input');
 }
 
-const NAMES = { not: { const: '__proto__' } };
-
 class Address extends Schema {
   city = Field(str, { minLength: 1 });
   zip = Field(str, { optional: true });
@@ -67,7 +65,7 @@ test('the class JsonSchemas writes a JSON Schema for every kind of type', () => 
       { type: ['string', 'number', 'boolean', 'null'], enum: ['a', 1, true, null] },
     ],
     [list(bool), { type: 'array', items: { type: 'boolean' } }],
-    [record(bool), { type: 'object', additionalProperties: { type: 'boolean' }, propertyNames: NAMES }],
+    [record(bool), { type: 'object', additionalProperties: { type: 'boolean' } }],
     [nullable(bool), { type: ['boolean', 'null'] }],
     [nullable(literal('a')), { anyOf: [{ type: 'string', const: 'a' }, { type: 'null' }] }],
     [nullable(nullable(bool)), { anyOf: [{ type: ['boolean', 'null'] }, { type: 'null' }] }],
@@ -101,7 +99,6 @@ test('the class JsonSchemas writes the constraints of fields', () => {
       {
         type: 'object',
         additionalProperties: { type: 'boolean' },
-        propertyNames: NAMES,
         minProperties: 1,
         maxProperties: 2,
       },
@@ -279,9 +276,7 @@ test('the class JsonSchemas sets additionalProperties to false only if unknown m
     Open: {
       type: 'object',
       properties: {},
-      propertyNames: {
-        not: { enum: [...Object.getOwnPropertyNames(Object.prototype), 'toJSON'].sort() },
-      },
+      propertyNames: { not: { enum: ['toJSON'] } },
     },
   });
   assert.deepEqual(new JsonSchemas().object(fieldsOf({ a: Field(bool) }), 'input'), {
@@ -316,7 +311,6 @@ test('the class JsonSchemas writes the schema of a class that contains itself', 
     Type: {
       type: 'object',
       additionalProperties: { anyOf: [{ $ref: '#/components/schemas/Type' }, { type: 'null' }] },
-      propertyNames: NAMES,
     },
   });
 });

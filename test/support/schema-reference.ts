@@ -225,12 +225,9 @@ function walk(
       if (keys.length < (type.minLength ?? 0)) return fail('min_length');
       if (keys.length > (type.maxLength ?? Infinity)) return fail('max_length');
       if (depth >= 64) return fail('depth');
-      const members = keys.map((key) => {
-        if (key !== '__proto__')
-          return [key, walk(type.item, value[key], [...path, key], found, depth + 1)] as const;
-        found.push({ path: [...path, key], code: 'key' });
-        return [key, FAILED] as const;
-      });
+      const members = keys.map(
+        (key) => [key, walk(type.item, value[key], [...path, key], found, depth + 1)] as const,
+      );
       return members.some(([, member]) => member === FAILED) ? FAILED : Object.fromEntries(members);
     }
     case 'object':
@@ -269,9 +266,12 @@ function walkObject(
   for (const key of Object.keys(value)) {
     if (type.extra === 'ignore' || type.fields.some((field) => field.wire === key)) continue;
     if (type.extra === 'forbid') found.push({ path: [...path, key], code: 'extra' });
-    else if (key in Schema.prototype || type.fields.some((field) => field.name === key))
+    else if (key === 'toJSON' || type.fields.some((field) => field.name === key))
       found.push({ path: [...path, key], code: 'key' });
-    else out[key] = walkAny(value[key], [...path, key], found, depth + 1);
+    else {
+      const kept = walkAny(value[key], [...path, key], found, depth + 1);
+      Object.defineProperty(out, key, { value: kept, enumerable: true, configurable: true, writable: true });
+    }
   }
   return found.length > before ? FAILED : out;
 }

@@ -107,6 +107,8 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
     'warning',
   ],
   ['SVC302', /^the handler replies with JSON, but/, 'warning'],
+  ['SVC302', /^the response schema is made by another library/, 'info'],
+  ['SVC305', / has no JSON Schema, so documents and tools/, 'info'],
   ['SVC208', /^the source code sets env to/, 'warning'],
   ['SVC210', /^its key is a field|^the rate limit counts requests by the header/, undefined],
   ['SVC212', /is switched off: a stalled request/, 'warning'],

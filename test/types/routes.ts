@@ -178,8 +178,8 @@ app.get('/users/{id:integer}', { summary: 'x' }, () => 1);
 app.post('/x', { bdoy: User }, () => 1);
 // @ts-expect-error a function is no dependency
 app.post('/x', { db: connection }, () => 1);
-// @ts-expect-error "params" is reserved
-app.post('/x', { params: Depends(connection) }, () => 1);
+// @ts-expect-error "req" is reserved
+app.post('/x', { req: Depends(connection) }, () => 1);
 // @ts-expect-error timeoutMs is a number, or false
 app.post('/x', { timeoutMs: Depends(connection) }, () => 1);
 // @ts-expect-error status is a number

@@ -7,7 +7,7 @@
  */
 import { readerOf, typeName, type Decoder } from './types.ts';
 import { ProtocolViolation } from '../errors.ts';
-import { setColumn } from '../values.ts';
+import { setOwn } from '../../base/options.ts';
 import type { RowReader } from '../wire/conversation.ts';
 import type { Column, Row } from '../driver.ts';
 import type { WireColumn } from './messages.ts';
@@ -61,7 +61,7 @@ export class RowPlan implements RowReader {
     const names = this.#names;
     const row: Row = {};
     if (this.#hasProto)
-      this.list(bytes, at, end).forEach((value, index) => setColumn(row, names[index]!, value));
+      this.list(bytes, at, end).forEach((value, index) => setOwn(row, names[index]!, value));
     else this.#read(row, names, bytes, at, end);
     return row;
   }

@@ -22,7 +22,7 @@ import { timingSafeEqual } from 'node:crypto';
 import { SvcError, BadRequest } from '../../base/errors.ts';
 import { given, int, isObject, readOptions, shown } from '../../base/options.ts';
 import { Field, Schema, list, nullable, str } from '../../schema/schema.ts';
-import { setColumn } from '../values.ts';
+import { setOwn } from '../../base/options.ts';
 import { sql, type Sql } from '../sql.ts';
 import { beyond, fromSource, orderBy, orderColumns, sourceColumn } from './order.ts';
 import { RowDecoder, limitsOf, type RowOptions } from '../rows.ts';
@@ -286,7 +286,7 @@ function isEqual(left: Position, right: Position): boolean {
 function withoutKeys(row: Row, count: number): Row {
   const own: Row = {};
   const keys = new Set(Array.from({ length: count }, (_, index) => `${EXACT}${index}`));
-  for (const [name, value] of Object.entries(row)) if (!keys.has(name)) setColumn(own, name, value);
+  for (const [name, value] of Object.entries(row)) if (!keys.has(name)) setOwn(own, name, value);
   return own;
 }
 

@@ -5,7 +5,7 @@
 import { widthOf, type Decoder, type FoundType, type PostgresTypes } from './types.ts';
 import { utf8 } from '../wire/bytes.ts';
 import { ProtocolViolation } from '../errors.ts';
-import { setColumn } from '../values.ts';
+import { setOwn } from '../../base/options.ts';
 import type { RowReader } from '../wire/conversation.ts';
 import type { WireColumn } from './messages.ts';
 import type { Row, SqlValue } from '../driver.ts';
@@ -59,7 +59,7 @@ export class RowPlan implements RowReader {
       from += 4;
       const value = length === NULL_LENGTH ? null : this.#decode(index, bytes, from, length);
       if (length !== NULL_LENGTH) from += length;
-      if (this.#hasProto) setColumn(row, names[index]!, value);
+      if (this.#hasProto) setOwn(row, names[index]!, value);
       else row[names[index]!] = value;
     }
     if (from !== end)

@@ -8,7 +8,8 @@
  * Uint8Array.
  */
 import { parameterIssue, refuseCount, refuseParameter } from '../parameters.ts';
-import { Json, bytesOf, type Parameter, type Params, isoText, setColumn } from '../values.ts';
+import { Json, bytesOf, type Parameter, type Params, isoText } from '../values.ts';
+import { setOwn } from '../../base/options.ts';
 import type { Int8, Row } from '../driver.ts';
 import type { ScannedStatement } from '../placeholders.ts';
 
@@ -69,7 +70,7 @@ export function rowOf(names: readonly string[], values: readonly unknown[], int8
   const row: Row = {};
   for (let index = 0; index < names.length; index++) {
     const value = values[index];
-    setColumn(row, names[index]!, typeof value === 'bigint' ? decodeValue(value, int8) : value);
+    setOwn(row, names[index]!, typeof value === 'bigint' ? decodeValue(value, int8) : value);
   }
   return row;
 }

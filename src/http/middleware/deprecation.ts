@@ -73,7 +73,7 @@ export class DeprecationMiddleware implements Middleware {
  */
 interface DeprecatedInputs {
   readonly texts: readonly {
-    readonly from: 'query' | 'header' | 'cookie';
+    readonly from: TextPlace;
     readonly plan: ObjectPlan;
     nameOf(wireName: string): string;
   }[];
@@ -178,7 +178,11 @@ class FieldDeprecationMiddleware implements Middleware {
 
 type Members = Readonly<Record<string, unknown>>;
 
-function isSent(req: HttpRequest, from: 'query' | 'header' | 'cookie', name: string): boolean {
+/** Part of a request that has text inputs. */
+type TextPlace = 'path' | 'query' | 'header' | 'cookie';
+
+function isSent(req: HttpRequest, from: TextPlace, name: string): boolean {
+  if (from === 'path') return true;
   if (from === 'query') return req.query.has(name);
   return (from === 'header' ? req.headers[name] : req.cookies[name]) !== undefined;
 }

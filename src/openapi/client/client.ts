@@ -14,6 +14,7 @@ import { packageRoot } from '../../base/package-root.ts';
 import { callbacksOf, formField, isFile, list, operationsOf, record, resolve, text } from '../reader.ts';
 import { isJson, isJsonLines, isText } from './runtime.ts';
 import { TypeWriter, comment, declared, key, union } from './types.ts';
+import type { Place } from './types.ts';
 import type { JsonObject, ReadOperation } from '../reader.ts';
 
 const FORMS: ReadonlySet<string> = new Set(['multipart/form-data', 'application/x-www-form-urlencoded']);
@@ -197,7 +198,7 @@ class ClientWriter {
     return `input${needs ? '' : '?'}: {\n${groups.join('')}  }`;
   }
 
-  #parameter(parameter: JsonObject, indent: string, place: 'request' | 'response' = 'request'): string {
+  #parameter(parameter: JsonObject, indent: string, place: Place = 'parameter'): string {
     const [content] = Object.values(record(parameter['content']));
     const schema = record(parameter['schema'] ?? record(content)['schema']);
     const about = {

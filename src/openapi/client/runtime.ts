@@ -265,7 +265,9 @@ function textsOf(values: Input['query'] = {}, joined: readonly string[] = []): [
   });
 }
 
+/** Converts a parameter to text. A Date becomes ISO 8601, and another object JSON. */
 function textOf(value: unknown): string {
+  if (value instanceof Date) return value.toISOString();
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value);
 }
 

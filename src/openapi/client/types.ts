@@ -9,10 +9,10 @@ import { impliedType, list, record, schemaName, text } from '../reader.ts';
 import type { JsonObject } from '../reader.ts';
 
 /**
- * Whether a type is for requests or for responses. A named schema that occurs in both has only the type for
- * responses.
+ * Whether a type is for the body of a request, for a parameter, or for a response. A named schema that occurs in
+ * several has only the type for responses.
  */
-type Place = 'request' | 'response';
+export type Place = 'request' | 'parameter' | 'response';
 
 const IDENTIFIER = /^[A-Za-z_$][\w$]*$/;
 const INDENT = '  ';
@@ -72,7 +72,7 @@ export class TypeWriter {
   #single(type: unknown, given: JsonObject, place: Place, indent: string): string {
     switch (type) {
       case 'string':
-        return 'string';
+        return place === 'parameter' && given['format'] === 'date-time' ? 'string | Date' : 'string';
       case 'integer':
       case 'number':
         return 'number';
@@ -91,7 +91,7 @@ export class TypeWriter {
   #array(given: JsonObject, place: Place, indent: string): string {
     const items = list(given['prefixItems']);
     if (items.length > 0) return `[${items.map((item) => this.type(item, place, indent)).join(', ')}]`;
-    return `${place === 'request' ? 'readonly ' : ''}${bracketed(this.type(given['items'], place, indent))}[]`;
+    return `${place !== 'response' ? 'readonly ' : ''}${bracketed(this.type(given['items'], place, indent))}[]`;
   }
 
   #object(given: JsonObject, place: Place, indent: string): string {
@@ -121,7 +121,7 @@ export class TypeWriter {
     const inner = indent + INDENT;
     const given = record(schema);
     const type = this.type(schema, place, inner);
-    const isLoose = !isRequired && place === 'request' && type !== 'unknown';
+    const isLoose = !isRequired && place !== 'response' && type !== 'unknown';
     const about = [text(given['description']), given['deprecated'] === true ? '@deprecated' : undefined];
     return `${comment(about.filter((line) => line !== undefined).join('\n\n'), inner)}${inner}${declared(name, type, isRequired, isLoose)}`;
   }

@@ -154,3 +154,22 @@ test('clientText() escapes text of the OpenAPI document that would end a comment
   assert.doesNotThrow(() => stripTypeScriptTypes(text));
   assert.doesNotMatch(text, /\*\/ alert/);
 });
+
+test('a generated client takes a Date for a parameter that is a date and time, and text for one in a body', () => {
+  const at = { type: 'string', format: 'date-time' };
+  const text = written({
+    parameters: [
+      { name: 'at', in: 'query', required: true, schema: at },
+      { name: 'days', in: 'query', required: true, schema: { type: 'array', items: at } },
+    ],
+    requestBody: {
+      required: true,
+      content: {
+        'application/json': { schema: { type: 'object', properties: { on: at }, required: ['on'] } },
+      },
+    },
+  });
+  assert.match(text, /at: string \| Date;/);
+  assert.match(text, /days: readonly \(string \| Date\)\[\];/);
+  assert.match(text, /on: string;/);
+});

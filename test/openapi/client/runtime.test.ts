@@ -52,9 +52,21 @@ test('a generated client percent-encodes parameters, repeats list parameters in 
   const { call, sent } = one({ path: '/x/{a}/{b}', joined: ['ids'] });
   await call({
     params: { a: 'a/b ?#', b: 5 },
-    query: { q: 'ü&', tag: ['x', 'y'], ids: [1, 'a,b'], none: undefined, empty: [] },
+    query: {
+      q: 'ü&',
+      tag: ['x', 'y'],
+      ids: [1, 'a,b'],
+      none: undefined,
+      empty: [],
+      at: new Date(0),
+      days: [new Date(0)],
+      like: { a: 1 },
+    },
   });
-  assert.equal(sent[0]!.url, 'http://a.example/v1/x/a%2Fb%20%3F%23/5?q=%C3%BC%26&tag=x&tag=y&ids=1,a,b');
+  assert.equal(
+    sent[0]!.url,
+    'http://a.example/v1/x/a%2Fb%20%3F%23/5?q=%C3%BC%26&tag=x&tag=y&ids=1,a,b&at=1970-01-01T00%3A00%3A00.000Z&days=1970-01-01T00%3A00%3A00.000Z&like=%7B%22a%22%3A1%7D',
+  );
 });
 
 test('a generated client refuses path parameters such as ".." that would lead to another path', async () => {
