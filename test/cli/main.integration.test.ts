@@ -439,7 +439,7 @@ test('if the application has only one compilation error, svc run also prints the
   assert.equal(status, 3);
   assert.match(
     stderr,
-    /^svc: Cannot compile the application: 1 mistake\n {2}SVC205 setting authSecret: [^\n]+\n {5}Set SVC_AUTH_SECRET to the output of: node -p "crypto\.randomBytes\(32\)\.toString\('hex'\)"\n$/,
+    /^svc: Cannot compile the application: 1 mistake\n {2}SVC205 setting authSecret: [^\n]+\n {5}Set SVC_AUTH_SECRET to the output of: node -p "crypto\.randomBytes\(32\)\.toString\('hex'\)"\. If a file sets the variable, name it with --env-file\n$/,
   );
 });
 
