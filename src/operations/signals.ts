@@ -65,7 +65,7 @@ export function onSignals({ log, end, kill, renew }: SignalActions): SignalWatch
   const onSignal = (signal: NodeJS.Signals): void => {
     if (isEnding) {
       kill?.();
-      return void exitAfterLog(128 + constants.signals[signal], log);
+      process.exit(128 + constants.signals[signal]);
     }
     isEnding = true;
     log.info('signal', { signal });

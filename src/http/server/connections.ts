@@ -17,7 +17,7 @@
 import { allowHalfOpen, noteTimeouts } from './fast-path/internals.ts';
 import { problem } from '../response.ts';
 import type { IncomingMessage, Server } from 'node:http';
-import type { Server as NetServer, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { ConnectionMeter } from './connection-meter.ts';
