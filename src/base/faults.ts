@@ -50,8 +50,7 @@ export const FAULTS = {
   E_CACHE_VALUE: {
     describe: (): string =>
       'Cannot cache the value: each caller gets a copy, but structuredClone() cannot copy the value',
-    remedy:
-      'Cache plain data without functions and streams, or set shareReferences: true to give all callers the same object',
+    remedy: 'Cache plain data, or set shareReferences: true to give all callers the same object',
   },
   E_CLI_USAGE: {
     describe: (problem: string): string => `Cannot understand the command line: ${problem}`,
@@ -80,8 +79,7 @@ export const FAULTS = {
   },
   E_CORS: {
     describe: (problem: string): string => `Cannot allow other origins: ${problem}`,
-    remedy:
-      "Name each origin as browsers send it: origins: ['https://app.example']; to allow groups of origins, pass a function",
+    remedy: "Name each origin as browsers send it: origins: ['https://app.example'], or pass a function",
     rule: 'SVC206',
   },
   E_CSP: {
@@ -481,8 +479,7 @@ export const FAULTS = {
   E_SESSION_SENT: {
     describe: (what: string): string =>
       `Cannot create or change ${what}: the handler has already returned its response, whose cookies can no longer change`,
-    remedy:
-      'Change sessions and cookies before the handler returns, not in a background task or in the body of a streamed response',
+    remedy: 'Change sessions and cookies before the handler returns, not in a task or a streamed body',
   },
   E_SESSION_SIZE: {
     describe: (bytes: number, most: number): string =>

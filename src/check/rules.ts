@@ -28,6 +28,7 @@ import {
   findForgedClients,
   findUnverifiedTls,
   findLimitConflicts,
+  findSettings,
   findUnlimited,
   satisfies,
 } from './deploy-rules.ts';
@@ -40,11 +41,8 @@ import {
 } from './graph-rules.ts';
 import { findSecrets } from './secrets.ts';
 import { SOURCE_RULES } from './source/catalogue.ts';
-import { SvcError } from '../base/errors.ts';
 import { fileOfPlace } from '../base/findings.ts';
-import { closest } from '../base/options.ts';
 import { CONVERTERS } from '../http/path.ts';
-import { variableOf } from '../base/config.ts';
 import type { ApplicationView, CoreRule, ReportFinding } from './check.ts';
 
 /** Every rule of this package, sorted by id. */
@@ -477,74 +475,6 @@ function findExposed({ details, place }: ApplicationView, report: ReportFinding)
         `the static directory ${resolve(directory)} contains files that are not public: ${found.join(', ')}`,
         route.place,
       );
-  }
-}
-
-/**
- * Settings that the application reads only when a server starts, and the type of each. Rule SVC401 runs
- * earlier, and validates their values by these types.
- */
-const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | StringConstructor>> = {
-  host: String,
-  port: Number,
-  socket: String,
-  socketMode: String,
-  shutdownDelaySeconds: Number,
-  shutdownTimeoutSeconds: Number,
-  enableDocs: Boolean,
-  mcpToken: String,
-  tlsCert: String,
-  tlsKey: String,
-};
-/** Environment variables that the framework itself reads and that are not settings. */
-const FOREIGN: ReadonlySet<string> = new Set(['SVC_DEBUG', 'SVC_NODE_INTERNALS', 'SVC_WORKERS']);
-const CASTS = { number: Number, boolean: Boolean, string: String } as const;
-
-/** SVC401: settings that are missing, misspelt or invalid. */
-function findSettings({ settings, secrets, place }: ApplicationView, report: ReportFinding): void {
-  const reads = [...settings.reads().values()];
-  const isRead = new Set(reads.map((read) => read.key));
-  for (const { key, variable, cast, fallback } of reads) {
-    if (cast !== undefined && cast !== 'custom') recast(key, CASTS[cast]);
-    else if (cast === undefined && fallback === undefined && settings.peek(key) === undefined) {
-      report(
-        `setting ${key}`,
-        'the code reads the setting without a default, but nothing sets the setting',
-        settings.placeOf(key),
-        {
-          remedy: `Set ${variable} (--env-file reads a file), or add a default: config.get("${key}", …). The default null makes the setting optional`,
-        },
-      );
-    }
-  }
-  for (const [key, cast] of Object.entries(LATER)) if (!isRead.has(key)) recast(key, cast);
-  const known = new Set(
-    [...Object.keys(LATER), ...secrets.map((secret) => secret.key), 'authSecret', 'authSecretPrevious'].map(
-      variableOf,
-    ),
-  );
-  for (const { variable, suggestion = closest(variable, known) } of settings.unknownVariables()) {
-    if (known.has(variable) || FOREIGN.has(variable)) continue;
-    report(
-      `variable ${variable}`,
-      'the environment variable is set, but no code reads it' +
-        (suggestion === undefined ? '' : `: did you mean ${suggestion}?`),
-      place,
-      {
-        severity: 'warning',
-        remedy:
-          'Correct or remove the environment variable. If code reads the variable later, declare a default: new Svc({ config: { … } })',
-      },
-    );
-  }
-
-  function recast(key: string, cast: (text: string) => unknown): void {
-    try {
-      if (settings.peek(key) !== undefined) settings.get(key, undefined, { cast });
-    } catch (error) {
-      if (!(error instanceof SvcError)) throw error;
-      report(`setting ${key}`, error.message, settings.placeOf(key));
-    }
   }
 }
 
