@@ -125,6 +125,7 @@ export type {
   Callback,
   Dependencies,
   ErrorStatus,
+  GetSpec,
   HandlerResult,
   MountOptions,
   ReplyOf,
