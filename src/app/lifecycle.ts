@@ -249,6 +249,8 @@ interface OpenedServer {
   readonly port: number;
   readonly url: string;
   readonly stop: StopTimes;
+  /** Whether the server owns the process: it then also watches the file descriptors of the process. */
+  readonly handleSignals: boolean;
   /** Whether a parent process accepts the connections; the parent then logs the address. */
   readonly isSupervised?: boolean;
 }
@@ -362,14 +364,16 @@ export class Serving {
    */
   async serve(
     server: HttpServer,
-    { stop: { drainMs }, isSupervised = false, host, port, url }: OpenedServer,
+    { stop: { drainMs }, handleSignals, isSupervised = false, host, port, url }: OpenedServer,
   ): Promise<OpenServer> {
     const { operations, log } = this.#app;
     operations.inFlight = () => server.inFlight;
     const metrics =
       operations.access.port === undefined ? undefined : await this.#listenForMetrics(operations.access.port);
     const watch = operations.watchEventLoop();
-    const descriptors = operations.descriptors.watch(this.#app.application().limits.maxConnections);
+    const { maxConnections } = this.#app.application().limits;
+    const descriptors =
+      handleSignals || isSupervised ? operations.descriptors.watch(maxConnections) : undefined;
     if (!isSupervised) log.info('listening', { url, env: this.#app.env });
     let closing: Promise<void> | undefined;
     const announce = (): void => {
@@ -384,7 +388,7 @@ export class Serving {
         async () => {
           await metrics?.close(0);
           watch[Symbol.dispose]();
-          descriptors[Symbol.dispose]();
+          descriptors?.[Symbol.dispose]();
         },
       ));
     };
@@ -407,7 +411,8 @@ export class Serving {
 
   async #open(server: HttpServer, options: ServerOptions): Promise<OpenServer> {
     const address = await server.listen(options.place);
-    return this.serve(server, { ...address, stop: options.stop });
+    const { stop, handleSignals } = options;
+    return this.serve(server, { ...address, stop, handleSignals });
   }
 
   async #listenForMetrics(port: number): Promise<HttpServer> {

@@ -14,7 +14,7 @@ import { Field, Schema, Svc, int, str } from '../../src/index.ts';
 import { ROOT } from '../support/build.ts';
 
 const SOURCES = pathToFileURL(join(ROOT, 'src/')).href;
-const WARM_UP = 200;
+const WARM_UP = 1_100;
 /**
  * The lowest of several samples counts, because once a second a request renews the date, and timers may run
  * meanwhile.
