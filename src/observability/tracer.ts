@@ -58,9 +58,11 @@ export interface Span {
    * active one.
    */
   run<T>(fn: () => T): T;
+  /** Sets an attribute. */
   set(name: string, value: SpanValue): void;
   /** Sets the status to "error", and records the error if there is one. */
   fail(error?: SpanError): void;
+  /** Ends the span. Later calls of its methods have no effect. */
   end(): void;
 }
 

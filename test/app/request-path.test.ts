@@ -14,7 +14,8 @@ import { Field, Schema, Svc, int, str } from '../../src/index.ts';
 import { ROOT } from '../support/build.ts';
 
 const SOURCES = pathToFileURL(join(ROOT, 'src/')).href;
-const WARM_UP = 1_100;
+/** Above the number of requests whose fields are searched for signs of a proxy. */
+const WARM_UP = 1_001;
 /**
  * The lowest of several samples counts, because once a second a request renews the date, and timers may run
  * meanwhile.
@@ -93,7 +94,7 @@ test(
     const { get, post } = guide();
     for (const [name, send, listed, mostFiles, mostFunctions] of [
       ['GET', sender('GET', '/json'), get, 20, 65],
-      ['POST', sender('POST', '/people', '{"name":"Ada","age":36}'), post, 26, 118],
+      ['POST', sender('POST', '/people', '{"name":"Ada","age":36}'), post, 27, 122],
     ] as const) {
       for (let round = 0; round < WARM_UP; round++) await send();
       const files = await pathOf(send);
