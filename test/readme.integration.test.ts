@@ -186,7 +186,7 @@ test('every environment variable in a table of the manuals belongs to a setting 
   for (const [variable] of ROWS.join('\n').matchAll(/(?<=`)SVC_[A-Z_]+(?=`)/g)) {
     const key = settingOf(variable);
     const isRead =
-      new RegExp(`get(?:<[^(]*>)?\\('${key}'`).test(sources) ||
+      new RegExp(`(?:get(?:<[^(]*>)?|readSeconds)\\('${key}'`).test(sources) ||
       sources.includes(`process.env['${variable}']`); // before there is an application
     assert.ok(isRead, `${variable}: no source reads "${key}"`);
   }
