@@ -127,7 +127,6 @@ export type {
   Callback,
   Dependencies,
   ErrorStatus,
-  GetSpec,
   HandlerResult,
   MountOptions,
   ReplyOf,

@@ -65,8 +65,7 @@ import type { OpenApiOptions } from '../openapi/openapi.ts';
 import type { CompiledApplication } from '../routing/compile.ts';
 import type { ExceptionArguments, ExceptionSpec } from '../routing/declared-responses.ts';
 import type { FetchHandler } from '../http/fetch-mount.ts';
-import type { SpecOf } from '../routing/di.ts';
-import type { CheckedResult, FetchMountOptions } from '../routing/spec.ts';
+import type { FetchMountOptions, HandlerResult } from '../routing/spec.ts';
 import type { Replace } from '../routing/plugin.ts';
 import type { CompileVariant } from './declarations.ts';
 import type { RunOptions, SvcOptions } from './options.ts';
@@ -240,10 +239,10 @@ export class Svc extends Router implements McpApplication {
    * of `spec` have the same meaning as for a route. A call passes through the middleware like a request.
    * @throws SvcError `E_MCP_NAME` when the name is malformed or taken, `E_ROUTE_SPEC` for a mistake in `spec`
    */
-  tool<S extends SpecOf<ToolSpec>, const R>(
+  tool<const S extends object, const R extends HandlerResult<S>>(
     name: string,
-    spec: CheckedTool<S, ToolSpec>,
-    fn: (context: ToolContext<S>) => CheckedResult<R, S>,
+    spec: S & CheckedTool<S, ToolSpec>,
+    fn: (context: ToolContext<S>) => R | Promise<R>,
   ): this {
     this.assertNotFrozen(`the tool "${name}"`);
     (this.#declarations.toolbox ??= new Toolbox()).tool(name, spec, fn);
@@ -255,9 +254,9 @@ export class Svc extends Router implements McpApplication {
    * arguments are text.
    * @throws SvcError `E_MCP_NAME` when the name is malformed or taken, `E_ROUTE_SPEC` for a mistake in `spec`
    */
-  prompt<S extends SpecOf<PromptSpec>>(
+  prompt<const S extends object>(
     name: string,
-    spec: CheckedTool<S, PromptSpec>,
+    spec: S & CheckedTool<S, PromptSpec>,
     fn: (context: ToolContext<S>) => Awaitable<PromptReply>,
   ): this {
     this.assertNotFrozen(`the prompt "${name}"`);
@@ -270,9 +269,9 @@ export class Svc extends Router implements McpApplication {
    * returns text, bytes or JSON. A call passes through the middleware like a request.
    * @throws SvcError `E_MCP_NAME` when the URI is malformed or taken, `E_ROUTE_SPEC` for a mistake in `spec`
    */
-  resource<S extends SpecOf<ResourceSpec>>(
+  resource<const S extends object>(
     uri: string,
-    spec: CheckedTool<S, ResourceSpec>,
+    spec: S & CheckedTool<S, ResourceSpec>,
     fn: (context: ResourceContext<S>) => unknown,
   ): this {
     this.assertNotFrozen(`the resource "${uri}"`);
