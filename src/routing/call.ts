@@ -126,7 +126,9 @@ class RouteCall {
         // without an escape, no string has a lone surrogate, and the schema need not look for one
         const isPlainJson = !text.includes('\\u');
         const result = body.parseBody(value, 'body', isPlainJson);
-        return whenReady(result, (ready) => this.#validated('body', ready, issues));
+        // a schema of another library may return a promise
+        if (result instanceof Promise) return result.then((ready) => this.#validated('body', ready, issues));
+        return this.#validated('body', result, issues);
       });
     if (form !== undefined)
       return whenReady(this.#req.readForm(keeper), (fields) =>

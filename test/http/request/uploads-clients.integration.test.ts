@@ -226,39 +226,78 @@ test('a refused upload is answered while the client still sends, and the connect
   await emptied(uploads);
 });
 
+const KILLED_APP = `
+import { Svc } from 'svc';
+const app = new Svc(process.env.OWN === 'yes' ? { uploadDirectory: process.env.TMPDIR } : {});
+app.post('/', async ({ req }) => { await req.form(); });
+const { port } = await app.run({ port: 0 });
+console.log('port ' + port);
+`;
+
+/** Starts a process, and sends it a part of a large upload. */
+async function interrupted(
+  t: TestContext,
+  cwd: string,
+  env: Readonly<Record<string, string>>,
+): Promise<ReturnType<typeof start>> {
+  const child = start(t, process.execPath, ['--conditions=svc-source', 'app.mjs'], {
+    cwd,
+    env: { ...env, NODE_V8_COVERAGE: '' },
+  });
+  const [, port] = await child.printed(/port (\d+)/);
+  const client = await RawClient.open(Number(port));
+  t.after(() => client.socket.destroy());
+  client.socket.on('error', () => undefined);
+  client
+    .send(
+      `POST / HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 9000000\r\n\r\n--b\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\n`,
+    )
+    .send(Buffer.alloc(3_000_000, 'x'));
+  return child;
+}
+
 test(
-  'if a process is killed during an upload, no file is left in the upload folder',
+  'if a process is killed during an upload to the temporary folder of the system, no file is left',
   { skip: process.platform !== 'linux' },
   async (t) => {
     const uploads = folder(t);
-    const cwd = project(t, {
-      'app.mjs': `import { Svc } from 'svc';\nconst app = new Svc({ uploadDirectory: process.env.FOLDER });\napp.post('/', async ({ req }) => { await req.form(); });\nconst { port } = await app.run({ port: 0 });\nconsole.log('port ' + port);\n`,
-    });
-    const child = start(t, process.execPath, ['--conditions=svc-source', 'app.mjs'], {
-      cwd,
-      env: { FOLDER: uploads, NODE_V8_COVERAGE: '' },
-    });
-    const [, port] = await child.printed(/port (\d+)/);
-    const client = await RawClient.open(Number(port));
-    client.socket.on('error', () => undefined);
-    client
-      .send(
-        `POST / HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 9000000\r\n\r\n--b\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\n`,
-      )
-      .send(Buffer.alloc(3_000_000, 'x'));
+    const cwd = project(t, { 'app.mjs': KILLED_APP });
+    const { child, ended } = await interrupted(t, cwd, { TMPDIR: uploads });
     const spools = (): string[] =>
-      readdirSync(`/proc/${child.child.pid}/fd`)
+      readdirSync(`/proc/${child.pid}/fd`)
         .map((fd) => {
           try {
-            return readlinkSync(`/proc/${child.child.pid}/fd/${fd}`);
+            return readlinkSync(`/proc/${child.pid}/fd/${fd}`);
           } catch {
             return '';
           }
         })
         .filter((path) => path.startsWith(uploads) && path.endsWith(' (deleted)'));
     while (spools().length === 0) await new Promise((resolve) => setImmediate(resolve));
-    child.child.kill('SIGKILL');
-    await child.ended;
+    child.kill('SIGKILL');
+    await ended;
     assert.deepEqual(readdirSync(uploads), []);
   },
 );
+
+test('if a process is killed during an upload to its uploadDirectory, the next process removes its file', async (t) => {
+  const uploads = folder(t);
+  const cwd = project(t, { 'app.mjs': KILLED_APP });
+  const found = async (isWanted: (names: readonly string[]) => boolean): Promise<readonly string[]> => {
+    for (;;) {
+      const names = readdirSync(uploads).filter((name) => name.startsWith('svc-upload-'));
+      if (isWanted(names)) return names;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  };
+  const first = await interrupted(t, cwd, { TMPDIR: uploads, OWN: 'yes' });
+  const [left] = await found((names) => names.length === 1);
+  first.child.kill('SIGKILL');
+  await first.ended;
+  assert.deepEqual(await found(() => true), [left]);
+  const next = await interrupted(t, cwd, { TMPDIR: uploads, OWN: 'yes' });
+  const [other] = await found((names) => names.length === 1 && names[0] !== left);
+  assert.ok(other!.startsWith(`svc-upload-${next.child.pid}-`));
+  next.child.kill('SIGKILL');
+  await next.ended;
+});
