@@ -169,15 +169,15 @@ export function enter(instance: object, schema: SchemaClass, data: unknown): 'ta
     current.of.schema === schema
   ) {
     current.isTaken = true;
-    keepExtras(instance, current.extras);
+    if (current.extras !== undefined) keepExtras(instance, current.extras);
     return 'taken';
   }
   return probing !== undefined && current === undefined ? probing.enter(instance, schema) : undefined;
 }
 
 /** Adds undeclared members to an instance. */
-function keepExtras(instance: object, extras: object | undefined): void {
-  if (extras !== undefined) for (const [name, value] of Object.entries(extras)) setOwn(instance, name, value);
+function keepExtras(instance: object, extras: object): void {
+  for (const [name, value] of Object.entries(extras)) setOwn(instance, name, value);
 }
 
 /** Starts the construction of an instance by `new`: the next calls of `Field()` return `values`. */
@@ -187,7 +187,7 @@ export function enterDirectly(
   values: readonly unknown[],
   extras: object | undefined,
 ): void {
-  keepExtras(instance, extras);
+  if (extras !== undefined) keepExtras(instance, extras);
   sweepLater();
   if (values.length > 0)
     current = {
