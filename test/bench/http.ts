@@ -205,7 +205,7 @@ async function svc(): Promise<Server> {
   const isRefusal = NAME in REFUSALS;
   const app = new Svc({
     accessLog: NAME === 'logged',
-    tracer: NAME === 'watched' ? leastTracer() : undefined,
+    ...(NAME === 'watched' && { tracer: leastTracer() }),
     ...(isRefusal && { authSecret: SECRET }),
   });
   app.get('/json', payload);
