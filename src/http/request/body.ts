@@ -91,6 +91,7 @@ const REPLACEMENT = '\ufffd';
 export class RequestBody implements Holder {
   budget: ByteBudget | undefined;
   heldBytes = 0;
+  holderIndex = 0;
   #client: string | undefined;
   readonly #owner: BodyOwner;
   readonly #incoming: BodySource;

@@ -17,6 +17,8 @@ export interface Holder {
   budget: ByteBudget | undefined;
   /** Number of counted bytes. Only the budget changes it. */
   heldBytes: number;
+  /** Index in the list of the budget's holders. Only the budget changes it. */
+  holderIndex: number;
   /** Address of the client. It never changes. */
   readonly client: string;
 }
@@ -46,7 +48,8 @@ export class ByteBudget {
   /** Number of bytes that one client may hold: half of the budget. */
   readonly shareBytes: number;
   readonly #maxBytes: number;
-  readonly #holders = new Set<Holder>();
+  /** In any order. A Set would take a fifth of the time of a small POST (guard --only=post). */
+  readonly #holders: Holder[] = [];
   /** Bytes that each client holds; undefined until more than half of the budget is held. */
   #ofClients: Map<string, number> | undefined;
 
@@ -59,9 +62,10 @@ export class ByteBudget {
   hold(holder: Holder, bytes: number): boolean {
     const before = holder.heldBytes;
     const more = bytes - before;
+    if (more === 0) return true;
     if (more > 0 && this.heldBytes + more > this.shareBytes && !this.admits(holder, more)) return false;
-    if (bytes === 0) this.#holders.delete(holder);
-    else if (before === 0) this.#holders.add(holder);
+    if (bytes === 0) this.#remove(holder);
+    else if (before === 0) holder.holderIndex = this.#holders.push(holder) - 1;
     holder.heldBytes = bytes;
     this.heldBytes += more;
     if (this.#ofClients !== undefined) this.#count(this.#ofClients, holder.client, more);
@@ -80,6 +84,14 @@ export class ByteBudget {
   release(holder: Holder): void {
     if (holder.heldBytes > 0) this.hold(holder, 0);
     holder.budget = undefined;
+  }
+
+  /** Removes a holder from the list. The last holder takes its place. */
+  #remove(holder: Holder): void {
+    const last = this.#holders.pop();
+    if (last === undefined || last === holder) return;
+    this.#holders[holder.holderIndex] = last;
+    last.holderIndex = holder.holderIndex;
   }
 
   #clients(): Map<string, number> {

@@ -392,7 +392,7 @@ export class TransportRequest implements HttpRequest {
 
   /** Returns a holder of bytes that are received after the request, for a WebSocket. @internal */
   holder(): Holder {
-    return { budget: this.#defaults.budget, heldBytes: 0, client: this.ip };
+    return { budget: this.#defaults.budget, heldBytes: 0, holderIndex: 0, client: this.ip };
   }
 
   /** Returns the members of the request that may be logged: no query, header fields or body. */

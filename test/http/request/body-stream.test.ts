@@ -10,7 +10,7 @@ import type { BodySource } from '../../../src/http/request/body-stream.ts';
 import type { RequestInput } from '../../support/transport.ts';
 
 /** A body whose bytes are not counted. */
-const HOLDER = { budget: undefined, heldBytes: 0, client: '' };
+const HOLDER = { budget: undefined, heldBytes: 0, holderIndex: 0, client: '' };
 const source = (input: RequestInput = {}): ReturnType<typeof fakeRequest>['incoming'] =>
   fakeRequest(input).incoming;
 async function drained(chunks: AsyncIterable<Uint8Array>): Promise<string[]> {

@@ -9,6 +9,7 @@ import { HTTPException, Schema, Svc, Field, str } from 'svc';
 import { ManualClock, TestClient } from 'svc/testing';
 import { ByteBudget, usualBudgetBytes } from '../../../src/http/request/budget.ts';
 import { collectedLog } from '../../support/collected-log.ts';
+import { seeded } from '../../support/random.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import { turn } from '../../support/turn.ts';
 import { frame } from '../../support/ws-frames.ts';
@@ -17,7 +18,15 @@ import type { HttpRequest, SvcOptions } from 'svc';
 import type { TestRequest } from 'svc/testing';
 import type { Holder } from '../../../src/http/request/budget.ts';
 
-const holderOf = (budget: ByteBudget, client = ''): Holder => ({ budget, client, heldBytes: 0 });
+const holderOf = (budget: ByteBudget, client = ''): Holder => ({
+  budget,
+  client,
+  heldBytes: 0,
+  holderIndex: 0,
+});
+
+const sumOf = (holders: readonly Holder[]): number =>
+  holders.reduce((sum, { heldBytes }) => sum + heldBytes, 0);
 
 test('ByteBudget refuses bytes beyond it, and more than half of it for one client, and changes nothing then', () => {
   const budget = new ByteBudget(100);
@@ -64,6 +73,27 @@ test('ByteBudget counts many small holders of a client like one large one, also 
     for (const holder of held.splice(0)) budget.release(holder);
     assert.equal(budget.heldBytes, 0);
   }
+});
+
+test('ByteBudget decides like a plain count of all holders, whatever the order in which they begin and end', () => {
+  const random = seeded(20_261_129);
+  const budget = new ByteBudget(1_000);
+  const holders = Array.from({ length: 12 }, (_, index) => holderOf(budget, `client ${index % 4}`));
+  let refused = 0;
+  for (let step = 0; step < 20_000; step++) {
+    const holder = holders[random(holders.length)]!;
+    const bytes = random(3) === 0 ? 0 : random(400);
+    const others = holders.filter((other) => other !== holder && other.heldBytes > 0);
+    const all = sumOf(others) + bytes;
+    const ofClient = others.filter(({ client }) => client === holder.client);
+    const isOver = all > 1_000 && others.length > 0;
+    const isOverShare = all > 500 && sumOf(ofClient) + bytes > 500 && ofClient.length > 0;
+    const isAllowed = bytes <= holder.heldBytes || !(isOver || isOverShare);
+    assert.equal(budget.hold(holder, bytes), isAllowed, `step ${step}`);
+    assert.equal(budget.heldBytes, sumOf(holders));
+    if (!isAllowed) refused++;
+  }
+  assert.ok(refused > 1_000);
 });
 
 test('the default budget has room for at least one body of the default limit', () => {

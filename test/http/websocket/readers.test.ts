@@ -68,7 +68,7 @@ test('if frames of two WebSockets arrive in alternating parts, each WebSocket re
       context,
       req: {
         logFields: () => ({}),
-        holder: () => ({ budget: undefined, heldBytes: 0, client: '' }),
+        holder: () => ({ budget: undefined, heldBytes: 0, holderIndex: 0, client: '' }),
       } as unknown as TransportRequest,
       host: { onClosed: ignore, onOver: ignore },
     }).start(Buffer.alloc(0));
