@@ -27,10 +27,12 @@ const ROWS: readonly Readonly<Record<string, string>>[] = [
   },
   { auth: 'authentication as dependencies', openapi: 'the document of the routes, and its page' },
   { mcp: 'the Model Context Protocol', oauth: 'the login plugin' },
-  { check: 'findings, rules, reports' },
+  { check: 'reading of sources, rules, reports' },
   { app: 'the application' },
   { testing: 'the test client', cli: 'the commands' },
 ];
+/** This folder of `check` reads sources and knows no rule: it imports no other folder of `check`. */
+const READER = 'check/reader/';
 /** The only file directly in src: it may import every folder. */
 const INDEX = 'index.ts';
 const MAX_FILES_IN_FOLDER = 40;
@@ -187,6 +189,8 @@ function refused(each: Import, files: Readonly<Record<string, string>>): string 
   if (files[target] === undefined) return `src/${file} imports "${specifier}", which does not exist`;
   if (/(?:^|\/)index\.ts$/.test(target))
     return `src/${file} imports the index file src/${target}: name the file itself`;
+  if (file.startsWith(READER) && target.startsWith('check/') && !target.startsWith(READER))
+    return `src/${file} imports src/${target}: the reader of sources knows no rule`;
   const [row, theirs] = [rowOf(file), rowOf(target)];
   if (row === undefined || theirs === undefined || folderOf(file) === folderOf(target)) return undefined;
   if (theirs > row) return `src/${file} (row ${row}) imports src/${target} (row ${theirs}): imports go down`;
@@ -301,7 +305,9 @@ test('a program that imports the package loads no database, login plugin, comman
   const loaded = loadedWith(INDEX, sources());
   assert.deepEqual(
     loaded.filter((file) =>
-      /^(?:db|oauth|cli|testing|openapi\/docs|check\/source\/(?!catalogue|functions|tokens))/.test(file),
+      /^(?:db|oauth|cli|testing|openapi\/docs|check\/(?:reader\/(?!functions|tokens)|source\/(?!catalogue)))/.test(
+        file,
+      ),
     ),
     [],
   );
@@ -430,6 +436,15 @@ for (const [what, files, expected] of [
     'an import sideways into another folder of the row',
     { 'routing/a.ts': `${DOC}import '../db/b.ts';`, 'db/b.ts': DOC },
     [/routing\/a\.ts imports src\/db\/b\.ts, sideways/],
+  ],
+  [
+    'an import of a rule by the reader of sources, of a type too',
+    {
+      'check/reader/a.ts': `${DOC}import type { R } from '../rules/b.ts';`,
+      'check/rules/b.ts': `${DOC}import '../reader/c.ts';`,
+      'check/reader/c.ts': DOC,
+    },
+    [/src\/check\/reader\/a\.ts imports src\/check\/rules\/b\.ts: the reader/],
   ],
   [
     'an import of an index file',

@@ -16,7 +16,7 @@ const TESTED_ALONE: Readonly<Record<string, readonly string[]>> = {
   'check/graph-rules.ts': ['coveredBy'],
   'check/report.ts': ['fileOf'],
   'check/rules.ts': ['SUPPORTED_NODE'],
-  'check/source/functions.ts': ['withoutText'],
+  'check/reader/functions.ts': ['withoutText'],
   'cli/load.ts': ['isApplication'],
   'cli/new.ts': ['moveEntries'],
   'db/postgres/channel-binding.ts': ['signatureHash'],

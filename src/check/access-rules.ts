@@ -8,7 +8,7 @@ import { RateLimitMiddleware } from '../http/middleware/rate-limit.ts';
 import { CSRFMiddleware } from '../http/session/csrf.ts';
 import { McpGuard } from '../mcp/mount.ts';
 import { functionOfTool } from '../mcp/mcp.ts';
-import { codeOf } from './source/functions.ts';
+import { codeOf } from './reader/functions.ts';
 import { guards } from './code-rules.ts';
 import { placeOfGuard } from '../auth/auth.ts';
 import { predicateOf } from '../auth/require.ts';

@@ -9,7 +9,7 @@ import {
   isDefinedIn,
   takenBy,
   withoutOnce,
-} from './source/functions.ts';
+} from './reader/functions.ts';
 import { dependenciesOf, needsOf, ownRoutes, subjectOf } from './check.ts';
 import { functionOf, viewOfDependency } from '../routing/di.ts';
 import { closest } from '../base/options.ts';

@@ -2,7 +2,7 @@
  * Rules about schemas: bodies and replies without a schema, replies that a route can never send, and
  * unlimited input from clients without a credential.
  */
-import { callsOfRequest, codeOf, repliesWithObject } from './source/functions.ts';
+import { callsOfRequest, codeOf, repliesWithObject } from './reader/functions.ts';
 import { isAboutSecrets, isIssuing } from './access-rules.ts';
 import { isGuarded, isPublic, isWrite, ownRoutes, subjectOf } from './check.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';

@@ -4,7 +4,7 @@
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { callsOfRequest, codeOf } from './source/functions.ts';
+import { callsOfRequest, codeOf } from './reader/functions.ts';
 import { layersWithPlaces, letsStrangersIn, ownRoutes, subjectOf } from './check.ts';
 import { variableOf } from '../base/config.ts';
 import { SvcError } from '../base/errors.ts';

@@ -15,9 +15,9 @@ import type { Sources } from './source/sources.ts';
 import type { Finding, Place } from '../base/findings.ts';
 import type { UsedSecret } from '../base/used-secrets.ts';
 import type { Cause, RuleText } from './check.ts';
-import type { SourceModule } from './source/modules.ts';
+import type { SourceModule } from './reader/modules.ts';
 import { WRITTEN_REMEDY } from './source/written-secrets.ts';
-import type { Node } from './source/nodes.ts';
+import type { Node } from './reader/nodes.ts';
 import type { SourceReport } from './source/examine.ts';
 
 /** A JSON file whose path occurs in the sources. */

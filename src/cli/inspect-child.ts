@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { parseHandlers } from '../check/code-rules.ts';
 import { findUnnamedHosts } from '../check/deploy-rules.ts';
 import { absentVariables } from '../check/source/environment-rules.ts';
-import { readProject } from '../check/source/modules.ts';
+import { readProject } from '../check/reader/modules.ts';
 import { Sources } from '../check/source/sources.ts';
 import { CORE_RULES } from '../check/rules.ts';
 import { denyStart } from '../app/lifecycle.ts';
@@ -32,7 +32,7 @@ import type { Answer, Begun, Job, ListedRoute } from './inspect.ts';
 import type { Finding, Place } from '../base/findings.ts';
 import type { UsedSecret } from '../base/used-secrets.ts';
 import type { Trespass } from './quarantine.ts';
-import type { Project } from '../check/source/modules.ts';
+import type { Project } from '../check/reader/modules.ts';
 import type { ReportScope } from '../check/report.ts';
 import type { SourceReport } from '../check/source/examine.ts';
 

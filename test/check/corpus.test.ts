@@ -12,7 +12,7 @@ import { Svc } from 'svc';
 import { fileOfPlace } from '../../src/base/findings.ts';
 import { CORE_RULES } from '../../src/check/rules.ts';
 import { examineSources } from '../../src/check/source/examine.ts';
-import { readProject } from '../../src/check/source/modules.ts';
+import { readProject } from '../../src/check/reader/modules.ts';
 import { folder } from '../support/run.ts';
 import { allCases, casesOf } from './corpus.ts';
 import type { Case } from './corpus.ts';

@@ -8,7 +8,7 @@ import {
   givesNothing,
   repliesWithObject,
   takenBy,
-} from '../../src/check/source/functions.ts';
+} from '../../src/check/reader/functions.ts';
 import type { Context } from '../../src/http/contracts.ts';
 
 type Any = (...args: never[]) => unknown;

@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import { Depends, Field, Router, Schema, SecurityHeadersMiddleware, Svc, int, provide, str } from 'svc';
 import { CORE_RULES } from '../../src/check/rules.ts';
 import { examineSources } from '../../src/check/source/examine.ts';
-import { readProject } from '../../src/check/source/modules.ts';
+import { readProject } from '../../src/check/reader/modules.ts';
 import { BIN, build } from '../support/build.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { cpuMs } from '../support/cpu-time.ts';

@@ -3,10 +3,10 @@
  */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { readProject } from '../../src/check/source/modules.ts';
-import { walk } from '../../src/check/source/nodes.ts';
+import { readProject } from '../../src/check/reader/modules.ts';
+import { walk } from '../../src/check/reader/nodes.ts';
 import { ROOT } from './build.ts';
-import type { Call, Node } from '../../src/check/source/nodes.ts';
+import type { Call, Node } from '../../src/check/reader/nodes.ts';
 
 /** The calls of report() in the files of a folder. */
 export function reportsIn(folder: string): Call[] {

@@ -2,15 +2,24 @@
  * Rules about piped streams and transactions (SVC613, SVC614), missing limits on memory and time (SVC634,
  * SVC635), and blocking calls in functions that handlers call (SVC501).
  */
-import { isBlockingName } from './functions.ts';
-import { calledName, entryOf, functionAround, isWithin, nameAround, nameOf, pathOf, walk } from './nodes.ts';
+import { isBlockingName } from '../reader/functions.ts';
+import {
+  calledName,
+  entryOf,
+  functionAround,
+  isWithin,
+  nameAround,
+  nameOf,
+  pathOf,
+  walk,
+} from '../reader/nodes.ts';
 import { DATABASE, OF_DATABASE, isOtherTransaction } from './promise-rules.ts';
 import { isOnce, isOnlyInDevelopment } from './once.ts';
 import { literal } from './routes.ts';
 import { isCommand, makerOf, meaningOfCall } from './sources.ts';
 import { leadOf, returnsOf } from './values.ts';
-import type { SourceModule } from './modules.ts';
-import type { Call, Fn, Node } from './nodes.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** Runs every rule of this file. */

@@ -2,11 +2,11 @@
  * Rules about guards, routes and tools in the source: SVC201, SVC204, SVC210, SVC215 … SVC217 and SVC305.
  * They find mistakes that the loaded application does not show, or shows without a line.
  */
-import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
+import { calledName, entryOf, functionAround, pathOf, walk } from '../reader/nodes.ts';
 import { constantOf, isRouteCall, literal, numberOf, specOf } from './routes.ts';
 import { meaningOf, meaningOfCall } from './sources.ts';
-import type { SourceModule } from './modules.ts';
-import type { Call, Fn, Node } from './nodes.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** Runs every rule of this file. */

@@ -3,12 +3,12 @@
  */
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { calledName, entryOf, functionAround, nameOf, pathOf } from './nodes.ts';
+import { calledName, entryOf, functionAround, nameOf, pathOf } from '../reader/nodes.ts';
 import { endsBefore } from './once.ts';
 import { fileOfPlace } from '../../base/findings.ts';
 import type { Place } from '../../base/findings.ts';
-import type { SourceModule } from './modules.ts';
-import type { Fn, Node } from './nodes.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Fn, Node } from '../reader/nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /**

@@ -5,7 +5,7 @@ import { reportDeclared } from './declaration-rules.ts';
 import { findVariables } from './environment-rules.ts';
 import { Flow } from './flow.ts';
 import { findInjection } from './injection-rules.ts';
-import { functionAround, nameAround } from './nodes.ts';
+import { functionAround, nameAround } from '../reader/nodes.ts';
 import { isOnlyInDevelopment } from './once.ts';
 import { reportPromises } from './promise-rules.ts';
 import { isRouteCall } from './routes.ts';
@@ -16,12 +16,12 @@ import { Sources, isInPage, meaningOfCall } from './sources.ts';
 import { findUnverified } from './unverified-rules.ts';
 import { findWrittenSecrets } from './written-secrets.ts';
 import { findKeptRequests, findMerged, reportState } from './state-rules.ts';
-import type { SourceModule } from './modules.ts';
-import type { Node } from './nodes.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Node } from '../reader/nodes.ts';
 import type { ReportNode } from './sources.ts';
 import type { Finding, Place } from '../../base/findings.ts';
 import type { RuleText } from '../check.ts';
-import type { Project } from './modules.ts';
+import type { Project } from '../reader/modules.ts';
 
 /** Findings in the sources of a project, its modules, and the index of their nodes. */
 export interface SourceReport {

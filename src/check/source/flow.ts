@@ -2,7 +2,7 @@
  * Follows request values through functions, up to the calls that receive them. A value counts as validated
  * once code compares or tests it. Results of unknown functions count as safe, to avoid false findings.
  */
-import { boundIn } from './modules.ts';
+import { boundIn } from '../reader/modules.ts';
 import {
   ASSERTING,
   CLEANING,
@@ -19,7 +19,7 @@ import {
   WEAK_MEMBERS,
   memberOf,
 } from './request-parts.ts';
-import { calledName, childrenOf, pathOf, walk } from './nodes.ts';
+import { calledName, childrenOf, pathOf, walk } from '../reader/nodes.ts';
 import {
   appended,
   assigns,
@@ -42,8 +42,8 @@ import {
   OWN,
   returnsOf,
 } from './values.ts';
-import type { Project, SourceModule } from './modules.ts';
-import type { Assign, Call, Fn, Node } from './nodes.ts';
+import type { Project, SourceModule } from '../reader/modules.ts';
+import type { Assign, Call, Fn, Node } from '../reader/nodes.ts';
 import type { Handlers, Role } from './routes.ts';
 import type { Given } from './values.ts';
 

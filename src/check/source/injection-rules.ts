@@ -2,12 +2,12 @@
  * Rules about client input in SQL, shell commands, code, regular expressions, redirects, file paths, network
  * addresses and HTML (SVC601 … SVC608).
  */
-import { calledName, entryOf, functionAround, pathOf } from './nodes.ts';
+import { calledName, entryOf, functionAround, pathOf } from '../reader/nodes.ts';
 import { meaningOfCall, writtenOf } from './sources.ts';
 import { OWN } from './values.ts';
 import { nameOfCallback } from './words.ts';
 import type { Visit } from './flow.ts';
-import type { Call, Node } from './nodes.ts';
+import type { Call, Node } from '../reader/nodes.ts';
 import type { ReportNode } from './sources.ts';
 import type { Given } from './values.ts';
 

@@ -1,10 +1,10 @@
 /**
  * Members of a request that hold text of a client, and methods and functions whose result contains that text.
  */
-import { REST } from './modules.ts';
-import { calledName, pathOf } from './nodes.ts';
+import { REST } from '../reader/modules.ts';
+import { calledName, pathOf } from '../reader/nodes.ts';
 import { isHarmless } from './routes.ts';
-import type { Call } from './nodes.ts';
+import type { Call } from '../reader/nodes.ts';
 import type { Given } from './values.ts';
 
 const PARTS =

@@ -2,12 +2,12 @@
  * Rules about secrets in logs and replies, accounts found by unverified e-mail addresses (SVC625 … SVC627),
  * and rows that may be missing (SVC615).
  */
-import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
+import { calledName, entryOf, functionAround, pathOf, walk } from '../reader/nodes.ts';
 import { literal, specOf } from './routes.ts';
 import { isCommand, meaningOfCall } from './sources.ts';
 import { bare, mentions, nameOfCallback, wordOf, wordOfTarget } from './words.ts';
-import type { SourceModule } from './modules.ts';
-import type { Call, Fn, Node } from './nodes.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { Visit } from './flow.ts';
 import type { ReportNode, Sources } from './sources.ts';
 

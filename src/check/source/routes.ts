@@ -3,9 +3,9 @@
  * and dependencies. Also finds declared inputs that are harmless: a number, or a word from a fixed list,
  * cannot carry code.
  */
-import { entryOf, pathOf, walk } from './nodes.ts';
-import type { Call, Fn, Node } from './nodes.ts';
-import type { Binding, Project, SourceModule } from './modules.ts';
+import { entryOf, pathOf, walk } from '../reader/nodes.ts';
+import type { Call, Fn, Node } from '../reader/nodes.ts';
+import type { Binding, Project, SourceModule } from '../reader/modules.ts';
 
 /** The call that declares a route, such as `app.get('/notes', …)`. */
 export interface RouteCall {

@@ -1,11 +1,11 @@
 /** Rules about the comparison and generation of secrets, and about password hashes (SVC621 … SVC623). */
-import { calledName, childrenOf, functionAround, pathOf, walk } from './nodes.ts';
+import { calledName, childrenOf, functionAround, pathOf, walk } from '../reader/nodes.ts';
 import { makerOf, meaningOfCall } from './sources.ts';
 import { literal } from './routes.ts';
 import { assigns, endsFunction, leadOf } from './values.ts';
 import { bare, mentions, nameOfCallback, wordOf, wordOfTarget } from './words.ts';
-import type { SourceModule } from './modules.ts';
-import type { Call, Fn, Node } from './nodes.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** Runs every rule of this file. */

@@ -2,11 +2,11 @@
  * Rules about settings in the source: SVC207, SVC208, SVC210 … SVC212, SVC218 and SVC403. They find mistakes
  * that the loaded application does not show, or shows without a line.
  */
-import { calledName, entryOf } from './nodes.ts';
+import { calledName, entryOf } from '../reader/nodes.ts';
 import { constantOf, literal, numberOf } from './routes.ts';
 import { meaningOfCall } from './sources.ts';
-import type { SourceModule } from './modules.ts';
-import type { Call, Node } from './nodes.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Call, Node } from '../reader/nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** Runs every rule of this file. */

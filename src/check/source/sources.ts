@@ -4,9 +4,9 @@
  */
 import { basename, dirname } from 'node:path';
 import { Handlers } from './routes.ts';
-import { calledName, functionAround, pathOf, walk } from './nodes.ts';
-import type { Project, SourceModule } from './modules.ts';
-import type { Call, Fn, Node } from './nodes.ts';
+import { calledName, functionAround, pathOf, walk } from '../reader/nodes.ts';
+import type { Project, SourceModule } from '../reader/modules.ts';
+import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { Severity } from '../../base/findings.ts';
 
 /** Function with which a rule reports a finding at a node of the syntax tree. */

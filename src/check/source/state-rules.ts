@@ -2,13 +2,13 @@
  * Rules about data of one client in module variables and shared caches (SVC631, SVC632), request bodies that
  * are stored whole (SVC633), and regular expressions that backtrack exponentially (SVC636).
  */
-import { boundIn } from './modules.ts';
-import { calledName, entryOf, functionAround, isWithin, pathOf, walk } from './nodes.ts';
+import { boundIn } from '../reader/modules.ts';
+import { calledName, entryOf, functionAround, isWithin, pathOf, walk } from '../reader/nodes.ts';
 import { meaningOfCall } from './sources.ts';
 import { hasDeclaredBody, literal } from './routes.ts';
 import { analysePattern } from '../../schema/pattern.ts';
-import type { SourceModule } from './modules.ts';
-import type { Assign, Call, Fn, Member, Node } from './nodes.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Assign, Call, Fn, Member, Node } from '../reader/nodes.ts';
 import type { Kept, Visit } from './flow.ts';
 import type { ReportNode, Sources } from './sources.ts';
 

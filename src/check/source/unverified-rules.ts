@@ -1,11 +1,11 @@
 /** The rule about tokens that code reads but does not verify (SVC624). */
-import { boundIn } from './modules.ts';
-import { calledName, functionAround, pathOf, walk } from './nodes.ts';
+import { boundIn } from '../reader/modules.ts';
+import { calledName, functionAround, pathOf, walk } from '../reader/nodes.ts';
 import { literal } from './routes.ts';
 import { meaningOfCall } from './sources.ts';
 import { nameOfCallback } from './words.ts';
-import type { SourceModule } from './modules.ts';
-import type { Call, Fn, Node } from './nodes.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** SVC624: a token whose claims code trusts without verifying its signature. */

@@ -2,9 +2,9 @@
  * Request values inside a function: where they come from, which variables hold them, and whether code has
  * validated them.
  */
-import { calledName, pathOf, walk } from './nodes.ts';
-import type { SourceModule } from './modules.ts';
-import type { Call, Fn, Node } from './nodes.ts';
+import { calledName, pathOf, walk } from '../reader/nodes.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Call, Fn, Node } from '../reader/nodes.ts';
 import { validatesRequest } from './routes.ts';
 import type { Role, RouteCall } from './routes.ts';
 

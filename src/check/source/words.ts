@@ -1,6 +1,6 @@
 /** Reads the words in the names of expressions, values and functions. Rules compare these words. */
-import { calledName, pathOf, walk } from './nodes.ts';
-import type { Fn, Node } from './nodes.ts';
+import { calledName, pathOf, walk } from '../reader/nodes.ts';
+import type { Fn, Node } from '../reader/nodes.ts';
 
 /**
  * Returns the last name of an expression in lower case and without punctuation: `xapikey` for

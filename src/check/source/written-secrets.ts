@@ -4,11 +4,11 @@
  */
 import { basename } from 'node:path';
 import { weaknessOf } from '../../crypto/keys.ts';
-import { calledName, entryOf, pathOf, walk } from './nodes.ts';
+import { calledName, entryOf, pathOf, walk } from '../reader/nodes.ts';
 import { constantOf, literal } from './routes.ts';
 import { meaningOfCall } from './sources.ts';
-import type { SourceModule } from './modules.ts';
-import type { Node } from './nodes.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Node } from '../reader/nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** Remedy for a secret that is written in the sources and has no environment variable yet. */

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { CORE_RULES } from '../../../src/check/rules.ts';
 import { absentVariables } from '../../../src/check/source/environment-rules.ts';
 import { examineSources } from '../../../src/check/source/examine.ts';
-import { readProject } from '../../../src/check/source/modules.ts';
+import { readProject } from '../../../src/check/reader/modules.ts';
 import { Sources } from '../../../src/check/source/sources.ts';
 import { folder } from '../../support/run.ts';
 import type { TestContext } from 'node:test';

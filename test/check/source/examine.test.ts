@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { CORE_RULES } from '../../../src/check/rules.ts';
 import { SOURCE_RULES } from '../../../src/check/source/catalogue.ts';
 import { examineSources } from '../../../src/check/source/examine.ts';
-import { readProject } from '../../../src/check/source/modules.ts';
+import { readProject } from '../../../src/check/reader/modules.ts';
 import { fileOfPlace } from '../../../src/base/findings.ts';
 import { ROOT } from '../../support/build.ts';
 import { manuals } from '../../support/manuals.ts';

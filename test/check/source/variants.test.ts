@@ -9,7 +9,7 @@ import { test } from 'node:test';
 import { CORE_RULES } from '../../../src/check/rules.ts';
 import { SOURCE_RULES } from '../../../src/check/source/catalogue.ts';
 import { examineSources } from '../../../src/check/source/examine.ts';
-import { readProject } from '../../../src/check/source/modules.ts';
+import { readProject } from '../../../src/check/reader/modules.ts';
 import { patternOf, reportsIn, textsOf } from '../../support/messages.ts';
 import { folder } from '../../support/run.ts';
 import { CASES, filesOf } from './cases/all.ts';

@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { codeOf, withoutText } from '../../../src/check/source/functions.ts';
+import { codeOf, withoutText } from '../../../src/check/reader/functions.ts';
 
 for (const [source, expected] of [
   ['a(); // readFileSync()\nb()', 'a(); \nb()'],

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { stripTypeScriptTypes } from 'node:module';
 import { test } from 'node:test';
-import { withoutJsx } from '../../../src/check/source/jsx.ts';
+import { withoutJsx } from '../../../src/check/reader/jsx.ts';
 
 /** Each code, and the same code without JSX and without spaces. */
 const CASES: readonly (readonly [what: string, code: string, expected: string])[] = [
