@@ -19,8 +19,6 @@ interface ReportRecord {
 
 const MINUTE_MS = 60_000;
 const MOST_CLIENTS = 10_000;
-/** Prefix length of the network that counts as one IPv6 client (RFC 6177 §2). */
-const IPV6_BITS = 64;
 
 const logs = new WeakMap<Services, SecurityLog>();
 
@@ -51,7 +49,7 @@ export class SecurityLog {
    */
   refused(event: string, req: HttpRequest, fields: Readonly<Record<string, unknown>> = {}): void {
     const nowMs = this.#services.clock.monotonicMs();
-    const record = this.#recordOf(event, clientOf(req.ip, IPV6_BITS), nowMs);
+    const record = this.#recordOf(event, clientOf(req.ip), nowMs);
     if (nowMs < record.untilMs) {
       record.suppressed++;
       return;

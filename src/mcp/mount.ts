@@ -52,9 +52,6 @@ import type { HttpResponse } from '../http/response.ts';
 
 const endpoints = new LazyModule(() => import('./http.ts'));
 
-/** Prefix length that identifies an IPv6 client, which often has a whole /64 network (RFC 6177 §2). */
-const IPV6_BITS = 64;
-
 /** Options of an MCP endpoint. An option that is `undefined` has its default. */
 export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
   /**
@@ -182,8 +179,7 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
     maxBodyBytes,
     principal: principal ?? ((context) => usualPrincipal(context, names)),
     client: (context) =>
-      (principal === undefined ? subjectOf(context, names) : principal(context)) ||
-      clientOf(context.req.ip, IPV6_BITS),
+      (principal === undefined ? subjectOf(context, names) : principal(context)) || clientOf(context.req.ip),
   };
   endpoints.want();
   let endpoint: McpEndpoint | undefined;

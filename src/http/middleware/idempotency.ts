@@ -87,10 +87,6 @@ const MEMORY_RECORDS = 10_000;
  * renewal does no harm.
  */
 const RENEWALS = 3;
-/**
- * Number of address bits that identify an IPv6 client: each client usually has a /64 network (RFC 6177 §2).
- */
-const IPV6_BITS = 64;
 
 type Fate = 'executed' | 'replayed' | 'in_progress' | 'mismatch' | 'answer_lost';
 
@@ -294,7 +290,7 @@ export class IdempotencyMiddleware implements Middleware {
     }
     if (req.state.has(SESSION) && !req.session.isNew) add('session', req.session.id);
     if (shownByClient.length === 0) add('cookie', fieldOf(req, 'cookie'));
-    if (shownByClient.length === 0) add('address', clientOf(req.ip, IPV6_BITS));
+    if (shownByClient.length === 0) add('address', clientOf(req.ip));
     return shownByClient;
   }
 

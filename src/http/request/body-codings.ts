@@ -8,6 +8,7 @@
 // A namespace import, because node:zlib of Node.js 20 has no zstd functions. Named imports of them would fail
 // before the program can report that this version of Node.js is too old.
 import * as zlib from 'node:zlib';
+import { ByteQueue } from '../../base/bytes.ts';
 import { BadRequest, HTTPException, PayloadTooLarge } from '../../base/errors.ts';
 import { writable } from '../chunks.ts';
 import type { Transform } from 'node:stream';
@@ -24,32 +25,18 @@ export type BodyCoding = 'gzip' | 'deflate' | 'br' | 'zstd';
 
 interface DecoderOptions {
   readonly rejectGarbageAfterEnd: boolean;
-  readonly maxOutputLength?: number;
-  readonly info?: boolean;
 }
 type Decoder = Transform & { readonly bytesWritten: number };
-type Whole = (
-  bytes: Uint8Array,
-  options: DecoderOptions,
-  done: (error: Error | null, decoded: Buffer) => void,
-) => void;
-/** Result of a zlib function with the option `info: true`. The types of Node do not declare it. */
-interface Decoded {
-  readonly buffer: Buffer;
-  readonly engine: { readonly bytesWritten: number };
-}
 
 /**
  * Functions of node:zlib for each coding. `deflate` means the zlib format (RFC 9110 §8.4.1.2), not raw
  * deflate.
  */
-const DECODERS: Readonly<
-  Record<BodyCoding, { readonly whole: Whole; readonly stream: (options: DecoderOptions) => Decoder }>
-> = {
-  gzip: { whole: zlib.gunzip, stream: zlib.createGunzip },
-  deflate: { whole: zlib.inflate, stream: zlib.createInflate },
-  br: { whole: zlib.brotliDecompress, stream: zlib.createBrotliDecompress },
-  zstd: { whole: zlib.zstdDecompress, stream: zlib.createZstdDecompress },
+const DECODERS: Readonly<Record<BodyCoding, (options: DecoderOptions) => Decoder>> = {
+  gzip: zlib.createGunzip,
+  deflate: zlib.createInflate,
+  br: zlib.createBrotliDecompress,
+  zstd: zlib.createZstdDecompress,
 };
 const ACCEPTED = Object.keys(DECODERS).join(', ');
 
@@ -93,25 +80,40 @@ export function bodyCodingOf(field: string, isWanted: boolean): BodyCoding | und
 }
 
 /**
- * Decodes a complete body.
+ * Decodes a complete body. `onDecoded` is called with the size of each decoded part, so that many bodies that
+ * are decoded at the same time cannot fill the memory; an exception of it ends the decoding.
  * @throws PayloadTooLarge when the result is larger than `maxBytes`, BadRequest when the data is malformed
  */
-export function decodeWhole(bytes: Uint8Array, coding: BodyCoding, maxBytes: number): Awaitable<Uint8Array> {
+export function decodeWhole(
+  bytes: Uint8Array,
+  coding: BodyCoding,
+  maxBytes: number,
+  onDecoded: (bytes: number) => void,
+): Awaitable<Uint8Array> {
   if (bytes.length === 0) return bytes;
   const limit = Math.min(maxBytes === Infinity ? MAX_WHOLE_BYTES : maxBytes, mostOf(bytes.length));
-  const options = { ...strictness(coding), info: true, maxOutputLength: Math.max(1, limit) };
+  const decoder = DECODERS[coding](strictness(coding));
+  const parts = new ByteQueue();
   return new Promise((resolve, reject) => {
-    DECODERS[coding].whole(bytes, options, (error, decoded) => {
-      if (error !== null) {
-        const isTooLarge = (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
-        return reject(isTooLarge ? decodedTooLarge() : malformed(coding));
+    const fail = (error: unknown): void => {
+      decoder.destroy();
+      reject(error);
+    };
+    decoder.on('data', (part: Buffer) => {
+      parts.push(part);
+      if (parts.length > limit) return fail(decodedTooLarge());
+      try {
+        onDecoded(part.length);
+      } catch (error) {
+        fail(error);
       }
-      // the cast is safe: with the option `info`, zlib passes an object of the type Decoded
-      const { buffer, engine } = decoded as unknown as Decoded;
-      if (engine.bytesWritten < bytes.length) reject(malformed(coding));
-      else if (buffer.length > limit) reject(decodedTooLarge());
-      else resolve(buffer);
     });
+    decoder.on('error', () => reject(malformed(coding)));
+    decoder.on('end', () => {
+      if (decoder.bytesWritten < bytes.length) reject(malformed(coding));
+      else resolve(parts.take(parts.length)!); // defined: the queue contains this number of bytes
+    });
+    decoder.end(bytes);
   });
 }
 
@@ -124,7 +126,7 @@ export async function* decodedChunks(
   coding: BodyCoding,
   maxBytes: number,
 ): AsyncGenerator<Uint8Array, void, undefined> {
-  const decoder = DECODERS[coding].stream(strictness(coding));
+  const decoder = DECODERS[coding](strictness(coding));
   const received: Received = { bytes: 0 };
   let given = 0;
   void feed(coded, decoder, received);

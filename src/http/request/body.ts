@@ -19,6 +19,7 @@ import { BadRequest, HTTPException, SvcError } from '../../base/errors.ts';
 import { isObject, shown } from '../../base/options.ts';
 import { bodyCodingOf, decodeWhole, decodedChunks } from './body-codings.ts';
 import { chunksOf, joined, limited, readAhead, receive, tooLarge } from './body-stream.ts';
+import { clientOf } from './proxy.ts';
 import { Pairs } from './query.ts';
 import { formTypeOf, parseUrlencoded, readFormOptions } from './form.ts';
 import { holdBytes } from './budget.ts';
@@ -118,7 +119,7 @@ export class RequestBody implements Holder {
 
   /** Stored, because a closed socket has no address any more. */
   get client(): string {
-    return (this.#client ??= this.#owner.ip);
+    return (this.#client ??= clientOf(this.#owner.ip));
   }
 
   bytes(options: BodyOptions): Promise<Uint8Array> {
@@ -309,9 +310,13 @@ export class RequestBody implements Holder {
         : joined(chunksOf(this.#incoming, this.#fields.length, maxBytes, this.#ahead), this);
     if (coding === undefined) return bytes;
     return Promise.resolve(bytes)
-      .then((coded) => decodeWhole(limited(coded, maxBytes), coding, maxBytes))
+      .then((coded) =>
+        decodeWhole(limited(coded, maxBytes), coding, maxBytes, (more) =>
+          holdBytes(this, this.heldBytes + more),
+        ),
+      )
       .then((decoded) => {
-        holdBytes(this, decoded.length);
+        holdBytes(this, decoded.length); // the coded bytes are free
         return decoded;
       });
   }

@@ -19,7 +19,7 @@ export interface Holder {
   heldBytes: number;
   /** Index in the list of the budget's holders. Only the budget changes it. */
   holderIndex: number;
-  /** Address of the client. It never changes. */
+  /** Address or network of the client, as clientOf() in proxy.ts returns it. It never changes. */
   readonly client: string;
 }
 
@@ -64,8 +64,12 @@ export class ByteBudget {
     const more = bytes - before;
     if (more === 0) return true;
     if (more > 0 && this.heldBytes + more > this.shareBytes && !this.admits(holder, more)) return false;
-    if (bytes === 0) this.#remove(holder);
-    else if (before === 0) holder.holderIndex = this.#holders.push(holder) - 1;
+    if (before === 0) holder.holderIndex = this.#holders.push(holder) - 1;
+    else if (bytes === 0) {
+      const last = this.#holders.pop()!; // `holder` itself, or the holder that takes its place
+      last.holderIndex = holder.holderIndex;
+      if (last !== holder) this.#holders[last.holderIndex] = last;
+    }
     holder.heldBytes = bytes;
     this.heldBytes += more;
     if (this.#ofClients !== undefined) this.#count(this.#ofClients, holder.client, more);
@@ -84,14 +88,6 @@ export class ByteBudget {
   release(holder: Holder): void {
     if (holder.heldBytes > 0) this.hold(holder, 0);
     holder.budget = undefined;
-  }
-
-  /** Removes a holder from the list. The last holder takes its place. */
-  #remove(holder: Holder): void {
-    const last = this.#holders.pop();
-    if (last === undefined || last === holder) return;
-    this.#holders[holder.holderIndex] = last;
-    last.holderIndex = holder.holderIndex;
   }
 
   #clients(): Map<string, number> {

@@ -75,7 +75,7 @@ class CollectedParts implements MultipartSink {
   #head!: PartHead; // set before its first use: the parser calls onPart() before the other methods
   #file: ReceivedFile | undefined;
   problem: MultipartIssue | undefined;
-  /** Number of bytes of all fields so far, without their names. */
+  /** Number of bytes of all fields and all names so far. */
   textBytes = 0;
 
   constructor(store: UploadStore, keeper: FileKeeper) {
@@ -85,6 +85,7 @@ class CollectedParts implements MultipartSink {
 
   onPart(head: PartHead): void {
     this.#head = head;
+    this.textBytes += Buffer.byteLength(head.name) + Buffer.byteLength(head.filename ?? '');
     if (head.filename === undefined) return;
     const keepBytes = this.#keeper(head.name);
     if (keepBytes === undefined) this.#others.add(head.name);

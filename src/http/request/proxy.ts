@@ -125,12 +125,15 @@ export function withoutZone(text: string): string {
   return zone === -1 ? text : text.slice(0, zone);
 }
 
+/** Usual number of address bits that identify an IPv6 client. */
+const IPV6_BITS = 64;
+
 /**
- * Returns the key under which a rate limit counts a client. It is the IPv4 address, or the first `ipv6Bits`
- * bits of an IPv6 address, because IPv6 clients have whole networks (RFC 6177 §2). Text that is not an
- * address is returned unchanged.
+ * Returns the key under which limits count a client. It is the IPv4 address, or the first `ipv6Bits` bits of
+ * an IPv6 address, because IPv6 clients have whole networks (RFC 6177 §2). Text that is not an address is
+ * returned unchanged.
  */
-export function clientOf(text: string, ipv6Bits: number): string {
+export function clientOf(text: string, ipv6Bits: number = IPV6_BITS): string {
   if (!text.includes(':')) return text;
   const address = parseAddress(withoutZone(text));
   if (address === undefined) return text;

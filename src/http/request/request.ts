@@ -4,7 +4,7 @@
  */
 import { ClientDisconnected, SvcError } from '../../base/errors.ts';
 import { inspectAsJson, mask } from '../../observability/redact.ts';
-import { peerAddress } from './proxy.ts';
+import { clientOf, peerAddress } from './proxy.ts';
 import { parseCookies } from '../cookies.ts';
 import { findField, viewOf } from '../headers.ts';
 import { PLAIN_PATH, canonicalPath } from '../path.ts';
@@ -387,12 +387,17 @@ export class TransportRequest implements HttpRequest {
   }
 
   get #content(): RequestBody {
-    return (this.#body ??= new RequestBody(this, this.#incoming, this.#defaults));
+    if (this.#body === undefined) {
+      this.#body = new RequestBody(this, this.#incoming, this.#defaults);
+      // nothing would free the bytes of a body that is first read after the end of its request
+      if (this.#late !== undefined) this.#body.budget = undefined;
+    }
+    return this.#body;
   }
 
   /** Returns a holder of bytes that are received after the request, for a WebSocket. @internal */
   holder(): Holder {
-    return { budget: this.#defaults.budget, heldBytes: 0, holderIndex: 0, client: this.ip };
+    return { budget: this.#defaults.budget, heldBytes: 0, holderIndex: 0, client: clientOf(this.ip) };
   }
 
   /** Returns the members of the request that may be logged: no query, header fields or body. */

@@ -316,6 +316,8 @@ export class WebSocketConnection
   /** @internal */
   onInflating(isInflating: boolean): void {
     this.#hold(HOLD.inflating, isInflating);
+    // the reader passes on the inflated message after this call
+    if (!isInflating) queueMicrotask(() => this.#count());
     // onStreamEnd() is called again, because it does nothing while a message is being inflated
     if (this.#stream.readableEnded) queueMicrotask(() => this.onStreamEnd());
   }
@@ -468,6 +470,7 @@ export class WebSocketConnection
     this.#sender.flush();
     if (reader !== undefined) this.#letReaderGo(reader);
     if (this.#holds === 0) this.#stream.resume();
+    this.#count();
   }
 
   /** Drops the reader between two messages, unless it inflates, or a newer reader has replaced it. */

@@ -4,13 +4,13 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import test from 'node:test';
-import { gzipSync } from 'node:zlib';
+import { constants, deflateRawSync, gzipSync } from 'node:zlib';
 import { HTTPException, Schema, Svc, Field, str } from 'svc';
 import { ManualClock, TestClient } from 'svc/testing';
 import { ByteBudget, usualBudgetBytes } from '../../../src/http/request/budget.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { seeded } from '../../support/random.ts';
-import { RawClient } from '../../support/raw-http.ts';
+import { RawClient, requestOf } from '../../support/raw-http.ts';
 import { turn } from '../../support/turn.ts';
 import { frame } from '../../support/ws-frames.ts';
 import { messagesOf, openRaw, portOf } from '../../support/raw-websocket.ts';
@@ -173,8 +173,8 @@ for (const [what, path, request, expected] of [
   ['text', '/text', { body: TEXT }, 20_000],
   ['bytes', '/body', { body: TEXT }, 20_000],
   ['an urlencoded form', '/form', { form: { text: TEXT } }, 20_005],
-  ['fields of a multipart form', '/form', { form: multipart(TEXT) }, 20_000],
-  ['files of a multipart form that are in memory', '/form', { form: multipart(TEXT, 'a.txt') }, 20_000],
+  ['fields of a multipart form, and their names', '/form', { form: multipart(TEXT) }, 20_004],
+  ['files of a multipart form that are in memory', '/form', { form: multipart(TEXT, 'a.txt') }, 20_009],
   ['the text of parts', '/parts', { form: multipart(TEXT) }, 20_000],
   ['an inflated body', '/text', { body: gzipSync(TEXT), headers: { 'content-encoding': 'gzip' } }, 20_000],
 ] as readonly (readonly [string, string, TestRequest, number])[]) {
@@ -215,7 +215,7 @@ test('streams and spooled files do not count', async () => {
   release();
   assert.equal((await stream).status, 200);
   const spooled = await client.post('/spooled', { form: multipart(long, 'a.txt') });
-  assert.equal(await spooled.text(), '1000000 0');
+  assert.equal(await spooled.text(), '1000000 9'); // the names of field and file
 });
 
 test('a body is refused while it arrives, and before it is read if the budget is held', async () => {
@@ -298,6 +298,57 @@ test('an aborted call in the process holds its body until its handler ends', asy
   while (held() > 0) await turn();
 });
 
+test('a body that is first read after the end of its request is not held', async () => {
+  const { app, held } = waiting();
+  const ended = Promise.withResolvers<void>();
+  const read = Promise.withResolvers<number>();
+  app.post('/late', ({ req }) => {
+    void ended.promise.then(() => req.body()).then((bytes) => read.resolve(bytes.length), read.reject);
+    return 'early';
+  });
+  await using client = new TestClient(app); // a server discards such a body, but a call in the process has it
+  assert.equal(await (await client.post('/late', { body: TEXT })).text(), 'early');
+  ended.resolve();
+  assert.equal(await read.promise, TEXT.length);
+  assert.equal(held(), 0);
+});
+
+test('bodies count while they are inflated, so that many at once cannot fill the memory', async () => {
+  const { app, held } = waiting({ maxHeldBytes: 2_000_000 });
+  app.post('/size', async ({ req }) => (await req.body()).length);
+  await using client = new TestClient(app);
+  const budget = app.defaults.budget!;
+  const hold = budget.hold.bind(budget);
+  let step = 0;
+  budget.hold = (holder, bytes) => {
+    step = Math.max(step, bytes - holder.heldBytes);
+    return hold(holder, bytes);
+  };
+  const body = gzipSync('x'.repeat(900_000));
+  const calls = Array.from({ length: 10 }, () =>
+    client.post('/size', { body, headers: { 'content-encoding': 'gzip' } }),
+  );
+  const statuses = (await Promise.all(calls)).map(({ status }) => status);
+  assert.ok(statuses.includes(200) && statuses.includes(503), String(statuses));
+  assert.ok(step <= 65_536, `${step} bytes were inflated before they counted`);
+  assert.equal(held(), 0);
+});
+
+test('the addresses of one IPv6 network are one client', async () => {
+  const { app, entered, release, held } = waiting({ trustProxy: 1 });
+  await using client = new TestClient(app);
+  const post = (ip: string): Promise<Response> =>
+    client.post('/text', { headers: { 'x-forwarded-for': ip }, body: TEXT });
+  const first = post('2001:db8::1');
+  await entered();
+  assert.equal((await post('2001:db8:0:0:ffff::2')).status, 503);
+  const other = post('2001:db8:0:1::1');
+  await entered();
+  assert.equal(held(), 2 * TEXT.length);
+  release();
+  assert.deepEqual([(await first).status, (await other).status], [200, 200]);
+});
+
 test('an exception handler can answer the refusal of a body, and no failure is logged', async () => {
   const { events, logger } = collectedLog();
   const { app, entered, release } = waiting({ logger });
@@ -346,3 +397,209 @@ test('a WebSocket holds the messages that are incomplete, wait or are being hand
   slow.socket.resetAndDestroy();
   while (held() > 0) await turn();
 });
+
+test('a WebSocket holds a message that is inflated later, while its handler runs', async (t) => {
+  const { app, held } = waiting({ maxHeldBytes: 20_000_000 });
+  const handled = Promise.withResolvers<void>();
+  app.websocket('/slow', { compression: true, maxMessageBytes: 2_000_000 }).onMessage(() => handled.promise);
+  const raw = await openRaw(t, await portOf(t, app), '/slow', 'permessage-deflate');
+  const long = deflateRawSync('x'.repeat(1_500_000), { finishFlush: constants.Z_SYNC_FLUSH });
+  raw.send(frame({ rsv: 4, payload: long.subarray(0, -4) })); // a thread inflates such a long message
+  while (held() < 1_500_000) await turn();
+  handled.resolve();
+  while (held() > 0) await turn();
+});
+
+/** Ways to read a body, and what a handler does besides. */
+const READERS: Readonly<Record<string, (req: HttpRequest) => Promise<unknown>>> = {
+  json: (req) => req.json(),
+  text: (req) => Promise.all([req.text(), req.body()]),
+  small: (req) => req.body({ maxBytes: 100 }),
+  form: (req) => req.form(),
+  spooled: (req) => req.form({ memoryBytes: 0 }),
+  leading: async (req) => [await req.leadingFields(), await req.form()],
+  part: async (req) => {
+    for await (const part of req.parts()) return part.text();
+    return undefined;
+  },
+  stream: async (req) => {
+    for await (const chunk of req.stream()) if (chunk.length > 9_999) break;
+  },
+  nothing: () => Promise.resolve(),
+};
+const ENDINGS = [
+  'reply',
+  'fail',
+  'wait',
+  'wait first',
+  'stream',
+  'leave reading',
+  'read afterwards',
+] as const;
+const LAYERS = ['', '', '', 'throw', 'throw afterwards', 'answer early', 'read'];
+
+/** An application with a route for each reader and ending. Handlers that wait continue at `open()`. */
+function randomSite(clock: ManualClock): { app: Svc; open: () => void } {
+  const { logger } = collectedLog();
+  const app = new Svc({
+    clock,
+    logger,
+    env: 'test',
+    maxHeldBytes: LEAST,
+    maxBodyBytes: 50_000,
+    decompressBodies: true,
+    trustProxy: 1,
+  });
+  let gate = Promise.withResolvers<void>();
+  app.use(async (req, next) => {
+    const layer = req.headers['x-layer'];
+    if (layer === 'throw') throw new Error('layer');
+    if (layer === 'read') await req.body();
+    if (layer === 'answer early') return Promise.race([next(), turn().then(() => ['early'] as never)]);
+    const response = await next();
+    if (layer === 'throw afterwards') throw new Error('layer');
+    return response;
+  });
+  for (const [name, read] of Object.entries(READERS))
+    ENDINGS.forEach((ending, index) => {
+      app.post(`/${name}/${index}`, { timeoutMs: 50 }, async ({ req }) => {
+        if (ending === 'wait first') await gate.promise;
+        const reading = (ending === 'read afterwards' ? gate.promise : turn()).then(() => read(req));
+        if (ending === 'read afterwards' || ending === 'leave reading') {
+          reading.catch(() => undefined);
+          return 'early';
+        }
+        await reading;
+        if (ending === 'fail') throw new Error('failed');
+        if (ending === 'wait') await gate.promise;
+        return ending === 'stream' ? streamUntil(gate.promise) : 'read';
+      });
+    });
+  app.mount(
+    '/mounted',
+    async (request) => new Response(request.url.endsWith('0') ? '' : await request.text()),
+  );
+  app.websocket('/socket', { compression: true }).onMessage(async (socket, message) => {
+    await gate.promise;
+    if (String(message).length < 10) socket.close();
+  });
+  return {
+    app,
+    open: () => {
+      gate.resolve();
+      gate = Promise.withResolvers();
+    },
+  };
+}
+
+async function* streamUntil(end: Promise<void>): AsyncGenerator<string, void, undefined> {
+  yield 'begun';
+  await end;
+}
+
+/** Returns a random request of a reader and an ending: its path, its fields, and its body. */
+function randomRequest(random: (below: number) => number): {
+  path: string;
+  fields: Record<string, string>;
+  bytes: Buffer;
+} {
+  const text = 'x'.repeat([10, 20_000, 30_000, 60_000][random(4)]!);
+  const [bytes, fields] = (
+    [
+      [JSON.stringify({ text }), { 'content-type': 'application/json' }],
+      [`{"text":${text}`, { 'content-type': 'application/json' }],
+      [`a=${text}`, { 'content-type': 'application/x-www-form-urlencoded' }],
+      [gzipSync(text), { 'content-encoding': 'gzip' }],
+      [
+        `--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n${text}\r\n--b\r\nContent-Disposition: form-data; name="b"; filename="b"\r\n\r\n${text}\r\n--b--`,
+        { 'content-type': 'multipart/form-data; boundary=b' },
+      ],
+    ] as const
+  )[random(5)]!;
+  const readers = Object.keys(READERS);
+  const reader = random(9) === 0 ? 'mounted' : readers[random(readers.length)]!;
+  return {
+    path: `/${reader}/${random(ENDINGS.length)}`,
+    fields: {
+      ...fields,
+      'x-layer': LAYERS[random(LAYERS.length)]!,
+      'x-forwarded-for': `192.0.2.${random(3)}`,
+    },
+    bytes: Buffer.from(bytes as string),
+  };
+}
+
+for (let seed = 1; seed <= 8; seed++) {
+  test(`after random requests, WebSockets and calls with random ends, no bytes are held (${seed})`, async (t) => {
+    const random = seeded(seed);
+    const clock = new ManualClock();
+    const { app, open } = randomSite(clock);
+    const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
+    const { port } = server;
+    const held = (): number => app.defaults.budget!.heldBytes;
+    const calls: Promise<unknown>[] = [];
+    const clients: RawClient[] = [];
+    const leave = ({ socket }: RawClient): unknown =>
+      [() => socket.resetAndDestroy(), () => socket.end(), () => socket][random(3)]!();
+    const turns = async (most: number): Promise<void> => {
+      for (let left = random(most); left > 0; left--) await turn();
+    };
+    const acts = [
+      async () => {
+        const raw = await RawClient.open(port);
+        clients.push(raw);
+        for (let left = random(3); left >= 0; left--) {
+          const { path, fields, bytes } = randomRequest(random);
+          const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);
+          if (random(6) === 0) lines.push('Expect: 100-continue\r\n');
+          const whole = requestOf(
+            `POST ${path}`,
+            lines.join(''),
+            bytes,
+            random(2) === 0 ? random : undefined,
+          );
+          const cut = random(2) === 0 ? whole.length : random(whole.length);
+          raw.send(whole.subarray(0, cut));
+          await turns(6);
+          if (random(2) === 0) raw.send(whole.subarray(cut));
+          else if (cut < whole.length) break;
+        }
+        await turns(6);
+        leave(raw);
+      },
+      async () => {
+        const raw = await openRaw(t, port, '/socket', 'permessage-deflate');
+        clients.push(raw);
+        for (let left = random(4); left >= 0; left--) {
+          const payload = 'x'.repeat([5, 10_000, 30_000][random(3)]!);
+          const deflated = deflateRawSync(payload, { finishFlush: constants.Z_SYNC_FLUSH }).subarray(0, -4);
+          const sent = random(2) === 0 ? frame({ rsv: 4, payload: deflated }) : frame({ payload });
+          raw.send(random(3) === 0 ? sent.subarray(0, random(sent.length)) : sent);
+          await turns(3);
+        }
+        leave(raw);
+      },
+      async () => {
+        const { path, fields, bytes } = randomRequest(random);
+        const abort = new AbortController();
+        const init = { method: 'POST', headers: fields, body: new Uint8Array(bytes), signal: abort.signal };
+        const call = app.fetch(new Request(`http://a.example${path}`, init));
+        calls.push(call.then((response) => response.text()).catch(() => undefined));
+        await turns(6);
+        if (random(2) === 0) abort.abort();
+      },
+      open,
+      () => clock.advance(50),
+      () => clients.at(-1 - random(3))?.socket.destroy(),
+    ];
+    for (let step = 0; step < 40; step++) await acts[random(9) % acts.length]!();
+    for (const { socket } of clients) socket.destroy();
+    let isOver = false;
+    void Promise.all([...calls, server.close()]).then(() => (isOver = true));
+    while (!isOver || held() > 0) {
+      open();
+      await clock.advance(10);
+      await turn();
+    }
+  });
+}
