@@ -127,6 +127,7 @@ export type {
   Callback,
   Dependencies,
   ErrorStatus,
+  GetSpec,
   HandlerResult,
   MountOptions,
   ReplyOf,

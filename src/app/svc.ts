@@ -65,7 +65,8 @@ import type { OpenApiOptions } from '../openapi/openapi.ts';
 import type { CompiledApplication } from '../routing/compile.ts';
 import type { ExceptionArguments, ExceptionSpec } from '../routing/declared-responses.ts';
 import type { FetchHandler } from '../http/fetch-mount.ts';
-import type { FetchMountOptions, HandlerResult } from '../routing/spec.ts';
+import type { SpecOf } from '../routing/di.ts';
+import type { CheckedResult, FetchMountOptions } from '../routing/spec.ts';
 import type { Replace } from '../routing/plugin.ts';
 import type { CompileVariant } from './declarations.ts';
 import type { RunOptions, SvcOptions } from './options.ts';
@@ -239,10 +240,10 @@ export class Svc extends Router implements McpApplication {
    * of `spec` have the same meaning as for a route. A call passes through the middleware like a request.
    * @throws SvcError `E_MCP_NAME` when the name is malformed or taken, `E_ROUTE_SPEC` for a mistake in `spec`
    */
-  tool<const S extends object, const R extends HandlerResult<S>>(
+  tool<S extends SpecOf<ToolSpec>, const R>(
     name: string,
-    spec: S & CheckedTool<S, ToolSpec>,
-    fn: (context: ToolContext<S>) => R | Promise<R>,
+    spec: CheckedTool<S, ToolSpec>,
+    fn: (context: ToolContext<S>) => CheckedResult<R, S>,
   ): this {
     this.assertNotFrozen(`the tool "${name}"`);
     (this.#declarations.toolbox ??= new Toolbox()).tool(name, spec, fn);
@@ -254,9 +255,9 @@ export class Svc extends Router implements McpApplication {
    * arguments are text.
    * @throws SvcError `E_MCP_NAME` when the name is malformed or taken, `E_ROUTE_SPEC` for a mistake in `spec`
    */
-  prompt<const S extends object>(
+  prompt<S extends SpecOf<PromptSpec>>(
     name: string,
-    spec: S & CheckedTool<S, PromptSpec>,
+    spec: CheckedTool<S, PromptSpec>,
     fn: (context: ToolContext<S>) => Awaitable<PromptReply>,
   ): this {
     this.assertNotFrozen(`the prompt "${name}"`);
@@ -269,9 +270,9 @@ export class Svc extends Router implements McpApplication {
    * returns text, bytes or JSON. A call passes through the middleware like a request.
    * @throws SvcError `E_MCP_NAME` when the URI is malformed or taken, `E_ROUTE_SPEC` for a mistake in `spec`
    */
-  resource<const S extends object>(
+  resource<S extends SpecOf<ResourceSpec>>(
     uri: string,
-    spec: S & CheckedTool<S, ResourceSpec>,
+    spec: CheckedTool<S, ResourceSpec>,
     fn: (context: ResourceContext<S>) => unknown,
   ): this {
     this.assertNotFrozen(`the resource "${uri}"`);

@@ -40,7 +40,7 @@ export class Reply<T = unknown, S extends number = number> {
  * converted as if the handler had returned only the body.
  * @throws RangeError when the status is not an integer 200 ... 599
  */
-export function reply<T, S extends number = number>(
+export function reply<const T, S extends number = number>(
   body: T,
   status?: S,
   headers?: Readonly<Record<string, string>>,

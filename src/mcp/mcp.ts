@@ -30,11 +30,11 @@ import type { OptionKind } from '../base/options.ts';
 import type { ToolResult } from './results.ts';
 import type { Tool } from './tools.ts';
 import type { Readable, Writable } from 'node:stream';
-import type { CheckedSpec, Injected } from '../routing/route.ts';
+import type { Injected } from '../routing/route.ts';
 import type { FieldOptions, TypeSource } from '../schema/schema.ts';
-import type { InputOf, InputShape } from '../routing/di.ts';
+import type { CheckedSpec, InputOf, InputShape } from '../routing/di.ts';
 import type { PromptMessage } from './prompts.ts';
-import type { RouteSpec, ToolHints } from '../routing/spec.ts';
+import type { ReservedKey, RouteSpec, ToolHints } from '../routing/spec.ts';
 import type { Awaitable, Context } from '../http/contracts.ts';
 
 /** Options of an MCP server over standard input and output. An option that is `undefined` has its default. */
@@ -296,11 +296,15 @@ export interface ResourceSpec extends Pick<
 }
 
 /**
- * The declaration `S` of a tool, prompt or resource. An unknown key is a compile error with an explanation.
+ * Type of an argument that declares a tool, prompt or resource: `S` with the options `O`. Further options of
+ * routes are accepted, too. Another key is a compile error with an explanation.
  */
-export type CheckedTool<S, O> = {
-  readonly [K in keyof S]: K extends keyof O ? O[K] : CheckedSpec<S>[K & keyof CheckedSpec<S>];
-};
+export type CheckedTool<S, O> = CheckedSpec<
+  S,
+  O & Omit<RouteSpec, keyof O>,
+  ReservedKey,
+  'an option nor Depends(…): put your own data into meta'
+>;
 /** The argument that a tool or prompt function gets: the request's context, its dependencies, and `args`. */
 export type ToolContext<S> = Context &
   Injected<S, keyof ToolSpec> &

@@ -19,7 +19,15 @@ import { scopeOfSource, type Scope } from '../http/state.ts';
 import { fieldsOf, isSchemaClass, isStandardSchema, planOf, planOfStandard } from '../schema/schema.ts';
 import type { BackgroundTasks } from './background.ts';
 import type { Context, HttpRequest, SecurityRequirement } from '../http/contracts.ts';
-import type { Infer, Result, SchemaClass, SchemaPlan, StandardSchema } from '../schema/schema.ts';
+import type {
+  FieldType,
+  Infer,
+  Result,
+  SchemaClass,
+  SchemaPlan,
+  StandardSchema,
+  TypeSource,
+} from '../schema/schema.ts';
 
 export type { Scope } from '../http/state.ts';
 
@@ -148,16 +156,73 @@ export interface ProviderSpec extends TextInputs {
 export type ContextKey = 'req' | 'signal' | 'state' | 'params';
 type ProviderKey = keyof ProviderSpec | ContextKey;
 
-/** Checks the spec `S`. An invalid key gets an error text as its type, which the compiler shows. */
-type CheckedProvider<S> = {
-  readonly [K in keyof S]: K extends keyof ProviderSpec
-    ? ProviderSpec[K]
-    : K extends ContextKey
-      ? `"${K}" is reserved: give the dependency another name`
-      : S[K] extends Dependency<unknown>
-        ? S[K]
-        : `"${K & string}" is neither query, headers, cookies, security nor secrets, and no Depends(…)`;
-};
+type ProviderKind = 'query, headers, cookies, security nor secrets, and no Depends(…)';
+
+/**
+ * Constraint for the type of a spec with the options `O`. Editors offer these options; `object` admits
+ * dependencies beside them.
+ */
+export type SpecOf<O> = O | object;
+/**
+ * Type of an argument that is a spec `S` with the options `O`. An invalid member gets an error text as its
+ * type, which the compiler shows. `Taken` are names that dependencies cannot have.
+ *
+ * The type is conditional, so that the compiler infers `S` from the argument, and then compares the argument
+ * only with the checked members.
+ */
+export type CheckedSpec<S, O, Taken, Kind extends string> = S extends object
+  ? {
+      readonly [K in keyof S]: K extends keyof O
+        ? K extends TypeKey
+          ? S[K] extends O[K]
+            ? O[K]
+            : NoType<S[K], K, O[K]>
+          : K extends ShapeKey
+            ? CheckedShape<S[K], O[K]>
+            : O[K]
+        : S[K] extends Dependency<unknown>
+          ? K extends Taken
+            ? `"${K & string}" is reserved: give the dependency another name`
+            : S[K]
+          : `"${K & string}" is neither ${Kind}`;
+    }
+  : S;
+
+/** Options that are types of values. */
+type TypeKey = 'body' | 'response' | 'message';
+/** Options that are objects of fields. */
+type ShapeKey = keyof TextInputs | 'params' | 'form' | 'args';
+/** Any class. It is an interface, because a constructor type would compile more slowly here. */
+interface AnyClass {
+  new (data: never): object;
+}
+/**
+ * Type of an option `K` whose value is not a type: for a response, an object of types by status. Classes that
+ * do not extend Schema, and other objects, get an error text.
+ */
+type NoType<T, K, O> = T extends AnyClass
+  ? 'a class that does not extend Schema has no fields to read: write class … extends Schema'
+  : T extends object
+    ? K extends 'response'
+      ? { readonly [N in keyof T]: T[N] extends TypeSource ? T[N] : NoType<T[N], 'a status', TypeSource> }
+      : `"${K & string}" takes a type, not an object: write class … extends Schema with these members`
+    : O;
+/** Accepts a schema class or an object of `Field()` members. A member that is a type lacks its Field(). */
+type CheckedShape<T, O> = T extends SchemaClass
+  ? T
+  : T extends AnyClass
+    ? NoType<T, never, O>
+    : T extends FieldType<unknown, object>
+      ? 'a type is not an object of fields: write { name: Field(type) }, or a class that extends Schema'
+      : T extends StandardSchema
+        ? T
+        : T extends object
+          ? {
+              readonly [N in keyof T]: T[N] extends TypeSource
+                ? `"${N & string}" is a type, not a field: write Field(type)`
+                : T[N];
+            }
+          : O;
 
 /** Context of the function that is passed to {@link provide}. */
 export type ProviderContext<S> = Context & {
@@ -174,8 +239,8 @@ const PROVIDERS = new WeakMap<
  * application compiles, so a getter in it may refer to later declarations.
  * @throws SvcError `E_DEPENDS` when the spec is not an object, or `fn` is not a function
  */
-export function provide<const S extends object, R>(
-  spec: S & CheckedProvider<S>,
+export function provide<S extends SpecOf<ProviderSpec>, R>(
+  spec: CheckedSpec<S, ProviderSpec, ContextKey, ProviderKind>,
   fn: (context: ProviderContext<S>) => R,
 ): (context: Context) => R {
   if (!isRecord(spec) || typeof fn !== 'function')
@@ -190,7 +255,11 @@ export function provide<const S extends object, R>(
     ]);
   };
   Object.defineProperty(provider, 'name', { value: fn.name });
-  PROVIDERS.set(provider, { spec, fn: fn as (context: never) => unknown });
+  // the casts are safe: a spec is an object, and the function gets the context that its spec describes
+  PROVIDERS.set(provider, {
+    spec: spec as Readonly<Record<string, unknown>>,
+    fn: fn as (context: never) => unknown,
+  });
   return provider;
 }
 

@@ -17,10 +17,10 @@ import { StaticMount } from '../http/files/static.ts';
 import type { FetchMount } from '../http/fetch-mount.ts';
 import { DeclaredSocket } from './websocket.ts';
 import type { ExceptionArguments, ExceptionSpec } from './declared-responses.ts';
-import type { InputOf } from './di.ts';
+import type { CheckedSpec, InputOf, SpecOf } from './di.ts';
 import type { Declared, Finding } from '../base/findings.ts';
-import type { Dependencies, HandlerResult, MountOptions, ReservedKey, RouteSpec } from './spec.ts';
-import type { Infer, TypeSource } from '../schema/schema.ts';
+import type { Dependencies, GetSpec, CheckedResult, MountOptions, ReservedKey, RouteSpec } from './spec.ts';
+import type { Infer } from '../schema/schema.ts';
 import type { Context, HttpRequest, Middleware } from '../http/contracts.ts';
 import type { ErrorClass, ExceptionHandler, MiddlewareFunction } from '../http/pipeline.ts';
 import type { ParsedTemplate, PathParams, PathTemplate } from '../http/path.ts';
@@ -30,36 +30,11 @@ import type {
   SocketContext,
   SocketHandler,
   WebSocketRouter,
+  WebSocketSpec,
 } from './websocket.ts';
 
-/** Checks the spec `S`. An invalid key gets an error text as its type, which the compiler shows. */
-export type CheckedSpec<S> = {
-  readonly [K in keyof S]: K extends 'body'
-    ? CheckedType<S[K], RouteSpec['body']>
-    : K extends 'response'
-      ? CheckedType<S[K], RouteSpec['response']>
-      : K extends keyof RouteSpec
-        ? RouteSpec[K]
-        : K extends ReservedKey
-          ? `"${K & string}" is reserved: give the dependency another name`
-          : S[K] extends Dependency<unknown>
-            ? S[K]
-            : `"${K & string}" is neither a route option nor Depends(…): put your own data into meta`;
-};
-
-/**
- * Accepts a type such as `list(Item)` or a class that extends Schema. Any other class gets an error text as
- * its type.
- */
-type CheckedType<T, A> = T extends TypeSource
-  ? T
-  : T extends AnyClass
-    ? 'a class that does not extend Schema has no fields to read: write class … extends Schema'
-    : A;
-/** Any class. It is an interface, because a constructor type would compile more slowly here. */
-interface AnyClass {
-  new (data: never): object;
-}
+type RouteKind = 'a route option nor Depends(…): put your own data into meta';
+type GetKind = 'an option of a GET route nor Depends(…): use query, app.post(), or meta for your own data';
 
 /** Object type with the values of the dependencies in a spec, by name. */
 export type Injected<S, Taken = never> = {
@@ -440,71 +415,71 @@ export class Router<
   }
 
   /** Adds a route for GET and HEAD. */
-  get<const P extends string>(path: PathTemplate<P>, handler: PlainHandler<Below<B, P>, D>): this;
-  get<const P extends string, const S extends object, const R extends HandlerResult<S>>(
+  get<const P extends string, S extends SpecOf<GetSpec>, const R>(
     path: PathTemplate<P>,
-    spec: S & CheckedSpec<S>,
-    handler: Handler<Below<B, P>, S, D, R>,
+    spec: CheckedSpec<S, GetSpec, ReservedKey, GetKind>,
+    handler: (context: HandlerContext<Below<B, P>, S, D>) => CheckedResult<R, S>,
   ): this;
+  get<const P extends string>(path: PathTemplate<P>, handler: PlainHandler<Below<B, P>, D>): this;
   get(path: string, ...rest: never[]): this {
     return this.addRoute(GET, path, rest, undefined, get);
   }
 
   /** Adds a route for POST. */
-  post<const P extends string>(path: PathTemplate<P>, handler: PlainHandler<Below<B, P>, D>): this;
-  post<const P extends string, const S extends object, const R extends HandlerResult<S>>(
+  post<const P extends string, S extends SpecOf<RouteSpec>, const R>(
     path: PathTemplate<P>,
-    spec: S & CheckedSpec<S>,
-    handler: Handler<Below<B, P>, S, D, R>,
+    spec: CheckedSpec<S, RouteSpec, ReservedKey, RouteKind>,
+    handler: (context: HandlerContext<Below<B, P>, S, D>) => CheckedResult<R, S>,
   ): this;
+  post<const P extends string>(path: PathTemplate<P>, handler: PlainHandler<Below<B, P>, D>): this;
   post(path: string, ...rest: never[]): this {
     return this.addRoute(POST, path, rest, undefined, post);
   }
 
   /** Adds a route for PUT. */
-  put<const P extends string>(path: PathTemplate<P>, handler: PlainHandler<Below<B, P>, D>): this;
-  put<const P extends string, const S extends object, const R extends HandlerResult<S>>(
+  put<const P extends string, S extends SpecOf<RouteSpec>, const R>(
     path: PathTemplate<P>,
-    spec: S & CheckedSpec<S>,
-    handler: Handler<Below<B, P>, S, D, R>,
+    spec: CheckedSpec<S, RouteSpec, ReservedKey, RouteKind>,
+    handler: (context: HandlerContext<Below<B, P>, S, D>) => CheckedResult<R, S>,
   ): this;
+  put<const P extends string>(path: PathTemplate<P>, handler: PlainHandler<Below<B, P>, D>): this;
   put(path: string, ...rest: never[]): this {
     return this.addRoute(PUT, path, rest, undefined, put);
   }
 
   /** Adds a route for PATCH. */
-  patch<const P extends string>(path: PathTemplate<P>, handler: PlainHandler<Below<B, P>, D>): this;
-  patch<const P extends string, const S extends object, const R extends HandlerResult<S>>(
+  patch<const P extends string, S extends SpecOf<RouteSpec>, const R>(
     path: PathTemplate<P>,
-    spec: S & CheckedSpec<S>,
-    handler: Handler<Below<B, P>, S, D, R>,
+    spec: CheckedSpec<S, RouteSpec, ReservedKey, RouteKind>,
+    handler: (context: HandlerContext<Below<B, P>, S, D>) => CheckedResult<R, S>,
   ): this;
+  patch<const P extends string>(path: PathTemplate<P>, handler: PlainHandler<Below<B, P>, D>): this;
   patch(path: string, ...rest: never[]): this {
     return this.addRoute(PATCH, path, rest, undefined, patch);
   }
 
   /** Adds a route for DELETE. */
-  delete<const P extends string>(path: PathTemplate<P>, handler: PlainHandler<Below<B, P>, D>): this;
-  delete<const P extends string, const S extends object, const R extends HandlerResult<S>>(
+  delete<const P extends string, S extends SpecOf<RouteSpec>, const R>(
     path: PathTemplate<P>,
-    spec: S & CheckedSpec<S>,
-    handler: Handler<Below<B, P>, S, D, R>,
+    spec: CheckedSpec<S, RouteSpec, ReservedKey, RouteKind>,
+    handler: (context: HandlerContext<Below<B, P>, S, D>) => CheckedResult<R, S>,
   ): this;
+  delete<const P extends string>(path: PathTemplate<P>, handler: PlainHandler<Below<B, P>, D>): this;
   delete(path: string, ...rest: never[]): this {
     return this.addRoute(DELETE, path, rest, undefined, remove);
   }
 
   /** Adds a route for several methods, such as `['GET', 'POST']`. */
+  route<const P extends string, S extends SpecOf<RouteSpec>, const R>(
+    path: PathTemplate<P>,
+    methods: readonly string[],
+    spec: CheckedSpec<S, RouteSpec, ReservedKey, RouteKind>,
+    handler: (context: HandlerContext<Below<B, P>, S, D>) => CheckedResult<R, S>,
+  ): this;
   route<const P extends string>(
     path: PathTemplate<P>,
     methods: readonly string[],
     handler: PlainHandler<Below<B, P>, D>,
-  ): this;
-  route<const P extends string, const S extends object, const R extends HandlerResult<S>>(
-    path: PathTemplate<P>,
-    methods: readonly string[],
-    spec: S & CheckedSpec<S>,
-    handler: Handler<Below<B, P>, S, D, R>,
   ): this;
   route(path: string, methods: readonly string[], ...rest: never[]): this {
     return this.addRoute(methods, path, rest, undefined, route);
@@ -515,19 +490,22 @@ export class Router<
    * WebSocket. Without a handler, websocket() returns a router for the handlers of events. An ordinary GET
    * request to the path gets 426, unless a GET route has the same path.
    */
+  websocket<const P extends string, S extends SpecOf<WebSocketSpec>>(
+    path: PathTemplate<P>,
+    spec: CheckedSocketSpec<S>,
+    handler: SocketHandler<SocketContext<Below<B, P>, S, D>, MessageOf<S>>,
+  ): this;
   websocket<const P extends string>(
     path: PathTemplate<P>,
     handler: SocketHandler<SocketContext<Below<B, P>, object, D>>,
   ): this;
-  websocket<const P extends string, const S extends object>(
+  websocket<const P extends string, S extends SpecOf<WebSocketSpec>>(
     path: PathTemplate<P>,
-    spec: S & CheckedSocketSpec<S>,
-    handler: SocketHandler<SocketContext<Below<B, P>, S, D>, MessageOf<S>>,
-  ): this;
-  websocket<const P extends string, const S extends object = object>(
-    path: PathTemplate<P>,
-    spec?: S & CheckedSocketSpec<S>,
+    spec: CheckedSocketSpec<S>,
   ): WebSocketRouter<SocketContext<Below<B, P>, S, D>, MessageOf<S>>;
+  websocket<const P extends string>(
+    path: PathTemplate<P>,
+  ): WebSocketRouter<SocketContext<Below<B, P>, object, D>, MessageOf<object>>;
   websocket(path: string, ...rest: never[]): unknown {
     const socket = this.addSocket(path, rest);
     return typeof rest.at(-1) === 'function' ? this : socket.router;

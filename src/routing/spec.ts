@@ -173,6 +173,9 @@ export interface RouteSpec extends Omit<SharedSpec, 'deprecated'>, Pick<RouteTex
   readonly requestTimeoutMs?: number | undefined;
 }
 
+/** Spec of a GET route. Requests with this method have no body. */
+export interface GetSpec extends Omit<RouteSpec, 'body' | 'form'> {}
+
 /**
  * Names that dependencies cannot have: options of routes, some options of WebSocket routes, and members of
  * the context.
@@ -461,6 +464,70 @@ export type ReplyOf<R> = R extends TypeSource
     : unknown;
 /** Type that a handler may return: the type that `response` declares, or else any type. */
 export type HandlerResult<S> = 'response' extends keyof S ? ReplyOf<S['response' & keyof S]> : unknown;
+
+/**
+ * Result of a handler that returns values of the type `R`, in a route with the spec `S`. A value that `response`
+ * does not declare is compared with a type that names the mistake, which the compiler shows.
+ */
+export type CheckedResult<R, S> =
+  IsDeclared<R, S> extends false
+    ? unknown extends R
+      ? HandlerResult<S>
+      : Expected<R, S['response' & keyof S]>
+    : R | Promise<R>;
+/** Separate, because the compiler infers `R` as a union only where no condition constrains `R`. */
+type IsDeclared<R, S> = [R] extends [HandlerResult<S>] ? true : false;
+
+/** Type with which a result `V` is compared, if `response` is `D`. */
+type Expected<V, D> =
+  V extends ReplyOf<D>
+    ? V | Promise<V>
+    : V extends Reply<infer T, infer N>
+      ? Reply<ExpectedBody<T, N, D>, N> | Promise<Reply<ExpectedBody<T, N, D>, N>>
+      : D extends FieldType<readonly unknown[], object>
+        ? Eventual<ExpectedValue<V, SuccessOf<D>, 'response'>>
+        : V extends StatusTuple<infer T, infer N>
+          ? Eventual<readonly [ExpectedBody<T, N, D>, N]>
+          : Eventual<ExpectedValue<V, SuccessOf<D>, 'response'>>;
+/** The value or a promise of it; an error text stays alone. */
+type Eventual<E> = E extends string | Declared<string, unknown> ? E : E | Promise<E>;
+
+/** Expected type of a body of the type `T` with the status `N`. */
+type ExpectedBody<T, N extends number, D> = D extends TypeSource
+  ? ExpectedValue<T, Returned<D>, 'response'>
+  : number extends N
+    ? 'response declares types by status: add the status, such as reply(body, 201)'
+    : N extends keyof D
+      ? ExpectedValue<T, Returned<D[N]>, `response.${N}`>
+      : `response declares no status ${N}: declare it, or return a declared status`;
+
+/** Types of bodies that `response` declares for successes. */
+type SuccessOf<D> = D extends TypeSource
+  ? Returned<D>
+  : { [N in keyof D]: `${N & number}` extends `2${string}` ? Returned<D[N]> : never }[keyof D];
+
+/** The declared type `W`, with {@link Declared} or an error text in place of each wrong member of `T`. */
+type ExpectedValue<T, W, Path extends string> = [T] extends [W]
+  ? W
+  : [T] extends [PromiseLike<unknown>]
+    ? `${Path} is a promise: write await before it`
+    : [W] extends [readonly (infer I)[]]
+      ? T extends readonly (infer J)[]
+        ? readonly ExpectedValue<J, I, `${Path}[]`>[]
+        : `${Path} is declared as a list, and this is one value`
+      : T extends readonly unknown[]
+        ? `${Path} is declared as one value, and this is a list`
+        : [T, W] extends [object, object]
+          ? ExpectedMembers<T, W, Path>
+          : Declared<Path, W>;
+type ExpectedMembers<T, W, Path extends string> = W extends Date | Uint8Array
+  ? Declared<Path, W>
+  : { [K in keyof W]: K extends keyof T ? ExpectedValue<T[K], W[K], `${Path}.${K & string}`> : W[K] };
+
+/** Type that is declared for the part `Path` of a reply. Only error messages contain it. */
+interface Declared<Path extends string, Type> {
+  readonly '~declared': readonly [Path, Type];
+}
 
 /** Returns whether `response` is a single type, and not an object of types by status. */
 export function isTypeSource(response: object): response is TypeSource {

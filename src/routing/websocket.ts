@@ -28,7 +28,7 @@ import {
 } from '../http/websocket/handshake.ts';
 import { apart, readDependencies, SHARED_SPEC } from './spec.ts';
 import { SwitchingProtocols } from '../http/server/websockets.ts';
-import type { Dependency, InputOf } from './di.ts';
+import type { CheckedSpec, Dependency, InputOf } from './di.ts';
 import type { Infer, TypeSource } from '../schema/schema.ts';
 import type {
   Awaitable,
@@ -118,16 +118,13 @@ export interface WebSocketSpec extends SharedSpec {
 type ReservedSocketKey =
   keyof WebSocketSpec | 'params' | 'req' | 'signal' | 'state' | 'body' | 'form' | 'response' | 'status';
 
-/** Checks the spec `S`. An invalid key gets an error text as its type, which the compiler shows. */
-export type CheckedSocketSpec<S> = {
-  readonly [K in keyof S]: K extends keyof WebSocketSpec
-    ? WebSocketSpec[K]
-    : K extends ReservedSocketKey
-      ? `"${K & string}" is reserved: give the dependency another name`
-      : S[K] extends Dependency<unknown>
-        ? S[K]
-        : `"${K & string}" is neither an option of a WebSocket nor Depends(…): put your own data into meta`;
-};
+/** Type of an argument that is the spec `S` of a WebSocket route. */
+export type CheckedSocketSpec<S> = CheckedSpec<
+  S,
+  WebSocketSpec,
+  ReservedSocketKey,
+  'an option of a WebSocket nor Depends(…): put your own data into meta'
+>;
 
 type SocketInjected<S, Taken = never> = {
   readonly [K in Exclude<keyof S, ReservedSocketKey | Taken>]: S[K] extends Dependency<infer T> ? T : never;

@@ -442,6 +442,18 @@ app.get('/several', { response: Address }, ({ req }) => {
 is<HttpResponse extends ReplyOf<typeof Address> ? true : false>();
 is<Address extends ReplyOf<typeof Address> ? true : false>();
 is<number extends ReplyOf<typeof Address> ? false : true>();
+class Pet extends Schema {
+  kind = Field(literal('cat', 'dog'));
+  lives = Field(int);
+}
+app.get('/pet', { response: Pet }, () => reply({ kind: 'cat', lives: 9 }));
+app.get('/pet', { response: { 200: Pet } }, () => reply({ kind: 'cat', lives: 9 }, 200));
+// @ts-expect-error "bird" is no kind
+app.get('/pet', { response: Pet }, () => reply({ kind: 'bird', lives: 9 }));
+// @ts-expect-error a request with GET has no body
+app.get('/pet', { body: Pet }, () => 1);
+// @ts-expect-error a type is no field
+app.get('/pet', { query: { page: int } }, () => 1);
 // @ts-expect-error nothing is no Address
 app.get('/q', { response: Address }, () => undefined);
 // @ts-expect-error text is no Address
