@@ -198,7 +198,7 @@ const MISTAKES: readonly (readonly [mistake: string, code: string, lastLine: str
   [
     'the converter does not exist',
     "app.get('/a/{id:integer}', () => 1);",
-    'Argument of type \'"/a/{id:integer}"\' is not assignable to parameter of type \'"Unknown path converter \\"integer\\": use str, int, float, uuid or path"\'.',
+    'Argument of type \'"/a/{id:integer}"\' is not assignable to parameter of type \'"Unknown path converter \\"integer\\": use str, int, float, uuid, path or path?"\'.',
   ],
   [
     'a GET route has a body',

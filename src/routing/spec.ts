@@ -22,7 +22,7 @@ import { readRouteRateLimit } from '../http/middleware/rate-limiter.ts';
 import type { InputShape, RouteTextInputs, TextInputs } from './di.ts';
 import type { Finding } from '../base/findings.ts';
 import type { OptionKind } from '../base/options.ts';
-import type { Deprecation, Infer, Returned, TypeSource, Wire } from '../schema/schema.ts';
+import type { Deprecation, Infer, Returned, TypeSource, Wire, WireOf } from '../schema/schema.ts';
 import type { Middleware, RouteRateLimit, SecurityRequirement } from '../http/contracts.ts';
 import type { MiddlewareFunction } from '../http/pipeline.ts';
 import type { Reply } from '../http/reply.ts';
@@ -467,13 +467,12 @@ export type HandlerResult<S> = 'response' extends keyof S ? ReplyOf<S['response'
 
 /**
  * Result of a handler that returns values of the type `R`, in a route with the spec `S`. A value that `response`
- * does not declare is compared with a type that names the mistake, which the compiler shows.
+ * does not declare is compared with a type that names the mistake, which the compiler shows. With `NoInfer`,
+ * the compiler does not resolve that type for the inference of `R`.
  */
 export type CheckedResult<R, S> =
   IsDeclared<R, S> extends false
-    ? unknown extends R
-      ? HandlerResult<S>
-      : Expected<R, S['response' & keyof S]>
+    ? NoInfer<unknown extends R ? HandlerResult<S> : Expected<R, S['response' & keyof S]>>
     : R | Promise<R>;
 /** Separate, because the compiler infers `R` as a union only where no condition constrains `R`. */
 type IsDeclared<R, S> = [R] extends [HandlerResult<S>] ? true : false;
@@ -494,17 +493,17 @@ type Eventual<E> = E extends string | Declared<string, unknown> ? E : E | Promis
 
 /** Expected type of a body of the type `T` with the status `N`. */
 type ExpectedBody<T, N extends number, D> = D extends TypeSource
-  ? ExpectedValue<T, Returned<D>, 'response'>
+  ? ExpectedValue<T, WireOf<D>, 'response'>
   : number extends N
     ? 'response declares types by status: add the status, such as reply(body, 201)'
     : N extends keyof D
-      ? ExpectedValue<T, Returned<D[N]>, `response.${N}`>
+      ? ExpectedValue<T, WireOf<D[N]>, `response.${N}`>
       : `response declares no status ${N}: declare it, or return a declared status`;
 
 /** Types of bodies that `response` declares for successes. */
 type SuccessOf<D> = D extends TypeSource
-  ? Returned<D>
-  : { [N in keyof D]: `${N & number}` extends `2${string}` ? Returned<D[N]> : never }[keyof D];
+  ? WireOf<D>
+  : { [N in keyof D]: `${N & number}` extends `2${string}` ? WireOf<D[N]> : never }[keyof D];
 
 /** The declared type `W`, with {@link Declared} or an error text in place of each wrong member of `T`. */
 type ExpectedValue<T, W, Path extends string> = [T] extends [W]

@@ -90,6 +90,7 @@ export type {
   TypeSource,
   UploadFile,
   Wire,
+  WireOf,
 } from './types.ts';
 export { foreignWithin, plansOf, plansWithin } from './kinds.ts';
 export type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';

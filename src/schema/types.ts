@@ -495,3 +495,9 @@ export type Returned<S> = S extends AnySchemaClass
   : S extends Typed<infer I, unknown>
     ? I
     : Wire<Infer<S>> | Infer<S>;
+/** {@link Returned} without the instances of schema classes, for error messages. */
+export type WireOf<S> = S extends AnySchemaClass
+  ? Wire<Infer<S>>
+  : S extends Typed<infer I, unknown>
+    ? I
+    : Wire<Infer<S>>;

@@ -78,7 +78,7 @@ interface Api {
     getQuickInfoAtPosition(
       file: string,
       at: number,
-    ): { readonly displayParts?: readonly object[] } | undefined;
+    ): { readonly displayParts?: readonly object[]; readonly documentation?: readonly object[] } | undefined;
     getSemanticDiagnostics(
       file: string,
     ): readonly { readonly start?: number; readonly messageText: string | object }[];
@@ -111,8 +111,12 @@ function openService(t: TestContext, compiler: string, text: string): Editor {
       Promise.resolve(
         (service.getCompletionsAtPosition(file, offset, {})?.entries ?? []).map(({ name }) => name),
       ),
-    hover: (offset) =>
-      Promise.resolve(api.displayPartsToString(service.getQuickInfoAtPosition(file, offset)?.displayParts)),
+    hover: (offset) => {
+      const { displayParts, documentation } = service.getQuickInfoAtPosition(file, offset) ?? {};
+      return Promise.resolve(
+        `${api.displayPartsToString(displayParts)}\n${api.displayPartsToString(documentation)}`,
+      );
+    },
     mistakes: () =>
       Promise.resolve(
         service.getSemanticDiagnostics(file).map(({ start = 0, messageText }) => ({
