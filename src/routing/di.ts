@@ -168,18 +168,20 @@ export type SpecOf<O> = O | object;
  * type, which the compiler shows. `Taken` are names that dependencies cannot have.
  *
  * The type is conditional, so that the compiler infers `S` from the argument, and then compares the argument
- * only with the checked members.
+ * only with the checked members. It tests for schema classes first, because most types of routes are classes.
  */
 export type CheckedSpec<S, O, Taken, Kind extends string> = S extends object
   ? {
       readonly [K in keyof S]: K extends keyof O
-        ? K extends TypeKey
-          ? S[K] extends O[K]
-            ? O[K]
-            : NoType<S[K], K, O[K]>
-          : K extends ShapeKey
-            ? CheckedShape<S[K], O[K]>
-            : O[K]
+        ? S[K] extends SchemaClass
+          ? O[K]
+          : K extends TypeKey
+            ? S[K] extends O[K]
+              ? O[K]
+              : NoType<S[K], K, O[K]>
+            : K extends ShapeKey
+              ? CheckedShape<S[K], O[K]>
+              : O[K]
         : S[K] extends Dependency<unknown>
           ? K extends Taken
             ? `"${K & string}" is reserved: give the dependency another name`
@@ -207,22 +209,20 @@ type NoType<T, K, O> = T extends AnyClass
       ? { readonly [N in keyof T]: T[N] extends TypeSource ? T[N] : NoType<T[N], 'a status', TypeSource> }
       : `"${K & string}" takes a type, not an object: write class … extends Schema with these members`
     : O;
-/** Accepts a schema class or an object of `Field()` members. A member that is a type lacks its Field(). */
-type CheckedShape<T, O> = T extends SchemaClass
+/** Accepts a foreign schema or an object of `Field()` members. A member that is a type lacks its Field(). */
+type CheckedShape<T, O> = T extends StandardSchema
   ? T
   : T extends AnyClass
     ? NoType<T, never, O>
     : T extends FieldType<unknown, object>
       ? 'a type is not an object of fields: write { name: Field(type) }, or a class that extends Schema'
-      : T extends StandardSchema
-        ? T
-        : T extends object
-          ? {
-              readonly [N in keyof T]: T[N] extends TypeSource
-                ? `"${N & string}" is a type, not a field: write Field(type)`
-                : T[N];
-            }
-          : O;
+      : T extends object
+        ? {
+            readonly [N in keyof T]: T[N] extends TypeSource
+              ? `"${N & string}" is a type, not a field: write Field(type)`
+              : T[N];
+          }
+        : O;
 
 /** Context of the function that is passed to {@link provide}. */
 export type ProviderContext<S> = Context & {
