@@ -12,7 +12,7 @@ import * as oauth from ${JSON.stringify(join(ROOT, 'src/oauth/index.ts'))};
 import * as testing from ${JSON.stringify(join(ROOT, 'src/testing/index.ts'))};
 const { Depends, Field, Router, Schema, Svc, int, list, provide, reply, str } = svc;
 class Note extends Schema { title = Field(str); text = Field(str); }
-class Missing extends Schema { reason = Field(str); }
+declare const Foreign: svc.StandardSchema<{ count: string }, { count: number }>;
 function connection() { return { fetchAll: () => [1], execute: () => 1 }; }
 const app = new Svc();
 const router = new Router({ prefix: '/shops/{shop:int}', deps: { me: Depends(() => ({ sub: 'x' })) } });
@@ -35,6 +35,12 @@ const PLACES: readonly (readonly [code: string, names: string | readonly string[
     'svc.RouteSpec response',
   ],
   ["app.patch('/a', { | }, () => 1);", 'svc.RouteSpec'],
+  ["app.patch('/a', { body: Foreign, query: Foreign, | }, ({ body }) => 1);", 'svc.RouteSpec body query'],
+  ["app.patch('/a/{count}', { params: Foreign, | }, () => 1);", 'svc.RouteSpec params'],
+  [
+    "app.post('/a/{id}', { params: { id: Field(int) }, response: Foreign, | }, () => ({ count: 'x' }));",
+    'svc.RouteSpec params response',
+  ],
   ["app.delete('/a', { | }, () => 1);", 'svc.RouteSpec'],
   ["app.route('/a', ['GET'], { | }, () => 1);", 'svc.RouteSpec'],
   ["router.get('/a', { | }, ({ me }) => me);", 'svc.GetSpec'],
@@ -92,6 +98,10 @@ const PLACES: readonly (readonly [code: string, names: string | readonly string[
   ],
   ["app.get('/a', { query: { page: Field(1), size: Field(2) } }, ({ query }) => query.|);", ['page', 'size']],
   ["app.get('/a/{id:int}/{name}', ({ params }) => params.|);", ['id', 'name']],
+  ["app.get('/a/{count}', { params: Foreign }, ({ params }) => params.|);", ['count']],
+  ["app.get('/a/{id}', { params: { id: Field(int) } }, ({ params }) => params.|);", ['id']],
+  ["app.get('/a', { query: Foreign }, ({ query }) => query.|);", ['count']],
+  ["app.post('/a', { body: Foreign }, ({ body }) => body.|);", ['count']],
   ["router.get('/a/{id:int}', { summary: 'a' }, ({ params }) => params.|);", ['shop', 'id']],
   ["app.get('/a', { db: Depends(connection) }, ({ db }) => db.|);", ['fetchAll', 'execute']],
   ["router.get('/a', ({ me }) => me.|);", ['sub']],

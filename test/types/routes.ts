@@ -38,6 +38,7 @@ import type {
   Provided,
   ReplyOf,
   SchemaClass,
+  StandardSchema,
   StateMap,
   UploadFile,
   Wire,
@@ -454,6 +455,32 @@ app.get('/pet', { response: Pet }, () => reply({ kind: 'bird', lives: 9 }));
 app.get('/pet', { body: Pet }, () => 1);
 // @ts-expect-error a type is no field
 app.get('/pet', { query: { page: int } }, () => 1);
+declare const Foreign: StandardSchema<{ count: string }, { count: number }>;
+app.post(
+  '/foreign/{count}',
+  { body: Foreign, query: Foreign, headers: Foreign, cookies: Foreign, params: Foreign, response: Foreign },
+  ({ body, query, headers, cookies, params }) => {
+    is<Equal<typeof body, { count: number }>>();
+    is<Equal<typeof query, { count: number }>>();
+    is<Equal<typeof headers, { count: number }>>();
+    is<Equal<typeof cookies, { count: number }>>();
+    is<Equal<typeof params, { count: number }>>();
+    return { count: '1' };
+  },
+);
+app.put(
+  '/foreign/{id}/{name}',
+  { params: { id: Field(int), name: Field(str) }, body: list(Foreign), response: { 201: Foreign } },
+  ({ body, params }) => {
+    is<Equal<typeof body, { count: number }[]>>();
+    is<Equal<typeof params.id, number>>();
+    return reply({ count: params.name }, 201);
+  },
+);
+// @ts-expect-error the schema validates text
+app.get('/foreign', { response: Foreign }, () => ({ count: 1 }));
+// @ts-expect-error the schema of the status 201 validates text
+app.get('/foreign', { response: { 201: Foreign } }, () => reply({ count: 1 }, 201));
 // @ts-expect-error nothing is no Address
 app.get('/q', { response: Address }, () => undefined);
 // @ts-expect-error text is no Address
