@@ -9,7 +9,7 @@ import * as crypto from 'node:crypto';
 import { test } from 'node:test';
 import { BackgroundTasks } from '../../src/routing/background.ts';
 import { BearerAuth } from '../../src/auth/auth.ts';
-import { parseHandlers } from '../../src/check/code-rules.ts';
+import { parseHandlers } from '../../src/check/rules/code.ts';
 import { Depends, provide } from '../../src/routing/di.ts';
 import { StreamingResponse } from '../../src/http/response.ts';
 import { found, quiet } from '../support/found.ts';

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { enginesOf, satisfies } from '../../src/check/deploy-rules.ts';
+import { enginesOf, satisfies } from '../../src/check/rules/environment.ts';
 import { folder } from '../support/run.ts';
 import { scratch } from '../support/scratch.ts';
 

@@ -9,9 +9,9 @@ import { Svc } from '../../src/app/svc.ts';
 import { BearerAuth, requireSession } from '../../src/auth/auth.ts';
 import { requireRoles } from '../../src/auth/require.ts';
 import { examine } from '../../src/check/check.ts';
-import { EXPLANATIONS } from '../../src/check/explanations.ts';
-import { coveredBy } from '../../src/check/graph-rules.ts';
-import { CORE_RULES, SUPPORTED_NODE } from '../../src/check/rules.ts';
+import { coveredBy } from '../../src/check/rules/graph.ts';
+import { SUPPORTED_NODE } from '../../src/check/rules/environment.ts';
+import { CORE_RULES } from '../../src/check/rules/rules.ts';
 import { Depends, provide } from '../../src/routing/di.ts';
 import { Router } from '../../src/routing/route.ts';
 import { CSRFMiddleware } from '../../src/http/session/csrf.ts';
@@ -51,10 +51,8 @@ test('the rules of svc check are sorted by id, and no reason or remedy ends with
 });
 
 test('each rule of svc check has an example of wrong code and an example of right code', () => {
-  for (const { id } of CORE_RULES) {
-    const { wrong, right } = EXPLANATIONS[id] ?? { wrong: '', right: '' };
+  for (const { id, wrong, right } of CORE_RULES)
     assert.ok(wrong !== '' && right !== '' && wrong !== right, id);
-  }
 });
 
 test("the manual of svc check has a row for each rule, in the order of the rules' ids", () => {

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { stripTypeScriptTypes } from 'node:module';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { CORE_RULES } from '../../../src/check/rules.ts';
+import { CORE_RULES } from '../../../src/check/rules/rules.ts';
 import { SOURCE_RULES } from '../../../src/check/source/catalogue.ts';
 import { examineSources } from '../../../src/check/source/examine.ts';
 import { readProject } from '../../../src/check/reader/modules.ts';

@@ -5,15 +5,31 @@
  * A secret that is missing, has fewer than 32 bytes or is a public key prevents the start. A secret that is
  * easy to guess, such as a placeholder, does not: `svc check` fails, and each start logs a warning.
  */
-import { Keyring, weaknessOf } from '../crypto/keys.ts';
-import { sourceAt } from './check.ts';
-import { variableOf } from '../base/config.ts';
-import { viewOfDependency } from '../routing/di.ts';
-import type { ApplicationView, NeededSecret, ReportFinding } from './check.ts';
-import type { Place } from '../base/findings.ts';
-import type { CompilationView } from '../routing/compile.ts';
-import type { Dependency } from '../routing/di.ts';
-import type { Middleware, Plugin } from '../http/contracts.ts';
+import { Keyring, weaknessOf } from '../../crypto/keys.ts';
+import { sourceAt } from '../check.ts';
+import { variableOf } from '../../base/config.ts';
+import { viewOfDependency } from '../../routing/di.ts';
+import type { ApplicationView, CoreRule, NeededSecret, ReportFinding } from '../check.ts';
+import type { Place } from '../../base/findings.ts';
+import type { CompilationView } from '../../routing/compile.ts';
+import type { Dependency } from '../../routing/di.ts';
+import type { Middleware, Plugin } from '../../http/contracts.ts';
+
+/** The rule about secrets, sorted by id. */
+export const SECRET_RULES: readonly CoreRule[] = [
+  {
+    id: 'SVC205',
+    severity: 'error',
+    phase: 'security',
+    cwe: [798, 521],
+    sources: ['OWASP Cheat Sheet: Secrets Management'],
+    why: 'Signatures and tokens are only as safe as their secret. An attacker who knows or guesses the secret can forge signatures and tokens',
+    remedy: `Set the environment variable of the secret to the output of: node -p "crypto.randomBytes(32).toString('hex')"`,
+    wrong: "BearerAuth('changeme')",
+    right: 'BearerAuth()  // SVC_AUTH_SECRET',
+    run: findSecrets,
+  },
+];
 
 /**
  * SVC205: missing and weak secrets. The application does not start with a secret that the framework would

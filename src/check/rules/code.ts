@@ -9,31 +9,97 @@ import {
   isDefinedIn,
   takenBy,
   withoutOnce,
-} from './reader/functions.ts';
-import { dependenciesOf, needsOf, ownRoutes, subjectOf } from './check.ts';
-import { functionOf, viewOfDependency } from '../routing/di.ts';
-import { closest } from '../base/options.ts';
-import type { ApplicationView, ReportFinding } from './check.ts';
-import type { Dependency } from '../routing/di.ts';
+} from '../reader/functions.ts';
+import { dependenciesOf, needsOf, ownRoutes, subjectOf } from '../check.ts';
+import { functionOf, viewOfDependency } from '../../routing/di.ts';
+import { closest } from '../../base/options.ts';
+import type { ApplicationView, CoreRule, ReportFinding } from '../check.ts';
+import type { Dependency } from '../../routing/di.ts';
+
+/** Rules about dependencies and the code of handlers, sorted by id. */
+export const CODE_RULES: readonly CoreRule[] = [
+  {
+    id: 'SVC104',
+    severity: 'error',
+    phase: 'graph',
+    why: 'Two routes must not share a name, because urlFor() and API documents find routes by name',
+    remedy: 'Give each route a unique name',
+    wrong: "app.get('/a', { name: 'home' }, a); app.get('/b', { name: 'home' }, b);",
+    right: "app.get('/b', { name: 'other' }, b);",
+    run: findUnknownNames,
+  },
+  {
+    id: 'SVC111',
+    severity: 'error',
+    phase: 'graph',
+    why: 'A dependency that needs itself, directly or through other dependencies, can never get a value',
+    remedy: 'Break the cycle: let one dependency read its value from the request or the application',
+    wrong: 'const a = provide({ b: Depends(b) }, …); const b = provide({ a: Depends(a) }, …);',
+    right: 'const b = provide({}, ({ req }) => …);',
+  },
+  {
+    id: 'SVC112',
+    severity: 'error',
+    phase: 'graph',
+    why: 'A long-lived dependency must not keep the value of a short-lived dependency: that value may be cleaned up, or belong to another request',
+    remedy:
+      'Give both dependencies the same scope, for example the scope "request": Depends(fn, { scope: "request" })',
+    wrong: "Depends(provide({ me: Depends(user) }, …), { scope: 'app' })",
+    right: "Depends(provide({ me: Depends(user) }, …), { scope: 'request' })",
+    run: findOutlived,
+  },
+  {
+    id: 'SVC113',
+    severity: 'warning',
+    phase: 'graph',
+    why: 'If a router and a route declare dependencies of the same name, both run, but the handler receives only the dependency of the route',
+    remedy: 'Rename one of the two dependencies, or remove the one that is not intended',
+    wrong: "app.get('/a', { db: Depends(db) }, () => 1);",
+    right: "app.get('/a', { db: Depends(db) }, ({ db }) => db.fetchAll(…));",
+    run: findIdle,
+  },
+  {
+    id: 'SVC501',
+    severity: 'warning',
+    phase: 'contract',
+    cwe: [400],
+    why: 'A synchronous call stops the whole process: every other request waits until the call ends',
+    remedy: 'Call the asynchronous form of the function, or run the function in a worker thread',
+    wrong: 'readFileSync(path)',
+    right: 'await readFile(path)',
+    run: findBlocking,
+  },
+  {
+    id: 'SVC502',
+    severity: 'warning',
+    phase: 'contract',
+    cwe: [772],
+    why: 'If clean-up code does not run, connections stay open. If clean-up code is not awaited, a failed commit goes unnoticed',
+    remedy: 'Put the clean-up code into finally { … }, and await its asynchronous calls',
+    wrong: 'async function* db() { … yield x; await x.close(); }',
+    right: 'try { yield x; } finally { await x.close(); }',
+    run: findLostCleanUp,
+  },
+];
 
 type AnyFunction = (...args: never[]) => unknown;
 
 /** Reads the code of functions with the parser of sources, once parseHandlers() has loaded it. */
-let parser: typeof import('./source/once.ts') | undefined;
+let parser: typeof import('../source/once.ts') | undefined;
 
 /**
  * Lets SVC501 parse the code of functions, so that it knows more forms of calls that run once or only in
  * development. Without this, the rule reads the text: an application that starts does not load the parser.
  */
 export async function parseHandlers(): Promise<void> {
-  parser = await import('./source/once.ts');
+  parser = await import('../source/once.ts');
 }
 
 /** Matches calls whose name ends with Sync, such as `readFileSync(` and `crypto.pbkdf2Sync(`. */
 const BLOCKING = /\b([a-z]\w*Sync)\s*\(/g;
 
 /** SVC501: calls that block the process. */
-export function findBlocking(view: ApplicationView, report: ReportFinding): void {
+function findBlocking(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view))
     reportBlocking(detail.declared.handler, subjectOf(detail), 'the handler', detail.route.place, report);
   for (const { dependency, detail } of dependenciesOf(view)) {
@@ -92,7 +158,7 @@ function blockingCallsInText(fn: AnyFunction): ReadonlySet<string> {
 const FORGOTTEN = /^(Promise\.\w+|(?:[\w$#?]+\.)+(?:close|end|disconnect|rollback|commit|quit|flush))\u0001$/;
 
 /** SVC502: clean-up that does not run after an error, and clean-up that is not awaited. */
-export function findLostCleanUp(view: ApplicationView, report: ReportFinding): void {
+function findLostCleanUp(view: ApplicationView, report: ReportFinding): void {
   for (const { dependency, detail } of dependenciesOf(view)) {
     const code = codeOf(functionOf(dependency));
     if (!/^(?:async\s+)?(?:function\s*\*|\*)/.test(code)) continue;
@@ -135,8 +201,34 @@ function forgottenIn(code: string): string | undefined {
   return undefined;
 }
 
+/** SVC113: dependencies whose value no handler receives. */
+function findIdle(view: ApplicationView, report: ReportFinding): void {
+  findRebound(view, report);
+  findUnused(view, report);
+}
+
+/** Dependencies of a router that a route replaces under the same name. */
+export function findRebound(view: ApplicationView, report: ReportFinding): void {
+  for (const declared of new Set(view.details.map((detail) => detail.declared))) {
+    const outer = new Map<string, Dependency<unknown>>();
+    for (const [name, dependency] of [...declared.routerDeps, ...Object.entries(declared.deps)]) {
+      const earlier = outer.get(name);
+      outer.set(name, dependency);
+      if (earlier === undefined || earlier.source === dependency.source) continue;
+      report(
+        `${declared.methods.join(', ')} ${declared.template.template}`,
+        `the router declares the dependency "${name}" as ${viewOfDependency(earlier).label}, and the route declares it as ${viewOfDependency(dependency).label}: both run, but the handler receives only the dependency of the route`,
+        declared.declared.place,
+        {
+          why: 'If a router and a route declare dependencies of the same name, both run, but the handler receives only the dependency of the route',
+        },
+      );
+    }
+  }
+}
+
 /**
- * SVC113: dependencies that the handler does not use. Guards, and dependencies that return no value, are
+ * Dependencies that the handler does not use. Guards, and dependencies that return no value, are
  * exempt.
  */
 export function findUnused(view: ApplicationView, report: ReportFinding): void {
