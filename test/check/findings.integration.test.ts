@@ -157,7 +157,7 @@ const longest = (texts: readonly string[]): string =>
   texts.reduce((one, other) => (other.length > one.length ? other : one)).trim();
 
 function checkMessages(): void {
-  const tests = readdirSync(import.meta.dirname)
+  const tests = readdirSync(import.meta.dirname, { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.test.ts'))
     .map((name) => readFileSync(join(import.meta.dirname, name), 'utf8'))
     .join('\n');

@@ -122,6 +122,26 @@ export const DEPLOYMENT_RULES: readonly CoreRule[] = [
     wrong: 'app.use(new SecurityHeadersMiddleware());',
     right: "app.use(new TrustedHostMiddleware({ hosts: ['app.example'] }));",
   },
+  {
+    id: 'SVC634',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [770],
+    why: 'A request body that is collected without a limit can fill the memory of the process',
+    remedy: 'Use await req.body({ maxBytes: 1_000_000 }), or maxBodyBytes for the route',
+    wrong: 'for await (const chunk of req.stream()) chunks.push(chunk);',
+    right: 'await req.body({ maxBytes: 1_000_000 })',
+  },
+  {
+    id: 'SVC635',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [400],
+    why: 'While a request waits for a slow service, the request keeps its connection and its memory',
+    remedy: 'Set a time limit: fetch(address, { signal: req.signal }), or pass a signal that aborts sooner',
+    wrong: 'await fetch(address)',
+    right: 'await fetch(address, { signal: req.signal })',
+  },
 ];
 
 /** SVC208: stack traces, API documents or metrics that are public in production. */

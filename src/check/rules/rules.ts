@@ -5,13 +5,13 @@
  * Other files report the findings of rules without `run`: cli/inspect-child.ts (loading), routing/
  * (compiling) and source/examine.ts (source code).
  */
-import { SOURCE_RULES } from '../source/catalogue.ts';
 import { ACCESS_RULES } from './access.ts';
 import { CODE_RULES } from './code.ts';
 import { CONTRACT_RULES } from './contract.ts';
 import { DEPLOYMENT_RULES } from './deployment.ts';
 import { ENVIRONMENT_RULES } from './environment.ts';
 import { GRAPH_RULES } from './graph.ts';
+import { INJECTION_RULES } from './injection.ts';
 import { SECRET_RULES } from './secrets.ts';
 import type { CoreRule } from '../check.ts';
 
@@ -23,6 +23,6 @@ export const CORE_RULES: readonly CoreRule[] = [
   ...DEPLOYMENT_RULES,
   ...ENVIRONMENT_RULES,
   ...GRAPH_RULES,
+  ...INJECTION_RULES,
   ...SECRET_RULES,
-  ...SOURCE_RULES,
 ].sort((left, right) => (left.id < right.id ? -1 : 1));
