@@ -8,9 +8,9 @@
 import { SvcError } from '../base/errors.ts';
 import { declaredHere } from '../base/findings.ts';
 import { checkedRule, examine, makeReport } from '../check/check.ts';
-import { coreRules } from '../check/rules.ts';
-import { neededSecrets } from '../check/secrets.ts';
-import { passesAtStart } from '../check/graph-rules.ts';
+import { CORE_RULES } from '../check/rules/rules.ts';
+import { neededSecrets } from '../check/rules/secrets.ts';
+import { passesAtStart } from '../check/rules/graph.ts';
 import { ErrorRenderer, ExceptionHandlers, asMiddleware } from '../http/pipeline.ts';
 import { compileApplication, thrown } from '../routing/compile.ts';
 import { metricsRoutes, operationRoutes } from './operation-routes.ts';
@@ -100,7 +100,7 @@ export class Declarations {
 
   /** The rules of `svc check`: first the rules of the framework, then the rules that addRule() added. */
   get rules(): readonly (CoreRule | Rule)[] {
-    return [...coreRules(), ...this.#rules];
+    return [...CORE_RULES, ...this.#rules];
   }
 
   /**

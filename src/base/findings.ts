@@ -32,6 +32,18 @@ export interface Finding {
   readonly place?: Place | undefined;
 }
 
+/** Examples and further reading that explain a rule of `svc check`. */
+export interface Explanation {
+  /** Code with the mistake. */
+  readonly wrong: string;
+  /** Code without the mistake. */
+  readonly right: string;
+  /** Numbers of the Common Weakness Enumeration. */
+  readonly cwe?: readonly number[];
+  /** Further reading, such as RFCs and OWASP. */
+  readonly sources?: readonly string[];
+}
+
 /** Result of `app.check()`. `ok` is false if any finding is an error. */
 export interface Report {
   readonly schemaVersion: 1;

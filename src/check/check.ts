@@ -20,7 +20,7 @@ import { within } from '../base/promises.ts';
 import { CORSMiddleware } from '../http/middleware/cors.ts';
 import type { CompilationView, RouteDetail } from '../routing/compile.ts';
 import type { Config } from '../base/config.ts';
-import type { Finding, Place, Report, Severity } from '../base/findings.ts';
+import type { Explanation, Finding, Place, Report, Severity } from '../base/findings.ts';
 import type { Awaitable, Middleware, Rule } from '../http/contracts.ts';
 import type { Allowance } from '../routing/spec.ts';
 import type { Dependency } from '../routing/di.ts';
@@ -96,13 +96,13 @@ export type ReportFinding = (
  * A rule of this package. If it has no `run`, other code reports its findings: while loading or compiling the
  * application, or while reading its sources.
  */
-export interface CoreRule extends Omit<Rule, 'run' | 'phase'> {
+export interface CoreRule extends Omit<Rule, 'run' | 'phase'>, Explanation {
   readonly phase: Rule['phase'] | 'load' | 'source';
   run?(view: ApplicationView, report: ReportFinding): Awaitable<void>;
 }
 
 /** The properties of a rule that `svc check` shows in lists and explanations. */
-export type RuleText = Pick<CoreRule, 'id' | 'severity' | 'why' | 'remedy' | 'phase'>;
+export type RuleText = Pick<CoreRule, 'id' | 'severity' | 'why' | 'remedy' | 'phase'> & Partial<Explanation>;
 
 /** A report, and whether its findings prevent the application from starting. */
 export interface Examination {

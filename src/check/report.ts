@@ -4,7 +4,6 @@
 import { pathToFileURL } from 'node:url';
 import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { createHash } from 'node:crypto';
-import { EXPLANATIONS } from './explanations.ts';
 import { fileOfPlace } from '../base/findings.ts';
 import type { RuleText } from './check.ts';
 import type { Finding, Place, Report, Severity } from '../base/findings.ts';
@@ -498,8 +497,7 @@ export function sarifReport(
   );
 }
 
-function ruleOf({ id, severity, why, remedy, phase }: RuleText): object {
-  const { cwe = [] } = EXPLANATIONS[id] ?? {};
+function ruleOf({ id, severity, why, remedy, phase, cwe = [] }: RuleText): object {
   const isSecurity = phase === 'security' || (phase === 'source' && cwe.length > 0);
   return {
     id,

@@ -18,8 +18,7 @@ import {
   junitReport,
   sarifReport,
 } from '../check/report.ts';
-import { EXPLANATIONS } from '../check/explanations.ts';
-import { CORE_RULES } from '../check/rules.ts';
+import { CORE_RULES } from '../check/rules/rules.ts';
 import { systemClock } from '../base/clock.ts';
 import { ask, failed, hasColours, printAll, readWord, writeOutput } from './inspect.ts';
 import { ENVIRONMENTS, ENV_FILE_HELP, readCount } from './command.ts';
@@ -329,16 +328,14 @@ async function printRules(
   await printAll(
     format === 'json'
       ? asJson([rule])
-      : `${rule.id}: ${rule.severity}, found in the phase ${rule.phase}\n\nWhy: ${rule.why}.\n\nFix: ${rule.remedy}.${more(rule.id)}`,
+      : `${rule.id}: ${rule.severity}, found in the phase ${rule.phase}\n\nWhy: ${rule.why}.\n\nFix: ${rule.remedy}.${more(rule)}`,
   );
   return 0;
 }
 
 /** Returns the explanation of a rule: code that breaks it, code that does not, and further reading. */
-function more(id: RuleText['id']): string {
-  const explained = EXPLANATIONS[id];
-  if (explained === undefined) return '';
-  const { wrong, right, cwe = [], sources = [] } = explained;
+function more({ wrong, right, cwe = [], sources = [] }: RuleText): string {
+  if (wrong === undefined) return '';
   const further = [...cwe.map((each) => `CWE-${each}`), ...sources];
   return `\n\nWrong:\n  ${wrong}\n\nRight:\n  ${right}${further.length === 0 ? '' : `\n\nSee: ${further.join(', ')}.`}`;
 }

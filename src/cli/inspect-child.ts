@@ -9,12 +9,12 @@ import { systemClock } from '../base/clock.ts';
 import { makeReport, probe } from '../check/check.ts';
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { parseHandlers } from '../check/code-rules.ts';
-import { findUnnamedHosts } from '../check/deploy-rules.ts';
+import { parseHandlers } from '../check/rules/code.ts';
+import { findUnnamedHosts } from '../check/rules/deployment.ts';
 import { absentVariables } from '../check/source/environment-rules.ts';
 import { readProject } from '../check/reader/modules.ts';
 import { Sources } from '../check/source/sources.ts';
-import { CORE_RULES } from '../check/rules.ts';
+import { CORE_RULES } from '../check/rules/rules.ts';
 import { denyStart } from '../app/lifecycle.ts';
 import { Denied, HandleWatch, denyNetwork, isDenied } from './quarantine.ts';
 import { variableOf } from '../base/config.ts';
@@ -367,7 +367,17 @@ function known(place: Place): Place | undefined {
 function texts(rules: readonly RuleText[]): RuleText[] {
   return [...Map.groupBy(rules, ({ id }) => id).values()]
     .map(([first]) => first!)
-    .map(({ id, severity, why, remedy, phase }) => ({ id, severity, why, remedy, phase }));
+    .map(({ id, severity, phase, why, remedy, wrong, right, cwe, sources }) => ({
+      id,
+      severity,
+      phase,
+      why,
+      remedy,
+      ...(wrong === undefined ? {} : { wrong }),
+      ...(right === undefined ? {} : { right }),
+      ...(cwe === undefined ? {} : { cwe }),
+      ...(sources === undefined ? {} : { sources }),
+    }));
 }
 
 function openapiOf({ token }: Job, app: Svc): Answer {

@@ -8,7 +8,7 @@ import { fstatSync, writeFileSync } from 'node:fs';
 import { dirname, extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { makeReport } from '../check/check.ts';
-import { CORE_RULES } from '../check/rules.ts';
+import { CORE_RULES } from '../check/rules/rules.ts';
 import { systemClock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
 import { codeOf, makeFolder } from './load.ts';

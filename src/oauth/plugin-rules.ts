@@ -3,6 +3,7 @@ import { issueInProduction, weaknessesOf } from './provider/options.ts';
 import { issuesOfRedirect } from './redirects.ts';
 import type { Env } from '../base/config.ts';
 import type { Durability } from '../db/plugin.ts';
+import type { Explanation } from '../base/findings.ts';
 import type { Rule } from '../http/contracts.ts';
 import type { ReadOptions } from './plugin-options.ts';
 import type { OAuthProvider } from './provider/options.ts';
@@ -13,16 +14,20 @@ export function rulesOf(
   providers: readonly OAuthProvider[],
   env: Env,
   storage: Durability | undefined,
-): readonly Rule[] {
+): readonly (Rule & Partial<Explanation>)[] {
   const subject = 'plugin oauth';
   return [
     {
       id: 'SVC209',
       severity: 'error',
       phase: 'graph',
+      cwe: [601],
+      sources: ['RFC 9700 §2.1'],
       why: 'An attacker who can choose the redirect URI of a login receives the authorization code; without TLS, anyone on the network can read the code',
       remedy:
         'Name each redirect URI exactly as it is registered at the provider: allowedRedirectUris: ["https://app.example/oauth/callback"]',
+      wrong: "allowedRedirectUris: ['http://shop.example/*']",
+      right: "allowedRedirectUris: ['https://shop.example/oauth/callback']",
       run(_view, report) {
         const {
           allowedRedirectUris,

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { Svc } from '../../src/app/svc.ts';
 import { checkedRule, findRule, makeReport, matches, select } from '../../src/check/check.ts';
 import { countFindings, humanReport, jsonReport, relativeFile, shownPlace } from '../../src/check/report.ts';
-import { CORE_RULES } from '../../src/check/rules.ts';
+import { CORE_RULES } from '../../src/check/rules/rules.ts';
 import { SvcError } from '../../src/base/errors.ts';
 import { Router } from '../../src/routing/route.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';

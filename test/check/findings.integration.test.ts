@@ -157,11 +157,11 @@ const longest = (texts: readonly string[]): string =>
   texts.reduce((one, other) => (other.length > one.length ? other : one)).trim();
 
 function checkMessages(): void {
-  const tests = readdirSync(import.meta.dirname)
+  const tests = readdirSync(import.meta.dirname, { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.test.ts'))
     .map((name) => readFileSync(join(import.meta.dirname, name), 'utf8'))
     .join('\n');
-  const written = reportsIn('src/check').flatMap(({ args }) => textsOf(args[1])); // report(subject, message, place)
+  const written = reportsIn('src/check/rules').flatMap(({ args }) => textsOf(args[1])); // report(subject, message, place)
   assert.ok(written.length >= 50, `${written.length}`);
   const missing = written.filter(
     (texts) =>

@@ -18,7 +18,7 @@ import {
   junitReport,
   sarifReport,
 } from '../../src/check/report.ts';
-import { CORE_RULES } from '../../src/check/rules.ts';
+import { CORE_RULES } from '../../src/check/rules/rules.ts';
 import { makeReport } from '../../src/check/check.ts';
 import { scratch } from '../support/scratch.ts';
 import type { ReportContext } from '../../src/check/report.ts';

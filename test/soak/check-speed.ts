@@ -11,7 +11,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Depends, Field, Router, Schema, SecurityHeadersMiddleware, Svc, int, provide, str } from 'svc';
-import { CORE_RULES } from '../../src/check/rules.ts';
+import { CORE_RULES } from '../../src/check/rules/rules.ts';
 import { examineSources } from '../../src/check/source/examine.ts';
 import { readProject } from '../../src/check/reader/modules.ts';
 import { BIN, build } from '../support/build.ts';

@@ -282,7 +282,7 @@ function findBlockingHelpers(sources: Sources, report: ReportNode): void {
     if (name === undefined || !isBlockingName(name)) continue;
     const around = functionAround(call);
     const from = sources.reachedFrom(around);
-    // code-rules.ts already reports blocking calls in the handler itself
+    // rules/code.ts already reports blocking calls in the handler itself
     if (from === undefined || isWithin(call, from) || isOnce(call, module)) continue;
     if (isCalledOnce(around!, sources)) continue;
     if (sources.handlers.resolve(call.callee, module) !== undefined) continue;

@@ -141,7 +141,7 @@ const STORE = /^#?(?:\w*(?:[dD]b|DB|[dD]atabase|[rR]epo|[rR]epository|[sS]tore)|
 const TRANSIENT = /(?:cache|seen|pending)$/i;
 
 /**
- * SVC201 for MCP tools and WebSocket handlers that change data without a guard. access-rules.ts applies the
+ * SVC201 for MCP tools and WebSocket handlers that change data without a guard. access.ts applies the
  * rule to routes.
  */
 function judgeTools(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {

@@ -7,7 +7,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { FAULTS } from '../../../src/base/faults.ts';
 import { variableOf } from '../../../src/base/config.ts';
-import { CORE_RULES } from '../../../src/check/rules.ts';
+import { CORE_RULES } from '../../../src/check/rules/rules.ts';
 import { rulesOf } from '../../../src/oauth/plugin-rules.ts';
 import { ROOT } from '../build.ts';
 import { manuals } from '../manuals.ts';
@@ -21,8 +21,8 @@ const SOURCES: readonly (readonly [file: string, text: string])[] = readdirSync(
 })
   .map((file) => file.replaceAll('\\', '/'))
   .filter(
-    // without files of new projects, and examples
-    (file) => file.endsWith('.ts') && !file.startsWith('cli/starter/') && file !== 'check/explanations.ts',
+    // without files of new projects, and the examples of rules
+    (file) => file.endsWith('.ts') && !file.startsWith('cli/starter/') && !file.startsWith('check/'),
   )
   .sort()
   .map((file) => [file, unwrapped(readFileSync(join(ROOT, 'src', file), 'utf8'))]);

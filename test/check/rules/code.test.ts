@@ -7,12 +7,12 @@ import { execSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import * as crypto from 'node:crypto';
 import { test } from 'node:test';
-import { BackgroundTasks } from '../../src/routing/background.ts';
-import { BearerAuth } from '../../src/auth/auth.ts';
-import { parseHandlers } from '../../src/check/code-rules.ts';
-import { Depends, provide } from '../../src/routing/di.ts';
-import { StreamingResponse } from '../../src/http/response.ts';
-import { found, quiet } from '../support/found.ts';
+import { BackgroundTasks } from '../../../src/routing/background.ts';
+import { BearerAuth } from '../../../src/auth/auth.ts';
+import { parseHandlers } from '../../../src/check/rules/code.ts';
+import { Depends, provide } from '../../../src/routing/di.ts';
+import { StreamingResponse } from '../../../src/http/response.ts';
+import { found, quiet } from '../../support/found.ts';
 
 const handler = (): string => 'x';
 const connection = {

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { Svc, createLogger } from 'svc';
 import { DatabasePlugin } from 'svc/db';
-import { FIRST, SECOND } from '../support/certificates.ts';
-import { folder, write } from '../support/run.ts';
+import { FIRST, SECOND } from '../../support/certificates.ts';
+import { folder, write } from '../../support/run.ts';
 import type { Plugin } from 'svc';
 
 function application(...plugins: readonly Plugin[]): Svc {

@@ -2,23 +2,150 @@
  * Rules about deployment: internals that are public in production, missing security headers, limits that are
  * too high or switched off, and settings.
  */
-import { existsSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { callsOfRequest, codeOf } from './reader/functions.ts';
-import { layersWithPlaces, letsStrangersIn, ownRoutes, subjectOf } from './check.ts';
-import { variableOf } from '../base/config.ts';
-import { SvcError } from '../base/errors.ts';
-import { closest } from '../base/options.ts';
-import { isThenable } from '../base/promises.ts';
-import { RateLimitMiddleware, namesForwarded } from '../http/middleware/rate-limit.ts';
-import { SecurityHeadersMiddleware } from '../http/middleware/security-headers.ts';
-import { fileLimit } from '../schema/schema.ts';
-import type { Finding } from '../base/findings.ts';
-import type { HttpRequest, RateLimitKey } from '../http/contracts.ts';
-import type { ApplicationView, ReportFinding, RuleText } from './check.ts';
+import { existsSync, readdirSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import { callsOfRequest, codeOf } from '../reader/functions.ts';
+import { layersWithPlaces, letsStrangersIn, ownRoutes, subjectOf } from '../check.ts';
+import { fileOfPlace } from '../../base/findings.ts';
+import { isThenable } from '../../base/promises.ts';
+import { RateLimitMiddleware, namesForwarded } from '../../http/middleware/rate-limit.ts';
+import { SecurityHeadersMiddleware } from '../../http/middleware/security-headers.ts';
+import { CONVERTERS } from '../../http/path.ts';
+import { fileLimit } from '../../schema/schema.ts';
+import type { Finding } from '../../base/findings.ts';
+import type { HttpRequest, RateLimitKey } from '../../http/contracts.ts';
+import type { ApplicationView, CoreRule, ReportFinding, RuleText } from '../check.ts';
+
+/** Rules about deployment, sorted by id. */
+export const DEPLOYMENT_RULES: readonly CoreRule[] = [
+  {
+    id: 'SVC207',
+    severity: 'error',
+    phase: 'graph',
+    cwe: [614, 1004],
+    sources: ['RFC 6265 §4.1.2', 'OWASP Cheat Sheet: Session Management'],
+    why: 'A cookie that identifies a client must travel over TLS only, stay out of reach of scripts, and go to no other host',
+    remedy: 'Remove the options of the cookie that differ from the defaults, because the defaults are safe',
+    wrong: "setCookie('session', id, { httpOnly: false })",
+    right: "setCookie('session', id)",
+  },
+  {
+    id: 'SVC208',
+    severity: 'error',
+    phase: 'security',
+    cwe: [489, 215],
+    why: 'Stack traces, route lists and metrics show an attacker how the application is built',
+    remedy: 'In production, turn off stack traces and API documents, and require a credential for metrics',
+    wrong: "new Svc({ env: 'development' })",
+    right: 'new Svc()',
+    run: findExposedInsides,
+  },
+  {
+    id: 'SVC210',
+    severity: 'error',
+    phase: 'security',
+    cwe: [348],
+    sources: ['RFC 7239 §8.1'],
+    why: 'If the application trusts every proxy, a client can claim any IP address. Rate limits, logs and access rules then see a wrong address',
+    remedy: "Name the proxies: trustProxy: ['loopback', '10.0.0.0/8'], or their number: trustProxy: 1",
+    wrong: "trustProxy: 'all'",
+    right: "trustProxy: ['10.0.0.0/8']",
+    run: findForgedClients,
+  },
+  {
+    id: 'SVC211',
+    severity: 'warning',
+    phase: 'security',
+    cwe: [693, 1021],
+    sources: ['OWASP Cheat Sheet: Content Security Policy'],
+    why: 'Browsers apply protections such as CSP and HSTS only when response headers ask for them',
+    remedy: 'Add app.use(new SecurityHeadersMiddleware()) before other middleware',
+    wrong: 'contentSecurityPolicy: "script-src \'unsafe-inline\'"',
+    right: 'new SecurityHeadersMiddleware()',
+    run: findMissingHeaders,
+  },
+  {
+    id: 'SVC212',
+    severity: 'error',
+    phase: 'security',
+    cwe: [770, 400],
+    why: 'Without limits, a few clients can use up memory and connections. If any page may open a WebSocket, other sites can act as the visitor',
+    remedy:
+      'Lower the limit to what your largest request needs, or remove the limit so that its default applies',
+    wrong: 'await req.body()',
+    right: 'await req.body({ maxBytes: 1_000_000 })',
+    run: findUnlimited,
+  },
+  {
+    id: 'SVC213',
+    severity: 'warning',
+    phase: 'security',
+    cwe: [552],
+    why: 'Every client can read every file below a static directory once it knows or guesses the name',
+    remedy:
+      'Serve a directory that holds only public files: no links, and no files whose names begin with a dot',
+    wrong: "app.mountStatic('/', '.')",
+    right: "app.mountStatic('/public', 'public')",
+    run: findExposed,
+  },
+  {
+    id: 'SVC214',
+    severity: 'error',
+    phase: 'security',
+    why: 'If a field allows larger files than the limit of the request body, the server refuses files that the schema allows',
+    remedy:
+      'Raise maxBodyBytes above the sum of the limits of all form fields, or lower the option maxLength of the fields',
+    wrong: 'form: { file: Field(file, { maxLength: 50_000_000 }) }',
+    right: 'form: { file: Field(file, { maxLength: 50_000_000 }) }, maxBodyBytes: 51_000_000',
+    run: findLimitConflicts,
+  },
+  {
+    id: 'SVC218',
+    severity: 'error',
+    phase: 'security',
+    cwe: [319],
+    why: 'Without TLS, other machines on the network path can read and change statements, rows and passwords',
+    remedy:
+      'Remove sslmode from the database URL: the default for remote hosts (verify-full) requires TLS. For Redis, use a URL that begins with rediss:',
+    wrong: "'postgres://db.example/shop?sslmode=disable'",
+    right: "'postgres://db.example/shop'",
+    run: findUnverifiedTls,
+  },
+  {
+    id: 'SVC219',
+    severity: 'info',
+    phase: 'source',
+    cwe: [644],
+    sources: ['Django security.W020 and W008'],
+    why: 'An attacker can send a request with a forged host name. A password-reset link that is built from that name leads to the attacker',
+    remedy: 'Name the allowed hosts: app.use(new TrustedHostMiddleware({ hosts: ["app.example"] }))',
+    wrong: 'app.use(new SecurityHeadersMiddleware());',
+    right: "app.use(new TrustedHostMiddleware({ hosts: ['app.example'] }));",
+  },
+  {
+    id: 'SVC634',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [770],
+    why: 'A request body that is collected without a limit can fill the memory of the process',
+    remedy: 'Use await req.body({ maxBytes: 1_000_000 }), or maxBodyBytes for the route',
+    wrong: 'for await (const chunk of req.stream()) chunks.push(chunk);',
+    right: 'await req.body({ maxBytes: 1_000_000 })',
+  },
+  {
+    id: 'SVC635',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [400],
+    why: 'While a request waits for a slow service, the request keeps its connection and its memory',
+    remedy: 'Set a time limit: fetch(address, { signal: req.signal }), or pass a signal that aborts sooner',
+    wrong: 'await fetch(address)',
+    right: 'await fetch(address, { signal: req.signal })',
+  },
+];
 
 /** SVC208: stack traces, API documents or metrics that are public in production. */
-export function findExposedInsides(view: ApplicationView, report: ReportFinding): void {
+function findExposedInsides(view: ApplicationView, report: ReportFinding): void {
   if (view.env !== 'production') return;
   const { settings, place } = view;
   const env = settings.peek('env');
@@ -69,7 +196,7 @@ function isOn(value: unknown): boolean {
 }
 
 /** SVC211: production without security headers. */
-export function findMissingHeaders(view: ApplicationView, report: ReportFinding): void {
+function findMissingHeaders(view: ApplicationView, report: ReportFinding): void {
   findLoosePolicies(view, report);
   if (
     view.env !== 'production' ||
@@ -163,7 +290,7 @@ export function findUnnamedHosts(
  * SVC218: NODE_TLS_REJECT_UNAUTHORIZED=0, which switches off the verification of TLS certificates in the
  * whole process.
  */
-export function findUnverifiedTls({ place }: ApplicationView, report: ReportFinding): void {
+function findUnverifiedTls({ place }: ApplicationView, report: ReportFinding): void {
   if (process.env['NODE_TLS_REJECT_UNAUTHORIZED'] === '0')
     report(
       'variable NODE_TLS_REJECT_UNAUTHORIZED',
@@ -181,7 +308,7 @@ export function findUnverifiedTls({ place }: ApplicationView, report: ReportFind
  * SVC210: trusted networks so large that they include clients, and rate limits by a header that clients can
  * set.
  */
-export function findForgedClients(view: ApplicationView, report: ReportFinding): void {
+function findForgedClients(view: ApplicationView, report: ReportFinding): void {
   findTrustedCrowds(view, report);
   for (const [layer, place] of layersWithPlaces(view)) {
     if (!(layer instanceof RateLimitMiddleware)) continue;
@@ -269,7 +396,7 @@ const GREATEST_UPLOAD = 1_073_741_824;
 const READS_ALL = String.raw`body\s*\(\s*\)`;
 
 /** SVC212: limits of bodies, files, times and WebSockets that are too high or switched off. */
-export function findUnlimited(view: ApplicationView, report: ReportFinding): void {
+function findUnlimited(view: ApplicationView, report: ReportFinding): void {
   findUnguardedSockets(view, report);
   const { settings, place } = view;
   for (const [name, greatest] of Object.entries(GREATEST)) {
@@ -320,7 +447,7 @@ export function findUnlimited(view: ApplicationView, report: ReportFinding): voi
 const FORM_BYTES = 10_000_000;
 
 /** SVC214: file limits of a form that are higher than the limit of its body. */
-export function findLimitConflicts(view: ApplicationView, report: ReportFinding): void {
+function findLimitConflicts(view: ApplicationView, report: ReportFinding): void {
   const setting = view.settings.peek('maxBodyBytes');
   const usual = Math.min(FORM_BYTES, setting === undefined ? Infinity : Number(setting));
   for (const detail of ownRoutes(view)) {
@@ -375,190 +502,44 @@ function findUnguardedSockets(view: ApplicationView, report: ReportFinding): voi
   }
 }
 
-/*
- * The functions below parse version ranges of Node.js in package.json, such as `^24.18.1 || >=26.5`.
- */
+/** A folder with one of these entries contains a program, whose sources must not be public. */
+const PRIVATE = ['package.json', 'node_modules'];
 
-type Version = readonly [major: number, minor: number, patch: number];
+/** Matches the names of files with keys, databases or backups. */
+const KEEPS_SECRETS = /\.(?:key|pem|p12|pfx|sqlite3?|db|sql|bak)$/i;
 
-/** Returns `engines.node` of the nearest package.json in a folder or above, or undefined. */
-export function enginesOf(folder: string): string | undefined {
-  for (let at = folder; ; at = dirname(at)) {
-    const file = join(at, 'package.json');
-    if (existsSync(file)) return readEngines(file);
-    if (at === dirname(at)) return undefined;
-  }
-}
-
-function readEngines(file: string): string | undefined {
-  try {
-    const { engines } = JSON.parse(readFileSync(file, 'utf8')) as { engines?: { node?: unknown } | null };
-    return typeof engines?.node === 'string' ? engines.node : undefined;
-  } catch {
-    // npm reports an invalid package.json itself
-    return undefined;
-  }
-}
-
-/**
- * Returns whether a version is in a range such as `>=24 <27`. Undefined if the version or range cannot be
- * parsed. Ignores prerelease and build parts of the version.
- */
-export function satisfies(version: string, range: string): boolean | undefined {
-  const own = versionOf(version.split(/[-+]/)[0]!);
-  if (own === undefined) return undefined;
-  const results = range.split('||').map((part) => isIn(own.from, part.trim()));
-  return results.includes(true) ? true : results.includes(undefined) ? undefined : false;
-}
-
-/**
- * Whether a version satisfies one alternative of a range, such as `>=24 <27`. Undefined if the alternative
- * cannot be parsed.
- */
-function isIn(version: Version, part: string): boolean | undefined {
-  const hyphen = /^(\S+)\s+-\s+(\S+)$/.exec(part);
-  const comparators =
-    hyphen === null
-      ? part.replace(/(\^|~|[<>]=?|=)\s+/g, '$1').split(/\s+/)
-      : [`>=${hyphen[1]!}`, `<=${hyphen[2]!}`];
-  const results = comparators.map((comparator) => compares(version, comparator));
-  return results.includes(undefined) ? undefined : results.every((result) => result === true);
-}
-
-function compares(version: Version, comparator: string): boolean | undefined {
-  // every part of this pattern is optional, so it matches every text
-  const [, operator = '', rest = ''] = /^(\^|~|[<>]=?|=)?v?(.*)$/.exec(comparator)!;
-  const wanted = versionOf(rest);
-  if (wanted === undefined) return undefined;
-  const { from, parts } = wanted;
-  const below = nextOf(from, parts);
-  switch (operator) {
-    case '>=':
-      return order(version, from) >= 0;
-    case '>':
-      return below === undefined
-        ? false
-        : order(version, parts === 3 ? from : below) > (parts === 3 ? 0 : -1);
-    case '<':
-      return order(version, from) < 0;
-    case '<=':
-      return below === undefined || order(version, below) < 0;
-    case '~':
-      return order(version, from) >= 0 && before(version, nextOf(from, Math.min(parts, 2)));
-    case '^':
-      return (
-        order(version, from) >= 0 &&
-        before(
-          version,
-          nextOf(from, parts === 0 ? 0 : from[0] > 0 || parts === 1 ? 1 : from[1] > 0 || parts === 2 ? 2 : 3),
-        )
-      );
-    default:
-      return order(version, from) >= 0 && before(version, below);
-  }
-}
-
-function before(version: Version, limit: Version | undefined): boolean {
-  return limit === undefined || order(version, limit) < 0;
-}
-
-/**
- * Increments the number at position `parts`, and sets the later numbers to 0. For 1.2.3, returns 2.0.0 if
- * `parts` is 1, and 1.3.0 if it is 2. Undefined if `parts` is 0.
- */
-function nextOf([major, minor, patch]: Version, parts: number): Version | undefined {
-  return parts === 0
-    ? undefined
-    : parts === 1
-      ? [major + 1, 0, 0]
-      : parts === 2
-        ? [major, minor + 1, 0]
-        : [major, minor, patch + 1];
-}
-
-function order(left: Version, right: Version): number {
-  return left[0] - right[0] || left[1] - right[1] || left[2] - right[2];
-}
-
-/**
- * Parses a version such as `24.1.0`, `24.x` or `*`. Returns the lowest matching version, and the number of
- * fixed parts: 24.0.0 and 1 for `24.x`.
- */
-function versionOf(text: string): { readonly from: Version; readonly parts: number } | undefined {
-  if (text === '' || text === '*' || /^x$/i.test(text)) return { from: [0, 0, 0], parts: 0 };
-  const match = /^(\d+)(?:\.(\d+|[xX*]))?(?:\.(\d+|[xX*]))?$/.exec(text);
-  if (match === null) return undefined;
-  const numbers = match
-    .slice(1)
-    .map((part) => (part === undefined || !/^\d+$/.test(part) ? undefined : Number(part)));
-  const parts = numbers[1] === undefined ? 1 : numbers[2] === undefined ? 2 : 3;
-  return { from: [numbers[0]!, numbers[1] ?? 0, parts === 3 ? numbers[2]! : 0], parts };
-}
-
-/**
- * Settings that the application reads only when a server starts, and the type of each. Rule SVC401 runs
- * earlier, and validates their values by these types.
- */
-const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | StringConstructor>> = {
-  host: String,
-  port: Number,
-  socket: String,
-  socketMode: String,
-  shutdownDelaySeconds: Number,
-  shutdownTimeoutSeconds: Number,
-  enableDocs: Boolean,
-  mcpToken: String,
-  tlsCert: String,
-  tlsKey: String,
-};
-/** Environment variables that the framework itself reads and that are not settings. */
-const FOREIGN: ReadonlySet<string> = new Set(['SVC_DEBUG', 'SVC_NODE_INTERNALS', 'SVC_WORKERS']);
-const CASTS = { number: Number, boolean: Boolean, string: String } as const;
-
-/** SVC401: settings that are missing, misspelt or invalid. */
-export function findSettings({ settings, secrets, place }: ApplicationView, report: ReportFinding): void {
-  const reads = [...settings.reads().values()];
-  const isRead = new Set(reads.map((read) => read.key));
-  for (const { key, variable, cast, fallback } of reads) {
-    if (cast !== undefined && cast !== 'custom') recast(key, CASTS[cast]);
-    else if (cast === undefined && fallback === undefined && settings.peek(key) === undefined) {
+/** SVC213: static folders that serve private files. */
+function findExposed({ details, place }: ApplicationView, report: ReportFinding): void {
+  for (const {
+    route,
+    declared: { mount, template },
+  } of details) {
+    if (mount === undefined || !('folder' in mount)) continue;
+    // only the route with a `path` parameter serves the files
+    if (template.parameters.at(-1)?.converter !== CONVERTERS.path) continue;
+    const subject = `GET ${route.template}`;
+    if (mount.followsSymlinks)
       report(
-        `setting ${key}`,
-        'the code reads the setting without a default, but nothing sets the setting',
-        settings.placeOf(key),
-        {
-          remedy: `Set ${variable} (--env-file reads a file), or add a default: config.get("${key}", …). The default null makes the setting optional`,
-        },
+        subject,
+        'clients can read files outside of the static directory through links, because the option followSymlinks is set',
+        route.place,
       );
-    }
-  }
-  for (const [key, cast] of Object.entries(LATER)) if (!isRead.has(key)) recast(key, cast);
-  const known = new Set(
-    [...Object.keys(LATER), ...secrets.map((secret) => secret.key), 'authSecret', 'authSecretPrevious'].map(
-      variableOf,
-    ),
-  );
-  for (const { variable, suggestion = closest(variable, known) } of settings.unknownVariables()) {
-    if (known.has(variable) || FOREIGN.has(variable)) continue;
-    report(
-      `variable ${variable}`,
-      'the environment variable is set, but no code reads it' +
-        (suggestion === undefined ? '' : `: did you mean ${suggestion}?`),
-      place,
-      {
-        severity: 'warning',
-        remedy:
-          'Correct or remove the environment variable. If code reads the variable later, declare a default: new Svc({ config: { … } })',
-      },
-    );
-  }
-
-  function recast(key: string, cast: (text: string) => unknown): void {
-    try {
-      if (settings.peek(key) !== undefined) settings.get(key, undefined, { cast });
-    } catch (error) {
-      if (!(error instanceof SvcError)) throw error;
-      report(`setting ${key}`, error.message, settings.placeOf(key));
-    }
+    if (mount.dotfiles === 'allow')
+      report(
+        subject,
+        "the static directory serves files whose names begin with a dot, because the option dotfiles is 'allow'",
+        route.place,
+      );
+    const { directory } = mount.folder;
+    const found = PRIVATE.filter((name) => existsSync(join(directory, name)));
+    const own = fileOfPlace(place);
+    if (found.length === 0 && dirname(own) === resolve(directory)) found.push(basename(own));
+    found.push(...readdirSync(directory).filter((name) => KEEPS_SECRETS.test(name)));
+    if (found.length > 0)
+      report(
+        subject,
+        `the static directory ${resolve(directory)} contains files that are not public: ${found.join(', ')}`,
+        route.place,
+      );
   }
 }

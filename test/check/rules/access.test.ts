@@ -3,12 +3,12 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BearerAuth } from '../../src/auth/auth.ts';
-import { requireRoles, requireScopes } from '../../src/auth/require.ts';
-import { Depends, provide } from '../../src/routing/di.ts';
-import { Router } from '../../src/routing/route.ts';
-import { RateLimitMiddleware } from '../../src/http/middleware/rate-limit.ts';
-import { found, quiet, subjects } from '../support/found.ts';
+import { BearerAuth } from '../../../src/auth/auth.ts';
+import { requireRoles, requireScopes } from '../../../src/auth/require.ts';
+import { Depends, provide } from '../../../src/routing/di.ts';
+import { Router } from '../../../src/routing/route.ts';
+import { RateLimitMiddleware } from '../../../src/http/middleware/rate-limit.ts';
+import { found, quiet, subjects } from '../../support/found.ts';
 
 const handler = (): string => 'x';
 const someone = { me: Depends(BearerAuth()) };

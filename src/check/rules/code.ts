@@ -9,31 +9,181 @@ import {
   isDefinedIn,
   takenBy,
   withoutOnce,
-} from './reader/functions.ts';
-import { dependenciesOf, needsOf, ownRoutes, subjectOf } from './check.ts';
-import { functionOf, viewOfDependency } from '../routing/di.ts';
-import { closest } from '../base/options.ts';
-import type { ApplicationView, ReportFinding } from './check.ts';
-import type { Dependency } from '../routing/di.ts';
+} from '../reader/functions.ts';
+import { dependenciesOf, needsOf, ownRoutes, subjectOf } from '../check.ts';
+import { functionOf, viewOfDependency } from '../../routing/di.ts';
+import { closest } from '../../base/options.ts';
+import type { ApplicationView, CoreRule, ReportFinding } from '../check.ts';
+import type { Dependency } from '../../routing/di.ts';
+
+/** Rules about dependencies and the code of handlers, sorted by id. */
+export const CODE_RULES: readonly CoreRule[] = [
+  {
+    id: 'SVC104',
+    severity: 'error',
+    phase: 'graph',
+    why: 'Two routes must not share a name, because urlFor() and API documents find routes by name',
+    remedy: 'Give each route a unique name',
+    wrong: "app.get('/a', { name: 'home' }, a); app.get('/b', { name: 'home' }, b);",
+    right: "app.get('/b', { name: 'other' }, b);",
+    run: findUnknownNames,
+  },
+  {
+    id: 'SVC111',
+    severity: 'error',
+    phase: 'graph',
+    why: 'A dependency that needs itself, directly or through other dependencies, can never get a value',
+    remedy: 'Break the cycle: let one dependency read its value from the request or the application',
+    wrong: 'const a = provide({ b: Depends(b) }, …); const b = provide({ a: Depends(a) }, …);',
+    right: 'const b = provide({}, ({ req }) => …);',
+  },
+  {
+    id: 'SVC112',
+    severity: 'error',
+    phase: 'graph',
+    why: 'A long-lived dependency must not keep the value of a short-lived dependency: that value may be cleaned up, or belong to another request',
+    remedy:
+      'Give both dependencies the same scope, for example the scope "request": Depends(fn, { scope: "request" })',
+    wrong: "Depends(provide({ me: Depends(user) }, …), { scope: 'app' })",
+    right: "Depends(provide({ me: Depends(user) }, …), { scope: 'request' })",
+    run: findOutlived,
+  },
+  {
+    id: 'SVC113',
+    severity: 'warning',
+    phase: 'graph',
+    why: 'If a router and a route declare dependencies of the same name, both run, but the handler receives only the dependency of the route',
+    remedy: 'Rename one of the two dependencies, or remove the one that is not intended',
+    wrong: "app.get('/a', { db: Depends(db) }, () => 1);",
+    right: "app.get('/a', { db: Depends(db) }, ({ db }) => db.fetchAll(…));",
+    run: findIdle,
+  },
+  {
+    id: 'SVC501',
+    severity: 'warning',
+    phase: 'contract',
+    cwe: [400],
+    why: 'A synchronous call stops the whole process: every other request waits until the call ends',
+    remedy: 'Call the asynchronous form of the function, or run the function in a worker thread',
+    wrong: 'readFileSync(path)',
+    right: 'await readFile(path)',
+    run: findBlocking,
+  },
+  {
+    id: 'SVC502',
+    severity: 'warning',
+    phase: 'contract',
+    cwe: [772],
+    why: 'If clean-up code does not run, connections stay open. If clean-up code is not awaited, a failed commit goes unnoticed',
+    remedy: 'Put the clean-up code into finally { … }, and await its asynchronous calls',
+    wrong: 'async function* db() { … yield x; await x.close(); }',
+    right: 'try { yield x; } finally { await x.close(); }',
+    run: findLostCleanUp,
+  },
+  {
+    id: 'SVC611',
+    severity: 'error',
+    phase: 'source',
+    cwe: [252, 253],
+    why: 'A promise always counts as true, so a condition that tests a promise lets every client in. Errors of promises that no code awaits are lost',
+    remedy: 'Await the promise, return it, or pass it to BackgroundTasks',
+    wrong: 'if (!checkPassword(password, hash)) throw new Unauthorized();',
+    right: 'if (!(await checkPassword(password, hash))) throw new Unauthorized();',
+  },
+  {
+    id: 'SVC612',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [252],
+    why: 'Array methods do not wait for asynchronous callbacks',
+    remedy: 'Use for (const each of list) { await … }, or await Promise.all(list.map(…))',
+    wrong: 'items.forEach(async (item) => { await save(item); });',
+    right: 'for (const item of items) await save(item);',
+  },
+  {
+    id: 'SVC613',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [755],
+    why: 'If a stream has no listener for errors, an error ends the process. After an error, pipe() leaves the second stream open',
+    remedy:
+      'Use await pipeline(source, target) of node:stream/promises, or return new StreamingResponse(source)',
+    wrong: 'source.pipe(target)',
+    right: 'await pipeline(source, target)',
+  },
+  {
+    id: 'SVC614',
+    severity: 'error',
+    phase: 'source',
+    cwe: [662],
+    why: 'A statement outside of the transaction is not rolled back, does not see the writes of the transaction, and may wait forever for locks of the transaction',
+    remedy:
+      'Use the session that transaction() passes to its callback: db.transaction(async (tx) => { await tx.execute(…); })',
+    wrong: 'db.transaction(async () => { await db.execute(…); })',
+    right: 'db.transaction(async (tx) => { await tx.execute(…); })',
+  },
+  {
+    id: 'SVC615',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [476],
+    why: 'A request with an unknown id finds no row. The client should then get status 404, and not 500',
+    remedy: 'Test whether the row exists: if (row === undefined) throw new NotFound()',
+    wrong: "const user = await db.fetchOne('… where id = ?', [id]); return user.name;",
+    right: 'if (user === undefined) throw new NotFound(); return user.name;',
+  },
+  {
+    id: 'SVC631',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [488],
+    why: 'Requests run at the same time and share the variables of a module, so a client can see data of another client',
+    remedy: 'Keep the value in a local variable of the handler, in req.state or in the session',
+    wrong: 'let current; … current = me;',
+    right: 'const current = me;',
+  },
+  {
+    id: 'SVC632',
+    severity: 'error',
+    phase: 'source',
+    cwe: [524],
+    why: 'A cache finds a result by its key only. If a result depends on more than the key, clients receive results of other clients',
+    remedy:
+      'Add everything that the result depends on to the key: cached(load, { key: (path, user) => `${user} ${path}` })',
+    wrong: 'cached(load, { key: (path) => path })',
+    right: 'cached(load, { key: (path, user) => `${user} ${path}` })',
+  },
+  {
+    id: 'SVC633',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [915],
+    sources: ['OWASP Cheat Sheet: Mass Assignment'],
+    why: 'A request body may contain any field. Code that copies the whole body also sets fields that clients must not set',
+    remedy: 'Declare a schema of the body, such as body: Rename, and copy its fields by name',
+    wrong: 'Object.assign(user, await req.json())',
+    right: 'user.name = body.name',
+  },
+];
 
 type AnyFunction = (...args: never[]) => unknown;
 
 /** Reads the code of functions with the parser of sources, once parseHandlers() has loaded it. */
-let parser: typeof import('./source/once.ts') | undefined;
+let parser: typeof import('../source/once.ts') | undefined;
 
 /**
  * Lets SVC501 parse the code of functions, so that it knows more forms of calls that run once or only in
  * development. Without this, the rule reads the text: an application that starts does not load the parser.
  */
 export async function parseHandlers(): Promise<void> {
-  parser = await import('./source/once.ts');
+  parser = await import('../source/once.ts');
 }
 
 /** Matches calls whose name ends with Sync, such as `readFileSync(` and `crypto.pbkdf2Sync(`. */
 const BLOCKING = /\b([a-z]\w*Sync)\s*\(/g;
 
 /** SVC501: calls that block the process. */
-export function findBlocking(view: ApplicationView, report: ReportFinding): void {
+function findBlocking(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view))
     reportBlocking(detail.declared.handler, subjectOf(detail), 'the handler', detail.route.place, report);
   for (const { dependency, detail } of dependenciesOf(view)) {
@@ -92,7 +242,7 @@ function blockingCallsInText(fn: AnyFunction): ReadonlySet<string> {
 const FORGOTTEN = /^(Promise\.\w+|(?:[\w$#?]+\.)+(?:close|end|disconnect|rollback|commit|quit|flush))\u0001$/;
 
 /** SVC502: clean-up that does not run after an error, and clean-up that is not awaited. */
-export function findLostCleanUp(view: ApplicationView, report: ReportFinding): void {
+function findLostCleanUp(view: ApplicationView, report: ReportFinding): void {
   for (const { dependency, detail } of dependenciesOf(view)) {
     const code = codeOf(functionOf(dependency));
     if (!/^(?:async\s+)?(?:function\s*\*|\*)/.test(code)) continue;
@@ -135,8 +285,34 @@ function forgottenIn(code: string): string | undefined {
   return undefined;
 }
 
+/** SVC113: dependencies whose value no handler receives. */
+function findIdle(view: ApplicationView, report: ReportFinding): void {
+  findRebound(view, report);
+  findUnused(view, report);
+}
+
+/** Dependencies of a router that a route replaces under the same name. */
+export function findRebound(view: ApplicationView, report: ReportFinding): void {
+  for (const declared of new Set(view.details.map((detail) => detail.declared))) {
+    const outer = new Map<string, Dependency<unknown>>();
+    for (const [name, dependency] of [...declared.routerDeps, ...Object.entries(declared.deps)]) {
+      const earlier = outer.get(name);
+      outer.set(name, dependency);
+      if (earlier === undefined || earlier.source === dependency.source) continue;
+      report(
+        `${declared.methods.join(', ')} ${declared.template.template}`,
+        `the router declares the dependency "${name}" as ${viewOfDependency(earlier).label}, and the route declares it as ${viewOfDependency(dependency).label}: both run, but the handler receives only the dependency of the route`,
+        declared.declared.place,
+        {
+          why: 'If a router and a route declare dependencies of the same name, both run, but the handler receives only the dependency of the route',
+        },
+      );
+    }
+  }
+}
+
 /**
- * SVC113: dependencies that the handler does not use. Guards, and dependencies that return no value, are
+ * Dependencies that the handler does not use. Guards, and dependencies that return no value, are
  * exempt.
  */
 export function findUnused(view: ApplicationView, report: ReportFinding): void {

@@ -1,19 +1,113 @@
 /**
- * Rule SVC205, about secrets that are missing, weak or written in the source. Its findings never contain a
- * secret.
+ * Rules about secrets, and rule SVC205: secrets that are missing, weak or written in the source. Its findings
+ * never contain a secret.
  *
  * A secret that is missing, has fewer than 32 bytes or is a public key prevents the start. A secret that is
  * easy to guess, such as a placeholder, does not: `svc check` fails, and each start logs a warning.
  */
-import { Keyring, weaknessOf } from '../crypto/keys.ts';
-import { sourceAt } from './check.ts';
-import { variableOf } from '../base/config.ts';
-import { viewOfDependency } from '../routing/di.ts';
-import type { ApplicationView, NeededSecret, ReportFinding } from './check.ts';
-import type { Place } from '../base/findings.ts';
-import type { CompilationView } from '../routing/compile.ts';
-import type { Dependency } from '../routing/di.ts';
-import type { Middleware, Plugin } from '../http/contracts.ts';
+import { Keyring, weaknessOf } from '../../crypto/keys.ts';
+import { sourceAt } from '../check.ts';
+import { variableOf } from '../../base/config.ts';
+import { viewOfDependency } from '../../routing/di.ts';
+import type { ApplicationView, CoreRule, NeededSecret, ReportFinding } from '../check.ts';
+import type { Place } from '../../base/findings.ts';
+import type { CompilationView } from '../../routing/compile.ts';
+import type { Dependency } from '../../routing/di.ts';
+import type { Middleware, Plugin } from '../../http/contracts.ts';
+
+/** Rules about secrets, passwords and tokens, sorted by id. */
+export const SECRET_RULES: readonly CoreRule[] = [
+  {
+    id: 'SVC205',
+    severity: 'error',
+    phase: 'security',
+    cwe: [798, 521],
+    sources: ['OWASP Cheat Sheet: Secrets Management'],
+    why: 'Signatures and tokens are only as safe as their secret. An attacker who knows or guesses the secret can forge signatures and tokens',
+    remedy: `Set the environment variable of the secret to the output of: node -p "crypto.randomBytes(32).toString('hex')"`,
+    wrong: "BearerAuth('changeme')",
+    right: 'BearerAuth()  // SVC_AUTH_SECRET',
+    run: findSecrets,
+  },
+  {
+    id: 'SVC621',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [208],
+    why: 'A comparison that stops at the first difference takes longer if more of a guess is correct, so attackers can measure their progress',
+    remedy:
+      'Compare in constant time: pass two SHA-256 digests to timingSafeEqual(); for passwords use checkPassword()',
+    wrong: "if (req.headers['x-key'] !== process.env['KEY'])",
+    right: 'if (!timingSafeEqual(sha256(given), sha256(key)))',
+  },
+  {
+    id: 'SVC622',
+    severity: 'error',
+    phase: 'source',
+    cwe: [338],
+    why: 'Math.random() is predictable: a few of its outputs reveal all that follow',
+    remedy: 'Use randomBytes(32).toString("base64url"), randomUUID() or randomInt() of node:crypto',
+    wrong: 'const token = Math.random().toString(36);',
+    right: "const token = randomBytes(32).toString('base64url');",
+  },
+  {
+    id: 'SVC623',
+    severity: 'error',
+    phase: 'source',
+    cwe: [916],
+    sources: ['OWASP Cheat Sheet: Password Storage'],
+    why: 'Attackers who have a fast hash of a password find the password by trying billions a second, even if the hash has a salt',
+    remedy: 'Hash with await hashPassword(password), and compare with checkPassword()',
+    wrong: "createHash('sha256').update(password)",
+    right: 'await hashPassword(password)',
+  },
+  {
+    id: 'SVC624',
+    severity: 'error',
+    phase: 'source',
+    cwe: [347],
+    sources: ['RFC 8725 §3'],
+    why: 'Until the signature of a token is verified, any client may have written its content',
+    remedy: 'Use verifyToken(token, secret), or Depends(BearerAuth())',
+    wrong: "JSON.parse(Buffer.from(token.split('.')[1], 'base64url'))",
+    right: 'verifyToken(token, secret)',
+  },
+  {
+    id: 'SVC625',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [532],
+    sources: ['OWASP Cheat Sheet: Logging'],
+    why: 'Logs are kept for long and read by many people, so a secret in a log does not stay secret',
+    remedy:
+      "Log the user and the action, but not the secret. The application's logger leaves out members named password, token or secret",
+    wrong: 'console.log(`login with ${password}`)',
+    right: "log.info('login', { name })",
+  },
+  {
+    id: 'SVC626',
+    severity: 'error',
+    phase: 'source',
+    cwe: [200, 209],
+    why: 'A reply with a hash, a secret or a stack trace helps only attackers',
+    remedy:
+      'Declare a response schema without the secret field, such as response: User. Write errors to the log, and send only the request id',
+    wrong: '({ ...user, passwordHash: user.hash })',
+    right: '{ response: User }',
+  },
+  {
+    id: 'SVC627',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [287],
+    sources: ['OpenID Connect Core §5.7'],
+    why: 'Some login providers do not verify e-mail addresses, so an attacker can register there with the address of a victim',
+    remedy:
+      'Find accounts by provider and subject (the user id). Use the e-mail address only if emailVerified is true',
+    wrong: "fetchOne('… where email = ?', [info.email])",
+    right: "fetchOne('… where provider = ? and subject = ?', [provider, info.subject])",
+  },
+];
 
 /**
  * SVC205: missing and weak secrets. The application does not start with a secret that the framework would

@@ -5,28 +5,28 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Svc } from '../../src/app/svc.ts';
-import { BearerAuth, requireSession } from '../../src/auth/auth.ts';
-import { requireRoles } from '../../src/auth/require.ts';
-import { examine } from '../../src/check/check.ts';
-import { EXPLANATIONS } from '../../src/check/explanations.ts';
-import { coveredBy } from '../../src/check/graph-rules.ts';
-import { CORE_RULES, SUPPORTED_NODE } from '../../src/check/rules.ts';
-import { Depends, provide } from '../../src/routing/di.ts';
-import { Router } from '../../src/routing/route.ts';
-import { CSRFMiddleware } from '../../src/http/session/csrf.ts';
-import { parseTemplate } from '../../src/http/path.ts';
-import { RoutingTable } from '../../src/http/router.ts';
-import { RequestIDMiddleware } from '../../src/http/middleware/request-id.ts';
-import { SessionMiddleware, sessionKey } from '../../src/http/session/middleware.ts';
-import { ROOT } from '../support/build.ts';
-import { collectedLog } from '../support/collected-log.ts';
-import { seeded } from '../support/random.ts';
-import { referenceMatch } from '../support/router-reference.ts';
-import { RULES_WITH_SEVERITY, asSevere, severityOf } from '../support/severities.ts';
-import type { SvcOptions } from '../../src/app/options.ts';
-import type { Finding } from '../../src/base/findings.ts';
-import type { Context, Plugin } from '../../src/http/contracts.ts';
+import { Svc } from '../../../src/app/svc.ts';
+import { BearerAuth, requireSession } from '../../../src/auth/auth.ts';
+import { requireRoles } from '../../../src/auth/require.ts';
+import { examine } from '../../../src/check/check.ts';
+import { coveredBy } from '../../../src/check/rules/graph.ts';
+import { SUPPORTED_NODE } from '../../../src/check/rules/environment.ts';
+import { CORE_RULES } from '../../../src/check/rules/rules.ts';
+import { Depends, provide } from '../../../src/routing/di.ts';
+import { Router } from '../../../src/routing/route.ts';
+import { CSRFMiddleware } from '../../../src/http/session/csrf.ts';
+import { parseTemplate } from '../../../src/http/path.ts';
+import { RoutingTable } from '../../../src/http/router.ts';
+import { RequestIDMiddleware } from '../../../src/http/middleware/request-id.ts';
+import { SessionMiddleware, sessionKey } from '../../../src/http/session/middleware.ts';
+import { ROOT } from '../../support/build.ts';
+import { collectedLog } from '../../support/collected-log.ts';
+import { seeded } from '../../support/random.ts';
+import { referenceMatch } from '../../support/router-reference.ts';
+import { RULES_WITH_SEVERITY, asSevere, severityOf } from '../../support/severities.ts';
+import type { SvcOptions } from '../../../src/app/options.ts';
+import type { Finding } from '../../../src/base/findings.ts';
+import type { Context, Plugin } from '../../../src/http/contracts.ts';
 
 /** Returns the line of the caller. */
 const line = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);
@@ -51,10 +51,8 @@ test('the rules of svc check are sorted by id, and no reason or remedy ends with
 });
 
 test('each rule of svc check has an example of wrong code and an example of right code', () => {
-  for (const { id } of CORE_RULES) {
-    const { wrong, right } = EXPLANATIONS[id] ?? { wrong: '', right: '' };
+  for (const { id, wrong, right } of CORE_RULES)
     assert.ok(wrong !== '' && right !== '' && wrong !== right, id);
-  }
 });
 
 test("the manual of svc check has a row for each rule, in the order of the rules' ids", () => {
@@ -257,7 +255,7 @@ test('svc check warns of two paths that differ only in letter case or in a final
   ]);
   assert.match(
     about(app)[0]!.message,
-    /differs from \/users\/\{id\} at .*check\/rules\.test\.ts:\d+ only in upper and lower case$/,
+    /differs from \/users\/\{id\} at .*rules\/rules\.test\.ts:\d+ only in upper and lower case$/,
   );
   assert.match(about(app)[1]!.message, /only in a slash at the end$/);
   app.compileAll();
@@ -688,7 +686,7 @@ test('app.check() reports the compilation errors SVC101, SVC104, SVC106, SVC111,
 
 test('src/check/README.md lists every rule of svc check in the order of the source code', () => {
   const rows = [
-    ...readFileSync(new URL('../../src/check/README.md', import.meta.url), 'utf8').matchAll(
+    ...readFileSync(new URL('../../../src/check/README.md', import.meta.url), 'utf8').matchAll(
       /^\| (SVC\d{3}) \| \S/gm,
     ),
   ].map(([, id]) => id);

@@ -5,20 +5,111 @@
  * At start-up, passesAtStart() runs only rules that may report an error. `svc check` runs every rule
  * (rules.ts).
  */
-import { findOutlived, findUnknownNames, findUnused } from './code-rules.ts';
-import { layersOf, ownRoutes, shapeOf } from './check.ts';
-import { viewOfDependency } from '../routing/di.ts';
-import { segmentsOf } from '../http/middleware/exemptions.ts';
-import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
-import { CONVERTERS, variantsOf } from '../http/path.ts';
-import { fileOfPlace } from '../base/findings.ts';
+import { findOutlived, findRebound, findUnknownNames, findUnused } from './code.ts';
+import { layersOf, ownRoutes, shapeOf } from '../check.ts';
+import { segmentsOf } from '../../http/middleware/exemptions.ts';
+import { IdempotencyMiddleware } from '../../http/middleware/idempotency.ts';
+import { CONVERTERS, variantsOf } from '../../http/path.ts';
+import { fileOfPlace } from '../../base/findings.ts';
 import { findSecrets } from './secrets.ts';
-import type { ApplicationView, ReportFinding } from './check.ts';
-import type { RouteDetail } from '../routing/compile.ts';
-import type { Dependency } from '../routing/di.ts';
-import type { Place } from '../base/findings.ts';
-import type { MiddlewareKind, SecurityRequirement } from '../http/contracts.ts';
-import type { ParsedTemplate } from '../http/path.ts';
+import type { ApplicationView, CoreRule, ReportFinding } from '../check.ts';
+import type { RouteDetail } from '../../routing/compile.ts';
+import type { Place } from '../../base/findings.ts';
+import type { MiddlewareKind, SecurityRequirement } from '../../http/contracts.ts';
+import type { ParsedTemplate } from '../../http/path.ts';
+
+/** Rules about routes and middleware, sorted by id. */
+export const GRAPH_RULES: readonly CoreRule[] = [
+  {
+    id: 'SVC101',
+    severity: 'error',
+    phase: 'graph',
+    why: 'Only one of two routes with the same method and path can answer. Paths that differ only in parameter names count as the same path',
+    remedy: 'Remove one of the two routes, or change its path or method',
+    wrong: "app.get('/users/{id}', a); app.get('/users/{name}', b);",
+    right: "app.get('/users/{id:int}', a); app.get('/users/{name}', b);",
+  },
+  {
+    id: 'SVC102',
+    severity: 'error',
+    phase: 'graph',
+    why: 'Other routes receive every request for the route, so its handler and its guard never run',
+    remedy: 'Remove the route, or make its path more specific than the routes that take its requests',
+    wrong: "app.get('/f/{x}', a); … app.get('/f/{all:path}', b);",
+    right: "app.get('/files/{all:path}', b);",
+    run: findUnreachable,
+  },
+  {
+    id: 'SVC103',
+    severity: 'warning',
+    phase: 'graph',
+    cwe: [863],
+    why: 'Many clients and proxies ignore case and final slashes in paths. A guard of a route does not protect the route with the other spelling',
+    remedy: 'Keep one spelling of the path, and redirect the other spelling to it',
+    wrong: "app.get('/notes', a); app.get('/notes/', b);",
+    right: "app.get('/notes', a);",
+    run: findTwins,
+  },
+  {
+    id: 'SVC105',
+    severity: 'info',
+    phase: 'graph',
+    sources: ['RFC 9110 §9.3.2'],
+    why: 'The server itself answers HEAD (like GET, without a body) and OPTIONS. A handler for HEAD or OPTIONS can contradict those replies',
+    remedy:
+      'Remove the handler of HEAD or OPTIONS, or make its reply match the reply to GET or to the CORS preflight',
+    wrong: "app.route('/a', ['HEAD'], other);",
+    right: "app.get('/a', a);  // answers HEAD, too",
+    run: findContradictions,
+  },
+  {
+    id: 'SVC106',
+    severity: 'error',
+    phase: 'graph',
+    why: 'The prefix of a router and the path of a route form one path, where no parameter may occur twice. No router may include itself',
+    remedy: 'Rename one of the two parameters, or remove the call that includes the router in itself',
+    wrong: "new Router({ prefix: '/u/{id}' }).get('/{id}', a)",
+    right: "new Router({ prefix: '/u/{id}' }).get('/{note}', a)",
+  },
+  {
+    id: 'SVC107',
+    severity: 'error',
+    phase: 'graph',
+    why: 'A route cannot answer requests while one of its schemas or dependencies is invalid',
+    remedy: 'Fix the schema or dependency that the message names',
+    wrong: "app.get('/a', { response: {} as never }, a);",
+    right: "app.get('/a', { response: User }, a);",
+  },
+  {
+    id: 'SVC114',
+    severity: 'error',
+    phase: 'graph',
+    why: 'A plugin starts after the plugins that it requires, so these must be registered, and no two plugins may require each other',
+    remedy:
+      'Register the missing plugin, remove one of the requirements that form a circle, or correct the options of the plugin',
+    wrong: "requires: ['db'] without app.register(new DatabasePlugin(…))",
+    right: 'app.register(new DatabasePlugin(…)); app.register(new Shop());',
+  },
+  {
+    id: 'SVC121',
+    severity: 'error',
+    phase: 'graph',
+    why: 'Some middleware works only before or after certain other middleware, and only with options that do not contradict each other',
+    remedy: 'Move the middleware, or change its options, as the message says',
+    wrong: 'app.use(new CSRFMiddleware()); app.use(new SessionMiddleware());',
+    right: 'app.use(new SessionMiddleware()); app.use(new CSRFMiddleware());',
+    run: findMissingLayers,
+  },
+  {
+    id: 'SVC123',
+    severity: 'info',
+    phase: 'graph',
+    why: 'If an exception class has two handlers, the second handler receives every error, and the first handler never runs',
+    remedy: 'Register one exception handler for each class',
+    wrong: 'app.exceptionHandler(NotFound, a).exceptionHandler(NotFound, b);',
+    right: 'app.exceptionHandler(NotFound, b);',
+  },
+];
 
 /**
  * Runs the rules that report only warnings. If a route allows a warning until a date (option `allow`), the
@@ -31,7 +122,7 @@ function findWhatIsAllowed(view: ApplicationView, report: ReportFinding): void {
 }
 
 /**
- * Whether the rules of code-rules.ts can find anything in a route: it has dependencies, or its handler calls
+ * Whether the rules of code.ts can find anything in a route: it has dependencies, or its handler calls
  * urlFor().
  */
 function hasReadableCode({ declared: { deps, routerDeps, handler } }: RouteDetail): boolean {
@@ -107,7 +198,7 @@ function leavesGap(rests: readonly string[], word: string): boolean {
 }
 
 /** SVC102: routes that never run because more specific routes match all their paths. */
-export function findUnreachable(view: ApplicationView, report: ReportFinding): void {
+function findUnreachable(view: ApplicationView, report: ReportFinding): void {
   for (const { route, declared } of view.details) {
     if (declared.template.parameters.at(-1)?.converter !== CONVERTERS.path) continue;
     const rivals = view.details.filter(
@@ -126,7 +217,7 @@ export function findUnreachable(view: ApplicationView, report: ReportFinding): v
 }
 
 /** SVC103: routes whose paths differ only in case or in a final slash. */
-export function findTwins(view: ApplicationView, report: ReportFinding): void {
+function findTwins(view: ApplicationView, report: ReportFinding): void {
   const first = new Map<string, RouteDetail>();
   for (const detail of view.details.toSorted(
     (left, right) => Number(right.isOperation) - Number(left.isOperation),
@@ -160,7 +251,7 @@ function at(place: Place): string {
 }
 
 /** SVC105: HEAD and OPTIONS handlers that contradict GET or the CORS middleware. */
-export function findContradictions(view: ApplicationView, report: ReportFinding): void {
+function findContradictions(view: ApplicationView, report: ReportFinding): void {
   if (!view.details.some(({ route }) => route.method === 'HEAD' || route.method === 'OPTIONS')) return;
   const gets = new Map(
     view.details.filter(({ route }) => route.method === 'GET').map((detail) => [shapeOf(detail), detail]),
@@ -186,28 +277,8 @@ export function findContradictions(view: ApplicationView, report: ReportFinding)
   }
 }
 
-/** SVC113: dependencies of a router that a route replaces under the same name. */
-export function findRebound(view: ApplicationView, report: ReportFinding): void {
-  for (const declared of new Set(view.details.map((detail) => detail.declared))) {
-    const outer = new Map<string, Dependency<unknown>>();
-    for (const [name, dependency] of [...declared.routerDeps, ...Object.entries(declared.deps)]) {
-      const earlier = outer.get(name);
-      outer.set(name, dependency);
-      if (earlier === undefined || earlier.source === dependency.source) continue;
-      report(
-        `${declared.methods.join(', ')} ${declared.template.template}`,
-        `the router declares the dependency "${name}" as ${viewOfDependency(earlier).label}, and the route declares it as ${viewOfDependency(dependency).label}: both run, but the handler receives only the dependency of the route`,
-        declared.declared.place,
-        {
-          why: 'If a router and a route declare dependencies of the same name, both run, but the handler receives only the dependency of the route',
-        },
-      );
-    }
-  }
-}
-
 /** SVC121: routes that need a middleware that is not registered. */
-export function findMissingLayers(view: ApplicationView, report: ReportFinding): void {
+function findMissingLayers(view: ApplicationView, report: ReportFinding): void {
   const isIdempotent = view.middleware.some((layer) => layer instanceof IdempotencyMiddleware);
   for (const { route, declared } of view.details) {
     if (

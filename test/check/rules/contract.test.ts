@@ -3,13 +3,13 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BearerAuth } from '../../src/auth/auth.ts';
-import { Depends } from '../../src/routing/di.ts';
-import { Field, Schema, file, lazy, list, literal, record, str, uuid } from '../../src/schema/schema.ts';
-import { HTMLResponse } from '../../src/http/response.ts';
-import { reply } from '../../src/http/reply.ts';
-import { found, quiet, subjects } from '../support/found.ts';
-import { described, ITEM, readItem, standard } from '../support/standard.ts';
+import { BearerAuth } from '../../../src/auth/auth.ts';
+import { Depends } from '../../../src/routing/di.ts';
+import { Field, Schema, file, lazy, list, literal, record, str, uuid } from '../../../src/schema/schema.ts';
+import { HTMLResponse } from '../../../src/http/response.ts';
+import { reply } from '../../../src/http/reply.ts';
+import { found, quiet, subjects } from '../../support/found.ts';
+import { described, ITEM, readItem, standard } from '../../support/standard.ts';
 
 class Note extends Schema {
   text = Field(str, { maxLength: 100 });

@@ -3,17 +3,17 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NotFound } from '../../src/base/errors.ts';
-import { Field, file, list } from '../../src/schema/schema.ts';
-import { CORSMiddleware } from '../../src/http/middleware/cors.ts';
-import { SecurityHeadersMiddleware } from '../../src/http/middleware/security-headers.ts';
-import { BearerAuth } from '../../src/auth/auth.ts';
-import { findUnnamedHosts } from '../../src/check/deploy-rules.ts';
-import { CORE_RULES } from '../../src/check/rules.ts';
-import { TrustedHostMiddleware } from '../../src/http/middleware/trusted-host.ts';
-import { Depends } from '../../src/routing/di.ts';
-import type { Svc } from '../../src/app/svc.ts';
-import { found, quiet, subjects } from '../support/found.ts';
+import { NotFound } from '../../../src/base/errors.ts';
+import { Field, file, list } from '../../../src/schema/schema.ts';
+import { CORSMiddleware } from '../../../src/http/middleware/cors.ts';
+import { SecurityHeadersMiddleware } from '../../../src/http/middleware/security-headers.ts';
+import { BearerAuth } from '../../../src/auth/auth.ts';
+import { findUnnamedHosts } from '../../../src/check/rules/deployment.ts';
+import { CORE_RULES } from '../../../src/check/rules/rules.ts';
+import { TrustedHostMiddleware } from '../../../src/http/middleware/trusted-host.ts';
+import { Depends } from '../../../src/routing/di.ts';
+import type { Svc } from '../../../src/app/svc.ts';
+import { found, quiet, subjects } from '../../support/found.ts';
 
 const handler = (): string => 'x';
 const here = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);

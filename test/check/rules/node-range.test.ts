@@ -5,9 +5,9 @@ import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { enginesOf, satisfies } from '../../src/check/deploy-rules.ts';
-import { folder } from '../support/run.ts';
-import { scratch } from '../support/scratch.ts';
+import { enginesOf, satisfies } from '../../../src/check/rules/environment.ts';
+import { folder } from '../../support/run.ts';
+import { scratch } from '../../support/scratch.ts';
 
 for (const [version, range, expected] of [
   ['24.21.0', '^24.18.1 || >=26.5.1', true],

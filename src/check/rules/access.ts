@@ -2,17 +2,17 @@
  * Rules about access (SVC201 … SVC204, SVC206): missing or weak authentication, CORS, CSRF, and logins
  * without a rate limit.
  */
-import { CORSMiddleware } from '../http/middleware/cors.ts';
-import { UNKNOWN_ORIGIN } from '../http/origins.ts';
-import { RateLimitMiddleware } from '../http/middleware/rate-limit.ts';
-import { CSRFMiddleware } from '../http/session/csrf.ts';
-import { McpGuard } from '../mcp/mount.ts';
-import { functionOfTool } from '../mcp/mcp.ts';
-import { codeOf } from './reader/functions.ts';
-import { guards } from './code-rules.ts';
-import { placeOfGuard } from '../auth/auth.ts';
-import { predicateOf } from '../auth/require.ts';
-import { functionOf } from '../routing/di.ts';
+import { CORSMiddleware } from '../../http/middleware/cors.ts';
+import { UNKNOWN_ORIGIN } from '../../http/origins.ts';
+import { RateLimitMiddleware } from '../../http/middleware/rate-limit.ts';
+import { CSRFMiddleware } from '../../http/session/csrf.ts';
+import { McpGuard } from '../../mcp/mount.ts';
+import { functionOfTool } from '../../mcp/mcp.ts';
+import { codeOf } from '../reader/functions.ts';
+import { guards } from './code.ts';
+import { placeOfGuard } from '../../auth/auth.ts';
+import { predicateOf } from '../../auth/require.ts';
+import { functionOf } from '../../routing/di.ts';
 import {
   dependenciesOf,
   layersWithPlaces,
@@ -25,10 +25,112 @@ import {
   ownRoutes,
   shapeOf,
   subjectOf,
-} from './check.ts';
-import type { ApplicationView, ReportFinding } from './check.ts';
-import type { Middleware, SecurityRequirement } from '../http/contracts.ts';
-import type { RouteDetail } from '../routing/compile.ts';
+} from '../check.ts';
+import type { ApplicationView, CoreRule, ReportFinding } from '../check.ts';
+import type { Middleware, SecurityRequirement } from '../../http/contracts.ts';
+import type { RouteDetail } from '../../routing/compile.ts';
+
+/** Rules about access, sorted by id. */
+export const ACCESS_RULES: readonly CoreRule[] = [
+  {
+    id: 'SVC201',
+    severity: 'error',
+    phase: 'security',
+    cwe: [306, 862],
+    sources: ['OWASP Top 10 2021: A01 Broken Access Control'],
+    why: 'Without a guard, every client that finds the route can change data',
+    remedy:
+      'Add a guard: me: Depends(BearerAuth()). If every client may call the route, say so with a reason: public: "sign up"',
+    wrong: "app.post('/notes', { body: Note }, save);",
+    right: "app.post('/notes', { body: Note, me: Depends(BearerAuth()) }, save);",
+    run: findUnguardedWrites,
+  },
+  {
+    id: 'SVC202',
+    severity: 'error',
+    phase: 'security',
+    cwe: [352],
+    sources: ['OWASP Cheat Sheet: Cross-Site Request Forgery Prevention'],
+    why: 'Browsers send the session cookie also with requests that other sites cause. Without CSRF protection, any such site can act as the visitor',
+    remedy:
+      'Register the CSRF middleware after the session middleware: app.use(new SessionMiddleware()), then app.use(new CSRFMiddleware())',
+    wrong: 'app.use(new SessionMiddleware());',
+    right: 'app.use(new SessionMiddleware()); app.use(new CSRFMiddleware());',
+    run: findForgeable,
+  },
+  {
+    id: 'SVC203',
+    severity: 'warning',
+    phase: 'security',
+    cwe: [863],
+    sources: ['OWASP Top 10 2021: A01 Broken Access Control'],
+    why: 'A client that may not read or change a resource should not be able to delete the resource either',
+    remedy:
+      'Require for the less protected route the roles and scopes that the better protected route requires',
+    wrong: "PUT asks for requireRoles('admin'), DELETE for BearerAuth()",
+    right: "both ask for requireRoles('admin')",
+    run: findWeaker,
+  },
+  {
+    id: 'SVC204',
+    severity: 'error',
+    phase: 'security',
+    cwe: [307],
+    sources: ['OWASP Cheat Sheet: Authentication'],
+    why: 'An attacker who may try passwords, codes or tokens without limit finds a valid one in the end',
+    remedy: 'Add app.use(new RateLimitMiddleware()), and the option rateLimit: { perMinute: 5 } of the route',
+    wrong: "app.post('/login', { form: Login }, login);",
+    right: "app.post('/login', { form: Login, rateLimit: { perMinute: 5 } }, login);",
+    run: findGuessable,
+  },
+  {
+    id: 'SVC206',
+    severity: 'error',
+    phase: 'security',
+    cwe: [942],
+    sources: ['Fetch §3.2'],
+    why: 'A site that may send requests with the cookies of a visitor can act as the visitor. Allow only known sites that use TLS',
+    remedy:
+      'Name the allowed origins: new CORSMiddleware({ origins: ["https://app.example"], credentials: true })',
+    wrong: "origins: (origin) => origin.endsWith('shop.example'), credentials: true",
+    right: "origins: ['https://shop.example'], credentials: true",
+    run: findStrangers,
+  },
+  {
+    id: 'SVC215',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [613],
+    sources: ['RFC 8725 §3.10'],
+    why: 'A leaked token works until it expires, and most leaks are noticed late',
+    remedy:
+      'Remove the option requireExp: false, which accepts tokens without an expiry time, and issue tokens that expire: expiresInSeconds: 3_600',
+    wrong: 'BearerAuth({ requireExp: false })',
+    right: 'createToken(sub, secret, { expiresInSeconds: 3_600 })',
+  },
+  {
+    id: 'SVC216',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [650, 352],
+    sources: ['RFC 9110 §9.2.1'],
+    why: 'GET must change nothing (RFC 9110 §9.2.1). Any page can make a browser send a GET request, and CSRF protection ignores GET requests',
+    remedy: 'Change data only in routes for POST or DELETE, which pages call with a form or fetch()',
+    wrong: "app.get('/logout', ({ req }) => req.session.destroy());",
+    right: "app.post('/logout', ({ req }) => req.session.destroy());",
+  },
+  {
+    id: 'SVC217',
+    severity: 'error',
+    phase: 'source',
+    cwe: [384],
+    sources: ['OWASP Cheat Sheet: Session Management'],
+    why: 'An attacker can give a browser a known session id. If a login keeps that id, the attacker is logged in, too (session fixation)',
+    remedy: 'Call req.session.regenerate() before req.session.set()',
+    wrong: "req.session.set('user', id);",
+    right: "req.session.regenerate(); req.session.set('user', id);",
+  },
+];
 
 function findUnguarded(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
@@ -57,7 +159,7 @@ const CHANGES_VARIABLE = new RegExp(
 const CHANGES_ANYTHING = new RegExp(`[.#](?:${CHANGES})(?![a-z])\\w*\\(`);
 
 /** SVC201: routes, MCP tools and WebSockets that change data without authenticating the client. */
-export function findUnguardedWrites(view: ApplicationView, report: ReportFinding): void {
+function findUnguardedWrites(view: ApplicationView, report: ReportFinding): void {
   findUnguarded(view, report);
   findIdleGuards(view, report);
   for (const detail of view.details) {
@@ -126,7 +228,7 @@ function asksNothing(detail: RouteDetail): boolean {
  * SVC206: CORS origin functions that accept sites of unknown owners, for example because they compare only
  * the end of an origin.
  */
-export function findStrangers(view: ApplicationView, report: ReportFinding): void {
+function findStrangers(view: ApplicationView, report: ReportFinding): void {
   for (const [layer, place] of layersWithPlaces(view)) {
     if (!(layer instanceof CORSMiddleware) || !layer.allowsCredentials) continue;
     const { allowed } = layer;
@@ -147,7 +249,7 @@ export function findStrangers(view: ApplicationView, report: ReportFinding): voi
  * SVC202: routes that change data, use a session and have no CSRF protection. A browser sends the session
  * cookie even when a page of another site makes the request.
  */
-export function findForgeable(view: ApplicationView, report: ReportFinding): void {
+function findForgeable(view: ApplicationView, report: ReportFinding): void {
   for (const detail of view.details) {
     const { route, declared } = detail;
     const isBySession = route.security.some(
@@ -171,7 +273,7 @@ const STRENGTH = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'];
  * SVC203: methods that change more than another method of the path, but require less. Example: `POST`
  * requires a role, and `DELETE` accepts every client that has logged in.
  */
-export function findWeaker(view: ApplicationView, report: ReportFinding): void {
+function findWeaker(view: ApplicationView, report: ReportFinding): void {
   for (const details of Map.groupBy(ownRoutes(view), shapeOf).values()) {
     const inOrder = details
       .filter(({ route }) => STRENGTH.includes(route.method))
@@ -367,7 +469,7 @@ function wordsOf({ declared: { template, tags } }: RouteDetail): readonly string
 }
 
 /** SVC204: routes for passwords, codes or tokens without a rate limit. */
-export function findGuessable(view: ApplicationView, report: ReportFinding): void {
+function findGuessable(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     const { route, declared } = detail;
     if (!isWrite(detail) || isGuarded(detail) || route.meta['rateLimit'] === 'own') continue;

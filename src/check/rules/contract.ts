@@ -1,0 +1,473 @@
+/**
+ * Rules about the contract with clients. Schemas: bodies and replies without a schema, replies that a route can
+ * never send, and unlimited input from clients without a credential. The OpenAPI document and MCP tools:
+ * duplicate names, missing descriptions, and parts of the application that the document cannot express.
+ */
+import { callsOfRequest, codeOf, repliesWithObject } from '../reader/functions.ts';
+import { isAboutSecrets, isIssuing } from './access.ts';
+import { isGuarded, isPublic, isWrite, ownRoutes, shapeOf, subjectOf } from '../check.ts';
+import { FetchMount } from '../../http/fetch-mount.ts';
+import { McpGuard } from '../../mcp/mount.ts';
+import { planNames } from '../../mcp/tools.ts';
+import { undescribedParts } from '../../openapi/inputs.ts';
+import { openapiFindings } from '../../openapi/openapi.ts';
+import { JsonSchemas } from '../../schema/json-schema.ts';
+import { responseTypes } from '../../routing/spec.ts';
+import { compileType, exampleFindings, foreignWithin, plansOf, plansWithin } from '../../schema/schema.ts';
+import type { ApplicationView, CoreRule, ReportFinding } from '../check.ts';
+import type { RouteDetail } from '../../routing/compile.ts';
+import type { JsonSchema } from '../../schema/json-schema.ts';
+import type { ObjectPlan, TypeSource } from '../../schema/schema.ts';
+
+/** Rules about schemas and the OpenAPI document, sorted by id. */
+export const CONTRACT_RULES: readonly CoreRule[] = [
+  {
+    id: 'SVC109',
+    severity: 'info',
+    phase: 'graph',
+    why: 'A mounted handler checks access and input itself. Rules, the OpenAPI document and MCP know only routes of svc',
+    remedy: 'Move the routes of the handler to svc one by one, or allow the finding with a reason',
+    wrong: "app.mount('/legacy', legacy.fetch);",
+    right: "app.get('/legacy/notes', notes);",
+    run: findOpaque,
+  },
+  {
+    id: 'SVC301',
+    severity: 'warning',
+    phase: 'contract',
+    cwe: [20],
+    why: 'A request body without a schema reaches the handler unchecked, and the OpenAPI document does not describe it',
+    remedy: 'Declare a schema of the body: body: User, or form: { name: Field(str, { maxLength: 40 }) }',
+    wrong: "app.post('/a', async ({ req }) => await req.json());",
+    right: "app.post('/a', { body: Note }, ({ body }) => body);",
+    run: findUndescribedBodies,
+  },
+  {
+    id: 'SVC302',
+    severity: 'error',
+    phase: 'contract',
+    cwe: [201],
+    why: 'The response schema decides which fields the server sends to clients',
+    remedy:
+      'Declare response: User without secret fields, or mark a field that must not be sent: Field(str, { secret: true })',
+    wrong: "app.get('/me', ({ me }) => ({ ...me }));",
+    right: "app.get('/me', { response: Me }, ({ me }) => me);",
+    run: findUndescribedReplies,
+  },
+  {
+    id: 'SVC303',
+    severity: 'error',
+    phase: 'contract',
+    sources: ['RFC 9110 §15.3.5'],
+    why: 'If a route declares a reply that it can never send, the OpenAPI document and generated clients are wrong',
+    remedy: 'Declare the status and the schema of the reply that the handler sends',
+    wrong: '{ status: 204, response: Note }',
+    right: '{ response: Note }',
+    run: findImpossibleReplies,
+  },
+  {
+    id: 'SVC304',
+    severity: 'warning',
+    phase: 'contract',
+    cwe: [770, 1333],
+    why: 'Input of unlimited length can use up memory, time or storage',
+    remedy: 'Limit texts and lists with maxLength, and write regular expressions without nested repetitions',
+    wrong: 'Field(str)',
+    right: 'Field(str, { maxLength: 200 })',
+    run: findUnbounded,
+  },
+  {
+    id: 'SVC305',
+    severity: 'error',
+    phase: 'contract',
+    why: 'Programs generate clients from the OpenAPI document, and AI models choose tools by their descriptions. Ambiguous names or texts lead to wrong calls',
+    remedy: 'Give each route a unique path, and each schema and tool a unique name',
+    wrong: 'two schema classes named Note in one document',
+    right: 'schema classes named Note and Draft',
+    run: reportDocument,
+  },
+  {
+    id: 'SVC306',
+    severity: 'error',
+    phase: 'contract',
+    why: 'Clients written for the earlier version of the API fail if the new version accepts or returns less',
+    remedy: 'Keep the old route or field beside the new one, or publish a new version of the API',
+    wrong: 'Field(str), after Field(str, { optional: true }) in the baseline',
+    right: 'Field(str, { optional: true })',
+  },
+  {
+    id: 'SVC636',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [1333],
+    why: 'A regular expression with nested repetitions tries very many ways to match a text: thirty characters can take minutes',
+    remedy: 'Write regular expressions without nested repetitions, and limit the length of the text first',
+    wrong: String.raw`/^(\w+\s?)*$/.test(query.q)`,
+    right: String.raw`/^\w+(\s\w+)*$/.test(query.q)`,
+  },
+];
+
+/** Matches calls that read a JSON body or a form. */
+const READS_BODY = String.raw`(?:json|form)\s*\(`;
+
+/** SVC301: handlers that read a body without a schema. */
+function findUndescribedBodies(view: ApplicationView, report: ReportFinding): void {
+  for (const detail of ownRoutes(view)) {
+    const { body, form } = detail.declared.spec;
+    if (
+      !isWrite(detail) ||
+      body !== undefined ||
+      form !== undefined ||
+      !callsOfRequest(detail.declared.handler, READS_BODY)
+    )
+      continue;
+    report(
+      subjectOf(detail),
+      'the handler reads the request body, but the route declares no schema for the body',
+      detail.route.place,
+    );
+  }
+}
+
+/** Matches response objects that need no schema, such as streams and files. */
+const OTHER_REPLY = /\bnew\s+(?:\w+Response|Response)\b/;
+const REVEALING_NAMES =
+  /^(?:.*_)?(?:password|passwd|pwd|passphrase|secret|token|hash|private_key|password_(?:digest|salt))$|^(?:.*P|p)assword(?:Digest|Salt)$|^privateKey$|^.*(?:Password|Passphrase|Secret|Token|Hash|PrivateKey)$/;
+/** Names that look like secrets but are harmless: page tokens, CSRF tokens and hashes of public content. */
+const HARMLESS_NAMES =
+  /(?:^|_)(?:next|prev|previous|(?:next|prev|previous)_?page|page|continuation|cursor|sync|csrf|xsrf)_?token$|(?:^|_)(?:content|file|blob|commit|tree|git|block|parent|tx|transaction|merkle|root|image|blur|asset|chunk|build|schema|source|geo)_?hash$/i;
+
+/** SVC302: replies without a schema, and response fields named like secrets. */
+function findUndescribedReplies(view: ApplicationView, report: ReportFinding): void {
+  for (const detail of ownRoutes(view)) {
+    const {
+      route,
+      declared: { spec, handler },
+    } = detail;
+    const code = codeOf(handler);
+    if (spec.response === undefined && !OTHER_REPLY.test(code) && repliesWithObject(handler)) {
+      report(
+        subjectOf(detail),
+        'the handler replies with JSON, but the route declares no response schema',
+        route.place,
+        {
+          severity: 'warning',
+          why: 'Without a response schema, clients receive every field of the object, also fields that are added later',
+          remedy: 'Declare a response schema in the options of the route, for example response: User',
+        },
+      );
+    }
+    const foreign = responseTypes(spec.response).find(
+      ([, type]) => foreignWithin(compileType(type).node).size > 0,
+    );
+    if (foreign !== undefined)
+      report(
+        subjectOf(detail),
+        'the response schema is made by another library, so it cannot mark a field as secret',
+        route.place,
+        {
+          severity: 'info',
+          why: 'The reply contains every member of the validated value; some libraries keep undeclared members',
+          remedy:
+            'Check that the schema removes undeclared members, or use a class that extends Schema for secret fields',
+        },
+      );
+    // logins and routes that create keys return secrets on purpose
+    if (isAboutSecrets(detail) || isIssuing(detail)) continue;
+    for (const name of new Set(
+      responseTypes(detail.declared.spec.response).flatMap(([, type]) => namesIn(type)),
+    )) {
+      if (REVEALING_NAMES.test(name) && !HARMLESS_NAMES.test(name))
+        report(
+          subjectOf(detail),
+          `the response schema has the field "${name}", whose name suggests a secret`,
+          route.place,
+          {
+            why: 'Every client of the route receives this field',
+            remedy: `Remove the field, or keep the field out of replies: Field(str, { secret: true }). Or allow the finding: allow: [{ rule: 'SVC302', reason: '…' }]`,
+          },
+        );
+    }
+  }
+}
+
+/** Returns the names of all members of a reply, including nested members, that may contain text. */
+function namesIn(type: TypeSource): string[] {
+  const schemas = new JsonSchemas();
+  const schema = schemas.type(compileType(type).node, 'output');
+  const names: string[] = [];
+  walk([schema, ...Object.values(schemas.components())], (part) => {
+    for (const [name, member] of Object.entries(part['properties'] ?? {}))
+      if (mayBeText(member as JsonSchema)) names.push(name);
+  });
+  return names;
+}
+
+/** Whether a value of a schema may contain text. Numbers, booleans and times cannot reveal a secret. */
+function mayBeText(schema: JsonSchema): boolean {
+  const types = [schema['type'] ?? []].flat();
+  const isOther =
+    types.length > 0 && !types.some((type) => type === 'string' || type === 'array' || type === 'object');
+  return !isOther && schema['format'] !== 'date-time' && schema['format'] !== 'date';
+}
+
+/** Calls `visit` for every schema and nested schema. */
+function walk(schemas: readonly unknown[], visit: (schema: JsonSchema) => void): void {
+  for (const schema of schemas) {
+    if (typeof schema !== 'object' || schema === null) continue;
+    if (!Array.isArray(schema)) visit(schema as JsonSchema);
+    walk(Object.values(schema), visit);
+  }
+}
+
+/** SVC303: replies that the route can never send, and examples that do not match their schema. */
+function findImpossibleReplies(view: ApplicationView, report: ReportFinding): void {
+  for (const detail of ownRoutes(view)) {
+    const {
+      route,
+      declared: {
+        spec: { status },
+      },
+    } = detail;
+    const responses = responseTypes(detail.declared.spec.response);
+    const statuses = responses.map(([of]) => of ?? status ?? 200);
+    const bodiless = statuses.find((of) => of === 204 || of === 205 || of === 304);
+    if (bodiless !== undefined)
+      report(
+        subjectOf(detail),
+        `the response of status ${bodiless} has a schema, but replies with this status have no body`,
+        route.place,
+      );
+    for (const { name, field, message } of exampleFindingsOf(detail))
+      report(
+        subjectOf(detail),
+        `the example of "${field}" in ${name} does not match the schema of the field: the example ${message}`,
+        route.place,
+      );
+    const all = status === undefined ? statuses : [...statuses, status];
+    if (all.length > 0 && all.every((of) => of >= 400))
+      report(
+        subjectOf(detail),
+        `the route declares only error statuses (${[...new Set(all)].join(', ')}), and no status of a successful reply`,
+        route.place,
+      );
+  }
+}
+
+/** Returns a finding for each example that is invalid under the schema that contains it. */
+function exampleFindingsOf(
+  detail: RouteDetail,
+): readonly { readonly name: string; readonly field: string; readonly message: string }[] {
+  const { body, form, texts } = detail.inputs;
+  const plans = new Set<ObjectPlan>();
+  for (const node of [
+    ...(body === undefined ? [] : [body.node]),
+    ...responseTypes(detail.declared.spec.response).map(([, type]) => compileType(type).node),
+  ])
+    plansWithin(node, plans);
+  for (const plan of [...(form === undefined ? [] : [form]), ...texts.map((text) => text.plan)])
+    plansOf(plan, plans);
+  return [...plans].flatMap((plan) =>
+    exampleFindings(plan).map((finding) => ({ name: plan.name, ...finding })),
+  );
+}
+
+/** SVC304: strings and lists without a maximum length in the input of routes that have no guard. */
+function findUnbounded(view: ApplicationView, report: ReportFinding): void {
+  for (const detail of ownRoutes(view)) {
+    const { route, inputs } = detail;
+    if (isGuarded(detail) && !isPublic(detail)) continue;
+    const schemas = new JsonSchemas();
+    const parts: [where: string, schema: JsonSchema][] = [];
+    if (inputs.body !== undefined) parts.push(['body', schemas.type(inputs.body.node, 'input')]);
+    if (inputs.form !== undefined) parts.push(['form', schemas.object(inputs.form, 'input')]);
+    for (const { from, plan } of inputs.texts) parts.push([from, schemas.object(plan, 'input')]);
+    const components = schemas.components();
+    for (const [where, schema] of parts) {
+      const found = unboundedIn(schema, where, components, new Set());
+      if (found.length > 0)
+        report(subjectOf(detail), `every client may send ${found.join(' and ')} of any length`, route.place, {
+          why: 'Texts and lists of unlimited length can fill memory and databases',
+          remedy: 'Set a maximum length: Field(str, { maxLength: 200 }), Field(list(str), { maxLength: 20 })',
+        });
+    }
+  }
+}
+
+/** Returns the paths of strings and lists without a maximum length, such as `body.tags[]`. */
+function unboundedIn(
+  schema: JsonSchema,
+  path: string,
+  components: Readonly<Record<string, JsonSchema>>,
+  seen: Set<string>,
+): string[] {
+  const ref = schema['$ref'] as string | undefined;
+  if (ref !== undefined) {
+    const name = ref.slice(ref.lastIndexOf('/') + 1);
+    if (seen.has(name)) return [];
+    seen.add(name);
+    return unboundedIn(components[name]!, path, components, seen);
+  }
+  if (schema['readOnly'] === true) return [];
+  const types = [schema['type']].flat();
+  const isBounded = [
+    'maxLength',
+    'enum',
+    'const',
+    'format',
+    'pattern',
+    'contentEncoding',
+    'contentMediaType',
+  ].some((keyword) => keyword in schema);
+  const found =
+    (types.includes('string') && !isBounded) || (types.includes('array') && !('maxItems' in schema))
+      ? [path]
+      : [];
+  const inside = [
+    ...Object.entries((schema['properties'] ?? {}) as Record<string, JsonSchema>).map(
+      ([name, member]) => [`${path}.${name}`, member] as const,
+    ),
+    ...[schema['items'] ?? []].flat().map((item) => [`${path}[]`, item as JsonSchema] as const),
+    ...[schema['additionalProperties']]
+      .filter((member) => typeof member === 'object')
+      .map((member) => [`${path}.*`, member as JsonSchema] as const),
+    ...['oneOf', 'anyOf', 'allOf']
+      .flatMap((keyword) => (schema[keyword] ?? []) as JsonSchema[])
+      .map((member) => [path, member] as const),
+  ];
+  return [
+    ...new Set([...found, ...inside.flatMap(([at, member]) => unboundedIn(member, at, components, seen))]),
+  ];
+}
+
+/** SVC305: problems of the OpenAPI document and of MCP tools. */
+function reportDocument(view: ApplicationView, report: ReportFinding): void {
+  const problems = openapiFindings(view);
+  const counts = problems.length === 0 ? new Map<string, number>() : countsOf(view);
+  for (const { subject, message, detail } of problems)
+    if ((counts.get(`${detail.route.method} ${shapeOf(detail)}`) ?? 0) < 2)
+      report(subject, message, detail.route.place, {
+        severity: 'info',
+        remedy:
+          'If you generate clients from the OpenAPI document, add a fixed word to one of the two paths, such as /users/by-name/{name}',
+      });
+  for (const detail of ownRoutes(view)) {
+    const parts = undescribedParts(detail);
+    if (parts.length > 0)
+      report(
+        subjectOf(detail),
+        `the schema of ${parts.join(' and of ')} has no JSON Schema, so documents and tools cannot describe it`,
+        detail.route.place,
+        {
+          severity: 'info',
+          remedy:
+            'Use a library with Standard JSON Schema, such as zod 4.2 or toStandardJsonSchema() of valibot, and types that JSON has',
+        },
+      );
+  }
+  findNamesakes(view, report);
+  reportTools(view, report);
+}
+
+/** Counts the routes of each method and path. Ignores the names of path parameters. */
+function countsOf({ details }: ApplicationView): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const detail of details) {
+    const key = `${detail.route.method} ${shapeOf(detail)}`;
+    counts.set(key, (counts.get(key) ?? 0) + 1);
+  }
+  return counts;
+}
+
+/** Reports two schema classes of the same name, because the OpenAPI document must rename one of them. */
+function findNamesakes(view: ApplicationView, report: ReportFinding): void {
+  const first = new Map<string, unknown>();
+  const reported = new Set<unknown>();
+  for (const detail of ownRoutes(view)) {
+    for (const { name, schema } of plansOfRoute(detail)) {
+      if (schema === undefined) continue;
+      if (!first.has(name)) first.set(name, schema);
+      if (first.get(name) === schema || reported.has(schema)) continue;
+      reported.add(schema);
+      report(
+        subjectOf(detail),
+        `two schema classes have the name ${name}, so the OpenAPI document calls the second class ${name}2`,
+        detail.route.place,
+        { severity: 'warning', remedy: 'Give one of the two classes another name' },
+      );
+    }
+  }
+}
+
+function plansOfRoute({
+  inputs: { body, form },
+  declared: {
+    spec: { response },
+  },
+}: RouteDetail): ReadonlySet<ObjectPlan> {
+  const plans = new Set<ObjectPlan>();
+  if (body !== undefined) plansWithin(body.node, plans);
+  if (form !== undefined) plansOf(form, plans);
+  for (const [, type] of responseTypes(response)) plansWithin(compileType(type).node, plans);
+  return plans;
+}
+
+/** SVC305 for MCP tools: two tools of the same name, and tools that change data but have no description. */
+function reportTools({ details, tools }: ApplicationView, report: ReportFinding): void {
+  const isMounted = details.some(({ declared }) => declared.use.some((layer) => layer instanceof McpGuard));
+  const first = new Map<string, RouteDetail>();
+  for (const { detail, wanted, name } of planNames(details, tools)) {
+    const {
+      mcp,
+      description = typeof mcp === 'object' ? mcp.description : undefined,
+      summary,
+    } = detail.declared.spec;
+    if (
+      isWrite(detail) &&
+      (isMounted || mcp !== undefined) &&
+      description === undefined &&
+      summary === undefined
+    ) {
+      report(
+        subjectOf(detail),
+        'the MCP tool of the route changes data, but has no description',
+        detail.route.place,
+        {
+          severity: 'warning',
+          remedy: 'Add a description to the route: MCP clients choose tools by their descriptions',
+        },
+      );
+    }
+    const earlier = first.get(wanted);
+    const isMeant = typeof mcp === 'object' && mcp.name !== undefined;
+    if (earlier === undefined) first.set(wanted, detail);
+    else if (isMeant || isMounted) {
+      // clients see generated names only at an MCP endpoint, so without an endpoint they are not reported
+      report(
+        subjectOf(detail),
+        `${subjectOf(earlier)} already has the tool name "${wanted}", so MCP clients see the tool of this route as "${name}"`,
+        detail.route.place,
+        {
+          severity: isMeant ? 'error' : 'warning',
+          remedy:
+            "Give the tool another name: mcp: { name: '…' }, or exclude the route from the tools: mcp: false",
+        },
+      );
+    }
+  }
+}
+
+/** SVC109: mounted handlers, whose routes are unknown. */
+function findOpaque({ details }: ApplicationView, report: ReportFinding): void {
+  const seen = new Set<FetchMount>();
+  for (const { route, declared } of details) {
+    const { mount } = declared;
+    if (!(mount instanceof FetchMount) || seen.has(mount)) continue;
+    seen.add(mount);
+    report(
+      `mount ${mount.prefix || '/'}`,
+      'the routes of the mounted handler are unknown, so no rule examines them, and the OpenAPI document leaves them out',
+      route.place,
+    );
+  }
+}
