@@ -31,7 +31,8 @@ export class FetchMount {
   /**
    * Calls the handler. If the body could not be read, for example because it is too large, this error comes
    * before the response.
-   * @throws BadRequest when the URL of the request would have another path than the one that layers have seen
+   * @throws BadRequest when the host is not valid in a URL, or the URL would have another path than the one that
+   * layers have seen
    */
   async answer(req: HttpRequest): Promise<Response> {
     const body = req.method === 'GET' || req.method === 'HEAD' ? undefined : new RequestBodyStream(req);
@@ -58,7 +59,8 @@ export class FetchMount {
     const [, path = '/', search = ''] = /^(?:https?:\/\/[^/?]*)?([^?]*)(\?.*)?$/is.exec(req.target)!;
     const own = this.#strips ? path.split('/').slice(this.prefix.split('/').length).join('/') : path.slice(1);
     const url = URL.parse(`${req.scheme}://${req.host || 'localhost'}/${own}${search}`);
-    if (url === null || canonicalPath(url.pathname) !== canonicalPath(`/${own}`))
+    if (url === null) throw new BadRequest('The host of the request is not valid in a URL');
+    if (canonicalPath(url.pathname) !== canonicalPath(`/${own}`))
       throw new BadRequest('The path must not contain segments such as ".."');
     return url;
   }

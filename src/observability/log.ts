@@ -477,23 +477,31 @@ export function flush(): void {
 }
 
 /** Time in milliseconds that the output of a logger has to write its lines before the process exits. */
-const FLUSH_MS = 2_000;
+export const FLUSH_MS = 2_000;
 
-/** Resolves when a logger has written its lines, at the latest after two seconds. Never rejects. */
-export async function flushed(log: Logger | undefined, clock: Clock = systemClock): Promise<void> {
+/** Resolves when a logger has written its lines, at the latest after `limitMs`. Never rejects. */
+export async function flushed(
+  log: Logger | undefined,
+  clock: Clock = systemClock,
+  limitMs: number = FLUSH_MS,
+): Promise<void> {
   flush();
   if (log?.flush === undefined) return;
   await within(
     clock,
-    FLUSH_MS,
+    limitMs,
     Promise.try(() => log.flush!()),
     ignore,
   ).catch(ignore);
 }
 
-/** Ends the process when a logger has written its lines, at the latest after two seconds. */
-export async function exitAfterLog(status: number, log: Logger | undefined): Promise<never> {
-  await flushed(log);
+/** Ends the process when a logger has written its lines, at the latest after `limitMs`. */
+export async function exitAfterLog(
+  status: number,
+  log: Logger | undefined,
+  limitMs: number = FLUSH_MS,
+): Promise<never> {
+  await flushed(log, systemClock, limitMs);
   process.exit(status);
 }
 

@@ -7,7 +7,7 @@
  */
 import { constants } from 'node:os';
 import { isatty } from 'node:tty';
-import { exitAfterLog } from '../observability/log.ts';
+import { FLUSH_MS, exitAfterLog } from '../observability/log.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../observability/log.ts';
 
@@ -20,8 +20,16 @@ export interface StopTimes {
   readonly delayMs: number;
   /** Maximum time for running requests, after the delay. */
   readonly drainMs: number;
-  /** Time from the signal until the process exits, even if requests or hooks still run. */
+  /**
+   * Time from the signal until the process exits, even if requests or hooks still run. It contains the time for
+   * the last log lines.
+   */
   readonly totalMs: number;
+}
+
+/** Returns the part of a stop that is kept for the last log lines: a tenth, at most two seconds. */
+export function lastLinesMs(totalMs: number, log: Logger): number {
+  return log.flush === undefined ? 0 : Math.min(FLUSH_MS, totalMs / 10);
 }
 
 /** Returns the time in milliseconds for which a process still accepts connections after a signal. */
@@ -104,7 +112,7 @@ interface Ending {
   readonly log: Logger;
   /**
    * Time in milliseconds after which the process exits with status 1, even if hooks or tasks are still
-   * running.
+   * running. It contains the time for the last log lines.
    */
   readonly deadlineMs: number;
   close(signal: NodeJS.Signals): Promise<void>;
@@ -118,14 +126,15 @@ interface Ending {
  */
 export function endOnSignals({ clock, log, deadlineMs, close, renew }: Ending): SignalWatch {
   const end = (signal: NodeJS.Signals): void => {
-    clock.after(deadlineMs, () => {
+    const logMs = lastLinesMs(deadlineMs, log);
+    clock.after(deadlineMs - logMs, () => {
       log.error(
         'shutdown_deadline_exceeded',
         new Error(
-          `The application did not shut down within ${deadlineMs} ms: check "onShutdown" hooks and background tasks`,
+          `The application did not shut down within ${deadlineMs - logMs} ms: check "onShutdown" hooks and background tasks`,
         ),
       );
-      void exitAfterLog(1, log);
+      void exitAfterLog(1, log, logMs);
     });
     close(signal).then(
       () => exitAfterLog(0, log),

@@ -19,7 +19,7 @@ import { unavailablePage } from './unavailable-page.ts';
 import { SocketHandoff } from './socket-handoff.ts';
 import { SvcError } from '../base/errors.ts';
 import { exitAfterLog } from '../observability/log.ts';
-import { announceStop, delayAfter, onSignals } from './signals.ts';
+import { announceStop, delayAfter, lastLinesMs, onSignals } from './signals.ts';
 import { ChildLink, preload, roleEnvironment } from './supervision.ts';
 import { WorkerMetrics } from './worker-metrics.ts';
 import { MOST_ON_THE_WAY } from './worker-rooms.ts';
@@ -141,6 +141,11 @@ export class Workers {
     for (const worker of this.#workers.values()) void this.#end(worker, 'stop', delayMs);
     this.#endWhenAlone();
     return this.over;
+  }
+
+  /** Time in milliseconds that is kept for the last log lines of this process. */
+  get lastLinesMs(): number {
+    return lastLinesMs(this.#place?.stop.totalMs ?? Infinity, this.#options.log);
   }
 
   /** Kills all workers without waiting for their requests. */
@@ -373,7 +378,7 @@ export class Workers {
     // a worker that is still starting might not read the message, so it also gets SIGTERM
     if (!hasServed) worker.child.kill('SIGTERM');
     // `#place` is defined, because a worker gets its address before it serves
-    const limitMs = hasServed ? this.#place!.stop.totalMs - spentMs : START_END_MS;
+    const limitMs = hasServed ? this.#place!.stop.totalMs - spentMs - this.lastLinesMs : START_END_MS;
     using _limit = clock.after(limitMs, () => {
       log.warn('worker_killed', { worker: worker.id, pid: worker.child.pid });
       if (hasServed) this.#status = 1;
@@ -426,7 +431,7 @@ export async function superviseWorkers(
     void workers.stop(signal).then((status) => {
       // if the workers have served, the callback of `workers.over` below ends this process
       if (isServing) return;
-      return exitAfterLog(status, log);
+      return exitAfterLog(status, log, workers.lastLinesMs);
     });
   const signals = handleSignals
     ? onSignals({ log, end, kill: () => workers.kill(), renew: () => workers.renew() })
@@ -442,7 +447,7 @@ export async function superviseWorkers(
   let isClosing = false;
   void workers.over.then((status) => {
     if (status === 0 && (isClosing || !handleSignals)) return;
-    return exitAfterLog(status, log);
+    return exitAfterLog(status, log, workers.lastLinesMs);
   });
   return {
     ...outcome,

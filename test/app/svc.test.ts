@@ -7,6 +7,7 @@ import { Depends } from '../../src/routing/di.ts';
 import { HTTPException, NotFound } from '../../src/base/errors.ts';
 import { stateKey } from '../../src/http/state.ts';
 import { HttpResponse } from '../../src/http/response.ts';
+import { createLogger } from '../../src/observability/log.ts';
 import { Router } from '../../src/routing/route.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
@@ -630,6 +631,30 @@ test('if the application does not shut down in time after a signal, the process 
   assert.ok(events.some((event) => event['event'] === 'shutdown_deadline_exceeded'));
   process.emit('SIGTERM', 'SIGTERM');
   assert.deepEqual(exits, [1, 143]);
+});
+
+test('the time for the last log lines is part of the time of a stop', async (t) => {
+  const { endOnSignals } = await import('../../src/operations/signals.ts');
+  const { ManualClock } = await import('../../src/testing/index.ts');
+  const clock = new ManualClock();
+  const exited = Promise.withResolvers<unknown>();
+  t.mock.method(process, 'exit', ((status: unknown) => exited.resolve(status)) as never);
+  const steps: string[] = [];
+  const log = createLogger({
+    format: 'json',
+    sink: {
+      write: (line) => void steps.push((JSON.parse(line) as { event: string }).event),
+      flush: () => void steps.push('flush'),
+    },
+  });
+  const signals = endOnSignals({ clock, log, deadlineMs: 28_000, close: () => new Promise(() => undefined) });
+  t.after(() => signals[Symbol.dispose]());
+  process.emit('SIGTERM', 'SIGTERM');
+  await clock.advance(25_999);
+  assert.deepEqual(steps, ['signal']);
+  await clock.advance(1); // Kubernetes kills the process after 30 seconds, and flush() may take two
+  assert.equal(await exited.promise, 1);
+  assert.deepEqual(steps, ['signal', 'shutdown_deadline_exceeded', 'flush']);
 });
 
 for (const [what, hangs] of [

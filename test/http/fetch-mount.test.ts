@@ -65,6 +65,14 @@ test('a path whose segments the URL parser would resolve is 400, so that no laye
   }
 });
 
+test('a host that a URL cannot have is 400', async () => {
+  const { client } = mounted(echo);
+  const response = await client.get('/old/x', { headers: { host: '1.2.3.4.5' } });
+  assert.equal(response.status, 400);
+  assert.match(await response.text(), /The host of the request is not valid in a URL/);
+  await client.close();
+});
+
 test('layers and dependencies run before the handler', async () => {
   let calls = 0;
   const guard = (): never => {

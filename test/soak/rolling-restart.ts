@@ -12,7 +12,7 @@
  * itself. nginx cannot, so this script does: it writes a file for a process that is not ready, and nginx sends
  * requests to the other one while the file exists. All connections are Unix sockets.
  *
- * Skips a proxy that is not installed.
+ * Skips a proxy that is not installed, or fails with REQUIRE_PROXIES=1.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -298,7 +298,9 @@ async function main(): Promise<readonly string[]> {
   const proxies = Object.entries({ nginx, haproxy });
   for (const [title, proxy] of proxies) {
     const program = installed(title);
-    if (program === undefined) console.log(`SKIPPED: ${title} is not installed`);
+    if (program === undefined && process.env['REQUIRE_PROXIES'] === '1')
+      failures.push(`${title} is not installed: apt-get install ${title}`);
+    else if (program === undefined) console.log(`SKIPPED: ${title} is not installed`);
     else failures.push(...(await behind(title, program, proxy, SECONDS / proxies.length)));
   }
   return failures;

@@ -243,6 +243,11 @@ async function publish(beside: string, path: string): Promise<void> {
 const SPOOL_BLOCK_BYTES = 262_144;
 /** Maximum number of chunks in one write; below the limit IOV_MAX of every system. */
 const MAX_CHUNKS = 256;
+/**
+ * Start of the names of this process's temporary files. The random part is needed in a container, where a killed
+ * process and the next one often have the same id.
+ */
+const OWN_FILES = `svc-upload-${process.pid}-${randomBytes(8).toString('hex')}`;
 
 /**
  * A temporary file, which the first flush() creates. Only the user of the process can open it.
@@ -338,7 +343,7 @@ class Spool {
   }
 
   async #open(): Promise<FileHandle> {
-    const name = `svc-upload-${process.pid}-${randomBytes(16).toString('hex')}`;
+    const name = OWN_FILES + randomBytes(8).toString('hex');
     const path = join(this.#directory, name);
     const handle = await open(path, 'wx+', 0o600);
     if (this.#isNamed) {
@@ -387,7 +392,8 @@ async function removeAbandoned(directory: string): Promise<void> {
   const names = await readdir(directory).catch(() => []);
   for (const name of names) {
     const pid = /^svc-upload-(\d+)-[0-9a-f]{32}$/.exec(name)?.[1];
-    if (pid !== undefined && !isRunning(Number(pid)))
+    if (pid === undefined || name.startsWith(OWN_FILES)) continue;
+    if (Number(pid) === process.pid || !isRunning(Number(pid)))
       await rm(join(directory, name), { force: true }).catch(ignore);
   }
 }
