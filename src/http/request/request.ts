@@ -11,7 +11,7 @@ import { PLAIN_PATH, canonicalPath } from '../path.ts';
 import { parsePairs } from './query.ts';
 import { RequestBody } from './body.ts';
 import { readTraceContext } from '../request-id.ts';
-import { RequestState, SESSION } from '../state.ts';
+import { CARRIER, RequestState, SESSION } from '../state.ts';
 import type { HTTPException } from '../../base/errors.ts';
 import type { BodySource } from './body-stream.ts';
 import type { Holder } from './budget.ts';
@@ -389,8 +389,9 @@ export class TransportRequest implements HttpRequest {
   get #content(): RequestBody {
     if (this.#body === undefined) {
       this.#body = new RequestBody(this, this.#incoming, this.#defaults);
-      // nothing would free the bytes of a body that is first read after the end of its request
-      if (this.#late !== undefined) this.#body.budget = undefined;
+      // Nothing would free the bytes of a body that is first read after the end of its request. The request that
+      // carries a call of an MCP tool already holds the bytes of the call.
+      if (this.#late !== undefined || this.#state?.has(CARRIER) === true) this.#body.budget = undefined;
     }
     return this.#body;
   }

@@ -140,7 +140,7 @@ function waiting(options: SvcOptions = {}): {
   reading('/stream', async (req) => {
     for await (const chunk of req.stream()) assert.ok(chunk.length > 0);
   });
-  app.post('/declared', { body: Note }, wait);
+  app.post('/declared', { body: Note, mcp: true }, wait);
   app.post('/fails', async ({ req }) => {
     await req.body();
     throw new Error('failed');
@@ -331,6 +331,22 @@ test('bodies count while they are inflated, so that many at once cannot fill the
   const statuses = (await Promise.all(calls)).map(({ status }) => status);
   assert.ok(statuses.includes(200) && statuses.includes(503), String(statuses));
   assert.ok(step <= 65_536, `${step} bytes were inflated before they counted`);
+  assert.equal(held(), 0);
+});
+
+test('a call of an MCP tool over HTTP holds its bytes once', async () => {
+  const { app, entered, release, held } = waiting();
+  app.mountMcp('/mcp', { sessions: false });
+  await using client = new TestClient(app);
+  const params = { name: 'post_declared', arguments: { text: TEXT } };
+  const call = client.post('/mcp', {
+    headers: { accept: 'application/json, text/event-stream' },
+    json: { jsonrpc: '2.0', id: 1, method: 'tools/call', params },
+  });
+  await entered();
+  assert.ok(held() < 1.1 * TEXT.length, String(held()));
+  release();
+  assert.match(await (await call).text(), /"text":"read"/);
   assert.equal(held(), 0);
 });
 
