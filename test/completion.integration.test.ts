@@ -111,6 +111,21 @@ const PLACES: readonly (readonly [code: string, names: string | readonly string[
   ],
 ];
 
+/** Options in the places above, and a part of the documentation that completion must show. */
+const DOCUMENTED: readonly (readonly [code: string, option: string, documentation: RegExp])[] = [
+  ["app.post('/a', { | }, () => 1);", 'response', /Type of the replies/],
+  [
+    "app.post('/a', { body: Note, | }, ({ body }) => body);",
+    'maxBodyBytes',
+    /Maximum size of a request body/,
+  ],
+  ["app.get('/a', { | }, () => 1);", 'headers', /Header fields/],
+  ["app.get('/a', { mcp: { | } }, () => 1);", 'title', /MCP clients show to users/],
+  ["app.websocket('/a', { | });", 'public', /needs no authentication/],
+  ['provide({ | }, () => 1);', 'secrets', /Names of settings/],
+  ['Field(str, { | });', 'alias', /./],
+];
+
 /** Global names, which completion must not offer at any of the places. */
 const GLOBALS = ['AbortController', 'setTimeout', 'app', 'svc'];
 
@@ -146,6 +161,10 @@ for (const version of ['5.9', '6.0', '7.0'] as const) {
         [],
         `${code} offers global names`,
       );
+    }
+    for (const [code, option, documentation] of DOCUMENTED) {
+      const { at } = offsets[PLACES.findIndex(([place]) => place === code)]!;
+      assert.match(await editor.documentation(at, option), documentation, `${code} ${option}`);
     }
     for (const name of ['post(', 'Field(', 'Depends(']) {
       const text = await editor.hover(program.indexOf(name));

@@ -168,26 +168,29 @@ export type SpecOf<O> = O | object;
  * type, which the compiler shows. `Taken` are names that dependencies cannot have.
  *
  * The type is conditional, so that the compiler infers `S` from the argument, and then compares the argument
- * only with the checked members. It tests for schema classes first, because most types of routes are classes.
+ * only with the checked members. Schema classes come first, because most types of routes are classes.
+ * Completion gets `O` itself, because TypeScript 7.0 does not show the documentation of mapped members.
  */
 export type CheckedSpec<S, O, Taken, Kind extends string> = S extends object
-  ? {
-      readonly [K in keyof S]: K extends keyof O
-        ? S[K] extends SchemaClass
-          ? O[K]
-          : K extends TypeKey
-            ? S[K] extends O[K]
-              ? O[K]
-              : NoType<S[K], K, O[K]>
-            : K extends ShapeKey
-              ? CheckedShape<S[K], O[K]>
-              : O[K]
-        : S[K] extends Dependency<unknown>
-          ? K extends Taken
-            ? `"${K & string}" is reserved: give the dependency another name`
-            : S[K]
-          : `"${K & string}" is neither ${Kind}`;
-    }
+  ? O extends S
+    ? O
+    : {
+        readonly [K in keyof S]: K extends keyof O
+          ? S[K] extends SchemaClass
+            ? O[K]
+            : K extends TypeKey
+              ? S[K] extends O[K]
+                ? O[K]
+                : NoType<S[K], K, O[K]>
+              : K extends ShapeKey
+                ? CheckedShape<S[K], O[K]>
+                : O[K]
+          : S[K] extends Dependency<unknown>
+            ? K extends Taken
+              ? `"${K & string}" is reserved: give the dependency another name`
+              : S[K]
+            : `"${K & string}" is neither ${Kind}`;
+      }
   : S;
 
 /** Options that are types of values. */

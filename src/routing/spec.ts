@@ -74,7 +74,6 @@ export interface SharedSpec extends TextInputs {
   readonly summary?: string | undefined;
   readonly description?: string | undefined;
   readonly tags?: readonly string[] | undefined;
-  readonly deprecated?: boolean | undefined;
   /** Declares that the route needs no authentication. A string states the reason. */
   readonly public?: boolean | string | undefined;
   /** Custom data, which middleware reads from `req.route.meta`. */
@@ -121,15 +120,8 @@ export interface Callback extends SentRequest {
   readonly url: string;
 }
 
-/**
- * Spec of a route. Every key that is not an option is a dependency, which the handler receives under this
- * name.
- */
-export interface RouteSpec extends Omit<SharedSpec, 'deprecated'>, Pick<RouteTextInputs, 'params'> {
-  /** Type of the JSON body: a schema class, or a type such as `list(Item)`. */
-  readonly body?: TypeSource | undefined;
-  /** Fields of the form in the body: an object of `Field()` members, or a schema class. */
-  readonly form?: InputShape | undefined;
+/** Spec of a GET route. Requests with this method have no body. */
+export interface GetSpec extends SharedSpec, RouteTextInputs {
   /**
    * Type of the replies, or an object of types by status. If a reply does not match, a 500 is sent instead.
    */
@@ -173,8 +165,16 @@ export interface RouteSpec extends Omit<SharedSpec, 'deprecated'>, Pick<RouteTex
   readonly requestTimeoutMs?: number | undefined;
 }
 
-/** Spec of a GET route. Requests with this method have no body. */
-export interface GetSpec extends Omit<RouteSpec, 'body' | 'form'> {}
+/**
+ * Spec of a route. Every key that is not an option is a dependency, which the handler receives under this
+ * name.
+ */
+export interface RouteSpec extends GetSpec {
+  /** Type of the JSON body: a schema class, or a type such as `list(Item)`. */
+  readonly body?: TypeSource | undefined;
+  /** Fields of the form in the body: an object of `Field()` members, or a schema class. */
+  readonly form?: InputShape | undefined;
+}
 
 /**
  * Names that dependencies cannot have: options of routes, some options of WebSocket routes, and members of
@@ -193,7 +193,6 @@ export const SHARED_SPEC: { readonly [K in keyof SharedSpec]-?: OptionKind<Share
   summary: text(),
   description: text(),
   tags: given<readonly string[]>('a list of strings', Array.isArray),
-  deprecated: bool(),
   public: given<boolean | string>(
     'true, false or a reason',
     (value) => isBoolean(value) || typeof value === 'string',

@@ -16,7 +16,7 @@
  */
 import { BadRequest, HTTPException, SvcError } from '../base/errors.ts';
 import { LazyModule } from '../base/promises.ts';
-import { given, int, isBoolean, isObject, oneOf, readOptions } from '../base/options.ts';
+import { bool, given, int, isBoolean, isObject, oneOf, readOptions } from '../base/options.ts';
 import { inSpan } from '../observability/tracer.ts';
 import { ValidationError, compileType } from '../schema/schema.ts';
 import { isToken } from '../http/headers.ts';
@@ -60,6 +60,7 @@ import type { Allowance, Dependencies, SharedSpec } from './spec.ts';
  * under this name.
  */
 export interface WebSocketSpec extends SharedSpec {
+  readonly deprecated?: boolean | undefined;
   /**
    * Type of the messages of clients, which must be JSON: a schema class, or a type such as `list(Item)`.
    * Default: strings and bytes without validation.
@@ -293,6 +294,7 @@ const time = (fallback: number, most: number): OptionKind<number | false> => ({
 /** Definitions of the options of a WebSocket route, for readOptions(). */
 const SPEC: Readonly<Record<keyof WebSocketSpec, OptionKind<unknown>>> = {
   ...SHARED_SPEC,
+  deprecated: bool(),
   message: given<TypeSource>(),
   protocols: given<readonly string[]>(
     'a list of tokens',

@@ -23,6 +23,8 @@ export interface Mistake {
 export interface Editor {
   /** Returns the names that completion offers. */
   completions(offset: number): Promise<readonly string[]>;
+  /** Returns the documentation of a name that completion offers. */
+  documentation(offset: number, name: string): Promise<string>;
   /** Returns the text that appears when the pointer is over a name. */
   hover(offset: number): Promise<string>;
   mistakes(): Promise<readonly Mistake[]>;
@@ -75,6 +77,11 @@ interface Api {
       at: number,
       options: object,
     ): { readonly entries: readonly { readonly name: string }[] } | undefined;
+    getCompletionEntryDetails(
+      file: string,
+      at: number,
+      name: string,
+    ): { readonly documentation?: readonly object[] } | undefined;
     getQuickInfoAtPosition(
       file: string,
       at: number,
@@ -111,6 +118,10 @@ function openService(t: TestContext, compiler: string, text: string): Editor {
       Promise.resolve(
         (service.getCompletionsAtPosition(file, offset, {})?.entries ?? []).map(({ name }) => name),
       ),
+    documentation: (offset, name) =>
+      Promise.resolve(
+        api.displayPartsToString(service.getCompletionEntryDetails(file, offset, name)?.documentation),
+      ),
     hover: (offset) => {
       const { displayParts, documentation } = service.getQuickInfoAtPosition(file, offset) ?? {};
       return Promise.resolve(
@@ -131,6 +142,7 @@ function openService(t: TestContext, compiler: string, text: string): Editor {
 interface Answers {
   readonly initialize: object;
   readonly 'textDocument/completion': { readonly items: readonly { readonly label: string }[] } | null;
+  readonly 'completionItem/resolve': { readonly documentation?: string | { readonly value: string } };
   readonly 'textDocument/hover': { readonly contents: { readonly value: string } } | null;
   readonly 'textDocument/diagnostic': {
     readonly items: readonly {
@@ -161,7 +173,12 @@ async function openServer(t: TestContext, text: string): Promise<Editor> {
   await server.ask('initialize', {
     processId: process.pid,
     rootUri: pathToFileURL(cwd).href,
-    capabilities: { textDocument: { hover: { contentFormat: ['plaintext'] } } },
+    capabilities: {
+      textDocument: {
+        hover: { contentFormat: ['plaintext'] },
+        completion: { completionItem: { documentationFormat: ['plaintext'] } },
+      },
+    },
   });
   server.send({ method: 'initialized', params: {} });
   server.send({
@@ -173,11 +190,16 @@ async function openServer(t: TestContext, text: string): Promise<Editor> {
     const lines = text.slice(0, offset).split('\n');
     return { textDocument, position: { line: lines.length - 1, character: lines.at(-1)!.length } };
   };
+  const items = async (offset: number): Promise<readonly { readonly label: string }[]> =>
+    (await server.ask('textDocument/completion', at(offset)))?.items ?? [];
+  const nameOf = ({ label }: { readonly label: string }): string => label.replace(/\?$/, '');
   return {
-    completions: async (offset) =>
-      ((await server.ask('textDocument/completion', at(offset)))?.items ?? []).map(({ label }) =>
-        label.replace(/\?$/, ''),
-      ),
+    completions: async (offset) => (await items(offset)).map(nameOf),
+    async documentation(offset, name) {
+      const item = (await items(offset)).find((each) => nameOf(each) === name);
+      const { documentation = '' } = await server.ask('completionItem/resolve', item ?? {});
+      return typeof documentation === 'string' ? documentation : documentation.value;
+    },
     hover: async (offset) => (await server.ask('textDocument/hover', at(offset)))?.contents.value ?? '',
     mistakes: async () =>
       (await server.ask('textDocument/diagnostic', { textDocument })).items.map(({ message, range }) => ({
