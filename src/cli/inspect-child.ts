@@ -14,7 +14,7 @@ import { findUnnamedHosts } from '../check/rules/deployment.ts';
 import { absentVariables } from '../check/source/environment-rules.ts';
 import { readProject } from '../check/reader/modules.ts';
 import { Sources } from '../check/source/sources.ts';
-import { CORE_RULES } from '../check/rules/rules.ts';
+import { CORE_RULES, coreRule } from '../check/rules/rules.ts';
 import { denyStart } from '../app/lifecycle.ts';
 import { Denied, HandleWatch, denyNetwork, isDenied } from './quarantine.ts';
 import { variableOf } from '../base/config.ts';
@@ -36,12 +36,6 @@ import type { Project } from '../check/reader/modules.ts';
 import type { ReportScope } from '../check/report.ts';
 import type { SourceReport } from '../check/source/examine.ts';
 
-// find() returns a rule, because CORE_RULES contains every rule
-const { remedy: SVC001_REMEDY } = CORE_RULES.find((rule) => rule.id === 'SVC001')!;
-// find() returns a rule, because CORE_RULES contains every rule
-const HOSTS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC219')!;
-// find() returns a rule, because CORE_RULES contains every rule
-const SECRETS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC205')!;
 const STACK_FRAMES = 50;
 const SLOW_IMPORT_MS = 1_500;
 
@@ -129,11 +123,11 @@ async function work(job: Job): Promise<Answer> {
     [
       ...found,
       ...more,
-      ...joinFindings(checked.findings, sources, [...secrets, ...settingSecrets(app)], SECRETS_RULE),
+      ...joinFindings(checked.findings, sources, [...secrets, ...settingSecrets(app)], coreRule('SVC205')),
       ...(live?.findings ?? []),
       ...findUnnamedHosts(
         app.inspect(),
-        HOSTS_RULE,
+        coreRule('SVC219'),
         sources.project.modules.map(({ source }) => source),
       ),
     ],
@@ -283,8 +277,7 @@ function importMsSoFar(): number {
 /** SVC503: a slow import, which delays every start of every process. */
 function slow({ given }: Job, importMs: number): readonly Finding[] {
   if (importMs < SLOW_IMPORT_MS) return [];
-  // find() returns a rule, because CORE_RULES contains every rule
-  const { severity, remedy } = CORE_RULES.find(({ id }) => id === 'SVC503')!;
+  const { severity, remedy } = coreRule('SVC503');
   return [
     {
       rule: 'SVC503',
@@ -312,7 +305,7 @@ function trespasses({ given }: Job, found: readonly Trespass[]): Finding[] {
     severity: 'error',
     subject: given,
     message: `the import ${what}`,
-    remedy: SVC001_REMEDY,
+    remedy: coreRule('SVC001').remedy,
     place: known(place),
   }));
 }

@@ -8,7 +8,7 @@ import { fstatSync, writeFileSync } from 'node:fs';
 import { dirname, extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { makeReport } from '../check/check.ts';
-import { CORE_RULES } from '../check/rules/rules.ts';
+import { CORE_RULES, coreRule } from '../check/rules/rules.ts';
 import { systemClock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
 import { codeOf, makeFolder } from './load.ts';
@@ -173,8 +173,7 @@ export function failed(
   message: string,
   { isLate = false, remedy }: { readonly isLate?: boolean; readonly remedy?: string } = {},
 ): Extract<Answer, { kind: 'failed' }> {
-  // find() returns a rule, because CORE_RULES contains every rule
-  const { id: rule, severity, remedy: usual } = CORE_RULES.find((candidate) => candidate.id === 'SVC001')!;
+  const { id: rule, severity, remedy: usual } = coreRule('SVC001');
   return {
     token,
     kind: 'failed',

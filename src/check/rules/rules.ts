@@ -26,3 +26,8 @@ export const CORE_RULES: readonly CoreRule[] = [
   ...INJECTION_RULES,
   ...SECRET_RULES,
 ].sort((left, right) => (left.id < right.id ? -1 : 1));
+
+/** Returns the rule with an id. The id must be one of CORE_RULES. */
+export function coreRule(id: `SVC${number}`): CoreRule {
+  return CORE_RULES.find((rule) => rule.id === id)!;
+}
