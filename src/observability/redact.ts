@@ -299,7 +299,7 @@ const SECRET_HEADERS: ReadonlySet<string> = new Set([
  * `X-Client-Secret` all match.
  */
 const SECRET_NAME =
-  /^(?:auth|jwt|otp|pin|sid|pwd|bearer|pepper|signature|sessionid|credentials?|connectionstring)$|(?:authorization|cookie|password|passwd|passphrase|secret|secretprevious|token|apikey|privatekey|secretkey|signingkey|codeverifier)$/;
+  /^(?:auth|jwt|otp|pin|sid|pwd|bearer|pepper|sig|signature|xamzsignature|xgoogsignature|awsaccesskeyid|sessionid|credentials?|connectionstring)$|(?:authorization|cookie|password|passwd|passphrase|secret|secretprevious|token|apikey|privatekey|secretkey|signingkey|codeverifier)$/;
 /**
  * Plural names. Their values are secret, except numbers: `tokens: ['...']` is secret, but `maxTokens: 5` is
  * not.

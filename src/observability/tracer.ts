@@ -122,12 +122,16 @@ export function failSpan(span: Span, error: unknown): void {
 
 function shownError(error: unknown): SpanError {
   if (!(error instanceof Error)) return { type: 'thrown', message: typeof error, stack: undefined };
-  const { name, message, stack } = error;
-  return {
-    type: String(name),
-    message: mask(String(message)),
-    stack: typeof stack === 'string' ? mask(stack) : undefined,
-  };
+  try {
+    const { name, message, stack } = error;
+    return {
+      type: String(name),
+      message: mask(String(message)),
+      stack: typeof stack === 'string' ? mask(stack) : undefined,
+    };
+  } catch {
+    return { type: 'Error', message: 'the members of the error cannot be read', stack: undefined };
+  }
 }
 
 /** Returns a tracer whose methods never throw. The first exception of `tracer` is logged. */

@@ -46,6 +46,26 @@ test('inSpan() ends its span when the callback returns, throws, resolves or reje
   );
 });
 
+test('inSpan() ends its span, and throws the same error, if the members of the error cannot be read', () => {
+  const tracer = new FakeTracer();
+  const error = new Error('hidden');
+  Object.defineProperty(error, 'message', {
+    get: () => {
+      throw new Error('getter');
+    },
+  });
+  const work = (): never => {
+    throw error;
+  };
+  let thrown: unknown;
+  try {
+    inSpan(tracer, 'a', START, work);
+  } catch (found) {
+    thrown = found;
+  }
+  assert.ok(thrown === error && tracer.span('a').isEnded);
+});
+
 test('in the callback of inSpan(), the span is active, also after an await', async () => {
   const tracer = new FakeTracer();
   await inSpan(tracer, 'outer', START, async () => {

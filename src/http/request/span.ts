@@ -117,7 +117,7 @@ function attributesOf(req: TracedRequest): Record<string, SpanValue | undefined>
     'server.port': port === undefined ? undefined : Number(port),
     'client.address': req.ip,
     'network.protocol.version': req.httpVersion,
-    'user_agent.original': req.field('user-agent')?.slice(0, MAX_AGENT_CHARACTERS),
+    'user_agent.original': mask(req.field('user-agent') ?? '').slice(0, MAX_AGENT_CHARACTERS) || undefined,
   };
 }
 

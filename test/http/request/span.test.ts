@@ -357,3 +357,13 @@ test('a request inside another server, by app.requestListener(), has a span', as
   await ended(tracer, 2);
   assert.equal(tracer.span('GET /').parentId, CALLER);
 });
+
+test('spans have no signatures of signed URLs, and no credentials that a user agent contains', async (t) => {
+  const { app, client, tracer } = application(t);
+  app.get('/file', () => 'x');
+  await client.get('/file?sig=abcdef&X-Amz-Signature=abcdef&X-Goog-Signature=abcdef&AWSAccessKeyId=abcdef', {
+    headers: { 'user-agent': 'tool Bearer abcdefghijklmnopqrst' },
+  });
+  const { attributes } = tracer.span('GET /file');
+  assert.doesNotMatch(JSON.stringify(attributes), /abcdef/);
+});
