@@ -9,7 +9,8 @@ import { hasDeclaredBody, literal } from './routes.ts';
 import { analysePattern } from '../../schema/pattern.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Call, Fn, Member, Node } from '../reader/nodes.ts';
-import type { Kept, Site } from '../values/interpreter.ts';
+import type { Kept } from '../values/evaluation.ts';
+import type { Site } from '../values/interpreter.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** Runs the rules of this file that do not need the data-flow analysis of ../values. */

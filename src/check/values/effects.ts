@@ -1,6 +1,6 @@
 /**
- * What functions and methods do to the contents of their arguments: one table by import, one by method of texts,
- * lists and addresses. A function of a package that is in neither keeps its input, with "unknown effect".
+ * Effects of functions and methods on the contents of their arguments: one table by import, one by method of
+ * texts, lists and addresses. A function of a package that is in neither keeps its input, with "unknown effect".
  */
 import { ALL } from '../../schema/pattern-parser.ts';
 import * as texts from './text.ts';
@@ -9,7 +9,7 @@ import type { Fact, Facts, ClientPart, Part, Text } from './text.ts';
 import type { Source, Value } from './value.ts';
 
 /** A call with the values of its arguments. `run` calls a callback. */
-export interface Operation {
+interface Operation {
   readonly args: readonly Value[];
   readonly receiver: Value;
   readonly at: number;
@@ -150,7 +150,9 @@ export const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
     const part = values.clientIn(value);
     // no link on another site can set all headers or cookies
     const isSent = /^(?:headers|cookies)$/.test(value.source?.whole ?? '');
-    return part === undefined || isSent ? KNOWN : values.textValue(texts.OWN, texts.derived(part, 'json'), texts.OWN);
+    return part === undefined || isSent
+      ? KNOWN
+      : values.textValue(texts.OWN, texts.derived(part, 'json'), texts.OWN);
   },
   'Object.freeze': first,
   'Object.assign': ({ args }) => values.oneOf(args),
@@ -335,7 +337,8 @@ const starts: Effect = ({ receiver, args: [arg = KNOWN] }) => {
 function isFolderOf({ texts: all, type }: Value): boolean {
   return all.every((text) => {
     const last = text.at(-1);
-    if (last?.kind === 'literal') return /[/\\]$/.test(last.text) && (text.length > 1 || last.text.length > 1);
+    if (last?.kind === 'literal')
+      return /[/\\]$/.test(last.text) && (text.length > 1 || last.text.length > 1);
     return last !== undefined && type !== 'path.resolve';
   });
 }
@@ -358,7 +361,7 @@ function matchOf(
 }
 
 /** Returns the result of a test of one text: the facts where the test succeeds, and where it fails. */
-export function tested(value: Value, yes: Fact | undefined, no: Fact | undefined): Value {
+function tested(value: Value, yes: Fact | undefined, no: Fact | undefined): Value {
   const of = (fact: Fact | undefined): Facts => {
     const part = only(value);
     return part === undefined || fact === undefined ? texts.NO_FACTS : factsOf(part, fact);

@@ -33,7 +33,9 @@ export class DeclaredInputs {
     if (input === 'body') return body === undefined ? undefined : typeOfNode(body.node);
     if (input === 'form') return form === undefined ? undefined : typeOfPlan(form);
     const plan = texts.findLast(({ key }) => key === input)?.plan;
-    return plan === undefined ? undefined : typeOfPlan(plan);
+    if (plan !== undefined || input !== 'params') return plan && typeOfPlan(plan);
+    const { parameters } = detail.declared.template;
+    return typeOfConverters(new Map(parameters.map(({ name, converter }) => [name, converter.name])));
   }
 }
 
@@ -261,5 +263,9 @@ export function typeOfParameters({ call }: RouteCall): InputType {
   const [path] = call.args;
   const text = path?.type === 'text' ? path.value : path?.type === 'template' ? path.texts.join('{}') : '';
   const types = new Map([...text.matchAll(/\{(\w+):(\w+)\}/g)].map(([, name, type]) => [name!, type!]));
+  return typeOfConverters(types);
+}
+
+function typeOfConverters(types: ReadonlyMap<string, string>): InputType {
   return { part: { may: ALL }, member: (key) => typeOfName(types.get(key) ?? '') };
 }

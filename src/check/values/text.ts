@@ -1,5 +1,5 @@
 /**
- * What a text may contain: literal parts, parts that no client chooses, and parts of a client with the
+ * Contents of texts: literal parts, parts that no client chooses, and parts of a client with the
  * characters that they may hold. A test such as `/^\w+$/.test(name)` adds facts about a part.
  */
 import { ALL, parsePattern } from '../../schema/pattern-parser.ts';

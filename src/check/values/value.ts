@@ -4,7 +4,6 @@ import type { ClassNode, Fn } from '../reader/nodes.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { RouteCall } from '../source/routes.ts';
 import type { ClientPart, Facts, Origin, Part, Text } from './text.ts';
-import type { Scope } from './scope.ts';
 
 /** A function with the scope of its declaration. */
 export interface Closure {
@@ -39,7 +38,7 @@ export interface Source {
   readonly type?: InputType | undefined;
 }
 
-/** What is known about the value of an expression. */
+/** The knowledge about the value of an expression. */
 export interface Value {
   /** Texts that the value may be, or become as a text. */
   readonly texts: readonly Text[];
@@ -189,7 +188,10 @@ export function judged(yes: Facts, no: Facts = NO_FACTS): Value {
 
 export function negation(value: Value): Value {
   const { constant } = value;
-  return { ...judged(factsIf(value, false), factsIf(value, true)), ...(constant !== undefined && { constant: !constant }) };
+  return {
+    ...judged(factsIf(value, false), factsIf(value, true)),
+    ...(constant !== undefined && { constant: !constant }),
+  };
 }
 
 /** Returns the facts that hold if a value is true, or if it is false. */
@@ -212,4 +214,69 @@ export function judgedResults(
         undefined,
       );
   return { yes: of(true), no: of(false) };
+}
+
+/**
+ * A variable. Its value depends on the path through the code, so a {@link Path} holds it. `last` serves closures
+ * that outlive the path.
+ */
+export interface Variable {
+  readonly name: string;
+  last?: Value;
+}
+
+/** The variables of a block or function, by name. */
+export class Scope {
+  readonly #variables = new Map<string, Variable>();
+  readonly #around: Scope | undefined;
+  readonly self: Value | undefined;
+
+  constructor(around?: Scope, self?: Value) {
+    this.#around = around;
+    this.self = self ?? around?.self;
+  }
+
+  find(name: string): Variable | undefined {
+    return this.#variables.get(name) ?? this.#around?.find(name);
+  }
+
+  declare(name: string): Variable {
+    let variable = this.#variables.get(name);
+    if (variable === undefined) this.#variables.set(name, (variable = { name }));
+    return variable;
+  }
+}
+
+const functions = new WeakMap<Fn, number>();
+let count = 0;
+
+/** Returns a text that is equal for values with the same contents. */
+export function signatureOf(value: Value, depth = 0): string {
+  if (depth > 3) return '';
+  const texts = value.texts.map((text) =>
+    text
+      .map((part) =>
+        part.kind === 'client'
+          ? JSON.stringify([
+              part.id,
+              String(part.may),
+              part.lacks,
+              part.begins,
+              part.unknown,
+              part.isInside,
+              part.hasKnownHost,
+            ])
+          : part.kind === 'own'
+            ? '~'
+            : JSON.stringify(part.text),
+      )
+      .join('+'),
+  );
+  const members = [...(value.members ?? [])].map(
+    ([key, member]) => `${key}:${signatureOf(member, depth + 1)}`,
+  );
+  const items = value.items === undefined ? '' : signatureOf(value.items, depth + 1);
+  if (value.fn !== undefined && !functions.has(value.fn.fn)) functions.set(value.fn.fn, ++count);
+  const fn = value.fn === undefined ? '' : `f${functions.get(value.fn.fn)}`;
+  return `${texts.join('|')}{${members.join(',')}}[${items}]${fn}${value.type ?? ''}${value.meaning ?? ''}${value.source?.id ?? ''}`;
 }

@@ -1,39 +1,8 @@
-/** Variables of the analysed functions, and what holds on the present path through the code. */
+/** Values of variables and facts about texts on one path through the code. */
 import { NO_FACTS, allFacts, sharedFacts } from './text.ts';
 import { ABSENT, oneOf } from './value.ts';
 import type { Facts } from './text.ts';
-import type { Value } from './value.ts';
-
-/**
- * A variable. Its value depends on the path through the code, so a {@link Path} holds it. `last` serves closures
- * that outlive the path.
- */
-export interface Variable {
-  readonly name: string;
-  last?: Value;
-}
-
-/** The variables of a block or function, by name. */
-export class Scope {
-  readonly #variables = new Map<string, Variable>();
-  readonly #around: Scope | undefined;
-  readonly self: Value | undefined;
-
-  constructor(around?: Scope, self?: Value) {
-    this.#around = around;
-    this.self = self ?? around?.self;
-  }
-
-  find(name: string): Variable | undefined {
-    return this.#variables.get(name) ?? this.#around?.find(name);
-  }
-
-  declare(name: string): Variable {
-    let variable = this.#variables.get(name);
-    if (variable === undefined) this.#variables.set(name, (variable = { name }));
-    return variable;
-  }
-}
+import type { Value, Variable } from './value.ts';
 
 /** How a path ends: with `return` or `throw`, or with `break` or `continue`. */
 type End = 'exit' | 'break';
