@@ -55,22 +55,26 @@ function typeOfPlan({ fields }: ObjectPlan): InputType {
   };
 }
 
-function typeOfNode(node: TypeNode): InputType {
+/** Types within types are read to this depth, because a type may contain itself. */
+const MAX_TYPES = 12;
+
+function typeOfNode(node: TypeNode, depth = 0): InputType {
+  if (depth > MAX_TYPES) return FREE;
   switch (node.kind) {
     case 'nullable':
-      return typeOfNode(node.inner);
+      return typeOfNode(node.inner, depth + 1);
     case 'lazy':
-      return typeOfNode(node.resolve());
+      return typeOfNode(node.resolve(), depth + 1);
     case 'object':
       return typeOfPlan(node.plan());
     case 'list':
     case 'record': {
-      const item = typeOfNode(node.item);
+      const item = typeOfNode(node.item, depth + 1);
       return { part: item.part, member: () => item };
     }
     case 'choice':
     case 'tuple':
-      return node.members.every((member) => typeOfNode(member).part === undefined) ? SAFE : FREE;
+      return node.members.every((member) => typeOfNode(member, depth + 1).part === undefined) ? SAFE : FREE;
     case 'union':
       return FREE;
     default:
@@ -156,16 +160,18 @@ const INPUTS: ReadonlySet<string> = new Set([
   ...['files', 'rawBody'],
 ]);
 /** Methods of the request that return an input. */
-const READERS: Readonly<Record<string, string | undefined>> = {
-  json: 'body',
-  form: 'body',
-  formData: 'body',
-  text: 'text',
-  body: 'body',
-  bytes: 'body',
-  parts: 'parts',
-  stream: 'stream',
-};
+const READERS: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    json: 'body',
+    form: 'body',
+    formData: 'body',
+    text: 'text',
+    body: 'body',
+    bytes: 'body',
+    parts: 'parts',
+    stream: 'stream',
+  }),
+);
 /** Header fields that Node.js or the router compares, or that no reply repeats. */
 const SAFE_HEADERS: ReadonlySet<string> = new Set([
   'host',
@@ -248,7 +254,7 @@ export function readInput(
         ? whole
         : memberOfInput(whole.source, key, typeOf);
   }
-  const input = READERS[method];
+  const input = READERS.get(method);
   if (input === undefined) return undefined;
   return inputValue({
     id: `${source.id} ${input}`,

@@ -408,7 +408,7 @@ export class Interpreter extends Evaluation {
     const run = (callback: Value, values_: readonly Value[]): Value =>
       callback.fn === undefined ? KNOWN : this.invoke(callback.fn, values_, undefined);
     const operation = { args, receiver: receiver ?? KNOWN, at: call.start, run };
-    const effect = FUNCTIONS[meaning];
+    const effect = Object.hasOwn(FUNCTIONS, meaning) ? FUNCTIONS[meaning] : undefined;
     if (effect !== undefined) return effect(operation);
     const read =
       receiver?.source === undefined

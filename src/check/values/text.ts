@@ -174,10 +174,37 @@ export function patternOf(source: string, flags: string): RegExp | undefined {
   }
 }
 
+function treeOf(pattern: RegExp): Tree | undefined {
+  try {
+    return parsePattern(new RegExp(withoutProperties(pattern), pattern.flags)).tree;
+  } catch {
+    return undefined; // the parser does not know the syntax
+  }
+}
+
+/**
+ * Returns the source of a pattern with sets of characters in place of properties such as `\p{L}`. The parser
+ * takes a property for every character.
+ */
+function withoutProperties({ source, unicode, unicodeSets }: RegExp): string {
+  if (!unicode && !unicodeSets) return source;
+  let isInClass = false;
+  return source.replace(/\\[pP]\{[^}]*\}|\\[^]|[[\]]/g, (found) => {
+    if (found === '[') isInClass = true;
+    if (found === ']') isInClass = false;
+    if (!/^\\p/i.test(found)) return found;
+    const property = new RegExp(`^${found}$`, 'u');
+    const codes = Array.from({ length: 128 }, (_, code) => code);
+    const members = codes.filter((code) => property.test(String.fromCharCode(code)));
+    const set = `${members.map((code) => `\\x${code.toString(16).padStart(2, '0')}`).join('')}\\u0080-\\uffff`;
+    return isInClass ? set : `[${set}]`;
+  });
+}
+
 /** Returns the characters of texts that match a pattern; ALL unless the pattern is anchored at both ends. */
 export function charsOfMatches(pattern: RegExp): CharSet {
-  if (pattern.multiline) return ALL;
-  const { tree } = parsePattern(pattern);
+  const tree = pattern.multiline ? undefined : treeOf(pattern);
+  if (tree === undefined) return ALL;
   const branches = tree.kind === 'choice' ? tree.parts : [tree];
   return branches.every(isAnchored) ? usedIn(tree) : ALL;
 }
@@ -199,8 +226,8 @@ function usedIn(tree: Tree): CharSet {
  * that matches longer texts.
  */
 export function charsReplaced(pattern: RegExp): CharSet {
-  const { tree } = parsePattern(pattern);
-  const branches = tree.kind === 'choice' ? tree.parts : [tree];
+  const tree = treeOf(pattern);
+  const branches = tree === undefined ? [] : tree.kind === 'choice' ? tree.parts : [tree];
   return branches.reduce((set, branch) => {
     const [only, ...more] = branch.kind === 'sequence' ? branch.parts : [branch];
     const one = only?.kind === 'repeat' && only.least <= 1 ? only.part : only;
@@ -210,8 +237,8 @@ export function charsReplaced(pattern: RegExp): CharSet {
 
 /** Returns the literal text with which every match of a pattern begins: `/` for `^\/(?!\/)`. */
 export function beginningOf(pattern: RegExp): string {
-  const { tree } = parsePattern(pattern);
-  const [start, ...parts] = tree.kind === 'sequence' ? tree.parts : [];
+  const tree = treeOf(pattern);
+  const [start, ...parts] = tree?.kind === 'sequence' ? tree.parts : [];
   if (start?.kind !== 'start') return '';
   let text = '';
   for (const part of parts) {

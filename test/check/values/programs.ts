@@ -252,6 +252,12 @@ app.get('/a/{id:int}/{name}', { query: Page }, async ({ params, query, db }) => 
 });
 `,
   },
+  'names that every object has, and patterns that the analysis does not know': handler(`
+  await readFile('files/' + constructor(query.a) + toString(query.b) + req.toString() + req.constructor('x'));
+  if (!/^[[a-z]--[aeiou]]+$/v.test(query.c)) throw new BadRequest();
+  if (!/^(?<=x)y\\p{L}$/u.test(query.d)) throw new BadRequest();
+  await readFile('files/' + query.d.replace(/[^\\p{L}]/gu, ''));
+  await readFile('files/' + query.hasOwnProperty); // SVC606`),
   'a function of a package with unknown effect makes a note': handler(
     `
   await readFile('files/' + tidy(query.a)); // note SVC606
