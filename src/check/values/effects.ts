@@ -333,6 +333,13 @@ const starts: Effect = ({ receiver, args: [arg = KNOWN] }) => {
   return text === undefined ? KNOWN : tested(receiver, { begins: text }, { notFirst: [text] });
 };
 
+/** The end of a host says who owns it if it begins with a dot: `host.endsWith('.example.org')`. */
+const ends: Effect = ({ receiver, args: [arg = KNOWN] }) =>
+  only(receiver)?.hostOf !== undefined &&
+  arg.texts.every(([lead]) => lead?.kind === 'literal' && lead.text.startsWith('.'))
+    ? among(receiver)
+    : KNOWN;
+
 /** Whether a text ends with a separator, or is the setting of a folder with unknown text. */
 function isFolderOf({ texts: all, type }: Value): boolean {
   return all.every((text) => {
@@ -421,6 +428,7 @@ export const METHODS: Readonly<Record<string, Effect | undefined>> = {
   match: matches,
   includes: search,
   startsWith: starts,
+  endsWith: ends,
   has: ({ receiver, args: [key] }) => (receiver.source === undefined ? among(key) : KNOWN),
   test: tests,
   exec: tests,

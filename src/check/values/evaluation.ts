@@ -267,8 +267,11 @@ export abstract class Evaluation {
       );
       if (found?.value === undefined) continue;
       const scope = new values.Scope(of.scope, value);
-      if (found.value.type === 'function')
-        return { texts: KNOWN.texts, fn: { fn: found.value, module: of.module, scope, self: value } };
+      if (found.value.type === 'function') {
+        const closure = { fn: found.value, module: of.module, scope, self: value };
+        const isGetter = /^(?:static\s+)?get\s+[^\s(=]/.test(of.module.source.slice(found.start, found.end));
+        return isGetter ? this.invoke(closure, [], undefined) : { texts: KNOWN.texts, fn: closure };
+      }
       return this.within(of, scope, () => this.value(found.value!)); // found.value is defined: see above
     }
     return undefined;

@@ -117,8 +117,14 @@ const w = (text) => { const whole = path.resolve('files', text); if (!whole.star
   await fetch(new URL(query.f, 'https://api.example'), { signal: req.signal }); // SVC607
   if (!['a.example', 'b.example'].includes(new URL(query.g).hostname)) return;
   await fetch(query.g, { signal: req.signal });
+  const h = new URL(query.i);
+  if (!HOSTS.some((host) => h.hostname === host || h.hostname.endsWith('.' + host))) throw new BadRequest();
+  await fetch(h, { signal: req.signal });
+  if (!new URL(query.j).hostname.endsWith('api.example')) throw new BadRequest();
+  await fetch(query.j, { signal: req.signal }); // SVC607
   const g = query.h.startsWith('https://api.example/') ? query.h : 'https://api.example/';
   await fetch(g, { signal: req.signal });`,
+    "const HOSTS = ['a.example', 'b.example'];",
   ),
   'redirects to paths of this site': handler(
     `
@@ -205,6 +211,41 @@ export async function read(folder: string, name: string) {
   return await load(join(folder, name)); // SVC606
 }
 export const readSafe = async (name: string) => await load(join('files', name.replace(/[^a-z]/g, '')));
+`,
+  },
+  'builders, getters, generators, callbacks, timers and transactions': {
+    'app.ts': `import { Depends, Svc, HTMLResponse, RedirectResponse, provide } from 'svc';
+import { db } from 'svc/db';
+import fs from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { exec } from 'node:child_process';
+export const app = new Svc();
+class Query { #parts: string[] = []; #order = '';
+  where(text: string) { this.#parts.push(text); return this; }
+  order(by: string) { this.#order = by; return this; }
+  get text() { return \`select * from a where \${this.#parts.join(' and ')} order by \${this.#order}\`; }
+  build() { return \`select * from a where \${this.#parts.join(' and ')} order by \${this.#order}\`; } }
+app.get('/a', { store: Depends(db) }, async ({ store, query }) => await store.fetchAll(new Query().where('a = 1').order(query.sort).build())); // SVC601
+app.get('/b', { store: Depends(db) }, async ({ store, query }) => await store.fetchAll(Object.entries(query).reduce((text, [key, value]) => text + \` and \${key} = ?\`, 'select * from a where 1=1'))); // SVC601
+const service = { async find(store: unknown, options: { by?: string }) { const { by = 'id' } = options; return await store.fetchAll('select * from a order by ' + by); } }; // SVC601
+app.get('/c', { store: Depends(db) }, ({ store, query }) => service.find(store, { ...query }));
+const settings = provide({ store: Depends(db) }, async ({ store, req }) => { const lang = req.cookies.get('lang') ?? 'en'; return { lang, store }; });
+app.get('/d', { s: Depends(settings) }, async ({ s }) => fs.createReadStream(join('lang', s.lang + '.json'))); // SVC606
+app.post('/e', {}, async ({ req }) => { const { name } = await req.json(); exec(\`git clone \${name}\`); }); // SVC602
+app.post('/f', {}, async ({ req }) => { for await (const part of req.parts()) fs.writeFileSync(join('up', part.filename), 'x'); }); // SVC606
+function* names(list: string[]) { for (const one of list) yield 'dir/' + one; }
+app.get('/g', {}, async ({ query }) => { for (const n of names(query.n.split(','))) await readFile(n); }); // SVC606
+app.get('/h', {}, async ({ query }) => { const handlers: Record<string, () => unknown> = { a: () => readFile('x/' + query.f) }; return handlers['a'](); }); // SVC606
+app.get('/i', {}, async ({ query }) => { try { decode(query.f); } catch { return 'x'; } return await readFile('x/' + query.f); }); // SVC606
+function decode(text: string) { return decodeURIComponent(text); }
+app.get('/j', { store: Depends(db) }, async ({ store, query }) => { await store.transaction(async (tx) => { const s = \`insert into a values ('\${query.v}')\`; await tx.execute(s); }); }); // SVC601
+app.get('/k', {}, async ({ query }) => { const f = query.f; setTimeout(() => { fs.unlink('x/' + f, () => {}); }, 10); }); // SVC606
+app.get('/l', {}, async ({ query }) => await Promise.all(query.ids.map((id: string) => readFile('x/' + id)))); // SVC606
+app.get('/m', {}, async ({ query }) => { const box = { path: '' }; box.path = query.p; await readFile(box.path); }); // SVC606
+app.get('/n', {}, async ({ query }) => { let to = '/'; if (query.next) { to = query.next; } return new RedirectResponse(to); }); // SVC605
+app.get('/o', {}, async ({ query }) => { const html = ['<ul>']; for (const i of query.i) html.push('<li>' + i + '</li>'); return new HTMLResponse(html.join('')); }); // SVC608
+app.get('/p', { store: Depends(db) }, async ({ store, query }) => { const q = new Query(); q.where(\`t = '\${query.t}'\`); return store.fetchAll(q.text); }); // SVC601
 `,
   },
   'dependencies, middleware, sockets, tools and background tasks': {
