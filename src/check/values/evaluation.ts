@@ -129,14 +129,6 @@ export abstract class Evaluation {
     switch (node.type) {
       case 'name':
         return this.#named(node);
-      case 'text':
-        return values.literal(node.value);
-      case 'value':
-        return node.raw === 'null'
-          ? ABSENT
-          : { ...values.literal(node.raw), constant: !/^(?:false|0)$/.test(node.raw) };
-      case 'pattern':
-        return { ...KNOWN, pattern: node };
       case 'template':
         return this.#template(node);
       case 'member':
@@ -165,7 +157,7 @@ export abstract class Evaluation {
       case 'object':
         return this.#objectOf(node);
       default:
-        return KNOWN;
+        return literalValue(node);
     }
   }
 
@@ -449,4 +441,12 @@ function withoutWhole(value: Value): Value {
   return value.source?.whole === undefined
     ? value
     : { ...value, source: { ...value.source, whole: undefined } };
+}
+
+function literalValue(node: Node): Value {
+  if (node.type === 'text') return values.literal(node.value);
+  if (node.type === 'pattern') return { ...KNOWN, pattern: node };
+  if (node.type !== 'value') return KNOWN;
+  if (node.raw === 'null') return ABSENT;
+  return { ...values.literal(node.raw), constant: !/^(?:false|0)$/.test(node.raw) };
 }
