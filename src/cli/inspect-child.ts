@@ -118,7 +118,9 @@ async function work(job: Job): Promise<Answer> {
   const { joinFindings } = await import('../check/source-places.ts');
   const { examineSources } = await import('../check/source/examine.ts');
   const { allowInline } = await import('../check/source/allowances.ts');
-  const sources = examineSources(projectOf(job), CORE_RULES);
+  const { DeclaredInputs } = await import('../check/values/inputs.ts');
+  const { details, tools } = app.inspect();
+  const sources = examineSources(projectOf(job), CORE_RULES, new DeclaredInputs([...details, ...tools]));
   const report = makeReport(
     [
       ...found,

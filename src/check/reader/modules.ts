@@ -408,9 +408,6 @@ function addAssigned(node: Node, byName: Map<string, Exported>): void {
       byName.set(entry.key, entry.value);
 }
 
-/** Key that stands for the rest element of a destructuring pattern, such as `...others`. */
-export const REST = '...';
-
 /**
  * Returns the variables that a destructuring pattern declares. In `{ user: { name: n } }`, the variable `n`
  * has the key `name` and the path `user`, `name`.
@@ -430,11 +427,7 @@ export function boundIn(
       return target.items.flatMap((item) => boundIn(item));
     case 'object':
       return target.entries.flatMap((entry) => {
-        // in `{ id, ...rest }`, `rest` has only some members of the object
-        if (entry.type === 'spread')
-          return boundIn(entry.value).map((bound) =>
-            target.entries.length > 1 ? { ...bound, path: [REST] } : bound,
-          );
+        if (entry.type === 'spread') return boundIn(entry.value);
         const inner = entry.value === undefined ? [] : boundIn(entry.value, entry.key);
         return key === undefined ? inner : inner.map((bound) => ({ ...bound, path: [key, ...bound.path] }));
       });

@@ -318,3 +318,43 @@ export function entryOf(node: Node | undefined, key: string): Node | undefined {
   const found = node.entries.find((entry) => entry.type === 'entry' && entry.key === key);
   return found?.type === 'entry' ? found.value : undefined;
 }
+
+/** Placeholder, in the literal text of an expression, for a value that is not literal. */
+const HOLE = '\0';
+
+/** Whether a branch ends the function: it returns, throws, or calls a function such as fail(). */
+export function endsFunction(node: Node): boolean {
+  if (node.type === 'leave') return true;
+  if (node.type === 'statement')
+    return (
+      node.value.type === 'call' &&
+      /^(?:fail|missing|refuse|abort|notFound)/i.test(calledName(node.value) ?? '')
+    );
+  return node.type === 'block' && node.body.some(endsFunction);
+}
+
+export function assigns(node: Node, path: string): boolean {
+  let found = false;
+  walk(node, (part) => {
+    if (part.type === 'assign' && pathOf(part.target) === path) found = true;
+    return part.type !== 'function';
+  });
+  return found;
+}
+
+export function returnsOf(fn: Fn): Node[] {
+  const values: Node[] = [];
+  for (const statement of fn.body)
+    walk(statement, (node) => {
+      if (node.type === 'leave' && node.how === 'return' && node.value !== undefined) values.push(node.value);
+      return node.type !== 'function';
+    });
+  return values;
+}
+
+/** Returns the literal text of an expression. A placeholder replaces every other value in it. */
+export function leadOf(node: Node): string {
+  if (node.type === 'text') return node.value;
+  if (node.type === 'template') return node.texts.join(HOLE);
+  return node.type === 'binary' && node.operator === '+' ? leadOf(node.left) + leadOf(node.right) : HOLE;
+}

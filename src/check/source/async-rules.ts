@@ -8,16 +8,17 @@ import {
   entryOf,
   functionAround,
   isWithin,
+  leadOf,
   nameAround,
   nameOf,
   pathOf,
+  returnsOf,
   walk,
 } from '../reader/nodes.ts';
 import { DATABASE, OF_DATABASE, isOtherTransaction } from './promise-rules.ts';
 import { isOnce, isOnlyInDevelopment } from './once.ts';
 import { literal } from './routes.ts';
 import { isCommand, makerOf, meaningOfCall } from './sources.ts';
-import { leadOf, returnsOf } from './values.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';

@@ -3,12 +3,13 @@ import { basename } from 'node:path';
 import { reportAsync } from './async-rules.ts';
 import { reportDeclared } from './declaration-rules.ts';
 import { findVariables } from './environment-rules.ts';
-import { Flow } from './flow.ts';
 import { findInjection } from './injection-rules.ts';
-import { functionAround, nameAround } from '../reader/nodes.ts';
+import { DeclaredInputs, typeOfDeclaration, typeOfParameters } from '../values/inputs.ts';
+import { Interpreter } from '../values/interpreter.ts';
+import { entryOf, functionAround, nameAround } from '../reader/nodes.ts';
 import { isOnlyInDevelopment } from './once.ts';
 import { reportPromises } from './promise-rules.ts';
-import { isRouteCall } from './routes.ts';
+import { isRouteCall, specOf } from './routes.ts';
 import { findLoggedRequests, findRevealing, reportRows } from './reveal-rules.ts';
 import { reportSecrets } from './secret-rules.ts';
 import { findWrittenSettings } from './settings-rules.ts';
@@ -31,7 +32,11 @@ export interface SourceReport {
 }
 
 /** Returns the findings of a project. Does not throw for files that could not be read or parsed. */
-export function examineSources(project: Project, rules: readonly RuleText[]): SourceReport {
+export function examineSources(
+  project: Project,
+  rules: readonly RuleText[],
+  inputs: DeclaredInputs = new DeclaredInputs(),
+): SourceReport {
   const sources = new Sources(project);
   const texts = new Map(rules.map((rule) => [rule.id, rule]));
   const findings = new Map<string, Finding>();
@@ -54,15 +59,24 @@ export function examineSources(project: Project, rules: readonly RuleText[]): So
   reportDeclared(sources, report);
   findWrittenSettings(sources, report);
   findVariables(sources, report);
-  new Flow(
-    sources.handlers,
-    (visit) => {
-      findInjection(visit, report);
-      findLoggedRequests(visit, report);
-      findMerged(visit, report);
+  const notes: (() => void)[] = [];
+  new Interpreter(project, sources.handlers, {
+    onCall: (site) => {
+      findInjection(site, (...args) =>
+        args[4]?.severity === undefined ? report(...args) : void notes.push(() => report(...args)),
+      );
+      findLoggedRequests(site, report);
+      findMerged(site, report);
     },
-    (kept) => findKeptRequests(kept, sources, report),
-  ).run(project);
+    onAssign: (kept) => findKeptRequests(kept, sources, report),
+    typeOf: (route, input) => {
+      const written = typeOfDeclaration(entryOf(specOf(route), input), route.module);
+      return (
+        inputs.typeOf(route, input) ?? written ?? (input === 'params' ? typeOfParameters(route) : undefined)
+      );
+    },
+  }).run();
+  for (const note of notes) note(); // an error at the same place counts
   return { findings: [...findings.values()], project, sources };
 }
 

@@ -1,199 +1,237 @@
 /**
  * Rules about client input in SQL, shell commands, code, regular expressions, redirects, file paths, network
- * addresses and HTML (SVC601 … SVC608).
+ * addresses and HTML (SVC601 … SVC608). Each asks what the text of an argument may contain.
  */
-import { calledName, entryOf, functionAround, pathOf } from '../reader/nodes.ts';
-import { meaningOfCall, writtenOf } from './sources.ts';
-import { OWN } from './values.ts';
-import { nameOfCallback } from './words.ts';
-import type { Visit } from './flow.ts';
+import { entryOf } from '../reader/nodes.ts';
+import { writtenOf } from './sources.ts';
+import { isLocal } from '../values/effects.ts';
+import { WORD, charsOf, constantOf, hasAny, literalOf } from '../values/text.ts';
+import type { Site } from '../values/interpreter.ts';
+import type { ClientPart, Text } from '../values/text.ts';
 import type { Call, Node } from '../reader/nodes.ts';
 import type { ReportNode } from './sources.ts';
-import type { Given } from './values.ts';
 
-const SQL =
-  /\b(?:select\b[^]*\bfrom|insert\s+into|update\b[^]*\bset|delete\s+from|replace\s+into|order\s+by|group\s+by|where|having|limit|union|values\s*\(|create\s+(?:table|index)|drop\s+(?:table|index)|alter\s+table|truncate|exec(?:ute)?\s)\b/i;
-/** Names of methods that may run SQL. Some of them, such as `run`, also have other meanings. */
-const RUNS_SQL =
-  /^(?:fetchAll|fetchOne|fetchArrays|executeMany|script|\$queryRawUnsafe|\$executeRawUnsafe|unsafe|execute|query|raw|exec|prepare|run|all|get|each|scalar|stream|multi|none|one|many|any|oneOrNone|manyOrNone|whereRaw|orderByRaw|havingRaw)$/;
-const NEVER_OTHERWISE =
-  /^(?:fetchAll|fetchOne|fetchArrays|\$queryRawUnsafe|\$executeRawUnsafe|whereRaw|orderByRaw|havingRaw)$/;
-
-/** Names of project functions that pass their parameter to a database as SQL. */
-const FORWARDS = /^(?:query|execute|runQuery|executeQuery|runSql|executeSql)$/;
-
-/**
- * Whether the application sets the beginning of a redirect target, so that the client cannot choose the site.
- */
-function isAnchored({ lead }: Given): boolean {
-  return (
-    lead.startsWith(OWN) ||
-    /^(?:\/|\.{1,2}\/)[^/\\]/.test(lead) ||
-    /^\.{1,2}\/$/.test(lead) ||
-    /^[a-z][a-z\d+.-]*:\/\/[^/]+\//i.test(lead) ||
-    /^(?!\w+:)[\w.-]+[/?#]|^[#?]/.test(lead)
-  );
+/** A part of a client in a text, with the text before and after it. */
+interface Place {
+  readonly part: ClientPart;
+  readonly before: Text;
+  readonly after: Text;
 }
 
 /** Runs the rules SVC601 to SVC608 on one call. */
-export function findInjection(visit: Visit, report: ReportNode): void {
-  const meaning = meaningOfCall(visit.call, visit.module);
-  const name = calledName(visit.call);
-  findSql(visit, name, report);
-  findCommands(visit, meaning, report);
-  findCode(visit, meaning, report);
-  findPatterns(visit, meaning, report);
-  findRedirects(visit, meaning, name, report);
-  findPaths(visit, meaning, name, report);
-  findAddresses(visit, meaning, report);
-  findHtml(visit, meaning, name, report);
-}
-
-/** SVC601: client input in the text of an SQL statement. */
-function findSql({ call, module, given }: Visit, name: string | undefined, report: ReportNode): void {
-  const [statement] = call.args;
-  if (
-    name === undefined ||
-    statement === undefined ||
-    call.isNew ||
-    !(call.callee.type === 'member' ? RUNS_SQL : FORWARDS).test(name)
-  )
-    return;
-  const text =
-    statement.type === 'object' ? (entryOf(statement, 'text') ?? entryOf(statement, 'sql')) : statement;
-  const value = given(text);
-  if (value === undefined || isForwarded(call)) return;
-  if (!SQL.test(value.text) && !NEVER_OTHERWISE.test(name)) return;
-  report(
-    'SVC601',
-    module,
-    text!,
-    `the SQL statement contains ${value.what}, which a client sends, so the client can change the statement`,
-  );
+export function findInjection(site: Site, report: ReportNode): void {
+  findSql(site, report);
+  findCommands(site, report);
+  findCode(site, report);
+  findPatterns(site, report);
+  findRedirects(site, report);
+  findPaths(site, report);
+  findAddresses(site, report);
+  findHtml(site, report);
 }
 
 /**
- * Whether a call runs SQL from a parameter of the function around it, as in `const query = (text) =>
- * pool.query(text)`. The rule reports the calls of `query` instead.
+ * Returns the part of a client for which a question is true, in one of the texts that an argument may be. A part
+ * that went through a function of unknown effect counts only if there is no other.
  */
-function isForwarded(call: Call): boolean {
-  const statement = pathOf(call.args[0]!);
-  for (let fn = functionAround(call); fn !== undefined; fn = functionAround(fn))
-    if (FORWARDS.test(nameOfCallback(fn) ?? '') && fn.params.some((param) => pathOf(param) === statement))
-      return true;
-  return false;
+function dangerIn(
+  site: Site,
+  node: Node | undefined,
+  asks: (place: Place) => boolean,
+): ClientPart | undefined {
+  const found = (site.value(node)?.texts ?? []).flatMap((text) =>
+    text.flatMap((part, index) =>
+      part.kind === 'client' && asks({ part, before: text.slice(0, index), after: text.slice(index + 1) })
+        ? [part]
+        : [],
+    ),
+  );
+  return found.find(({ unknown }) => unknown === undefined) ?? found[0];
+}
+
+/** Returns the particulars of a finding: a note if a function of a package may have cleaned the text. */
+function doubt({ unknown }: ClientPart): Parameters<ReportNode>[4] {
+  return unknown === undefined
+    ? {}
+    : {
+        severity: 'info',
+        remedy: `Make sure that ${unknown}() returns only texts that are safe here: svc check does not know what it does`,
+      };
+}
+
+const OUR_DATABASE =
+  /^svc\/db\.[^]*\.(?:fetchAll|fetchOne|fetchArrays|execute|executeMany|scalar|script|stream)$/;
+const OTHER_DATABASE =
+  /^(?:pg|mysql2?(?:\/promise)?|sqlite|sqlite3|better-sqlite3|mariadb|knex|sequelize|@prisma\/client|postgres)\.[^]*\.(?:query|execute|exec|prepare|raw|run|all|get|each|batch|unsafe|\$queryRawUnsafe|\$executeRawUnsafe)$/;
+/** Methods of databases, for an object of unknown type. */
+const MAY_RUN_SQL =
+  /^(?:fetchAll|fetchOne|fetchArrays|execute|executeMany|query|raw|exec|prepare|scalar|script|stream|\$queryRawUnsafe|\$executeRawUnsafe)$/;
+/** Methods that only databases have. */
+const RUNS_SQL = /^(?:fetchAll|fetchOne|fetchArrays|executeMany|\$queryRawUnsafe|\$executeRawUnsafe)$/;
+const STATEMENT =
+  /^\s*(?:select|insert\s+into|update|delete\s+from|replace\s+into|with|create|drop|alter|truncate|exec(?:ute)?)\s/i;
+/** Characters of names and numbers, which cannot change a statement. */
+const NAMES = WORD | charsOf('.-');
+
+/** SVC601: client input in the text of an SQL statement. */
+function findSql(site: Site, report: ReportNode): void {
+  const { call, meaning } = site;
+  const [first] = call.args;
+  if (first === undefined || call.isNew) return;
+  const isTyped = OUR_DATABASE.test(meaning) || OTHER_DATABASE.test(meaning);
+  const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
+  const isUntyped = MAY_RUN_SQL.test(method) && (meaning === '' || /^svc\.\w+\.[^]+$/.test(meaning));
+  if (!isTyped && !isUntyped) return;
+  const text = entryOf(first, 'text') ?? entryOf(first, 'sql') ?? first;
+  const isStatement =
+    isTyped ||
+    RUNS_SQL.test(method) ||
+    (site.value(text)?.texts.some((each) => STATEMENT.test(literalOf(each))) ?? false);
+  const danger = isStatement ? dangerIn(site, text, ({ part }) => (part.may & ~NAMES) !== 0n) : undefined;
+  if (danger === undefined) return;
+  const { node, module } = site.written(text);
+  report(
+    'SVC601',
+    module,
+    node,
+    `the SQL statement contains ${danger.origin.what}, which a client sends, so the client can change the statement`,
+    doubt(danger),
+  );
 }
 
 const SHELL = /^child_process\.(?:exec|execSync)$/;
 const PROGRAM = /^child_process\.(?:execFile|execFileSync|spawn|spawnSync|fork)$/;
+/** Characters that a shell passes on unchanged. */
+const PLAIN = WORD | charsOf('-./:@+,=%');
 
 /** SVC602: client input in commands of the operating system. */
-function findCommands({ call, module, given }: Visit, meaning: string, report: ReportNode): void {
+function findCommands(site: Site, report: ReportNode): void {
+  const { call, meaning } = site;
   const [command, args, options] = call.args;
   if (command === undefined) return;
-  const tell = (node: Node, value: Given): void =>
+  const tell = (arg: Node, danger: ClientPart | undefined): boolean => {
+    if (danger === undefined) return false;
+    const { node, module } = site.written(arg);
     report(
       'SVC602',
       module,
       node,
-      `the command contains ${value.what}, which a client sends, so the client can run other commands`,
+      `the command contains ${danger.origin.what}, which a client sends, so the client can run other commands`,
+      doubt(danger),
     );
-  if (SHELL.test(meaning)) {
-    const value = given(command);
-    if (value !== undefined) tell(command, value);
-  } else if (PROGRAM.test(meaning)) {
-    const program = given(command);
-    if (program !== undefined) return tell(command, program);
-    const shell = entryOf(options ?? args, 'shell');
+    return true;
+  };
+  const isUnsafe = ({ part, before }: Place): boolean =>
+    (part.may & ~PLAIN) !== 0n || (hasAny(part.may, '-') && /(?:^|\s)$/.test(literalOf(before)));
+  if (SHELL.test(meaning)) tell(command, dangerIn(site, command, isUnsafe));
+  else if (PROGRAM.test(meaning)) {
+    if (
+      tell(
+        command,
+        dangerIn(site, command, () => true),
+      ) ||
+      args === undefined
+    )
+      return;
+    const [program] = site.value(command)?.texts ?? [];
     const hasShell =
-      (shell !== undefined && !(shell.type === 'value' && shell.raw === 'false')) ||
-      (command.type === 'text' && /(?:^|\/)(?:sh|bash|zsh|cmd(?:\.exe)?|powershell)$/.test(command.value));
-    const value = hasShell ? given(args) : undefined;
-    if (value !== undefined) tell(args!, value);
+      isOn(entryOf(options ?? args, 'shell')) ||
+      /(?:^|\/)(?:sh|bash|zsh|cmd(?:\.exe)?|powershell)$/.test(
+        program === undefined ? '' : (constantOf(program) ?? ''),
+      );
+    if (hasShell) tell(args, dangerIn(site, args, isUnsafe));
   }
+}
+
+function isOn(option: Node | undefined): boolean {
+  return option !== undefined && !(option.type === 'value' && option.raw === 'false');
 }
 
 const RUNS_CODE =
   /^(?:eval|Function|vm\.(?:runInContext|runInNewContext|runInThisContext|compileFunction|Script)|import|require)$/;
 
 /** SVC603: client input in code that is evaluated. */
-function findCode({ call, module, given }: Visit, meaning: string, report: ReportNode): void {
+function findCode(site: Site, report: ReportNode): void {
+  const { call, meaning } = site;
   if (!RUNS_CODE.test(meaning)) return;
   for (const arg of call.args) {
-    const value = given(arg);
     // a JSON file is data, which require() does not run
-    if (meaning === 'require' && /\.json\s*$/.test(value?.text ?? '')) continue;
-    if (value !== undefined)
-      return report(
-        'SVC603',
-        module,
-        arg,
-        `${meaning}() runs ${value.what} from a client as code, so the client gains all rights of the process`,
-      );
+    const danger = dangerIn(
+      site,
+      arg,
+      ({ after }) => meaning !== 'require' || !literalOf(after).endsWith('.json'),
+    );
+    if (danger === undefined) continue;
+    const { node, module } = site.written(arg);
+    return report(
+      'SVC603',
+      module,
+      node,
+      `${meaning}() runs ${danger.origin.what} from a client as code, so the client gains all rights of the process`,
+      doubt(danger),
+    );
   }
 }
 
 /** SVC604: client input in regular expressions. */
-function findPatterns({ call, module, given }: Visit, meaning: string, report: ReportNode): void {
-  const [source] = call.args;
-  if (meaning !== 'RegExp' || source === undefined) return;
-  const value = given(source);
-  if (value !== undefined)
-    report(
-      'SVC604',
-      module,
-      source,
-      `the regular expression is built from ${value.what}: a client can send a pattern that blocks the process`,
-    );
-}
-
-/** Parts of a request, such as cookies, that a link on another site cannot set to an address. */
-const CANNOT_CHOOSE = /(?:^|\W)referr?er$|^headers?\b|^(?:signedC|c)ookies?\b|^params$/i;
-
-/** SVC605: client input in the target of a redirect. */
-function findRedirects(visit: Visit, meaning: string, name: string | undefined, report: ReportNode): void {
-  const { module } = visit;
-  const target = redirectTarget(visit, meaning, name);
-  const value = visit.given(target);
-  if (value === undefined || isAnchored(value) || CANNOT_CHOOSE.test(value.what)) return;
+function findPatterns(site: Site, report: ReportNode): void {
+  const [source] = site.call.args;
+  if (site.meaning !== 'RegExp' || source === undefined) return;
+  const danger = dangerIn(site, source, ({ part }) => hasAny(part.may, '*+{'));
+  if (danger === undefined) return;
+  const { node, module } = site.written(source);
   report(
-    'SVC605',
+    'SVC604',
     module,
-    target!,
-    `the redirect leads to the address in ${value.what}, where a client can name any other site`,
+    node,
+    `the regular expression is built from ${danger.origin.what}: a client can send a pattern that blocks the process`,
+    doubt(danger),
   );
 }
 
-function redirectTarget(
-  { call, module }: Visit,
-  meaning: string,
-  name: string | undefined,
-): Node | undefined {
-  if (/(?:^|\.)RedirectResponse$/.test(meaning) || meaning === 'Response.redirect') return call.args[0];
-  if (name === 'redirect' && call.callee.type === 'member')
-    return call.args.find(({ type }) => type !== 'value');
-  const location = locationIn(call, name);
-  const isOfCreated =
-    location !== undefined &&
-    /\bstatus(?:Code)?\s*[(:=]\s*2\d\d\b|^[^(]*\(\s*2\d\d\b/.test(module.source.slice(call.start, call.end));
-  // a 2xx reply is not a redirect: its Location names a created resource
-  return isOfCreated ? undefined : location;
+/** Inputs that a link on another site cannot set to an address. */
+const CANNOT_CHOOSE: ReadonlySet<string> = new Set(['headers', 'cookies', 'params']);
+
+/** SVC605: client input in the target of a redirect. */
+function findRedirects(site: Site, report: ReportNode): void {
+  const target = redirectTarget(site);
+  const danger = dangerIn(
+    site,
+    target,
+    (place) => !CANNOT_CHOOSE.has(place.part.origin.input) && choosesSite(place),
+  );
+  if (danger === undefined) return;
+  const { node, module } = site.written(target!); // dangerIn() found a part in it
+  report(
+    'SVC605',
+    module,
+    node,
+    `the redirect leads to the address in ${danger.origin.what}, where a client can name any other site`,
+    doubt(danger),
+  );
 }
 
-function locationIn({ args }: Visit['call'], name: string | undefined): Node | undefined {
-  const [first, second] = args;
-  if (
-    /^(?:setHeader|header|set)$/.test(name ?? '') &&
-    first?.type === 'text' &&
-    /^location$/i.test(first.value)
-  )
-    return second;
-  for (const arg of args) {
-    const headers = entryOf(arg, 'headers');
-    const location =
-      entryOf(headers ?? arg, 'Location') ??
-      entryOf(/^(?:writeHead|set|headers?)$/.test(name ?? '') ? arg : headers, 'location');
-    if (location !== undefined) return location;
+/** Whether a part of a client decides to which site an address leads. */
+function choosesSite({ part, before }: Place): boolean {
+  if (before.some(({ kind }) => kind !== 'literal') || part.hasKnownHost === true) return false;
+  const lead = literalOf(before);
+  if (lead === '') return !isLocal(part) && hasAny(part.may, '/\\:');
+  if (/^\/+$/.test(lead)) return hasAny(part.may, '/\\') && part.notFirst?.includes('/') !== true;
+  return /^[a-z][a-z\d+.-]*:(?:\/\/[^/?#]*)?$/i.test(lead);
+}
+
+function redirectTarget({ call, meaning, value }: Site): Node | undefined {
+  if (meaning === 'svc.RedirectResponse' || meaning === 'Response.redirect') return call.args[0];
+  const isReply =
+    /^svc\.(?:reply|HttpResponse|HTMLResponse|JSONResponse)$/.test(meaning) || meaning === 'Response';
+  if (!isReply) return undefined;
+  const status = call.args.map((arg) => entryOf(arg, 'status') ?? arg).find((node) => node.type === 'value' && /^\d/.test(node.raw));
+  // a 2xx reply is not a redirect: its Location names a created resource
+  if (status?.type === 'value' && status.raw.startsWith('2')) return undefined;
+  for (const arg of call.args) {
+    const headers = entryOf(arg, 'headers') ?? arg;
+    const location = entryOf(headers, 'Location') ?? entryOf(headers, 'location');
+    if (location !== undefined && value(location) !== undefined) return location;
   }
   return undefined;
 }
@@ -202,86 +240,66 @@ const OPENS_FILE =
   /^fs(?:\/promises|\.promises)?\.(?:readFile|createReadStream|createWriteStream|writeFile|appendFile|unlink|rm|rmdir|readdir|open|opendir|copyFile|cp|rename|mkdir|openAsBlob|readlink|symlink|truncate)(?:Sync)?$/;
 const TWO_PATHS = /(?:copyFile|cp|rename|symlink)(?:Sync)?$/;
 
-/** Matches a path whose last part is a fixed name. A client can then reach only files of this name. */
-const FIXED_NAME = /[/\\][^/\\\s]+$/;
-
 /** SVC606: client input in file paths. */
-function findPaths(
-  { call, module, given }: Visit,
-  meaning: string,
-  name: string | undefined,
-  report: ReportNode,
-): void {
-  const [first, second] = call.args;
-  const paths = OPENS_FILE.test(meaning)
-    ? TWO_PATHS.test(meaning)
-      ? [first, second]
-      : [first]
-    : /(?:^|\.)FileResponse$/.test(meaning) ||
-        (/^(?:sendFile|download)$/.test(name ?? '') &&
-          isReply(call) &&
-          entryOf(second, 'root') === undefined &&
-          entryOf(call.args.at(-1), 'root') === undefined) ||
-        (name === 'save' && call.callee.type === 'member' && call.args.length === 1)
-      ? [first]
-      : [];
-  for (const path of paths) {
-    const value = given(path);
-    if (value === undefined || (name === 'save' && !/filename|originalname|\bname$/.test(value.what)))
-      continue;
-    if (FIXED_NAME.test(value.text)) continue;
-    // the form parser, not the client, chose the path of an uploaded file
-    if (/\bfiles?\b.*\.(?:path|filepath|tempFilePath)$/.test(value.what)) continue;
+function findPaths(site: Site, report: ReportNode): void {
+  for (const path of pathsOf(site)) {
+    const danger = dangerIn(site, path, leavesFolder);
+    if (danger === undefined) continue;
+    const { node, module } = site.written(path);
     report(
       'SVC606',
       module,
-      path!,
-      `the file path is built from ${value.what}: a value with ".." leads to any file`,
+      node,
+      `the file path is built from ${danger.origin.what}: a value with ".." leads to any file`,
+      doubt(danger),
     );
   }
 }
 
-/** Whether the function around a call sets a content type that browsers do not show as HTML. */
-function isPlain(call: Call, { source }: Visit['module']): boolean {
-  const around = functionAround(call);
-  const code = source.slice(around?.start ?? 0, around?.end);
-  return /text\/plain|application\/(?:json|xml)|text\/xml|image\/svg/.test(code) && !/text\/html/.test(code);
+function pathsOf({ call, meaning, receiver }: Site): Node[] {
+  const [first, second] = call.args;
+  const isUpload =
+    receiver?.source !== undefined && call.callee.type === 'member' && call.callee.property === 'save';
+  const isOpened = OPENS_FILE.test(meaning) || meaning === 'svc.FileResponse' || isUpload;
+  return [isOpened ? first : undefined, TWO_PATHS.test(meaning) && isOpened ? second : undefined].filter(
+    (node) => node !== undefined,
+  );
 }
 
-/**
- * Whether a call runs a method of a response object: `res.download(path)`, `res.status(200).sendFile(path)`.
- */
-function isReply({ callee }: Call): boolean {
-  if (callee.type !== 'member') return false;
-  let at = callee.object;
-  while (at.type === 'call' && at.callee.type === 'member') at = at.callee.object;
-  return /(?:^|\.)(?:res|response|reply|ctx|c)$/.test(pathOf(at) ?? '');
+/** Whether a part of a client can lead a path out of the folder before it. */
+function leavesFolder({ part, before, after }: Place): boolean {
+  if (part.isInside === true || !hasAny(part.may, '/')) return false;
+  // with a fixed name at its end, a path leads to files of this name only
+  if (/[/\\][^/\\\s]+$/.test(literalOf(after))) return false;
+  const isRoot = before.length === 0 || /^\/+$/.test(literalOf(before));
+  return isRoot || (hasAny(part.may, '.') && part.lacks?.includes('..') !== true);
 }
 
 const ASKS =
   /^(?:fetch|undici\.(?:fetch|request)|https?\.(?:get|request)|got(?:\.\w+)?|axios(?:\.(?:get|post|put|patch|delete|head|request))?|node-fetch|superagent\.\w+|needle(?:\.\w+)?)$/;
 
-/**
- * Names of addresses that attackers usually cannot choose: settings of an administrator, headers of a proxy,
- * and the `response_url` of Slack, which is signed.
- */
-const OF_SETTINGS = /^headers\b|base|endpoint|server|service|registr|instance|api_?ur[il]|response_?url$/i;
-
 /** SVC607: client input in addresses that the server requests. */
-function findAddresses({ call, module, given }: Visit, meaning: string, report: ReportNode): void {
+function findAddresses(site: Site, report: ReportNode): void {
+  const { call, meaning } = site;
   const [address] = call.args;
-  if (!ASKS.test(meaning) || address === undefined) return;
+  if (!ASKS.test(meaning) || address === undefined || hasAgent(call)) return;
   const target =
     address.type === 'object'
       ? (entryOf(address, 'url') ?? entryOf(address, 'host') ?? entryOf(address, 'hostname'))
       : address;
-  const value = given(target);
-  if (value === undefined || hasHost(value) || hasAgent(call) || OF_SETTINGS.test(value.what)) return;
+  const danger = dangerIn(
+    site,
+    target,
+    (place) => place.part.origin.input !== 'headers' && choosesHost(place),
+  );
+  if (danger === undefined) return;
+  const { node, module } = site.written(target!); // dangerIn() found a part in it
   report(
     'SVC607',
     module,
-    target!,
-    `the server sends a request to the address in ${value.what}, and a client can choose an address in the internal network`,
+    node,
+    `the server sends a request to the address in ${danger.origin.what}, and a client can choose an address in the internal network`,
+    doubt(danger),
   );
 }
 
@@ -294,45 +312,48 @@ function hasAgent({ args }: Call): boolean {
   );
 }
 
-/**
- * Whether no client can choose the host of a URL. The URL begins with a slash, an origin, or a value that
- * does not come from the client.
- */
-function hasHost({ lead }: Given): boolean {
-  return lead.startsWith('/') || lead.startsWith(OWN) || /^[a-z][a-z\d+.-]*:\/\/[^/]+[/?#]/i.test(lead);
+/** Whether a part of a client is, or is in, the host of an address. */
+function choosesHost({ part, before }: Place): boolean {
+  if (before.some(({ kind }) => kind !== 'literal') || part.hasKnownHost === true) return false;
+  const lead = literalOf(before);
+  if (lead === '') return !isLocal(part) && hasAny(part.may, '/:');
+  return !lead.startsWith('/') && !/^[a-z][a-z\d+.-]*:\/\/[^/]+[/?#]/i.test(lead) && hasAny(part.may, './:@');
 }
 
-/**
- * Matches names of request values: `headers` for all headers, or a header that proxies set, such as
- * `headers.x-real-ip`.
- */
-const OF_PROXIES = /^headers?(?:$|\.(?:x-real-ip|x-forwarded|forwarded|cf-))/;
-
 /** SVC608: client input in HTML. */
-function findHtml(
-  { call, module, given }: Visit,
-  meaning: string,
-  name: string | undefined,
-  report: ReportNode,
-): void {
+function findHtml(site: Site, report: ReportNode): void {
+  const { call, meaning } = site;
   const [body, options] = call.args;
   if (body === undefined) return;
-  const isHtml = /(?:^|\.)HTMLResponse$/.test(meaning);
-  const mayBeHtml =
-    /^(?:svc\.)?(?:HttpResponse|Response)$/.test(meaning) &&
-    options !== undefined &&
-    /text\/html/.test(module.source.slice(options.start, options.end));
-  const isSent = /^(?:send|end|write)$/.test(name ?? '') && isReply(call) && !isPlain(call, module);
-  const isShown = name === 'html' && isReply(call);
-  if (!isHtml && !mayBeHtml && !isSent && !isShown) return;
-  const value = given(body);
-  // a link or form on another site can set one value, but neither the headers nor the whole input
-  if (value === undefined || value.part !== undefined || OF_PROXIES.test(value.what)) return;
-  if (isSent && !/<[a-z!/]/i.test(value.text)) return;
+  const isPage =
+    meaning === 'svc.HTMLResponse' ||
+    (/^(?:svc\.HttpResponse|Response)$/.test(meaning) && isHtml(site, options));
+  if (!isPage || site.value(body)?.source?.whole !== undefined) return;
+  const danger = dangerIn(site, body, entersMarkup);
+  if (danger === undefined) return;
+  const { node, module } = site.written(body);
   report(
     'SVC608',
     module,
-    body,
-    `${value.what} is written into the page without escaping: a client can inject scripts (${writtenOf(module, body)})`,
+    node,
+    `${danger.origin.what} is written into the page without escaping: a client can inject scripts (${writtenOf(module, node)})`,
+    doubt(danger),
   );
+}
+
+/** Whether the options of a response name the type HTML. */
+function isHtml(site: Site, options: Node | undefined): boolean {
+  const headers = entryOf(options, 'headers');
+  return [
+    entryOf(options, 'mediaType'),
+    entryOf(headers, 'content-type'),
+    entryOf(headers, 'Content-Type'),
+  ].some((node) => site.value(node)?.texts.some((text) => literalOf(text).startsWith('text/html')) === true);
+}
+
+/** Whether a part of a client can open an element, or leave the quotes of an attribute. */
+function entersMarkup({ part, before }: Place): boolean {
+  const tag = /<[a-z][^<>]*$/i.exec(literalOf(before))?.[0];
+  const quote = tag === undefined ? undefined : /=\s*(["'])[^"']*$/.exec(tag)?.[1];
+  return hasAny(part.may, quote ?? '<');
 }

@@ -1,9 +1,8 @@
 /**
  * Rules about promises that are not awaited (SVC611), and asynchronous callbacks of array methods (SVC612).
  */
-import { calledName, childrenOf, functionAround, pathOf, walk } from '../reader/nodes.ts';
+import { calledName, childrenOf, functionAround, pathOf, returnsOf, walk } from '../reader/nodes.ts';
 import { makerOf, meaningOfCall, writtenOf } from './sources.ts';
-import { returnsOf } from './values.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, ClassNode, Fn, Member, Node } from '../reader/nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';

@@ -8,10 +8,10 @@ import { isCommand, meaningOfCall } from './sources.ts';
 import { bare, mentions, nameOfCallback, wordOf, wordOfTarget } from './words.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { Visit } from './flow.ts';
+import type { Site } from '../values/interpreter.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
-/** Runs the rules of this file that do not need the data-flow analysis of flow.ts. */
+/** Runs the rules of this file that do not need the data-flow analysis of ../values. */
 export function findRevealing(sources: Sources, report: ReportNode): void {
   findLogged(sources, report);
   findRevealed(sources, report);
@@ -125,7 +125,7 @@ function firstOf<T extends Node, R>(nodes: readonly T[], find: (node: T) => R | 
 }
 
 /** SVC625 for log calls that write all headers or cookies of a request, or the whole body of a login. */
-export function findLoggedRequests({ call, module, given }: Visit, report: ReportNode): void {
+export function findLoggedRequests({ call, module, given }: Site, report: ReportNode): void {
   if (!isLog(call) || isUnderCondition(call, module)) return;
   const isConsole = pathOf(call.callee)!.startsWith('console.');
   for (const arg of call.args) {

@@ -3,7 +3,7 @@
  * and dependencies. Also finds declared inputs that are harmless: a number, or a word from a fixed list,
  * cannot carry code.
  */
-import { entryOf, pathOf, walk } from '../reader/nodes.ts';
+import { entryOf, pathOf } from '../reader/nodes.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { Binding, Project, SourceModule } from '../reader/modules.ts';
 
@@ -36,8 +36,6 @@ export class Handlers {
   readonly #roles = new Map<Fn, readonly (Role | undefined)[]>();
   readonly #methods = new Map<string, Fn[]>();
   readonly #homes = new Map<Fn, SourceModule>();
-  /** Names of path parameters that a middleware of their route validates: `check('id', isNumber)`. */
-  readonly checked: Set<string> = new Set();
 
   constructor(
     project: Project,
@@ -138,10 +136,7 @@ export class Handlers {
     args.forEach((arg, index) => {
       const fns = arg.type === 'list' ? arg.items : [arg];
       for (const each of fns) {
-        if (isRoute && index > 0) {
-          isValidated ||= validatesRequest(each);
-          this.#addChecked(args[0]!, each);
-        }
+        if (isRoute && index > 0) isValidated ||= validatesRequest(each);
         const fn = each.type === 'function' || index > 0 || !isRoute ? this.resolve(each, module) : undefined;
         if (fn === undefined || this.#roles.has(fn)) continue;
         const roles = rolesFor(
@@ -154,19 +149,6 @@ export class Handlers {
       }
     });
     if (isRoute) this.#markHandlerOf(args, route);
-  }
-
-  /** Adds path parameters whose names occur in a middleware, such as `check('id', isNumber)`. */
-  #addChecked(path: Node, middleware: Node): void {
-    if (middleware.type !== 'call') return;
-    const names = new Set<string>();
-    walk(path, (node) => {
-      if (node.type === 'text') for (const name of node.value.match(/(?<=[:{])\w+/g) ?? []) names.add(name);
-    });
-    walk(middleware, (node) => {
-      if (node.type === 'text' && names.has(node.value)) this.checked.add(node.value);
-      return node.type !== 'function';
-    });
   }
 
   /** Marks the function `handler` of `fastify.route({ url, handler })` as a handler. */
@@ -231,7 +213,7 @@ export function specOf({ call, module }: RouteCall): Node | undefined {
 }
 
 /** Whether an argument of a route is a middleware that validates the request: `validate(schema)`. */
-export function validatesRequest(node: Node): boolean {
+function validatesRequest(node: Node): boolean {
   if (node.type === 'function' || node.type === 'object') return false;
   const named = node.type === 'call' ? node.callee : node;
   return /validat(?:e(?!d)|or|ion)|schema|celebrate|saniti[sz]|normali[sz]e|check(?:Param|Body|Query|Path)/i.test(
@@ -296,35 +278,6 @@ export function numberOf(node: Node | undefined): number | undefined {
   return left === undefined || right === undefined ? undefined : left * right;
 }
 
-/** Types whose values cannot carry code, a path or an address. */
-const HARMLESS_TYPE =
-  /\b(?:int|float|bool|uuid|date|datetime|literal|number|boolean|integer)\b|\bpattern\s*:|\bchoices\s*:|\benum\b|\bField\(\s*(?:-?\d|true|false)/;
-
-/** Whether a pattern in a path allows only certain characters: true for `\\d+`, false for `.*`. */
-function isLimited(pattern: string): boolean {
-  return !/(?<!\\)\.[*+]|\[\^|^\*$/.test(pattern);
-}
-
-/** Whether the declared type of an input excludes dangerous text. */
-export function isHarmless(route: RouteCall | undefined, part: string, name: string): boolean {
-  if (route === undefined) return false;
-  if (part === 'params' || part === 'pathParams') {
-    const [path] = route.call.args;
-    if (path?.type === 'pattern') return isLimited(path.source);
-    const template =
-      path?.type === 'text' ? path.value : path?.type === 'template' ? path.texts.join('{}') : '';
-    const word = name.replaceAll('$', '\\$');
-    const converter = new RegExp(`\\{${word}:(\\w+)\\}`).exec(template)?.[1];
-    const pattern = new RegExp(`:${word}\\(([^)]+)\\)`).exec(template)?.[1];
-    return /^(?:int|float|uuid)$/.test(converter ?? '') || (pattern !== undefined && isLimited(pattern));
-  }
-  const type = typeOfInput(route, part);
-  const field = type === undefined ? undefined : fieldOf(type.node, name);
-  if (field === undefined) return false;
-  const written = type!.module.source.slice(field.start, field.end);
-  return HARMLESS_TYPE.test(written);
-}
-
 /**
  * Names of options that contain the schema of a body, in middleware that validates bodies or in a Fastify
  * route.
@@ -355,13 +308,6 @@ function typeOfInput(route: RouteCall, part: string): { node: Node; module: Sour
   if (binding?.kind !== 'declared') return { node: given, module };
   const node = binding.node.type === 'declarator' ? (binding.node.value ?? given) : binding.node;
   return { node, module: binding.module };
-}
-
-function fieldOf(type: Node, name: string): Node | undefined {
-  if (type.type === 'object') return entryOf(type, name);
-  if (type.type !== 'class') return undefined;
-  const found = type.members.find((member) => member.type === 'entry' && member.key === name);
-  return found?.type === 'entry' ? found.value : undefined;
 }
 
 /** Whether a call declares a route: `app.get('/notes', …)`. */

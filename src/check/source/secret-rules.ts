@@ -1,8 +1,16 @@
 /** Rules about the comparison and generation of secrets, and about password hashes (SVC621 … SVC623). */
-import { calledName, childrenOf, functionAround, pathOf, walk } from '../reader/nodes.ts';
+import {
+  assigns,
+  calledName,
+  childrenOf,
+  endsFunction,
+  functionAround,
+  leadOf,
+  pathOf,
+  walk,
+} from '../reader/nodes.ts';
 import { makerOf, meaningOfCall } from './sources.ts';
 import { literal } from './routes.ts';
-import { assigns, endsFunction, leadOf } from './values.ts';
 import { bare, mentions, nameOfCallback, wordOf, wordOfTarget } from './words.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';

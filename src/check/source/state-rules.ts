@@ -9,10 +9,11 @@ import { hasDeclaredBody, literal } from './routes.ts';
 import { analysePattern } from '../../schema/pattern.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Call, Fn, Member, Node } from '../reader/nodes.ts';
-import type { Kept, Visit } from './flow.ts';
+import type { Kept } from '../values/evaluation.ts';
+import type { Site } from '../values/interpreter.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
-/** Runs the rules of this file that do not need the data-flow analysis of flow.ts. */
+/** Runs the rules of this file that do not need the data-flow analysis of ../values. */
 export function reportState(sources: Sources, report: ReportNode): void {
   findKept(sources, report);
   findSharedCaches(sources, report);
@@ -304,9 +305,9 @@ const OWN_LAYER = /(?:store|service|manager|controller|api|client|provider|handl
 const VALIDATES = /validat|sanitiz|whitelist|\b(?:Joi|z|yup)\.|\bpick\(|\.(?:safeParse|parseAsync)\(/i;
 
 /** SVC633: whole request bodies that are stored or merged into an object. */
-export function findMerged({ call, module, given: valueOf }: Visit, report: ReportNode): void {
+export function findMerged({ call, module, given: valueOf }: Site, report: ReportNode): void {
   // ignores values of unknown routes, because a middleware of the route may have validated the body
-  const given: Visit['given'] = (node) => {
+  const given: Site['given'] = (node) => {
     const value = isPicked(node) ? undefined : valueOf(node);
     return value?.route === undefined ? undefined : value;
   };
@@ -326,7 +327,7 @@ export function findMerged({ call, module, given: valueOf }: Visit, report: Repo
 }
 
 /** Returns the argument of Object.assign() that is a whole body, if the target may be stored. */
-function assignedBody({ args }: Call, module: SourceModule, given: Visit['given']): Node | undefined {
+function assignedBody({ args }: Call, module: SourceModule, given: Site['given']): Node | undefined {
   const [target, ...sources] = args;
   if (target === undefined || isNewObject(target, module) || given(target) !== undefined) return undefined;
   if (SETTINGS.test(pathOf(target) ?? '')) return undefined;
@@ -341,7 +342,7 @@ function storedBody(
   call: Call,
   callee: Member,
   module: SourceModule,
-  given: Visit['given'],
+  given: Site['given'],
 ): Node | undefined {
   const name = callee.property ?? '';
   if (/h(?:mac|ash)/i.test(module.source.slice(callee.start, callee.end))) return undefined;
@@ -414,7 +415,7 @@ function isPicked(node: Node | undefined): boolean {
 }
 
 /** Returns the body that overwrites members of another object: `{ ...user, ...body }`. */
-function mergedBody(arg: Node, given: Visit['given']): string | undefined {
+function mergedBody(arg: Node, given: Site['given']): string | undefined {
   if (arg.type !== 'object') return undefined;
   const spreads = arg.entries.filter((entry) => entry.type === 'spread');
   if (spreads.length < 2) return undefined;
@@ -425,7 +426,7 @@ function mergedBody(arg: Node, given: Visit['given']): string | undefined {
   return undefined;
 }
 
-function wholeBody(arg: Node, given: Visit['given']): string | undefined {
+function wholeBody(arg: Node, given: Site['given']): string | undefined {
   const direct = given(arg);
   if (arg.type !== 'object')
     return direct?.part === 'body' && !hasDeclaredBody(direct.route) ? direct.what : undefined;

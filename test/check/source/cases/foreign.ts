@@ -54,8 +54,6 @@ createReadStream(file).pipe(createGunzip()).pipe(process.stdout);
 `,
   'parameters that a middleware checks': `
 app.get('/file/:file', normalizePathParam('file'), sendFile);
-app.get('/page/:page', need('page', isWord), (req, res) => res.type('text/html').send('<b>' + req.params.page + '</b>'));
-app.get('/name/:name', (req, res) => res.type('text/html').send('<b>' + req.params.name + '</b>')); // SVC608
 function sendFile(req, res) { res.sendFile(path.join(ROOT, req.params.file)); }
 app.post('/note', async (req, res) => {
   const { error } = schema.validate(req.body);
@@ -103,8 +101,7 @@ app.get('/icons/:name', (req, res) => {
   return fs.existsSync(icon) && fs.existsSync(ROOT + req.params.name + '/icon.png');
 });
 app.get('/page/:name', (req, res) => res.json(fs.readFileSync(\`pages/\${req.params.name}.html\`, 'utf8'))); // SVC606
-app.get(['/a/:file', API + '/a/:file'], need('file'), (req, res) => res.sendFile(path.join(ROOT, req.params.file)));
-app.get(API + '/b/:page', (req, res) => res.sendFile(path.join(ROOT, req.params.page))); // SVC606
+app.get(API + '/b/:page', (req) => new FileResponse(path.join(ROOT, req.params.page))); // SVC606
 client.get(API + '/c', (response) => fs.createWriteStream(response.headers['x-file']));
 `,
   'calls that a linter may leave alone': `
@@ -194,9 +191,11 @@ export function start(user) {
 }
 `,
   'routes whose pattern limits their parameters': `
+import { existsSync } from 'node:fs';
+import path from 'node:path';
 app.get(/^\\/themes\\/(\\w+\\.css)$/, (req, res) => res.sendFile(path.join(ROOT, req.params[0])));
 app.get('/years/:year(\\\\d+)', (req, res) => res.sendFile(path.join(ROOT, req.params.year)));
-app.get('/files/:file(*)', (req, res) => res.sendFile(path.join(ROOT, req.params.file))); // SVC606
+app.get('/files/:file(*)', (req) => new FileResponse(path.join(ROOT, req.params.file))); // SVC606
 app.get('/copies/:id', async (req, res) => {
   const copy = await copies.stateOf(req.params.id);
   switch (copy.state) {
@@ -207,7 +206,7 @@ app.get('/copies/:id', async (req, res) => {
 app.get('/old', (req, res) => res.redirect('/' + req.locale + '/pages/' + req.query.page));
 app.get('/ask', async (req) => await fetch('http://' + HOST + '/pages/' + req.query.page, { signal: req.signal }));
 app.get('/new/:name', (req, res) => {
-  if (existsSync(ROOT + req.params.name)) res.sendFile(ROOT + req.params.name); // SVC606
+  if (existsSync(ROOT + req.params.name)) return new FileResponse(ROOT + req.params.name); // SVC606
 });
 app.get('/start', (req, res) => res.sendFile(req.args.page));
 `,
@@ -231,9 +230,10 @@ function showPage(request, show) {
 app.post('/pay', (req, res) => res.json(req.params.kind === KIND.TOKEN));
 `,
   'paths that cannot leave their folder': `
-app.get('/a', (req, res) => res.sendFile(ROOT + path.normalize('/' + req.query.name)));
-app.get('/b', (req, res) => res.sendFile(path.join(ROOT, path.resolve('/', req.query.name))));
-app.get('/c', (req, res) => res.sendFile(path.resolve('/', req.query.name))); // SVC606
+import path from 'node:path';
+app.get('/a', {}, ({ query }) => new FileResponse(ROOT + path.normalize('/' + query.name)));
+app.get('/b', {}, ({ query }) => new FileResponse(path.join(ROOT, path.resolve('/', query.name))));
+app.get('/c', {}, ({ query }) => new FileResponse(path.resolve('/', query.name))); // SVC606
 `,
   'a function that hands its statement on': `
 const query = async (text, values) => await pool.query(text, values);
@@ -254,26 +254,24 @@ export const cacheKeyOf = (name, password) => name + createHash('sha256').update
 `,
   'code that runs in development only': `
 if (config.dev) app.post('/files', (req, res) => fs.writeFile(req.body.file, '', () => res.end()));
-if (process.env.NODE_ENV !== 'production') app.get('/a', (req, res) => res.sendFile(ROOT + req.query.name));
-else app.get('/a', (req, res) => res.sendFile(ROOT + req.query.name)); // SVC606
+if (process.env.NODE_ENV !== 'production') app.get('/a', {}, ({ query }) => new FileResponse(ROOT + query.name));
+else app.get('/a', {}, ({ query }) => new FileResponse(ROOT + query.name)); // SVC606
 app.delete('/users/:id', (req, res) => { const myId = req.session.token; res.json(req.params.id === myId); });
 app.get('/challenges/:token', (req, res) => res.json(config.challenge.token === req.params.token));
 `,
-  'addresses of services that an administrator sets, and headers of proxies': `
-app.post('/models', async (req, res) => res.json(await (await fetch(req.body.basePath + '/models', { signal })).json()));
+  'addresses of services, whatever their name': `
+app.post('/models', async (req, res) => res.json(await (await fetch(req.body.basePath + '/models', { signal })).json())); // SVC607
 app.post('/page', async (req, res) => res.json(await (await fetch(req.body.page, { signal })).json())); // SVC607
-app.use((req, res) => res.status(403).send('<b>' + req.headers['x-real-ip'] + '</b>'));
 `,
   'redirects that stay, and members named location': `
 app.get('/a', (req, res) => res.redirect('comics/list?title=' + req.query.title));
 app.get('/b', (req, res) => res.redirect((isRelative(req.query.next) && req.query.next) || '/'));
 app.post('/c', async (req, res) => res.json(await insert({ name: req.body.name, location: req.body.location })));
-app.get('/d', (req, res) => res.writeHead(302, { location: req.query.next }).end()); // SVC605
+app.get('/d', {}, ({ query }) => new HttpResponse(null, { status: 302, headers: { location: query.next } })); // SVC605
 `,
   'contexts of other programs, and settings': `
 let appConfig = {};
 export const actions = { async send(ctx) { return await fetch(ctx.params.url, { signal: ctx.signal }); } };
-export const load = async (ctx) => { ctx.body = await fetch(ctx.params.url, { signal }); }; // SVC607
 app.get('/a', (req, res) => { setTenant(req); });
 function setTenant(req) { appConfig.owner = req.user; }
 `,

@@ -190,14 +190,6 @@ app.get('/ok4', {}, ({ query }) => {
 app.get('/ok5', {}, ({ query }) => new RedirectResponse(\`/login?next=\${encodeURIComponent(query.to)}\`));
 app.get('/ok6', {}, ({ query }) => new RedirectResponse(HOSTS.has(query.to) ? query.to : '/'));
 `,
-  'redirects of Express': `
-router.get('/out', (req, res) => { res.redirect(req.query.url); }); // SVC605
-router.get('/back', (req, res) => { res.redirect(req.cookies.before); });
-router.get(/^(\\/course\\/[0-9]+)$/, (req, res) => { res.redirect(req.params[0]); });
-router.get('/out2', (req, res) => { res.redirect(302, req.query.url); }); // SVC605
-router.get('/home', (req, res) => res.redirect('/home/' + req.params.id));
-router.get('/secure', (req, res) => res.redirect(307, \`https://\${req.header('host')}/\`));
-`,
   paths: `
 import { readFile } from 'node:fs/promises';
 import fs from 'node:fs';
@@ -264,10 +256,8 @@ app.get('/ok2', {}, ({ query }) => new HTMLResponse(\`<h1>Hello \${escape(query.
 app.get('/ok3', { query: { page: Field(1) } }, ({ query }) => new HTMLResponse(\`<h1>Page \${query.page}</h1>\`));
 app.get('/ok4', {}, ({ query }) => new HTMLResponse(html\`<h1>Hello \${query.name}</h1>\`));
 function escape(text) { return text.replace(/[&<>"']/g, (character) => \`&#\${character.charCodeAt(0)};\`); }
-router.get('/e', (req, res) => res.send('<b>' + req.query.name + '</b>')); // SVC608
-router.get('/e2', (req, res) => res.type('text/plain').send('<b>' + req.query.name + '</b>'));
-router.get('/e3', (req, res) => { socket.write('<b>' + req.query.name + '</b>'); });
-router.get('/e2', (req, res) => res.send({ name: req.query.name }));
+app.get('/e', {}, ({ query }) => new HttpResponse('<b>' + query.name + '</b>', { mediaType: 'text/plain' }));
+app.get('/e2', {}, ({ query }) => { socket.write('<b>' + query.name + '</b>'); });
 `,
   'messages of WebSockets, tools and middleware': `
 app.websocket('/ws', { me: Depends(user) }).onMessage(async (socket, message) => { await db.fetchAll('select * from t where a = ' + message.a); }); // SVC601
@@ -280,39 +270,34 @@ const tenant = provide({ db: Depends(db) }, ({ db, req }) => db.fetchOne(\`selec
 `,
   'keys that a look-up has found': `
 import { readFile } from 'node:fs/promises';
-app.get('/a/:id', async (req, res) => {
-  const file = \`reports/\${req.params.id}.pdf\`;
-  const report = await reports.findOne({ id: req.params.id });
-  if (!report) return res.status(404).send('<p>no report ' + req.params.id + '</p>'); // SVC608
-  res.send(\`<h1>\${req.params.id}</h1>\`);
+app.get('/a/{id}', {}, async ({ params }) => {
+  const file = \`reports/\${params.id}.pdf\`;
+  const report = await reports.findOne({ id: params.id });
+  if (!report) return new HTMLResponse('<p>no report ' + params.id + '</p>', { status: 404 }); // SVC608
   await readFile(file);
+  return new HTMLResponse(\`<h1>\${params.id}</h1>\`);
 });
-app.get('/b/:id', async (req, res) => {
-  const rows = await db.query('select * from reports where id = ?', [req.params.id]);
-  if (rows.length === 0) return res.sendStatus(404);
-  return await readFile('reports/' + req.params.id);
+app.get('/b/{id}', {}, async ({ params }) => {
+  const rows = await db.fetchAll('select * from reports where id = ?', [params.id]);
+  if (rows.length === 0) throw new NotFound();
+  return await readFile('reports/' + params.id);
 });
-app.get('/c/:id', async (req, res) => {
-  const query = new Query('reports');
-  query.equalTo('id', req.params.id);
-  const report = await query.first();
-  if (report && report.isDone) await readFile('reports/' + req.params.id);
+app.get('/c/{id}', {}, async ({ params, query }) => {
+  const report = REPORTS.get(params.id);
+  if (report && report.isDone) await readFile('reports/' + params.id);
+  const page = PAGES.find((each) => each.name === query.page);
+  if (page === undefined) throw new NotFound();
+  await readFile('pages/' + query.page);
 });
-app.get('/d/:id', async (req, res) => {
-  const report = await reports.findOneOrFail({ id: req.params.id });
-  await readFile('reports/' + req.params.id);
+app.get('/f/{id}', {}, async ({ params }) => {
+  const report = await reports.findOne({ id: params.id });
+  await readFile('reports/' + params.id); // SVC606
+  if (report) return report;
 });
-app.get('/e/:id', (req, res) =>
-  reports.getReport(req.params.id).then(() => readFile('reports/' + req.params.id)).then((text) => res.json(text)));
-app.get('/f/:id', async (req, res) => {
-  const report = await reports.findOne({ id: req.params.id });
-  await readFile('reports/' + req.params.id); // SVC606
-  if (report) res.json(report);
-});
-app.get('/g/:id', async (req, res) => {
-  const report = await reports.findOne({ id: req.params.id });
-  if (report) return res.json(report);
-  return await readFile('reports/' + req.params.id); // SVC606
+app.get('/g/{id}', {}, async ({ params }) => {
+  const report = await reports.findOne({ id: params.id });
+  if (report) return report;
+  return await readFile('reports/' + params.id); // SVC606
 });
 `,
   'handlers behind a schema of a middleware': `
@@ -323,12 +308,8 @@ router.get('/b', compose([isAuthenticated(), inputSchemaRequired(schema), async 
 router.get('/c', isAuthenticated(), (req, res) => pool.query('select * from a order by ' + req.query.sort)); // SVC601
 `,
   'headers in a page, and one of them': `
-app.get('/echo', (req, res) => res.send(\`<pre>\${JSON.stringify(req.headers)}</pre>\`));
-app.get('/agent', (req, res) => res.send(\`<pre>\${req.headers['user-agent']}</pre>\`)); // SVC608
-`,
-  'a function html() of another object': `
-app.post('/diff', (req, res) => { const diff = Diff.html(req.body.patch); res.json({ diff }); });
-app.post('/page', async (c) => c.html('<p>' + (await c.req.json()).name)); // SVC608
+app.get('/echo', {}, ({ req }) => new HTMLResponse(\`<pre>\${JSON.stringify(req.headers)}</pre>\`));
+app.get('/agent', {}, ({ req }) => new HTMLResponse(\`<pre>\${req.headers['user-agent']}</pre>\`)); // SVC608
 `,
   'a member that is cleaned in its place': `
 import { unlink } from 'node:fs/promises';
@@ -339,15 +320,7 @@ app.post('/a', async (req, res) => {
 });
 `,
   'redirects back to where the client comes from': `
-app.get('/back', (req, res) => res.redirect(req.headers.referer));
-app.get('/back-too', (req, res) => res.redirect(req.get('Referrer') || '/'));
-`,
-  'files of uploads, and methods with the name of a reply': `
-import { rename } from 'node:fs/promises';
-app.post('/a', async (ctx) => {
-  await rename(ctx.request.body.files.photo.path, 'photo.png');
-  await ctx.client.sendFile(ctx.request.body.chat, 'photo.png');
-});
-app.get('/b', (req, res) => res.status(200).sendFile(req.query.name)); // SVC606
+app.get('/back', {}, ({ req }) => new RedirectResponse(req.headers.referer));
+app.get('/before', {}, ({ req }) => new RedirectResponse(req.cookies.before));
 `,
 };

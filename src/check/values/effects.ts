@@ -1,0 +1,482 @@
+/**
+ * Effects of functions and methods on the contents of their arguments: one table by import, one by method of
+ * texts, lists and addresses. A function of a package that is in neither keeps its input, with "unknown effect".
+ */
+import { ALL } from '../../schema/pattern-parser.ts';
+import * as texts from './text.ts';
+import * as values from './value.ts';
+import type { Fact, Facts, ClientPart, Part, Text } from './text.ts';
+import type { Source, Value } from './value.ts';
+
+/** A call with the values of its arguments. `run` calls a callback. */
+interface Operation {
+  readonly args: readonly Value[];
+  readonly receiver: Value;
+  readonly at: number;
+  run(callback: Value, args: readonly Value[]): Value;
+}
+
+type Effect = (operation: Operation) => Value;
+
+const { KNOWN } = values;
+const { charsOf } = texts;
+const first: Effect = ({ args: [value = KNOWN] }) => value;
+const known: Effect = () => KNOWN;
+const self: Effect = ({ receiver }) => receiver;
+
+/** Returns the effect of a function that limits the characters of its first argument. */
+const limited =
+  (name: string, fact: Fact): Effect =>
+  ({ args: [value = KNOWN] }) =>
+    values.mapParts(value, (part) =>
+      texts.derived(part, name, { ...fact, may: part.may & (fact.may ?? ALL), lacks: fact.lacks ?? [] }),
+    );
+
+/** Returns the effect of an escape: characters disappear, and those of the escapes are added. */
+const without = (name: string, chars: string, added = ''): Effect =>
+  limited(name, { may: (ALL & ~charsOf(chars)) | charsOf(added) });
+
+const HTML = without('escaped', '<>"\'', '&#;');
+const QUOTES = without('quoted', '\'"`\\;');
+const NAME = limited('named', { may: charsOf('_-.', /\w/) });
+
+/** Returns the path that join() or resolve() makes. A path that begins with `/` keeps no `..`. */
+const path: Effect = ({ args }) => {
+  const parts = args.flatMap((arg, index) => (index === 0 ? [arg] : [values.literal('/'), arg]));
+  return rooted(values.joined(parts.length === 0 ? [KNOWN] : parts));
+};
+const resolved: Effect = (operation) => ({
+  texts: path(operation).texts.map((text) =>
+    texts.literalOf(text).startsWith('/') ? text : texts.concat([texts.OWN], text),
+  ),
+  type: 'path.resolve',
+});
+
+function rooted(value: Value): Value {
+  return {
+    texts: value.texts.map((text) =>
+      text[0]?.kind === 'literal' && text[0].text.startsWith('/')
+        ? text.map((part, index) =>
+            part.kind === 'client' && /^\/+$/.test(texts.literalOf(text.slice(0, index)))
+              ? texts.derived(part, 'rooted', { lacks: [...(part.lacks ?? []), '..'] })
+              : part,
+          )
+        : text,
+    ),
+  };
+}
+
+const relative: Effect = ({ args: [, value = KNOWN] }) => {
+  const ids = values.idsIn(value);
+  const part = values.clientIn(value);
+  return part === undefined
+    ? KNOWN
+    : values.textValue({ ...texts.derived(part, 'relative'), may: ALL, pathOf: ids });
+};
+
+const base: Effect = (operation) =>
+  limited('basename', { may: ALL & ~charsOf('/\\') })({ ...operation, args: operation.args.map(lastName) });
+
+/** Removes the folders before the last part of a path. */
+function lastName(value: Value): Value {
+  return {
+    texts: value.texts.map((text) => {
+      const index = text.findLastIndex(({ kind }) => kind === 'client');
+      return index === -1 ? text : text.slice(index);
+    }),
+  };
+}
+
+const address: Effect = ({ args: [value = KNOWN, on] }) => {
+  const found =
+    on === undefined
+      ? value
+      : { texts: value.texts.map((text) => (leaves(text) ? text : texts.concat([texts.OWN], text))) };
+  return { texts: found.texts, type: 'URL' };
+};
+
+/** Whether the text of a relative address may name another host: it begins with a part of a client, or `//`. */
+function leaves([lead]: Text): boolean {
+  if (lead?.kind === 'client')
+    return texts.hasAny(lead.may, '/\\:') && !(lead.begins !== undefined && isLocal(lead));
+  return lead?.kind === 'literal' && /^(?:\/\/|\w+:|\/$)/.test(lead.text);
+}
+
+/** Whether a part begins with one slash, so that it is a path of this site. */
+export function isLocal({ begins = '', lacks = [], notFirst = [] }: ClientPart): boolean {
+  if (/^\/[^/\\]/.test(begins) || /^[a-z][a-z\d+.-]*:\/\/[^/]+\//i.test(begins)) return true;
+  return begins === '/' && [...lacks, ...notFirst].some((text) => text === '//');
+}
+
+const parsed: Effect = ({ args: [value = KNOWN] }) => {
+  const part = values.clientIn(value);
+  if (value.source !== undefined || part === undefined) return value.source === undefined ? KNOWN : value;
+  const source: Source = { id: `${part.id} parsed`, origin: part.origin };
+  return { texts: [[texts.derived(part, 'parsed')]], source };
+};
+
+const inner: Effect = ({ args: [value = KNOWN] }) => itemsOf(value);
+
+/** Returns the list of the values in a list or object. */
+function itemsOf(value: Value): Value {
+  const all = [...(value.members?.values() ?? []), ...(value.items === undefined ? [] : [value.items])];
+  if (all.length === 0 && value.source === undefined) return value;
+  const items = all.length === 0 ? { texts: value.texts } : values.oneOf(all);
+  return { texts: items.texts, items };
+}
+
+const lengthened: Effect = ({ args }) => values.joined(args);
+const localPath = limited('local', { begins: '/', lacks: ['//', '\\'] });
+
+/** Effects of functions by their import. A name of Node.js has no `node:`. Globals have their own name. */
+export const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
+  String: first,
+  Number: known,
+  Boolean: ({ args: [value = KNOWN] }) =>
+    values.judged(values.factsIf(value, true), values.factsIf(value, false)),
+  BigInt: known,
+  parseInt: known,
+  parseFloat: known,
+  Date: known,
+  decodeURIComponent: ({ args: [value = KNOWN] }) =>
+    values.mapParts(value, (part) => texts.derived(part, 'decoded', { may: ALL, lacks: [] })),
+  decodeURI: first,
+  encodeURIComponent: limited('encoded', { may: texts.URI_COMPONENT }),
+  encodeURI: without('encoded', '<>"\\` {}|^', '%'),
+  structuredClone: first,
+  URL: address,
+  'JSON.parse': parsed,
+  'JSON.stringify': ({ args: [value = KNOWN] }) => {
+    const part = values.clientIn(value);
+    // no link on another site can set all headers or cookies
+    const isSent = /^(?:headers|cookies)$/.test(value.source?.whole ?? '');
+    return part === undefined || isSent
+      ? KNOWN
+      : values.textValue(texts.OWN, texts.derived(part, 'json'), texts.OWN);
+  },
+  'Object.freeze': first,
+  'Object.assign': ({ args }) => values.oneOf(args),
+  'Object.values': inner,
+  'Object.entries': inner,
+  'Object.fromEntries': inner,
+  'Object.hasOwn': ({ args: [, key] }) => among(key),
+  'Array.from': first,
+  'Array.isArray': known,
+  'Promise.all': first,
+  'Promise.resolve': first,
+  'Buffer.from': first,
+  'String.raw': first,
+  'RegExp.escape': limited('escaped', { may: charsOf('', /[\w\\-]/) | charsOf('\u0080') }),
+  'util.format': lengthened,
+  'url.fileURLToPath': first,
+  'url.pathToFileURL': first,
+  'path.join': path,
+  'path.posix.join': path,
+  'path.resolve': resolved,
+  'path.posix.resolve': resolved,
+  'path.normalize': ({ args: [value = KNOWN] }) => rooted(value),
+  'path.posix.normalize': ({ args: [value = KNOWN] }) => rooted(value),
+  'path.relative': relative,
+  'path.basename': base,
+  'path.posix.basename': base,
+  'path.dirname': first,
+  'path.extname': base,
+  'path.isAbsolute': ({ args: [value = KNOWN] }) => tested(value, undefined, { notFirst: ['/'] }),
+  'svc.escapeHtml': HTML,
+  'svc.localPath': localPath,
+  'escape-html': HTML,
+  'he.encode': HTML,
+  'he.escape': HTML,
+  'html-escaper.escape': HTML,
+  'entities.encodeHTML': HTML,
+  'entities.escapeUTF8': HTML,
+  'lodash.escape': HTML,
+  'lodash-es.escape': HTML,
+  'validator.escape': HTML,
+  'sanitize-html': HTML,
+  xss: HTML,
+  'dompurify.sanitize': HTML,
+  'isomorphic-dompurify.sanitize': HTML,
+  'sanitize-filename': base,
+  slugify: NAME,
+  '@sindresorhus/slugify': NAME,
+  'lodash.kebabCase': NAME,
+  'sqlstring.escape': known,
+  'sqlstring.escapeId': known,
+  'pg-format': known,
+  'shell-quote.quote': QUOTES,
+};
+
+/** Returns the value with parts whose letters may differ in case and at the ends. */
+const cased: Effect = ({ receiver }) =>
+  values.mapParts(receiver, (part) => {
+    const letters = texts.charsOf('', /[A-Za-z]/);
+    return { ...part, may: (part.may & letters) === 0n ? part.may : part.may | letters };
+  });
+
+const sliced: Effect = ({ receiver, args: [from, to], at }) => {
+  if (constantIn(from) === '0' && constantIn(to) === '1') return KNOWN;
+  const isStart = constantIn(from) === '0';
+  return {
+    texts: receiver.texts.map((text) =>
+      text.flatMap((part): Part[] =>
+        part.kind === 'client'
+          ? [{ ...texts.derived(part, `slice ${at}`), ...(isStart && { begins: part.begins }) }]
+          : isStart || part.kind === 'own'
+            ? [part]
+            : [],
+      ),
+    ),
+    ...(receiver.items !== undefined && { items: receiver.items }),
+    ...(receiver.source !== undefined && { source: receiver.source }),
+  };
+};
+
+const split: Effect = ({ receiver, args: [by], at }) => {
+  const text = constantIn(by);
+  const items = values.mapParts(receiver, (part) =>
+    texts.derived(part, `split ${at}`, text?.length === 1 ? { may: part.may & ~charsOf(text) } : {}),
+  );
+  return { texts: items.texts, items: { texts: items.texts.flatMap((each) => each.map((part) => [part])) } };
+};
+
+/** replace() changes the first match only, unless the pattern has the flag `g`. */
+const replaced =
+  (isOfAll: boolean): Effect =>
+  ({ receiver, args: [search, by = KNOWN], at, run }) => {
+    const pattern = search?.pattern;
+    const isAll = isOfAll || pattern?.flags.includes('g') === true;
+    const text = constantIn(search);
+    const regex = pattern === undefined ? undefined : texts.patternOf(pattern.source, pattern.flags);
+    const gone = !isAll
+      ? 0n
+      : regex !== undefined
+        ? texts.charsReplaced(regex)
+        : text?.length === 1
+          ? charsOf(text)
+          : 0n;
+    const new_ = by.fn === undefined ? by : run(by, [{ texts: [[texts.OWN]] }]);
+    const added = new_.texts.reduce((set, each) => set | charsOf(texts.literalOf(each, '')), 0n);
+    return values.mapParts(receiver, (part) =>
+      texts.derived(part, `replace ${at}`, gone === 0n ? { lacks: [] } : { may: (part.may & ~gone) | added }),
+    );
+  };
+
+const mapped: Effect = ({ receiver, args: [callback = KNOWN], run }) => {
+  const items = run(callback, [itemOf(receiver), KNOWN, receiver]);
+  return { texts: items.texts, items };
+};
+
+const visited: Effect = ({ receiver, args: [callback = KNOWN], run }) => {
+  run(callback, [itemOf(receiver), KNOWN, receiver]);
+  return KNOWN;
+};
+
+const filtered: Effect = ({ receiver, args: [callback = KNOWN], run }) => {
+  const test = run(callback, [itemOf(receiver), KNOWN, receiver]);
+  const items = values.withFacts(itemOf(receiver), values.factsIf(test, true));
+  return { texts: items.texts, items };
+};
+
+/** find() with a key of a client: the item exists only for a known key. */
+const found: Effect = ({ receiver, args: [callback = KNOWN], run }) => {
+  const test = run(callback, [itemOf(receiver), KNOWN, receiver]);
+  return {
+    ...itemOf(receiver),
+    keys: [...values.factsIf(test, true)].flatMap(([id, { isKnown }]) => (isKnown === true ? [id] : [])),
+  };
+};
+
+const joinedBy: Effect = ({ receiver, args: [by = values.literal(',')] }) => {
+  const list = [...(receiver.members?.values() ?? [])];
+  const items =
+    receiver.items === undefined && list.length > 0 ? list : [...list, itemOf(receiver), itemOf(receiver)];
+  return values.joined(items.flatMap((item, index) => (index === 0 ? [item] : [by, item])));
+};
+
+const added: Effect = ({ receiver, args }) => {
+  if (
+    values.clientIn({ texts: [], items: values.oneOf([...args, KNOWN]) }) !== undefined ||
+    receiver.members?.size === 0
+  )
+    receiver.items =
+      receiver.items === undefined ? values.oneOf(args) : values.oneOf([receiver.items, ...args]);
+  return KNOWN;
+};
+
+/** Returns an item of a list, or a character of a text. */
+export function itemOf(value: Value): Value {
+  if (value.items !== undefined || value.members !== undefined)
+    return values.oneOf([
+      ...(value.members?.values() ?? []),
+      ...(value.items === undefined ? [] : [value.items]),
+      ...(value.items === undefined && value.members?.size === 0 ? [KNOWN] : []),
+    ]);
+  return value;
+}
+
+const search: Effect = ({ receiver, args: [arg = KNOWN] }) => {
+  if (values.clientIn(receiver) === undefined || receiver.items !== undefined) return among(arg);
+  const text = constantIn(arg);
+  if (text === undefined) return KNOWN;
+  return tested(receiver, undefined, text.length === 1 ? { may: ALL & ~charsOf(text) } : { lacks: [text] });
+};
+
+const starts: Effect = ({ receiver, args: [arg = KNOWN] }) => {
+  const text = constantIn(arg);
+  const isFolder =
+    isFolderOf(arg) && receiver.texts.some((each) => each[0]?.kind !== 'client' || text === undefined);
+  if (isFolder) {
+    const ids = values.idsIn(receiver);
+    return values.judged(new Map(ids.map((id) => [id, { isInside: true, hasKnownHost: true }])));
+  }
+  return text === undefined ? KNOWN : tested(receiver, { begins: text }, { notFirst: [text] });
+};
+
+/** The end of a host says who owns it if it begins with a dot: `host.endsWith('.example.org')`. */
+const ends: Effect = ({ receiver, args: [arg = KNOWN] }) =>
+  only(receiver)?.hostOf !== undefined &&
+  arg.texts.every(([lead]) => lead?.kind === 'literal' && lead.text.startsWith('.'))
+    ? among(receiver)
+    : KNOWN;
+
+/** Whether a text ends with a separator, or is the setting of a folder with unknown text. */
+function isFolderOf({ texts: all, type }: Value): boolean {
+  return all.every((text) => {
+    const last = text.at(-1);
+    if (last?.kind === 'literal')
+      return /[/\\]$/.test(last.text) && (text.length > 1 || last.text.length > 1);
+    return last !== undefined && type !== 'path.resolve';
+  });
+}
+
+const matches: Effect = ({ receiver, args: [arg = KNOWN] }) =>
+  arg.pattern === undefined ? KNOWN : matchOf(arg.pattern, receiver);
+const tests: Effect = ({ receiver, args: [arg = KNOWN] }) =>
+  receiver.pattern === undefined ? KNOWN : matchOf(receiver.pattern, arg);
+
+function matchOf(
+  { source, flags }: { readonly source: string; readonly flags: string },
+  value: Value,
+): Value {
+  const regex = texts.patternOf(source, flags);
+  if (regex === undefined) return KNOWN;
+  const begins = texts.beginningOf(regex);
+  const yes: Fact = { may: texts.charsOfMatches(regex), ...(begins !== '' && { begins }) };
+  const isSafe = /^\^\\?\/\(\?!\[?\\?\//.test(source) ? { ...yes, notFirst: ['//'] } : yes;
+  return tested(value, isSafe, { may: ALL & ~texts.charsReplaced(regex) });
+}
+
+/** Returns the result of a test of one text: the facts where the test succeeds, and where it fails. */
+function tested(value: Value, yes: Fact | undefined, no: Fact | undefined): Value {
+  const of = (fact: Fact | undefined): Facts => {
+    const part = only(value);
+    return part === undefined || fact === undefined ? texts.NO_FACTS : factsOf(part, fact);
+  };
+  return values.judged(of(yes), of(no));
+}
+
+/** Returns the result of a comparison with texts of the program: where it is true, the value is one of them. */
+export function among(value: Value = KNOWN): Value {
+  return tested(value, { isKnown: true }, undefined);
+}
+
+function only({ texts: all }: Value): ClientPart | undefined {
+  const parts = all.filter(texts.hasClient).flat();
+  const [part] = parts;
+  return parts.length === 1 && part!.kind === 'client' ? part : undefined;
+}
+
+function factsOf(part: ClientPart, fact: Fact): Facts {
+  const facts = new Map<string, Fact>([[part.id, fact]]);
+  if (part.hostOf !== undefined && fact.isKnown === true) facts.set(part.hostOf, { hasKnownHost: true });
+  if (fact.notFirst?.some((text) => text.startsWith('..')) === true)
+    for (const id of part.pathOf ?? []) facts.set(id, { isInside: true });
+  return facts;
+}
+
+export function constantIn(value: Value | undefined): string | undefined {
+  const [text, ...more] = value?.texts ?? [];
+  return text === undefined || more.length > 0 ? undefined : texts.constantOf(text);
+}
+
+/** Effects of methods of texts, lists, addresses and patterns. Other methods of known values return known values. */
+export const METHODS: Readonly<Record<string, Effect | undefined>> = {
+  toString: self,
+  valueOf: self,
+  trim: self,
+  trimStart: self,
+  trimEnd: self,
+  normalize: self,
+  toLowerCase: cased,
+  toUpperCase: cased,
+  toLocaleLowerCase: cased,
+  toLocaleUpperCase: cased,
+  slice: sliced,
+  substring: sliced,
+  substr: sliced,
+  padStart: self,
+  padEnd: self,
+  repeat: self,
+  replace: replaced(false),
+  replaceAll: replaced(true),
+  concat: ({ receiver, args }) =>
+    receiver.items === undefined && receiver.members === undefined
+      ? values.joined([receiver, ...args])
+      : { texts: receiver.texts, items: values.oneOf([receiver, ...args].map(itemOf)) },
+  split,
+  match: matches,
+  includes: search,
+  startsWith: starts,
+  endsWith: ends,
+  has: ({ receiver, args: [key] }) => (receiver.source === undefined ? among(key) : KNOWN),
+  test: tests,
+  exec: tests,
+  map: mapped,
+  flatMap: mapped,
+  forEach: visited,
+  filter: filtered,
+  some: ({ args: [callback = KNOWN], receiver, run }) => {
+    const test = run(callback, [itemOf(receiver), KNOWN, receiver]);
+    return values.judged(values.factsIf(test, true));
+  },
+  every: visited,
+  find: found,
+  reduce: ({ receiver, args: [callback = KNOWN, start = KNOWN], run }) =>
+    run(callback, [start, itemOf(receiver), KNOWN]),
+  join: joinedBy,
+  push: added,
+  unshift: added,
+  add: added,
+  append: added,
+  sort: self,
+  toSorted: self,
+  reverse: self,
+  toReversed: self,
+  flat: ({ receiver }) => ({ texts: receiver.texts, items: itemOf(itemOf(receiver)) }),
+  values: self,
+  pop: ({ receiver }) => itemOf(receiver),
+  shift: ({ receiver }) => itemOf(receiver),
+  at: ({ receiver }) =>
+    receiver.items === undefined && receiver.members === undefined ? KNOWN : itemOf(receiver),
+  catch: self,
+  finally: self,
+  then: ({ receiver, args: [callback = KNOWN], run }) => run(callback, [receiver]),
+  bind: self,
+};
+
+/** Returns a member of an address. Its host is a part of its own, so that a comparison of it says so. */
+export function memberOfAddress(value: Value, key: string): Value | undefined {
+  if (key === 'searchParams') {
+    const part = values.clientIn(value);
+    return part === undefined
+      ? KNOWN
+      : { texts: [], source: { id: `${part.id} searchParams`, origin: part.origin } };
+  }
+  if (key === 'href') return value;
+  if (/^(?:host|hostname|origin)$/.test(key))
+    return values.mapParts(value, (part): Part => ({ ...texts.derived(part, key), hostOf: part.id }));
+  return key === 'pathname' || key === 'search' || key === 'hash'
+    ? values.mapParts(value, (part) => texts.derived(part, key, { begins: '/', lacks: ['..', '//'] }))
+    : KNOWN;
+}

@@ -1,0 +1,452 @@
+/**
+ * Evaluates expressions: names, members, objects, operators and branches. Calls and functions follow in
+ * interpreter.ts, which extends this class.
+ */
+import { among, constantIn, itemOf, memberOfAddress } from './effects.ts';
+import { memberOfInput } from './inputs.ts';
+import { Path } from './path.ts';
+import { NO_FACTS, allFacts, hasClient, sharedFacts } from './text.ts';
+import * as values from './value.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Assign, Block, Call, Entry, Fn, Node } from '../reader/nodes.ts';
+import type { TypeOfInput } from './inputs.ts';
+import type { Facts } from './text.ts';
+import type { ClassValue, Closure, Given, Value } from './value.ts';
+
+const { ABSENT, KNOWN } = values;
+
+/** An assignment, with the assigned value. */
+export interface Kept {
+  readonly assign: Assign;
+  readonly module: SourceModule;
+  readonly value: Given;
+}
+
+/** Receivers of what an evaluation meets, and the types of declared inputs. */
+export interface EvaluationListeners {
+  onAssign(kept: Kept): void;
+  readonly typeOf: TypeOfInput;
+}
+
+/** Expressions that are evaluated for one handler. A handler beyond it is analysed in part. */
+const MAX_STEPS = 60_000;
+
+export abstract class Evaluation {
+  protected readonly listeners: EvaluationListeners;
+  protected readonly closures: Map<Fn, Closure> = new Map();
+  protected path: Path = new Path();
+  protected scope: values.Scope = new values.Scope();
+  protected module!: SourceModule; // run() of the interpreter sets `module` before other methods read it
+  protected seen: Map<Node, Value> = new Map();
+  protected steps = 0;
+
+  constructor(listeners: EvaluationListeners) {
+    this.listeners = listeners;
+  }
+
+  /** Returns the result of a call. */
+  protected abstract call(call: Call): Value;
+  protected abstract invoke(closure: Closure, args: readonly Value[], call: Call | undefined): Value;
+  /** Returns the variables of a module. Runs its statements first. */
+  protected abstract scopeOf(module: SourceModule): values.Scope;
+  /** Adds a result of the function that is being evaluated. */
+  protected abstract addResult(value: Value): void;
+
+  protected define(name: string, value: Value): void {
+    this.path.set(this.scope.declare(name), value);
+  }
+
+  protected inScope(work: () => void): void {
+    const scope = this.scope;
+    this.scope = new values.Scope(scope);
+    work();
+    this.scope = scope;
+  }
+
+  /** Runs work on a path of its own, on which these facts hold. */
+  protected branch<T>(facts: Facts, work: () => T): { readonly path: Path; readonly result: T } {
+    const around = this.path;
+    const path = new Path(around, facts);
+    this.path = path;
+    const result = work();
+    this.path = around;
+    return { path, result };
+  }
+
+  protected bind(target: Node, value: Value): void {
+    switch (target.type) {
+      case 'name':
+        return this.define(target.name, value);
+      case 'assign':
+        return this.bind(
+          target.target,
+          value === ABSENT ? this.value(target.value) : this.#orDefault(value, target.value),
+        );
+      case 'list':
+        return target.items.forEach((item, index) =>
+          item.type === 'spread'
+            ? this.bind(item.value, value)
+            : this.bind(item, value.members?.get(String(index)) ?? itemOf(value)),
+        );
+      case 'object':
+        for (const entry of target.entries) {
+          if (entry.type === 'spread') this.bind(entry.value, withoutWhole(value));
+          else if (entry.value !== undefined) this.bind(entry.value, this.member(value, entry.key));
+        }
+        return;
+      default:
+        this.#assign(target, value);
+    }
+  }
+
+  #orDefault(value: Value, fallback: Node): Value {
+    return values.oneOf([value, this.value(fallback)]);
+  }
+
+  #assign(target: Node, value: Value): void {
+    if (target.type === 'name') {
+      const variable = this.scope.find(target.name);
+      if (variable !== undefined) this.path.set(variable, value);
+    } else if (target.type === 'member') {
+      const object = this.value(target.object);
+      const key = target.property ?? constantIn(target.index && this.value(target.index));
+      if (object.source !== undefined && key !== undefined)
+        this.path.replaced.set(`${object.source.id}.${key}`, value);
+      if (object.members !== undefined && key !== undefined) object.members.set(key, value);
+      else if (key === undefined && object.source === undefined && object !== KNOWN)
+        object.items = object.items === undefined ? value : values.oneOf([object.items, value]);
+    } else this.bind(target, value);
+  }
+
+  protected value(node: Node): Value {
+    if (++this.steps > MAX_STEPS) return KNOWN;
+    const value = values.withFacts(this.#evaluate(node), this.path.facts);
+    this.seen.set(node, value);
+    return value;
+  }
+
+  #evaluate(node: Node): Value {
+    switch (node.type) {
+      case 'name':
+        return this.#named(node);
+      case 'template':
+        return this.#template(node);
+      case 'member':
+        return this.#memberNode(node);
+      case 'call':
+        return this.call(node);
+      case 'function':
+        return this.#closure(node);
+      case 'class':
+        return { texts: KNOWN.texts, of: { node, module: this.module, scope: this.scope } };
+      case 'await':
+      case 'spread':
+        return this.value(node.value);
+      case 'assign':
+        return this.#assignment(node);
+      case 'unary':
+        return this.#unary(node);
+      case 'binary':
+        return this.#binary(node);
+      case 'choice':
+        return this.#choice(node);
+      case 'sequence':
+        return node.items.map((item) => this.value(item)).at(-1) ?? KNOWN;
+      case 'list':
+        return this.#listOf(node);
+      case 'object':
+        return this.#objectOf(node);
+      default:
+        return literalValue(node);
+    }
+  }
+
+  #closure(fn: Fn): Value {
+    const closure: Closure = { fn, module: this.module, scope: this.scope, self: this.scope.self };
+    this.closures.set(fn, closure);
+    return { texts: KNOWN.texts, fn: closure };
+  }
+
+  #named(node: Extract<Node, { type: 'name' }>): Value {
+    if (node.name === 'this') return this.scope.self ?? KNOWN;
+    if (node.name === 'undefined') return ABSENT;
+    const variable = this.scope.find(node.name);
+    if (variable !== undefined) return this.path.get(variable) ?? variable.last ?? KNOWN;
+    return this.binding(this.module.lookup(node.name, node), node.name);
+  }
+
+  protected binding(binding: ReturnType<SourceModule['lookup']>, name: string): Value {
+    if (binding === undefined)
+      return {
+        ...KNOWN,
+        meaning: name in globalThis || /^(?:require|import)$/.test(name) ? name : `svc.${name}`,
+      };
+    if (binding.kind === 'module') return { texts: KNOWN.texts, module: binding.module };
+    if (binding.kind === 'external') {
+      const isWhole = binding.imported === '*' || binding.imported === 'default';
+      return { texts: KNOWN.texts, meaning: isWhole ? binding.from : `${binding.from}.${binding.imported}` };
+    }
+    if (binding.kind === 'parameter') return KNOWN;
+    const { node, module } = binding;
+    const scope = this.scopeOf(module);
+    const own =
+      node.type === 'declarator'
+        ? node.target.type === 'name'
+          ? node.target.name
+          : name
+        : (node.name ?? name);
+    const variable = scope.find(own);
+    if (variable !== undefined) return this.path.get(variable) ?? variable.last ?? KNOWN;
+    return node.type === 'function' ? { texts: KNOWN.texts, fn: { fn: node, module, scope } } : KNOWN;
+  }
+
+  #template({ tag, texts, values: inner }: Extract<Node, { type: 'template' }>): Value {
+    const parts = inner.map((each) => this.value(each));
+    const tagged = tag === undefined ? undefined : this.value(tag);
+    if (tagged?.fn !== undefined)
+      return this.invoke(tagged.fn, [listOf(texts.map(values.literal)), ...parts], undefined);
+    if (tagged !== undefined && tagged.meaning !== 'String.raw')
+      return { texts: KNOWN.texts, type: tagged.meaning };
+    return values.joined(
+      texts.flatMap((text, index) => [
+        ...(text === '' ? [] : [values.literal(text)]),
+        ...parts.slice(index, index + 1),
+      ]),
+    );
+  }
+
+  #memberNode({ object, property, index }: Extract<Node, { type: 'member' }>): Value {
+    const value = this.value(object);
+    if (property !== undefined) return this.member(value, property);
+    const key = index === undefined ? undefined : this.value(index);
+    return this.member(value, constantIn(key), key);
+  }
+
+  protected member(value: Value, key: string | undefined, index?: Value): Value {
+    if (key === undefined) {
+      const item = itemOf(value);
+      const ids = index === undefined ? [] : values.idsIn(index);
+      return item.source === undefined
+        ? {
+            texts: item.texts,
+            items: item.items,
+            members: item.members,
+            ...(ids.length > 0 && { keys: ids }),
+          }
+        : withoutWhole(item);
+    }
+    const own = value.members?.get(key) ?? this.method(value, key);
+    if (own !== undefined) return own;
+    if (value.type === 'URL') return memberOfAddress(value, key) ?? KNOWN;
+    if (value.source !== undefined) {
+      const replaced = this.path.replaced.get(`${value.source.id}.${key}`);
+      return replaced ?? memberOfInput(value.source, key, this.listeners.typeOf) ?? KNOWN;
+    }
+    if (value.module !== undefined) return this.binding(value.module.exported(key), key);
+    if (value.meaning !== undefined) return { texts: KNOWN.texts, meaning: `${value.meaning}.${key}` };
+    if (value.members !== undefined && value.items === undefined && value.of === undefined) return ABSENT;
+    if (key === 'length' || /^\d+$/.test(key))
+      return key === 'length' ? { ...KNOWN, keys: value.keys } : { ...itemOf(value), keys: value.keys };
+    return { texts: value.items === undefined ? value.texts : itemOf(value).texts, keys: value.keys };
+  }
+
+  /** Returns a method or static member of a class, bound to its object. */
+  protected method(value: Value, key: string): Value | undefined {
+    for (let of = value.of; of !== undefined; of = this.#baseOf(of)) {
+      const found = of.node.members.find(
+        (member): member is Entry =>
+          member.type === 'entry' && member.key === key && member.isStatic !== (value.isInstance === true),
+      );
+      if (found?.value === undefined) continue;
+      const scope = new values.Scope(of.scope, value);
+      if (found.value.type === 'function') {
+        const closure = { fn: found.value, module: of.module, scope, self: value };
+        const isGetter = /^(?:static\s+)?get\s+[^\s(=]/.test(of.module.source.slice(found.start, found.end));
+        return isGetter ? this.invoke(closure, [], undefined) : { texts: KNOWN.texts, fn: closure };
+      }
+      return this.within(of, scope, () => this.value(found.value!)); // found.value is defined: see above
+    }
+    return undefined;
+  }
+
+  protected within<T>({ module }: ClassValue, scope: values.Scope, work: () => T): T {
+    const before = [this.module, this.scope] as const;
+    [this.module, this.scope] = [module, scope];
+    const result = work();
+    [this.module, this.scope] = before;
+    return result;
+  }
+
+  #baseOf(of: ClassValue): ClassValue | undefined {
+    const { base } = of.node;
+    return base === undefined ? undefined : this.within(of, of.scope, () => this.value(base)).of;
+  }
+
+  protected instance(of: ClassValue, args: readonly Value[], call: Call | undefined): Value {
+    const self: Value = { texts: KNOWN.texts, members: new Map(), of, isInstance: true };
+    for (let at: ClassValue | undefined = of; at !== undefined; at = this.#baseOf(at)) {
+      const { node } = at;
+      this.within(at, new values.Scope(at.scope, self), () => this.#fields(node.members, self));
+    }
+    const constructor = this.method(self, 'constructor');
+    if (constructor?.fn !== undefined) this.invoke(constructor.fn, args, call);
+    return self;
+  }
+
+  #fields(members: readonly (Entry | Block)[], self: Value): void {
+    for (const member of members)
+      if (
+        member.type === 'entry' &&
+        !member.isStatic &&
+        member.key !== undefined &&
+        member.value?.type !== 'function'
+      ) {
+        if (self.members?.has(member.key) === false)
+          self.members.set(member.key, member.value === undefined ? KNOWN : this.value(member.value));
+      }
+  }
+
+  #assignment(node: Assign): Value {
+    const { operator, target } = node;
+    const right = this.value(node.value);
+    const value =
+      operator === '='
+        ? right
+        : operator === '+='
+          ? values.joined([this.value(target), right])
+          : /^(?:\?\?|\|\||&&)=$/.test(operator)
+            ? values.oneOf([this.value(target), right])
+            : KNOWN;
+    const given = values.givenOf(right);
+    if (given !== undefined) this.listeners.onAssign({ assign: node, module: this.module, value: given });
+    this.#assign(target, value);
+    return value;
+  }
+
+  #unary({ operator, value }: Extract<Node, { type: 'unary' }>): Value {
+    const inner = value === undefined ? KNOWN : this.value(value);
+    if (operator === 'yield') this.addResult({ texts: inner.texts, items: inner });
+    return operator === '!' ? values.negation(inner) : operator === 'void' ? ABSENT : KNOWN;
+  }
+
+  #binary({ operator, left, right }: Extract<Node, { type: 'binary' }>): Value {
+    const first = this.value(left);
+    if (operator === '&&' || operator === '||' || operator === '??')
+      return this.#logical(operator, first, right);
+    const second = this.value(right);
+    switch (operator) {
+      case '+':
+        return values.joined([first, second]);
+      case '===':
+      case '==':
+        return equality(first, second);
+      case '!==':
+      case '!=':
+        return values.negation(equality(first, second));
+      case 'in':
+        return among(first);
+      default:
+        return first.keys === undefined
+          ? KNOWN
+          : { ...KNOWN, keys: operator === '>' ? first.keys : undefined };
+    }
+  }
+
+  #logical(operator: '&&' | '||' | '??', first: Value, right: Node): Value {
+    const facts = operator === '??' ? NO_FACTS : values.factsIf(first, operator === '&&');
+    const { path, result } = this.branch(facts, () => this.value(right));
+    this.path.join([path, new Path(this.path)]);
+    const [yes, no] = [true, false].map(
+      (isTrue) => [values.factsIf(first, isTrue), values.factsIf(result, isTrue)] as const,
+    );
+    if (operator === '&&')
+      return { ...result, yes: allFacts(...yes!), no: sharedFacts(...no!), keys: undefined };
+    return { ...values.oneOf([first, result]), yes: sharedFacts(...yes!), no: allFacts(...no!) };
+  }
+
+  #choice({ test, yes, no }: Extract<Node, { type: 'choice' }>): Value {
+    const value = this.value(test);
+    const branches = [
+      this.branch(values.factsIf(value, true), () => this.value(yes)),
+      this.branch(values.factsIf(value, false), () => this.value(no)),
+    ];
+    this.path.continueAfter(branches.map(({ path }) => path));
+    return values.oneOf(branches.map(({ result }) => result));
+  }
+
+  #listOf({ items }: Extract<Node, { type: 'list' }>): Value {
+    const members = new Map<string, Value>();
+    let rest: Value | undefined;
+    items.forEach((item, index) => {
+      const value = this.value(item);
+      if (item.type === 'spread')
+        rest = rest === undefined ? itemOf(value) : values.oneOf([rest, itemOf(value)]);
+      else members.set(String(index), value);
+    });
+    return {
+      texts: values.textsOf([...members.values(), ...(rest === undefined ? [] : [rest])]),
+      members,
+      items: rest,
+    };
+  }
+
+  #objectOf({ entries }: Extract<Node, { type: 'object' }>): Value {
+    const members = new Map<string, Value>();
+    let spread: Value | undefined;
+    for (const entry of entries) {
+      if (entry.type === 'spread') {
+        const value = this.value(entry.value);
+        for (const [key, member] of value.members ?? []) members.set(key, member);
+        if (value.source !== undefined || value.items !== undefined) spread = value;
+      } else if (entry.value !== undefined) {
+        const key = entry.key ?? constantIn(entry.computed && this.value(entry.computed));
+        if (key !== undefined) members.set(key, this.value(entry.value));
+        else this.value(entry.value);
+      }
+    }
+    return { texts: KNOWN.texts, members, source: spread?.source, items: spread?.items };
+  }
+}
+
+/** Returns a comparison of two values: where it is true, a part of a client equals a text of the program. */
+export function equality(left: Value, right: Value): Value {
+  for (const [one, other] of [
+    [left, right],
+    [right, left],
+  ] as const) {
+    const constant = constantIn(other);
+    if (other === ABSENT || constant === '' || constant === '0') {
+      const keys = new Map((one.keys ?? []).map((id) => [id, { isKnown: true }]));
+      return values.judged(NO_FACTS, keys);
+    }
+    if (constant === 'true' || constant === 'false') return constant === 'true' ? one : values.negation(one);
+    if (one.texts.some(hasClient) && !other.texts.some(hasClient)) return among(one);
+  }
+  return KNOWN;
+}
+
+export function listOf(items: readonly Value[]): Value {
+  return {
+    texts: values.textsOf(items),
+    members: new Map(items.map((item, index) => [String(index), item])),
+  };
+}
+
+export function keyOf(value: Value): Value {
+  return value.source === undefined ? KNOWN : { texts: itemOf(value).texts };
+}
+
+/** Returns an input of which some members are missing, so that it no longer counts as the whole input. */
+function withoutWhole(value: Value): Value {
+  return value.source?.whole === undefined
+    ? value
+    : { ...value, source: { ...value.source, whole: undefined } };
+}
+
+function literalValue(node: Node): Value {
+  if (node.type === 'text') return values.literal(node.value);
+  if (node.type === 'pattern') return { ...KNOWN, pattern: node };
+  if (node.type !== 'value') return KNOWN;
+  if (node.raw === 'null') return ABSENT;
+  return { ...values.literal(node.raw), constant: !/^(?:false|0)$/.test(node.raw) };
+}

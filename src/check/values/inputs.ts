@@ -1,0 +1,277 @@
+/**
+ * Declared inputs of handlers. Their types come from the compiled routes of the loaded application. Without a
+ * loaded application, the calls in the declaration are read: `Field(int)`, `literal('a', 'b')`.
+ */
+import { fileOfPlace } from '../../base/findings.ts';
+import { ALL } from '../../schema/pattern-parser.ts';
+import { charsOf, charsOfMatches, clientPart, patternOf } from './text.ts';
+import { KNOWN } from './value.ts';
+import type { RouteDetail } from '../../routing/compile.ts';
+import type { ObjectPlan, TypeNode } from '../../schema/schema.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Call, Node } from '../reader/nodes.ts';
+import type { RouteCall } from '../source/routes.ts';
+import type { InputType, Source, Value } from './value.ts';
+
+/** Compiled routes by the place of their declaration. */
+export class DeclaredInputs {
+  readonly #details = new Map<string, RouteDetail>();
+
+  constructor(details: readonly RouteDetail[] = []) {
+    for (const detail of details) {
+      const { place } = detail.declared.declared;
+      this.#details.set(`${fileOfPlace(place)}:${place.line}`, detail);
+    }
+  }
+
+  /** Returns the type of an input of a route; undefined if no loaded route declares it. */
+  typeOf({ call, module }: RouteCall, input: string): InputType | undefined {
+    const place = module.placeAt(call.start);
+    const detail = this.#details.get(`${fileOfPlace(place)}:${place.line}`);
+    if (detail === undefined) return undefined;
+    const { texts, body, form } = detail.inputs;
+    if (input === 'body') return body === undefined ? undefined : typeOfNode(body.node);
+    if (input === 'form') return form === undefined ? undefined : typeOfPlan(form);
+    const plan = texts.findLast(({ key }) => key === input)?.plan;
+    if (plan !== undefined || input !== 'params') return plan && typeOfPlan(plan);
+    const { parameters } = detail.declared.template;
+    return typeOfConverters(new Map(parameters.map(({ name, converter }) => [name, converter.name])));
+  }
+}
+
+const SAFE: InputType = { part: undefined, member: () => SAFE };
+const FREE: InputType = { part: { may: ALL }, member: () => undefined };
+/** Kinds of types whose values are texts of a client. The values of all other scalar kinds are safe. */
+const TEXTS: ReadonlySet<string> = new Set(['str', 'any', 'file', 'standard', 'bytes']);
+
+function typeOfPlan({ fields }: ObjectPlan): InputType {
+  const byName = new Map(fields.map((field) => [field.name, field]));
+  return {
+    part: { may: ALL },
+    member: (key) => {
+      const field = byName.get(key);
+      return field === undefined ? undefined : typeOfNode(field.node);
+    },
+  };
+}
+
+/** Types within types are read to this depth, because a type may contain itself. */
+const MAX_TYPES = 12;
+
+function typeOfNode(node: TypeNode, depth = 0): InputType {
+  if (depth > MAX_TYPES) return FREE;
+  switch (node.kind) {
+    case 'nullable':
+      return typeOfNode(node.inner, depth + 1);
+    case 'lazy':
+      return typeOfNode(node.resolve(), depth + 1);
+    case 'object':
+      return typeOfPlan(node.plan());
+    case 'list':
+    case 'record': {
+      const item = typeOfNode(node.item, depth + 1);
+      return { part: item.part, member: () => item };
+    }
+    case 'choice':
+    case 'tuple':
+      return node.members.every((member) => typeOfNode(member, depth + 1).part === undefined) ? SAFE : FREE;
+    case 'union':
+      return FREE;
+    default:
+      return TEXTS.has(node.kind) ? typeOfText(node.constraints) : SAFE;
+  }
+}
+
+const SAFE_FORMATS: ReadonlySet<string> = new Set(['uuid', 'date', 'date-time', 'time', 'ipv4', 'ipv6']);
+
+function typeOfText({ pattern, format }: { readonly pattern?: RegExp; readonly format?: string }): InputType {
+  if (format !== undefined && SAFE_FORMATS.has(format)) return SAFE;
+  if (format === 'hostname') return { part: { may: charsOf('.-', /\w/) }, member: () => undefined };
+  return pattern === undefined ? FREE : { part: { may: charsOfMatches(pattern) }, member: () => undefined };
+}
+
+/** Returns the type that an expression declares, such as `Field(str, { pattern: '^\\w+$' })`. */
+export function typeOfDeclaration(
+  node: Node | undefined,
+  module: SourceModule,
+  depth = 0,
+): InputType | undefined {
+  if (node === undefined || depth > 6) return undefined;
+  const inner = (part: Node | undefined, at = module): InputType | undefined =>
+    typeOfDeclaration(part, at, depth + 1);
+  if (node.type === 'name') {
+    const binding = module.lookup(node.name, node);
+    if (binding?.kind === 'declared')
+      return inner(binding.node.type === 'declarator' ? binding.node.value : binding.node, binding.module);
+    return typeOfName(binding?.kind === 'external' ? binding.imported : node.name);
+  }
+  if (node.type === 'value' || (node.type === 'unary' && node.operator === '-')) return SAFE;
+  if (node.type === 'object' || node.type === 'class') {
+    const entries = node.type === 'object' ? node.entries : node.members;
+    return {
+      part: { may: ALL },
+      member: (key) => {
+        const entry = entries.find((each) => each.type === 'entry' && each.key === key);
+        return entry?.type === 'entry' ? inner(entry.value) : undefined;
+      },
+    };
+  }
+  return node.type === 'call' ? typeOfCall(node, inner) : undefined;
+}
+
+const SAFE_NAMES: ReadonlySet<string> = new Set([
+  'int',
+  'float',
+  'bool',
+  'uuid',
+  'date',
+  'datetime',
+  'literal',
+  'decimal',
+]);
+
+function typeOfName(name: string): InputType | undefined {
+  return SAFE_NAMES.has(name) ? SAFE : undefined;
+}
+
+function typeOfCall(
+  { callee, args }: Call,
+  inner: (node: Node | undefined) => InputType | undefined,
+): InputType | undefined {
+  const [type, options] = args;
+  if (callee.type === 'name' && inner(callee) === SAFE) return SAFE;
+  const entry =
+    options?.type === 'object'
+      ? options.entries.find((each) => each.type === 'entry' && each.key === 'pattern')
+      : undefined;
+  const pattern = entry?.type === 'entry' ? entry.value : undefined;
+  const source =
+    pattern?.type === 'text' ? pattern.value : pattern?.type === 'pattern' ? pattern.source : undefined;
+  if (source !== undefined) {
+    const regex = patternOf(source, '');
+    return regex === undefined ? undefined : typeOfText({ pattern: regex });
+  }
+  return inner(type);
+}
+
+/** Members of the context that hold inputs of a client. */
+const INPUTS: ReadonlySet<string> = new Set([
+  ...['params', 'query', 'body', 'form', 'headers', 'cookies', 'args', 'message'],
+  ...['files', 'rawBody'],
+]);
+/** Methods of the request that return an input. */
+const READERS: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    json: 'body',
+    form: 'body',
+    formData: 'body',
+    text: 'text',
+    body: 'body',
+    bytes: 'body',
+    parts: 'parts',
+    stream: 'stream',
+  }),
+);
+/** Header fields that Node.js or the router compares, or that no reply repeats. */
+const SAFE_HEADERS: ReadonlySet<string> = new Set([
+  'host',
+  'accept',
+  'accept-encoding',
+  'content-type',
+  'content-length',
+]);
+
+/** Returns the value of an input that is not narrowed by a declared type. */
+export function inputValue(source: Source): Value {
+  const { id, origin, type } = source;
+  const part = type === undefined ? { may: ALL } : type.part;
+  if (part === undefined) return KNOWN;
+  return { texts: [[clientPart(id, origin, part)]], source };
+}
+
+export function requestValue(route?: RouteCall): Value {
+  const id = route === undefined ? 'request' : `request of ${route.module.file}:${route.call.start}`;
+  return { texts: [], source: { id, origin: { what: 'request', input: 'request' }, isRequest: true, route } };
+}
+
+/** Returns a member of an input; undefined for a member of the request that is not an input. */
+export function memberOfInput(source: Source, key: string, typeOf: TypeOfInput): Value | undefined {
+  if (source.isRequest === true) {
+    if (key === 'req' || key === 'request') return { texts: [], source };
+    if (key === 'url')
+      return {
+        texts: [],
+        source: { ...source, isRequest: false, origin: { what: 'url', input: 'url' } },
+        type: 'URL',
+      };
+    if (!INPUTS.has(key) || (key === 'args' && !isTool(source.route))) return undefined;
+    return inputValue({
+      id: `${source.id} ${key}`,
+      origin: { what: key, input: key, route: source.route },
+      whole: key,
+      route: source.route,
+      type: source.route === undefined ? undefined : typeOf(source.route, key),
+    });
+  }
+  if (/^(?:length|size|byteLength|constructor)$/.test(key)) return KNOWN;
+  if (source.origin.input === 'headers' && SAFE_HEADERS.has(key.toLowerCase())) return KNOWN;
+  return inputValue({
+    id: `${source.id}.${key}`,
+    origin: { ...source.origin, what: `${source.origin.what}.${key}` },
+    route: source.route,
+    type: source.type?.member(key),
+  });
+}
+
+/** Finds the declared type of an input of a route. */
+export type TypeOfInput = (route: RouteCall, input: string) => InputType | undefined;
+
+function isTool(route: RouteCall | undefined): boolean {
+  const callee = route?.call.callee;
+  return callee?.type === 'member' && /^(?:tool|prompt|resource)$/.test(callee.property ?? '');
+}
+
+/** Returns the result of a method of the request, such as `req.json()` or `req.query.get('sort')`. */
+export function readInput(
+  source: Source,
+  method: string,
+  key: string | undefined,
+  typeOf: TypeOfInput,
+): Value | undefined {
+  if (source.isRequest !== true) {
+    if (/^(?:get|getAll|header|first|last)$/.test(method) && key !== undefined)
+      return memberOfInput(source, key, typeOf);
+    return /^(?:json|text|bytes|entries|values|keys|get)$/.test(method)
+      ? inputValue({ ...source, whole: undefined })
+      : undefined;
+  }
+  if (method === 'header' || method === 'get' || method === 'query' || method === 'param') {
+    const input = method === 'query' ? 'query' : method === 'param' ? 'params' : 'headers';
+    const whole = memberOfInput(source, input, typeOf);
+    return whole?.source === undefined
+      ? whole
+      : key === undefined
+        ? whole
+        : memberOfInput(whole.source, key, typeOf);
+  }
+  const input = READERS.get(method);
+  if (input === undefined) return undefined;
+  return inputValue({
+    id: `${source.id} ${input}`,
+    origin: { what: input, input, route: source.route },
+    whole: input === 'body' ? 'body' : undefined,
+    route: source.route,
+  });
+}
+
+/** Returns the type that the path of a route declares for a parameter: `{id:int}`. */
+export function typeOfParameters({ call }: RouteCall): InputType {
+  const [path] = call.args;
+  const text = path?.type === 'text' ? path.value : path?.type === 'template' ? path.texts.join('{}') : '';
+  const types = new Map([...text.matchAll(/\{(\w+):(\w+)\}/g)].map(([, name, type]) => [name!, type!]));
+  return typeOfConverters(types);
+}
+
+function typeOfConverters(types: ReadonlyMap<string, string>): InputType {
+  return { part: { may: ALL }, member: (key) => typeOfName(types.get(key) ?? '') };
+}

@@ -1,0 +1,60 @@
+/** Values of variables and facts about texts on one path through the code. */
+import { NO_FACTS, allFacts, sharedFacts } from './text.ts';
+import { ABSENT, oneOf } from './value.ts';
+import type { Facts } from './text.ts';
+import type { Value, Variable } from './value.ts';
+
+/** How a path ends: with `return` or `throw`, or with `break` or `continue`. */
+type End = 'exit' | 'break';
+
+/**
+ * Values and facts on one path through the code. A branch has a path of its own, on top of the path before
+ * it; afterwards {@link join} merges the branches that go on.
+ */
+export class Path {
+  readonly #values = new Map<Variable, Value>();
+  readonly #before: Path | undefined;
+  /** Values that code assigned to members of inputs, by the ids of the inputs. */
+  readonly replaced: Map<string, Value>;
+  facts: Facts;
+  end: End | undefined;
+
+  constructor(before?: Path, facts: Facts = NO_FACTS) {
+    this.#before = before;
+    this.facts = before === undefined ? facts : allFacts(before.facts, facts);
+    this.replaced = new Map(before?.replaced);
+  }
+
+  get(variable: Variable): Value | undefined {
+    return this.#values.get(variable) ?? this.#before?.get(variable);
+  }
+
+  set(variable: Variable, value: Value): void {
+    this.#values.set(variable, value);
+    variable.last = value;
+  }
+
+  /** Continues after branches of this path: with their values, and with the facts that all of them have. */
+  join(branches: readonly Path[]): void {
+    const open = branches.filter(({ end }) => end === undefined);
+    if (open.length === 0) this.end = branches.some(({ end }) => end === 'break') ? 'break' : 'exit';
+    else this.continueAfter(open);
+  }
+
+  continueAfter(open: readonly Path[]): void {
+    const changed = new Set(open.flatMap((branch) => branch.#changedSince(this)));
+    for (const variable of changed)
+      if (this.get(variable) !== undefined)
+        this.set(variable, oneOf(open.map((branch) => branch.get(variable) ?? ABSENT)));
+    const [first = this, ...more] = open;
+    this.facts = more.reduce((facts, branch) => sharedFacts(facts, branch.facts), first.facts);
+    for (const branch of open) for (const [id, value] of branch.replaced) this.replaced.set(id, value);
+  }
+
+  #changedSince(before: Path): Variable[] {
+    const changed = [...this.#values.keys()];
+    return this.#before === undefined || this.#before === before
+      ? changed
+      : [...changed, ...this.#before.#changedSince(before)];
+  }
+}

@@ -1,0 +1,255 @@
+/**
+ * Contents of texts: literal parts, parts that no client chooses, and parts of a client with the
+ * characters that they may hold. A test such as `/^\w+$/.test(name)` adds facts about a part.
+ */
+import { ALL, parsePattern } from '../../schema/pattern-parser.ts';
+import type { CharSet, Tree } from '../../schema/pattern-parser.ts';
+import type { RouteCall } from '../source/routes.ts';
+
+/** The declared input from which a value comes, such as `query.sort`. */
+export interface Origin {
+  /** Name of the input in messages: `query.sort`, `headers.referer`, `the message`. */
+  readonly what: string;
+  /** Member of the context that holds the input: `query`, `params`, `headers`. */
+  readonly input: string;
+  readonly route?: RouteCall | undefined;
+}
+
+/** Facts about a part of a client. Each fact narrows what the part may contain. */
+export interface Fact {
+  /** Characters that the part may contain. */
+  readonly may?: CharSet | undefined;
+  /** Texts that do not occur in the part: `..` after `if (name.includes('..')) throw …`. */
+  readonly lacks?: readonly string[] | undefined;
+  /** Texts with which the part does not begin. */
+  readonly notFirst?: readonly string[] | undefined;
+  /** Text with which the part begins. */
+  readonly begins?: string | undefined;
+  /** Whether the part equals one of finitely many texts of the program, or is the key of a found record. */
+  readonly isKnown?: boolean | undefined;
+  /** Whether the part is an address whose host was compared with hosts of the program. */
+  readonly hasKnownHost?: boolean | undefined;
+  /** Whether the part is a path that was compared with its folder. */
+  readonly isInside?: boolean | undefined;
+}
+
+/** A part of a text that a client chooses. Parts with one `id` hold the same text. */
+export interface ClientPart extends Fact {
+  readonly kind: 'client';
+  readonly id: string;
+  readonly origin: Origin;
+  readonly may: CharSet;
+  /** Function of a package with unknown effect through which the part went. */
+  readonly unknown?: string | undefined;
+  /** For the host of an address: the id of the address. */
+  readonly hostOf?: string | undefined;
+  /** For a path relative to a folder: the ids of the parts of the path. */
+  readonly pathOf?: readonly string[] | undefined;
+}
+
+export type Part =
+  | { readonly kind: 'literal'; readonly text: string }
+  /** Text that the program or its operator chooses. */
+  | { readonly kind: 'own' }
+  | ClientPart;
+/** The parts of a text in their order. */
+export type Text = readonly Part[];
+/** Facts by the ids of parts. */
+export type Facts = ReadonlyMap<string, Fact>;
+
+export const NO_FACTS: Facts = new Map();
+export const OWN: Part = { kind: 'own' };
+/** Characters that `encodeURIComponent()` leaves, and `%`. */
+export const URI_COMPONENT: CharSet = charsOf("-_.!~*'()%", /\w/);
+export const WORD: CharSet = charsOf('_', /\w/);
+
+/** Returns the set of the characters of a text, and of all ASCII characters that a pattern matches. */
+export function charsOf(text: string, pattern?: RegExp): CharSet {
+  let set = 0n;
+  for (const char of text) set |= 1n << BigInt(Math.min(char.codePointAt(0)!, 128));
+  for (let code = 0; code < 128 && pattern !== undefined; code++)
+    if (pattern.test(String.fromCharCode(code))) set |= 1n << BigInt(code);
+  return set;
+}
+
+/** Whether a set contains one of the characters of a text. */
+export function hasAny(set: CharSet, chars: string): boolean {
+  return (set & charsOf(chars)) !== 0n;
+}
+
+export function clientPart(id: string, origin: Origin, fact: Fact = {}): ClientPart {
+  return { ...fact, kind: 'client', id, origin, may: fact.may ?? ALL };
+}
+
+/** Returns a part that an operation made of another one. The facts of `part` that `fact` names are replaced. */
+export function derived(part: ClientPart, operation: string, fact: Fact = {}): ClientPart {
+  const { begins: _begins, notFirst: _first, hostOf: _host, pathOf: _path, ...kept } = part;
+  return { ...kept, ...fact, may: fact.may ?? part.may, id: `${part.id} ${operation}` };
+}
+
+/** Joins texts, and merges adjacent literals. */
+export function concat(...texts: readonly Text[]): Text {
+  const parts: Part[] = [];
+  for (const part of texts.flat()) {
+    const last = parts.at(-1);
+    if (part.kind === 'literal' && last?.kind === 'literal')
+      parts[parts.length - 1] = { kind: 'literal', text: last.text + part.text };
+    else if (part.kind !== 'own' || last?.kind !== 'own') parts.push(part);
+  }
+  return parts;
+}
+
+/** Returns the literal text of parts, with `hole` for every other part. */
+export function literalOf(text: Text, hole = '\0'): string {
+  return text.map((part) => (part.kind === 'literal' ? part.text : hole)).join('');
+}
+
+/** Returns the text if it is known completely. */
+export function constantOf(text: Text): string | undefined {
+  return text.every((part) => part.kind === 'literal') ? literalOf(text) : undefined;
+}
+
+export function hasClient(text: Text): boolean {
+  return text.some(({ kind }) => kind === 'client');
+}
+
+export function narrowed(part: Part, facts: Facts): Part {
+  const fact = part.kind === 'client' ? facts.get(part.id) : undefined;
+  if (part.kind !== 'client' || fact === undefined) return part;
+  return fact.isKnown === true ? OWN : { ...part, ...bothOf(part, fact) };
+}
+
+/** Returns the facts that hold where both given facts hold. */
+export function bothOf(left: Fact, right: Fact): Fact & { readonly may: CharSet } {
+  return {
+    may: (left.may ?? ALL) & (right.may ?? ALL),
+    lacks: [...(left.lacks ?? []), ...(right.lacks ?? [])],
+    notFirst: [...(left.notFirst ?? []), ...(right.notFirst ?? [])],
+    begins: left.begins ?? right.begins,
+    isKnown: left.isKnown === true || right.isKnown === true,
+    hasKnownHost: left.hasKnownHost === true || right.hasKnownHost === true,
+    isInside: left.isInside === true || right.isInside === true,
+  };
+}
+
+function eitherOf(left: Fact, right: Fact): Fact {
+  if (left.isKnown === true) return right;
+  if (right.isKnown === true) return left;
+  const shared = (a: readonly string[] = [], b: readonly string[] = []): string[] =>
+    a.filter((text) => b.includes(text));
+  return {
+    may: (left.may ?? ALL) | (right.may ?? ALL),
+    lacks: shared(left.lacks, right.lacks),
+    notFirst: shared(left.notFirst, right.notFirst),
+    begins: left.begins === right.begins ? left.begins : undefined,
+    hasKnownHost: left.hasKnownHost === true && right.hasKnownHost === true,
+    isInside: left.isInside === true && right.isInside === true,
+  };
+}
+
+/** Returns the facts of both maps. */
+export function allFacts(left: Facts, right: Facts): Facts {
+  if (left.size === 0) return right;
+  const facts = new Map(left);
+  for (const [id, fact] of right) facts.set(id, bothOf(facts.get(id) ?? {}, fact));
+  return facts;
+}
+
+/** Returns the facts that hold in both cases. */
+export function sharedFacts(left: Facts, right: Facts): Facts {
+  const facts = new Map<string, Fact>();
+  for (const [id, fact] of left) {
+    const other = right.get(id);
+    if (other !== undefined) facts.set(id, eitherOf(fact, other));
+  }
+  return facts;
+}
+
+/** Returns the pattern of a regular expression literal; undefined for flags or syntax that Node.js refuses. */
+export function patternOf(source: string, flags: string): RegExp | undefined {
+  try {
+    return new RegExp(source, flags.replace(/[gy]/g, ''));
+  } catch {
+    return undefined;
+  }
+}
+
+function treeOf(pattern: RegExp): Tree | undefined {
+  try {
+    return parsePattern(new RegExp(withoutProperties(pattern), pattern.flags)).tree;
+  } catch {
+    return undefined; // the parser does not know the syntax
+  }
+}
+
+/**
+ * Returns the source of a pattern with sets of characters in place of properties such as `\p{L}`. The parser
+ * takes a property for every character.
+ */
+function withoutProperties({ source, unicode, unicodeSets }: RegExp): string {
+  if (!unicode && !unicodeSets) return source;
+  let isInClass = false;
+  return source.replace(/\\[pP]\{[^}]*\}|\\[^]|[[\]]/g, (found) => {
+    if (found === '[') isInClass = true;
+    if (found === ']') isInClass = false;
+    if (!/^\\p/i.test(found)) return found;
+    const property = new RegExp(`^${found}$`, 'u');
+    const codes = Array.from({ length: 128 }, (_, code) => code);
+    const members = codes.filter((code) => property.test(String.fromCharCode(code)));
+    const set = `${members.map((code) => `\\x${code.toString(16).padStart(2, '0')}`).join('')}\\u0080-\\uffff`;
+    return isInClass ? set : `[${set}]`;
+  });
+}
+
+/** Returns the characters of texts that match a pattern; ALL unless the pattern is anchored at both ends. */
+export function charsOfMatches(pattern: RegExp): CharSet {
+  const tree = pattern.multiline ? undefined : treeOf(pattern);
+  if (tree === undefined) return ALL;
+  const branches = tree.kind === 'choice' ? tree.parts : [tree];
+  return branches.every(isAnchored) ? usedIn(tree) : ALL;
+}
+
+function isAnchored(tree: Tree): boolean {
+  return tree.kind === 'sequence' && tree.parts[0]?.kind === 'start' && tree.parts.at(-1)?.kind === 'end';
+}
+
+function usedIn(tree: Tree): CharSet {
+  if (tree.kind === 'chars') return tree.set;
+  if (tree.kind === 'repeat') return usedIn(tree.part);
+  return tree.kind === 'sequence' || tree.kind === 'choice'
+    ? tree.parts.reduce((set, part) => set | usedIn(part), 0n)
+    : 0n;
+}
+
+/**
+ * Returns the characters that `replace()` with this pattern removes wherever they occur. Empty for a pattern
+ * that matches longer texts.
+ */
+export function charsReplaced(pattern: RegExp): CharSet {
+  const tree = treeOf(pattern);
+  const branches = tree === undefined ? [] : tree.kind === 'choice' ? tree.parts : [tree];
+  return branches.reduce((set, branch) => {
+    const [only, ...more] = branch.kind === 'sequence' ? branch.parts : [branch];
+    const one = only?.kind === 'repeat' && only.least <= 1 ? only.part : only;
+    return more.length === 0 && one?.kind === 'chars' ? set | one.set : set;
+  }, 0n);
+}
+
+/** Returns the literal text with which every match of a pattern begins: `/` for `^\/(?!\/)`. */
+export function beginningOf(pattern: RegExp): string {
+  const tree = treeOf(pattern);
+  const [start, ...parts] = tree?.kind === 'sequence' ? tree.parts : [];
+  if (start?.kind !== 'start') return '';
+  let text = '';
+  for (const part of parts) {
+    const code = part.kind === 'chars' ? singleIn(part.set) : undefined;
+    if (code === undefined) break;
+    text += String.fromCharCode(code);
+  }
+  return text;
+}
+
+function singleIn(set: CharSet): number | undefined {
+  const code = set.toString(2).length - 1;
+  return set === 1n << BigInt(code) && code < 128 ? code : undefined;
+}

@@ -1,0 +1,282 @@
+/** Values of expressions: their texts, members, types and functions, and the tests that they stand for. */
+import { NO_FACTS, OWN, allFacts, concat, hasClient, narrowed, sharedFacts } from './text.ts';
+import type { ClassNode, Fn } from '../reader/nodes.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { RouteCall } from '../source/routes.ts';
+import type { ClientPart, Facts, Origin, Part, Text } from './text.ts';
+
+/** A function with the scope of its declaration. */
+export interface Closure {
+  readonly fn: Fn;
+  readonly module: SourceModule;
+  readonly scope: Scope;
+  readonly self?: Value | undefined;
+}
+
+export interface ClassValue {
+  readonly node: ClassNode;
+  readonly module: SourceModule;
+  readonly scope: Scope;
+}
+
+/** Type of a declared input: the characters of its texts, and the types of its members and items. */
+export interface InputType {
+  /** Undefined for a value of which every text is safe, such as a number. */
+  readonly part: Pick<ClientPart, 'may'> | undefined;
+  member(key: string): InputType | undefined;
+}
+
+/** An input of a client whose members are inputs too: the request, `query`, a parsed body. */
+export interface Source {
+  readonly id: string;
+  readonly origin: Origin;
+  /** True for the request, whose members are known by name. */
+  readonly isRequest?: boolean;
+  /** Name of the input, such as `body`, if the value is the whole input. */
+  readonly whole?: string | undefined;
+  readonly route?: RouteCall | undefined;
+  readonly type?: InputType | undefined;
+}
+
+/** The knowledge about the value of an expression. */
+export interface Value {
+  /** Texts that the value may be, or become as a text. */
+  readonly texts: readonly Text[];
+  /** Import that made the value: `svc/db.db`, `URL`. */
+  readonly type?: string | undefined;
+  /** Members of an object. Shared by all values of one object, so that assignments are seen everywhere. */
+  readonly members?: Map<string, Value> | undefined;
+  /** Items of a list, and members whose key is not known. */
+  items?: Value | undefined;
+  readonly fn?: Closure | undefined;
+  readonly of?: ClassValue | undefined;
+  readonly isInstance?: boolean | undefined;
+  readonly source?: Source | undefined;
+  /** Import to which the value refers: `node:fs.readFile` as `fs.readFile`. */
+  readonly meaning?: string | undefined;
+  readonly module?: SourceModule | undefined;
+  /** Facts that hold where the value is true, and where it is false. */
+  readonly yes?: Facts | undefined;
+  readonly no?: Facts | undefined;
+  readonly constant?: boolean | undefined;
+  /** Result of a dependency: the value that a handler receives for `Depends(…)`. */
+  readonly gives?: Value | undefined;
+  /** For the result of `provide(spec, fn)`: the spec. */
+  readonly spec?: Value | undefined;
+  readonly pattern?: { readonly source: string; readonly flags: string } | undefined;
+  /** Whether the absence of the value is a sign that a key is unknown: the result of a search. */
+  readonly keys?: readonly string[] | undefined;
+}
+
+export const KNOWN: Value = { texts: [[OWN]] };
+export const ABSENT: Value = { texts: [], constant: false };
+
+export function textValue(...parts: Part[]): Value {
+  return { texts: [parts] };
+}
+
+export function literal(text: string): Value {
+  return { texts: [[{ kind: 'literal', text }]], constant: text !== '' };
+}
+
+/** More alternatives of one value are dropped, those of clients last. */
+const MAX_TEXTS = 12;
+
+export function textsOf(values: readonly Value[]): readonly Text[] {
+  const all = values.flatMap(({ texts }) => texts);
+  if (all.length <= MAX_TEXTS) return all;
+  return all.toSorted((a, b) => Number(hasClient(b)) - Number(hasClient(a))).slice(0, MAX_TEXTS);
+}
+
+/** Returns a value that is one of several. */
+export function oneOf(values: readonly Value[]): Value {
+  const present = values.filter((value) => value !== ABSENT);
+  const [first, ...more] = present;
+  if (first === undefined) return values[0] ?? KNOWN;
+  if (more.every((value) => value === first) && present.length === values.length) return first;
+  const find = <K extends keyof Value>(key: K): Value[K] | undefined =>
+    present.find((value) => value[key] !== undefined)?.[key];
+  const items = present.flatMap((value) => value.items ?? []);
+  return {
+    texts: textsOf(present),
+    type: find('type'),
+    members: membersOf(present),
+    items: items.length === 0 ? undefined : oneOf(items),
+    fn: find('fn'),
+    of: find('of'),
+    isInstance: find('isInstance'),
+    source: find('source'),
+    meaning: find('meaning'),
+    gives: find('gives'),
+  };
+}
+
+function membersOf(values: readonly Value[]): Map<string, Value> | undefined {
+  const all = values.flatMap(({ members }) => members ?? []);
+  if (all.length < 2) return all[0];
+  const keys = new Set(all.flatMap((members) => [...members.keys()]));
+  return new Map([...keys].map((key) => [key, oneOf(all.flatMap((members) => members.get(key) ?? []))]));
+}
+
+/** Returns the concatenation of values as texts. */
+export function joined(values: readonly Value[]): Value {
+  let texts: readonly Text[] = [[]];
+  for (const value of values) {
+    const alternatives = value.texts.length === 0 ? [[OWN]] : value.texts;
+    texts = texts.flatMap((before) => alternatives.map((text) => concat(before, text)));
+    if (texts.length > MAX_TEXTS) texts = textsOf([{ texts }]);
+  }
+  return { texts };
+}
+
+/** Returns the value with the facts that hold at a place. */
+export function withFacts(value: Value, facts: Facts): Value {
+  if (facts.size === 0 || !value.texts.some(hasClient)) return value;
+  const texts = value.texts.map((text) => text.map((part) => narrowed(part, facts)));
+  const isKnown = value.source !== undefined && facts.get(value.source.id)?.isKnown === true;
+  return { ...value, texts, ...(isKnown && { source: undefined }) };
+}
+
+/** Returns the first part of a client in a value, also in the members of an object. */
+export function clientIn(value: Value | undefined, depth = 0): ClientPart | undefined {
+  if (value === undefined || depth > 3) return undefined;
+  for (const text of value.texts) for (const part of text) if (part.kind === 'client') return part;
+  for (const inner of [
+    ...(value.members?.values() ?? []),
+    ...(value.items === undefined ? [] : [value.items]),
+  ]) {
+    const found = clientIn(inner, depth + 1);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** A value of a client, for rules that ask for its origin only. */
+export interface Given {
+  readonly what: string;
+  /** Name of the input, such as `body`, if the value is the whole input. */
+  readonly part: string | undefined;
+  readonly route: RouteCall | undefined;
+}
+
+/** Returns the origin of a value; undefined if no client sent a part of it. */
+export function givenOf(value: Value | undefined): Given | undefined {
+  const source = value?.source?.isRequest === true ? undefined : value?.source;
+  const origin = source?.origin ?? clientIn(value && { texts: value.texts })?.origin;
+  return origin && { what: origin.what, part: source?.whole, route: origin.route };
+}
+
+/** Returns the ids of the client parts of a value, also of its members. */
+export function idsIn(value: Value, depth = 0): string[] {
+  const own = value.texts.flat().flatMap((part) => (part.kind === 'client' ? [part.id] : []));
+  if (depth > 2) return own;
+  const inner = [...(value.members?.values() ?? []), ...(value.items === undefined ? [] : [value.items])];
+  return [...own, ...inner.flatMap((each) => idsIn(each, depth + 1))];
+}
+
+/** Changes each text of a value. Literal texts and those of the program stay as they are. */
+export function mapParts(value: Value, change: (part: ClientPart) => Part): Value {
+  return {
+    texts: value.texts.map((text) => text.map((part) => (part.kind === 'client' ? change(part) : part))),
+  };
+}
+
+/** Returns a boolean with the facts that hold where it is true and where it is false. */
+export function judged(yes: Facts, no: Facts = NO_FACTS): Value {
+  return { texts: [[OWN]], yes, no };
+}
+
+export function negation(value: Value): Value {
+  const { constant } = value;
+  return {
+    ...judged(factsIf(value, false), factsIf(value, true)),
+    ...(constant !== undefined && { constant: !constant }),
+  };
+}
+
+/** Returns the facts that hold if a value is true, or if it is false. */
+export function factsIf(value: Value, isTrue: boolean): Facts {
+  const facts = (isTrue ? value.yes : value.no) ?? NO_FACTS;
+  if (!isTrue || value.keys === undefined) return facts;
+  return allFacts(facts, new Map(value.keys.map((id) => [id, { isKnown: true }])));
+}
+
+/** Returns the facts of the results of a function: what holds if its result is true, and if it is false. */
+export function judgedResults(
+  results: readonly { readonly value: Value; readonly facts: Facts }[],
+): Pick<Value, 'yes' | 'no'> {
+  const of = (isTrue: boolean): Facts | undefined =>
+    results
+      .filter(({ value }) => value.constant !== !isTrue)
+      .map(({ value, facts }) => allFacts(facts, factsIf(value, isTrue)))
+      .reduce<Facts | undefined>(
+        (all, facts) => (all === undefined ? facts : sharedFacts(all, facts)),
+        undefined,
+      );
+  return { yes: of(true), no: of(false) };
+}
+
+/**
+ * A variable. Its value depends on the path through the code, so a {@link Path} holds it. `last` serves closures
+ * that outlive the path.
+ */
+export interface Variable {
+  readonly name: string;
+  last?: Value;
+}
+
+/** The variables of a block or function, by name. */
+export class Scope {
+  readonly #variables = new Map<string, Variable>();
+  readonly #around: Scope | undefined;
+  readonly self: Value | undefined;
+
+  constructor(around?: Scope, self?: Value) {
+    this.#around = around;
+    this.self = self ?? around?.self;
+  }
+
+  find(name: string): Variable | undefined {
+    return this.#variables.get(name) ?? this.#around?.find(name);
+  }
+
+  declare(name: string): Variable {
+    let variable = this.#variables.get(name);
+    if (variable === undefined) this.#variables.set(name, (variable = { name }));
+    return variable;
+  }
+}
+
+const functions = new WeakMap<Fn, number>();
+let count = 0;
+
+/** Returns a text that is equal for values with the same contents. */
+export function signatureOf(value: Value, depth = 0): string {
+  if (depth > 3) return '';
+  const texts = value.texts.map((text) =>
+    text
+      .map((part) =>
+        part.kind === 'client'
+          ? JSON.stringify([
+              part.id,
+              String(part.may),
+              part.lacks,
+              part.begins,
+              part.unknown,
+              part.isInside,
+              part.hasKnownHost,
+            ])
+          : part.kind === 'own'
+            ? '~'
+            : JSON.stringify(part.text),
+      )
+      .join('+'),
+  );
+  const members = [...(value.members ?? [])].map(
+    ([key, member]) => `${key}:${signatureOf(member, depth + 1)}`,
+  );
+  const items = value.items === undefined ? '' : signatureOf(value.items, depth + 1);
+  if (value.fn !== undefined && !functions.has(value.fn.fn)) functions.set(value.fn.fn, ++count);
+  const fn = value.fn === undefined ? '' : `f${functions.get(value.fn.fn)}`;
+  return `${texts.join('|')}{${members.join(',')}}[${items}]${fn}${value.type ?? ''}${value.meaning ?? ''}${value.source?.id ?? ''}`;
+}

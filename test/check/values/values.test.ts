@@ -1,0 +1,63 @@
+/**
+ * Values of expressions: what a text of a client may contain after operations, tests and calls. Each program marks the
+ * lines of its findings: `// SVC606`, or `// note SVC606` if a function of a package may have cleaned the text.
+ */
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { test } from 'node:test';
+import { CORE_RULES } from '../../../src/check/rules/rules.ts';
+import { examineSources } from '../../../src/check/source/examine.ts';
+import { readProject } from '../../../src/check/reader/modules.ts';
+import { DeclaredInputs } from '../../../src/check/values/inputs.ts';
+import { folder, project as projectOf } from '../../support/run.ts';
+import { PROGRAMS } from './programs.ts';
+import type { Svc } from 'svc';
+
+for (const [name, files] of Object.entries(PROGRAMS)) {
+  test(`svc check finds exactly the marked calls in a program: ${name}`, (t) => {
+    const cwd = folder(t, files);
+    const { findings, project } = examineSources(readProject([join(cwd, 'app.ts')]), CORE_RULES);
+    assert.deepEqual(project.unread, []);
+    const found = findings
+      .filter(({ rule }) => /^SVC60[1-8]$/.test(rule))
+      .map(({ rule, severity, place }) => {
+        const file = place!.file.slice(place!.file.lastIndexOf('/') + 1);
+        return `${severity === 'info' ? 'note ' : ''}${rule} ${file}:${place!.line}`;
+      });
+    const marks = Object.entries(files).flatMap(([file, text]) =>
+      text.split('\n').flatMap((line, index) => {
+        const mark = /\/\/ ((?:note )?SVC\d+)$/.exec(line)?.[1];
+        return mark === undefined ? [] : [`${mark} ${file}:${index + 1}`];
+      }),
+    );
+    assert.deepEqual([...new Set(found)].sort(), marks.sort());
+  });
+}
+
+test('svc check takes the types of inputs from the compiled routes of the loaded application', async (t) => {
+  const cwd = projectOf(t, {
+    'package.json': '{ "type": "module" }',
+    'app.ts': `import { Field, Router, Svc, int, literal, str } from 'svc';
+export const app = new Svc();
+const typed = (type: typeof int | typeof str) => ({ value: Field(type) });
+const options = { query: { ...typed(int), sort: Field(literal('a', 'b')), text: Field(str, { description: 'int' }) } };
+const run = { execute: async (text: string) => text };
+app.get('/a', options, async ({ query }) => await run.execute('select * from a order by ' + query.sort + query.value));
+app.get('/b', options, async ({ query }) => await run.execute('select * from a order by ' + query.text));
+const router = new Router({ prefix: '/{shop:int}' });
+router.get('/c', {}, async ({ params }) => await run.execute('select * from a where id = ' + params.shop));
+app.includeRouter(router);
+`,
+  });
+  const file = join(cwd, 'app.ts');
+  const { app } = (await import(pathToFileURL(file).href)) as { readonly app: Svc };
+  const { details } = app.inspect();
+  const lines = (inputs?: DeclaredInputs): (number | undefined)[] =>
+    examineSources(readProject([file]), CORE_RULES, inputs)
+      .findings.filter(({ rule }) => rule === 'SVC601')
+      .map(({ place }) => place?.line)
+      .sort();
+  assert.deepEqual(lines(), [6, 7, 9]);
+  assert.deepEqual(lines(new DeclaredInputs(details)), [7]);
+});
