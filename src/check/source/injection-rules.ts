@@ -225,7 +225,9 @@ function redirectTarget({ call, meaning, value }: Site): Node | undefined {
   const isReply =
     /^svc\.(?:reply|HttpResponse|HTMLResponse|JSONResponse)$/.test(meaning) || meaning === 'Response';
   if (!isReply) return undefined;
-  const status = call.args.map((arg) => entryOf(arg, 'status') ?? arg).find((node) => node.type === 'value' && /^\d/.test(node.raw));
+  const status = call.args
+    .map((arg) => entryOf(arg, 'status') ?? arg)
+    .find((node) => node.type === 'value' && /^\d/.test(node.raw));
   // a 2xx reply is not a redirect: its Location names a created resource
   if (status?.type === 'value' && status.raw.startsWith('2')) return undefined;
   for (const arg of call.args) {

@@ -44,15 +44,25 @@ function found(t: TestContext, files: Files): string[] {
 }
 
 /** Changes each module of a program. The result is JavaScript. */
-function changed(t: TestContext, files: Files, edit: (module: SourceModule) => readonly Edit[]): Record<string, string> {
+function changed(
+  t: TestContext,
+  files: Files,
+  edit: (module: SourceModule) => readonly Edit[],
+): Record<string, string> {
   const cwd = folder(t, files);
   const entry = Object.keys(files).find((name) => name.startsWith('app.'))!;
   const { modules } = readProject([join(cwd, entry)]);
   return Object.fromEntries(
     modules.map((module) => {
       const edits = [...edit(module)].sort((a, b) => b.start - a.start);
-      const text = edits.reduce((code, { start, end, text }) => code.slice(0, start) + text + code.slice(end), module.source);
-      return [module.file.slice(cwd.length + 1).replace(/\.ts$/, '.js'), text.replace(/(from '\.[^']*)\.ts'/g, "$1.js'")];
+      const text = edits.reduce(
+        (code, { start, end, text }) => code.slice(0, start) + text + code.slice(end),
+        module.source,
+      );
+      return [
+        module.file.slice(cwd.length + 1).replace(/\.ts$/, '.js'),
+        text.replace(/(from '\.[^']*)\.ts'/g, "$1.js'"),
+      ];
     }),
   );
 }
@@ -98,7 +108,10 @@ function renamed(module: SourceModule, nameFor: (name: string) => string): Edit[
       );
       const whole = parts.find((part) => part.startsWith('*'));
       if (parts.length > 0)
-        edits.push({ ...rangeOf(node), text: `import ${whole ?? `{ ${parts.join(', ')} }`} from '${node.from}';` });
+        edits.push({
+          ...rangeOf(node),
+          text: `import ${whole ?? `{ ${parts.join(', ')} }`} from '${node.from}';`,
+        });
       return false;
     }
     if ((node.type === 'function' || node.type === 'class') && isDeclaration(node) && names.has(node.name!)) {
@@ -117,7 +130,9 @@ function renamed(module: SourceModule, nameFor: (name: string) => string): Edit[
 function keyOf(node: Node): string | undefined {
   const { parent } = node;
   const entry = parent?.type === 'assign' && parent.target === node ? parent.parent : parent;
-  return entry?.type === 'entry' && entry.isShorthand && (entry.value === node || entry.value === parent) ? entry.key : undefined;
+  return entry?.type === 'entry' && entry.isShorthand && (entry.value === node || entry.value === parent)
+    ? entry.key
+    : undefined;
 }
 
 function rangeOf({ start, end }: Node): { start: number; end: number } {
@@ -157,14 +172,22 @@ test('SVC601 … SVC608 do not change if helpers move to another file', (t) => {
   for (const [title, files] of Object.entries(PROGRAMS_OF_ALL)) {
     const more: Record<string, string> = {};
     const other = changed(t, files, (module) => {
-      const imports = module.body.body.filter(({ type }) => type === 'import').map(({ start, end }) => module.source.slice(start, end));
+      const imports = module.body.body
+        .filter(({ type }) => type === 'import')
+        .map(({ start, end }) => module.source.slice(start, end));
       return movable(module).flatMap((fn) => {
         const file = `moved${String(++moves)}.js`;
-        more[file] = [...imports, `export ${module.source.slice(fn.start, fn.end)}`].join('\n').replace(/(from '\.[^']*)\.ts'/g, "$1.js'");
-        return [{ start: fn.start, end: fn.end, text: '' }, { start: 0, end: 0, text: `import { ${fn.name!} } from './${file}';\n` }];
+        more[file] = [...imports, `export ${module.source.slice(fn.start, fn.end)}`]
+          .join('\n')
+          .replace(/(from '\.[^']*)\.ts'/g, "$1.js'");
+        return [
+          { start: fn.start, end: fn.end, text: '' },
+          { start: 0, end: 0, text: `import { ${fn.name!} } from './${file}';\n` },
+        ];
       });
     });
-    if (Object.keys(more).length > 0) assert.deepEqual(found(t, { ...other, ...more }), found(t, files), title);
+    if (Object.keys(more).length > 0)
+      assert.deepEqual(found(t, { ...other, ...more }), found(t, files), title);
   }
   assert.ok(moves > 4);
 });
