@@ -14,6 +14,7 @@ import { findUnnamedHosts } from '../check/rules/deployment.ts';
 import { absentVariables } from '../check/source/environment-rules.ts';
 import { readProject } from '../check/reader/modules.ts';
 import { Sources } from '../check/source/sources.ts';
+import { findStaleRowClasses } from '../check/rules/environment.ts';
 import { CORE_RULES } from '../check/rules/rules.ts';
 import { denyStart } from '../app/lifecycle.ts';
 import { Denied, HandleWatch, denyNetwork, isDenied } from './quarantine.ts';
@@ -42,6 +43,8 @@ const { remedy: SVC001_REMEDY } = CORE_RULES.find((rule) => rule.id === 'SVC001'
 const HOSTS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC219')!;
 // find() returns a rule, because CORE_RULES contains every rule
 const SECRETS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC205')!;
+// find() returns a rule, because CORE_RULES contains every rule
+const ROWS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC406')!;
 const STACK_FRAMES = 50;
 const SLOW_IMPORT_MS = 1_500;
 
@@ -136,6 +139,7 @@ async function work(job: Job): Promise<Answer> {
         HOSTS_RULE,
         sources.project.modules.map(({ source }) => source),
       ),
+      ...(await findStaleRowClasses(app.inspect(), ROWS_RULE, sources.project.modules)),
     ],
     [...checked.suppressed, ...(live?.suppressed ?? [])],
   );
