@@ -1,5 +1,5 @@
 /** The table of faults: every mistake of an operator or programmer, with its message and remedy. */
-import { fileOfPlace } from './findings.ts';
+import { findingLine } from './findings.ts';
 import type { Finding } from './findings.ts';
 
 /** Message and remedy of one error code. */
@@ -61,7 +61,7 @@ export const FAULTS = {
       const errors = findings.filter((finding) => finding.severity === 'error');
       return (
         `Cannot compile the application: ${errors.length} mistake${errors.length === 1 ? '' : 's'}` +
-        errors.map(line).join('')
+        errors.map(findingLine).join('')
       );
     },
     remedy: 'Correct each finding; "svc check" prints the same list with remedies',
@@ -255,6 +255,11 @@ export const FAULTS = {
     describe: (id: string, problem: string): string => `Cannot read the migration "${id}": ${problem}`,
     remedy:
       'Correct the call in the plugin: host.migration("0001", { sqlite: ["create table …"], postgres: […], mysql: […], mariadb: […] })',
+  },
+  E_MIGRATION_DIFFERS: {
+    describe: (database: string, states: readonly string[]): string =>
+      `Cannot read the tables of ${database}: its migrations differ from those of the application: ${states.join(', ')}`,
+    remedy: 'Run "svc migrate up <module>", or name a database with all migrations: --database <address>',
   },
   E_MIGRATION_DOWN: {
     describe: (name: string, problem: string): string => `Cannot undo ${name}: ${problem}`,
@@ -579,14 +584,6 @@ export const FAULTS = {
     remedy: 'Read the errors of the workers above this message, or start without workers to see the error',
   },
 } as const;
-
-/** Returns the line that describes a finding in the message of E_COMPILE. */
-function line({ rule, subject, message, place }: Finding): string {
-  return (
-    `\n  ${rule} ${subject}: ${message}` +
-    (place === undefined ? '' : ` (${fileOfPlace(place)}:${place.line}:${place.column})`)
-  );
-}
 
 /** Returns the entry of {@link FAULTS} for an error code. */
 export function faultOf(code: FaultCode): Fault {

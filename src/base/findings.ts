@@ -133,3 +133,11 @@ function isOwn(file: string): boolean {
 export function fileOfPlace({ file }: { readonly file: string }): string {
   return file.startsWith('file:') ? fileURLToPath(file) : file;
 }
+
+/** Returns the line that describes a finding in the message of E_COMPILE. */
+export function findingLine({ rule, subject, message, place }: Finding): string {
+  return (
+    `\n  ${rule} ${subject}: ${message}` +
+    (place === undefined ? '' : ` (${fileOfPlace(place)}:${place.line}:${place.column})`)
+  );
+}

@@ -14,6 +14,7 @@ import { findUnnamedHosts } from '../check/rules/deployment.ts';
 import { absentVariables } from '../check/source/environment-rules.ts';
 import { readProject } from '../check/reader/modules.ts';
 import { Sources } from '../check/source/sources.ts';
+import { findStaleRowClasses } from '../check/rules/environment.ts';
 import { CORE_RULES, coreRule } from '../check/rules/rules.ts';
 import { denyStart } from '../app/lifecycle.ts';
 import { Denied, HandleWatch, denyNetwork, isDenied } from './quarantine.ts';
@@ -132,6 +133,7 @@ async function work(job: Job): Promise<Answer> {
         coreRule('SVC219'),
         sources.project.modules.map(({ source }) => source),
       ),
+      ...(await findStaleRowClasses(app.inspect(), coreRule('SVC406'), sources.project.modules)),
     ],
     [...checked.suppressed, ...(live?.suppressed ?? [])],
   );

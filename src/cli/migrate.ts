@@ -1,10 +1,13 @@
 /**
  * `svc migrate`: applies or reverts migrations of an application's database, and reports their state.
  */
-import { writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { denyStart } from '../app/lifecycle.ts';
 import { ENV_FILE_HELP, importApplication, readCount } from './command.ts';
+import { DatabasePlugin } from '../db/plugin.ts';
+import { sourceOf, writeRowClasses } from '../db/row-classes.ts';
+import { printAll, writeOutput } from './inspect.ts';
 import { isMigratable, labelOf, type Migratable } from '../db/migrations/start.ts';
 import { refuseInProduction } from '../db/migrations/seeds.ts';
 import { fileNamed, nextNumber } from '../db/migrations/source.ts';
@@ -37,23 +40,27 @@ export const migrateCommand: Command = {
     'svc migrate status <module>[:<app>] [--database <name>] [--env-file <file>]',
     'svc migrate repair <module>[:<app>] [--as applied|pending] [--database <name>] [--env-file <file>]',
     'svc migrate seed <module>[:<app>] [--in-production] [--database <name>] [--env-file <file>]',
+    'svc migrate types <module>[:<app>] [--output <file>] [--database <name or address>] [--env-file <file>]',
     'svc migrate new <name> [--directory <path>]',
   ].join('\n       '),
   summary:
-    'applies, undoes, lists, repairs and creates migrations of a database, and fills the database for development',
+    'applies, undoes, lists, repairs and creates migrations of a database, fills the database for development, and writes classes for its rows',
   details: [
     '  --to <id>           up: stops after the migration with this id, for example 0003',
     '  --steps <number>    down: number of migrations to undo, the last one first; default 1',
     '  --as applied        repair: records the unfinished migration as applied, if you have completed it; "--as pending", if you have undone it',
     '  --in-production     seed: also runs if SVC_ENV is production, which is the default',
     `  --directory <path>  new: the folder for the two new files; default ${DEFAULT_DIRECTORY}`,
-    '  --database <name>   name of the database plugin, if the application has several; default "database"',
+    '  --output <file>     types: the module to write, for example src/rows.ts; default standard output',
+    '  --database <name>   name of the database plugin, if the application has several; default "database".',
+    '                      types: or the address of a server with all migrations, which is only read',
     ENV_FILE_HELP,
     '',
     'Files are migrations/0001_create_users.up.sql and .down.sql, numbered without gaps. Each runs once, in a transaction,',
     'even if several processes or machines apply migrations at the same time. Migrations of plugins run before the files.',
     'PostgreSQL uses 0003_search.postgres.up.sql in place of 0003_search.up.sql, if both exist; other engines likewise.',
     'Seed files are files such as seeds/10_users.sql. Each "svc migrate seed" runs all of them, in the order of their names.',
+    'Types writes one class for each table, for the option "as". For SQLite, it applies the migrations to a database in memory.',
     'The application is imported, but neither started nor checked.',
     '',
     'Status: 0 done, 1 failed, or a migration needs attention (status, repair), 2 invalid arguments, 3 the application did not load',
@@ -63,12 +70,13 @@ export const migrateCommand: Command = {
     steps: { type: 'string' },
     as: { type: 'string' },
     directory: { type: 'string' },
+    output: { type: 'string' },
     'in-production': { type: 'boolean' },
     database: { type: 'string' },
     'env-file': { type: 'string' },
   },
   choices: { to: [], steps: [], as: ['applied', 'pending'], database: [] },
-  verbs: ['up', 'down', 'status', 'repair', 'seed', 'new'],
+  verbs: ['up', 'down', 'status', 'repair', 'seed', 'types', 'new'],
   words: 1,
   takesModule: (_values, positionals) => actionOf(positionals) !== 'new',
   check: (values) => {
@@ -81,7 +89,7 @@ export const migrateCommand: Command = {
 
 /** @throws SvcError `E_CLI_USAGE` if the first argument is missing, or is not a subcommand */
 function actionOf([word]: readonly string[]): string {
-  const words = [...Object.keys(ACTIONS), 'new'];
+  const words = [...Object.keys(ACTIONS), 'types', 'new'];
   if (word !== undefined && words.includes(word)) return word;
   const near = word === undefined ? undefined : closest(word, words);
   throw new SvcError('E_CLI_USAGE', [
@@ -95,9 +103,12 @@ async function migrate({ positionals, values, subject }: Invocation): Promise<nu
   denyStart(); // makes `app.run()` throw in a module that starts its application on import
   const app = await importApplication(subject!); // `subject` is set, because this command takes a module
   const view = app.inspect();
-  // the option has type string, so parseArgs returns a string
-  const plugin = pluginOf(view.plugins.filter(isMigratable), values['database'] as string | undefined);
   const action = actionOf(positionals);
+  // the option has type string, so parseArgs returns a string
+  const database = values['database'] as string | undefined;
+  const address = action === 'types' && database?.includes(':') === true ? database : undefined;
+  const plugin = pluginOf(view.plugins.filter(isMigratable), address === undefined ? database : undefined);
+  if (action === 'types') return writeTypes(plugin, address, values['output'] as string | undefined);
   if (action === 'seed') refuseInProduction(view.env, values['in-production'] === true);
   await using open = await plugin.openMigrator({ onDone: printDone });
   return await ACTIONS[action]!(open, values);
@@ -206,6 +217,38 @@ async function seed({ migrator, seeder }: OpenMigrator): Promise<number> {
     process.stdout.write(`seeded   ${file}  ${durationMs} ms\n`),
   );
   if (done.length === 0) process.stdout.write('There are no seed files\n');
+  return 0;
+}
+
+/**
+ * Writes the classes of rows to a file, or to standard output.
+ * @throws SvcError `E_MIGRATION_TARGET` if the plugin is not a DatabasePlugin or has no tables, `E_CLI_USAGE`
+ *   if the file has other content or cannot be written
+ */
+async function writeTypes(
+  plugin: Migratable,
+  address: string | undefined,
+  output: string | undefined,
+): Promise<number> {
+  if (!(plugin instanceof DatabasePlugin))
+    throw new SvcError('E_MIGRATION_TARGET', [`"${plugin.name}" is not a DatabasePlugin`]);
+  const present = output !== undefined && existsSync(output) ? readFileSync(output, 'utf8') : undefined;
+  if (present !== undefined && present.trim() !== '' && sourceOf(present) === undefined)
+    throw new SvcError('E_CLI_USAGE', [
+      `the file "${output!}" of --output was not written by this command: name another file`,
+    ]);
+  const migrated = await plugin.migratedTables(address);
+  if (migrated.tables.length === 0)
+    throw new SvcError('E_MIGRATION_TARGET', [`the migrations of "${plugin.name}" make no table`]);
+  const text = writeRowClasses(migrated).trimEnd();
+  if (output === undefined) await printAll(text);
+  else if (present?.replaceAll('\r\n', '\n').trimEnd() === text) await printAll(`${output} is up to date`);
+  else {
+    writeOutput(output, text);
+    await printAll(
+      `${output} has ${migrated.tables.length} ${migrated.tables.length === 1 ? 'class' : 'classes'}`,
+    );
+  }
   return 0;
 }
 

@@ -19,15 +19,17 @@ import { AppState, services, stateKey } from '../http/state.ts';
 import { oneOf, readOptions, text } from '../base/options.ts';
 import { Database } from './database.ts';
 import { Migrator, type MigratorOptions } from './migrations/migrations.ts';
-import { readMigrations } from './migrations/source.ts';
+import { hashOf, readMigrations } from './migrations/source.ts';
 import { Seeder } from './migrations/seeds.ts';
-import { migrateAtStart, type MigrationPolicy, type OpenMigrator } from './migrations/start.ts';
+import { labelOf, migrateAtStart, type MigrationPolicy, type OpenMigrator } from './migrations/start.ts';
 import { prepareDatabase, type DatabaseOptions, type PreparedDatabase } from './open.ts';
+import { MEMORY } from './sqlite/connection.ts';
 import { parseDatabaseUrl, shownUrl } from './url.ts';
 import type { Host, Plugin, Rule, StateKey } from '../http/contracts.ts';
 import type { MigrationSources } from './migrations/source.ts';
 import type { Counter, Histogram, Metrics } from '../observability/metrics.ts';
-import type { DriverLoad } from './driver.ts';
+import type { MigratedTables } from './row-classes.ts';
+import type { Dialect, DriverLoad } from './driver.ts';
 
 declare module '../http/state.ts' {
   interface AppState {
@@ -206,6 +208,59 @@ export class DatabasePlugin implements Plugin {
       seeder: this.#seeds === undefined ? undefined : new Seeder(database, this.#seeds, clock),
       [Symbol.asyncDispose]: () => database.close(),
     };
+  }
+
+  /**
+   * Returns the hash of the migrations for an engine. A file of row classes names it.
+   *
+   * @internal
+   */
+  migrationHash(dialect: Dialect): string {
+    return hashOf(readMigrations(this.#sources(), dialect), this.#options.snakeCase === true);
+  }
+
+  /**
+   * Returns the tables that the migrations make, for `svc migrate types`. For SQLite, applies the migrations to a
+   * database in memory. For a server, only reads the database.
+   *
+   * @throws SvcError `E_MIGRATION_DIFFERS` when the migrations of the server differ from the files
+   * @internal
+   */
+  async migratedTables(url: string = this.#url): Promise<MigratedTables> {
+    const address = parseDatabaseUrl(url);
+    const { dialect } = address;
+    const { clock, log } = this.#host!;
+    const isSqlite = dialect === 'sqlite';
+    const readOnly = !isSqlite && address.target !== 'read-write';
+    const options = { clock, log, readOnly };
+    const prepared = prepareDatabase(isSqlite ? `sqlite:${MEMORY}` : url, options, {
+      name: this.name,
+      isCommand: true,
+    });
+    const { database } = await prepared.open();
+    try {
+      const migrator = new Migrator(database, this.#sources(), { clock });
+      if (isSqlite) await migrator.up();
+      const differing = (await migrator.status()).filter(({ state }) => state !== 'applied');
+      if (differing.length > 0)
+        throw new SvcError('E_MIGRATION_DIFFERS', [
+          shownUrl(url),
+          differing.map((each) => `${labelOf(each)} is ${each.state}`),
+        ]);
+      const ownTypes = Object.entries(this.#options.types ?? {}).filter(
+        ([, { parse }]) => parse !== undefined,
+      );
+      const { readTables } = await import('./tables.ts');
+      return {
+        database: this.name,
+        dialect,
+        snakeCase: this.#options.snakeCase === true,
+        hash: this.migrationHash(dialect),
+        tables: await readTables(database, new Set(ownTypes.map(([name]) => name.toLowerCase()))),
+      };
+    } finally {
+      await database.close();
+    }
   }
 
   #prepare(isCommand: boolean = false): PreparedDatabase {

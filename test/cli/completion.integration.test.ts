@@ -41,7 +41,7 @@ for (const [line, expected] of [
   ['svc check --fail', ['--fail-level']],
   ['svc check --fail-level w', ['warning']],
   ['svc check --explain SVC404', ['SVC404']],
-  ['svc migrate ', ['up', 'down', 'status', 'repair', 'seed', 'new']],
+  ['svc migrate ', ['up', 'down', 'status', 'repair', 'seed', 'types', 'new']],
   ['svc routes ap', ['app.ts']],
   ['svc run app.ts --p', ['--port']],
   ['svc run app.ts --env-file ap', ['app.ts']],

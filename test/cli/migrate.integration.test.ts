@@ -2,13 +2,13 @@
  * `svc migrate` and `svc check --live`, run as their users run them: bin/svc.js and the built package, in a folder of their own.
  */
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { openDatabase } from '../../src/db/index.ts';
 import { BIN, ROOT, build } from '../support/build.ts';
-import { project, start, svc, write } from '../support/run.ts';
+import { project, run, start, svc, write } from '../support/run.ts';
 import type { Ended, RunOptions } from '../support/run.ts';
 
 before(build);
@@ -258,7 +258,7 @@ test('svc migrate new creates numbered .up.sql and .down.sql files for a migrati
 });
 
 for (const [args, message] of [
-  [['migrate'], /migrate needs a subcommand: up, down, status, repair, seed, new/],
+  [['migrate'], /migrate needs a subcommand: up, down, status, repair, seed, types, new/],
   [['migrate', 'upp', 'app.ts'], /unknown subcommand "upp" of svc migrate: did you mean "up"\?/],
   [['migrate', 'sideways'], /unknown subcommand "sideways" of svc migrate: the subcommands are up/],
   [['migrate', 'up'], /migrate needs a module/],
@@ -391,4 +391,91 @@ test('outside production, an application with DatabasePlugin applies its migrati
     2,
   );
   assert.deepEqual(await (await fetch(`${url!}/notes`)).json(), [{ id: 7 }]);
+});
+
+const TYPED_APP = `
+import { Svc, Depends, list } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { Note } from './rows.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:./data.db', { snakeCase: true }));
+app.get('/notes', { db: Depends(db), response: list(Note) }, ({ db }) => db.fetchAll('select * from note', [], { as: Note }));
+`;
+const TYPED = {
+  'src/app.ts': TYPED_APP,
+  'src/rows.ts': '',
+  'src/first.ts': TYPED_APP.replace(/^import .*rows.*$/m, 'const Note = any;')
+    .replace('list }', 'list, any }')
+    .replace(', [], { as: Note }', ''),
+  'src/strict.ts': `
+import { Note } from './rows.ts';
+export const note: Note = Note.parse({ id: 1, createdAt: '2026-01-01T00:00:00Z', state: 'new', body: null });
+export const parts: [number, Date, 'new' | 'done', string | null] = [note.id, note.createdAt, note.state, note.body];
+// @ts-expect-error the column may be NULL
+export const length: number = note.body.length;
+// @ts-expect-error there is no such column
+export const title: string = note.title;
+export class Draft extends Note.pick('body').partial() {}
+export const body: string | null | undefined = new Draft({}).body;
+`,
+  'migrations/0001_note.up.sql':
+    "create table note (id integer primary key, created_at datetime not null, state text not null check (state in ('new', 'done')), body text);",
+};
+
+test('svc migrate types writes row classes that compile, and svc check reports them after a new migration (SVC406)', async (t) => {
+  const cwd = project(t, TYPED);
+  const types = (...args: string[]): Promise<Ended> => svc(['migrate', 'types', ...args], { cwd });
+  const first = await types('src/first.ts', '--output', 'src/rows.ts');
+  assert.deepEqual([first.status, first.stdout], [0, 'src/rows.ts has 1 class\n'], first.stderr);
+  assert.equal(existsSync(join(cwd, 'data.db')), false);
+  const text = readFileSync(join(cwd, 'src/rows.ts'), 'utf8');
+  assert.match(text, /^ {2}createdAt = Field\(datetime\);\n {2}state = Field\(literal\('new', 'done'\)\);$/m);
+  assert.equal((await types('src/app.ts')).stdout, text);
+  assert.equal((await types('src/app.ts', '--output', 'src/rows.ts')).stdout, 'src/rows.ts is up to date\n');
+  const flags =
+    '--ignoreConfig --noEmit --strict --exactOptionalPropertyTypes --noUnusedLocals --target es2023 --module nodenext --types node --allowImportingTsExtensions --skipLibCheck';
+  const compiled = await run(
+    process.execPath,
+    [
+      join(ROOT, 'node_modules/typescript/bin/tsc'),
+      ...flags.split(' '),
+      '--typeRoots',
+      join(ROOT, 'node_modules/@types'),
+      'src/strict.ts',
+    ],
+    { cwd },
+  );
+  assert.equal(compiled.status, 0, compiled.stdout);
+  const check = async (): Promise<string> =>
+    (await svc(['check', 'src/app.ts', '--only', 'SVC406', '--fail-level', 'warning'], { cwd })).stdout;
+  assert.doesNotMatch(await check(), /SVC406/);
+  write(cwd, { 'migrations/0002_more.up.sql': 'alter table note rename column body to text;' });
+  assert.match(
+    await check(),
+    /SVC406 {2}module rows\.ts {2}src\/rows\.ts:1:1\n +the row classes were written for other migrations of the database "database"/,
+  );
+  assert.equal((await types('src/app.ts', '--output', 'src/rows.ts')).status, 0);
+  assert.match(readFileSync(join(cwd, 'src/rows.ts'), 'utf8'), /^ {2}text = Field\(nullable\(str\)\);$/m);
+  assert.doesNotMatch(await check(), /SVC406/);
+});
+
+test('svc migrate types refuses files of others, plugins of others and databases without tables', async (t) => {
+  const cwd = project(t, { ...FILES, ...TYPED, 'src/rows.ts': 'export const Note = 1;', 'empty/a.ts': '' });
+  const refused = async (...args: string[]): Promise<string> => {
+    const { status, stderr } = await svc(['migrate', 'types', ...args], { cwd });
+    assert.notEqual(status, 0);
+    return stderr;
+  };
+  assert.match(
+    await refused('src/first.ts', '--output', 'src/rows.ts'),
+    /the file "src\/rows\.ts" of --output was not written by this command: name another file/,
+  );
+  assert.equal(readFileSync(join(cwd, 'src/rows.ts'), 'utf8'), 'export const Note = 1;');
+  assert.match(await refused('app.ts'), /Cannot migrate: "database" is not a DatabasePlugin/);
+  rmSync(join(cwd, 'migrations'), { recursive: true });
+  assert.match(await refused('src/first.ts'), /Cannot migrate: the migrations of "database" make no table/);
+  assert.match(
+    await refused('src/first.ts', '--database', 'postgres://127.0.0.1:1/none'),
+    /E_DB_|cannot|Cannot/,
+  );
 });

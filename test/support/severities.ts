@@ -65,6 +65,7 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC403',
     'SVC404',
     'SVC405',
+    'SVC406',
     'SVC501',
     'SVC502',
     'SVC612',

@@ -3,13 +3,16 @@
  * the phase `live`, its databases and certificates.
  */
 import { existsSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { variableOf } from '../../base/config.ts';
 import { SvcError } from '../../base/errors.ts';
 import { closest } from '../../base/options.ts';
 import { thrown } from '../../routing/compile.ts';
 import type { OpenMigrator } from '../../db/migrations/start.ts';
-import type { ApplicationView, CoreRule, ReportFinding } from '../check.ts';
+import type { Finding } from '../../base/findings.ts';
+import type { Dialect } from '../../db/driver.ts';
+import type { ApplicationView, CoreRule, ReportFinding, RuleText } from '../check.ts';
+import type { SourceModule } from '../reader/modules.ts';
 
 /** Rules about the import, the settings and the machine, sorted by id. */
 export const ENVIRONMENT_RULES: readonly CoreRule[] = [
@@ -73,6 +76,15 @@ export const ENVIRONMENT_RULES: readonly CoreRule[] = [
     wrong: 'a certificate that expires tomorrow',
     right: 'a renewed certificate',
     run: findCertificates,
+  },
+  {
+    id: 'SVC406',
+    severity: 'warning',
+    phase: 'source',
+    why: 'Row classes of other migrations hide renamed columns: the compiler finds no mistake, and a request answers 500',
+    remedy: 'Write the row classes again: svc migrate types <module> --output <file>',
+    wrong: 'a new migration, and src/rows.ts as before',
+    right: 'svc migrate types src/app.ts --output src/rows.ts after each new migration',
   },
   {
     id: 'SVC503',
@@ -370,6 +382,38 @@ async function findMigrations(view: ApplicationView, report: ReportFinding): Pro
     } finally {
       await open[Symbol.asyncDispose]();
     }
+  }
+}
+
+/** SVC406: files of "svc migrate types" that were written for other migrations than the application has. */
+export async function findStaleRowClasses(
+  { plugins }: Pick<ApplicationView, 'plugins'>,
+  { severity, remedy }: RuleText,
+  modules: readonly Pick<SourceModule, 'file' | 'source'>[],
+): Promise<readonly Finding[]> {
+  const { sourceOf } = await import('../../db/row-classes.ts');
+  return modules.flatMap(({ file, source }): Finding[] => {
+    const written = sourceOf(source);
+    if (written === undefined) return [];
+    const plugin = plugins.find(({ name }) => name === written.database);
+    const expected = plugin === undefined ? '' : hashIn(plugin, written.dialect);
+    if (expected === undefined || expected === written.hash) return [];
+    const message =
+      plugin === undefined
+        ? `the row classes are of the database "${written.database}", which the application does not have`
+        : `the row classes were written for other migrations of the database "${written.database}"`;
+    const place = { file, line: 1, column: 1 };
+    return [{ rule: 'SVC406', severity, subject: `module ${basename(file)}`, message, remedy, place }];
+  });
+}
+
+/** Returns the hash of a plugin's migrations. Undefined if the plugin has none, or if they are invalid. */
+function hashIn(plugin: object, dialect: Dialect): string | undefined {
+  const { migrationHash } = plugin as { migrationHash?: (dialect: Dialect) => string };
+  try {
+    return migrationHash?.call(plugin, dialect);
+  } catch {
+    return undefined; // SVC402 reports invalid migrations
   }
 }
 

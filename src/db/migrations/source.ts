@@ -401,6 +401,15 @@ function unified(text: string): string {
   return text.replaceAll('\r\n', '\n').trimEnd();
 }
 
+/** Raised when `svc migrate types` writes another text for the same migrations. */
+const ROW_CLASSES_VERSION = 1;
+
+/** Returns the hash of all that decides the text of row classes: the migrations, and the names of members. */
+export function hashOf(migrations: readonly Migration[], snakeCase: boolean): string {
+  const parts = migrations.map(({ id, checksum }) => `${id} ${checksum}`);
+  return checksumOf([ROW_CLASSES_VERSION, snakeCase, ...parts].join('\n')).slice(0, 16);
+}
+
 function checksumOf(text: string): string {
   return hash('sha256', text);
 }

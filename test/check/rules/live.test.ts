@@ -4,6 +4,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { Svc, createLogger } from 'svc';
 import { DatabasePlugin } from 'svc/db';
+import { findStaleRowClasses } from '../../../src/check/rules/environment.ts';
+import { CORE_RULES } from '../../../src/check/rules/rules.ts';
+import { writeRowClasses } from '../../../src/db/row-classes.ts';
 import { FIRST, SECOND } from '../../support/certificates.ts';
 import { folder, write } from '../../support/run.ts';
 import type { Plugin } from 'svc';
@@ -89,4 +92,32 @@ test('app.checkLive() reports a configured TLS certificate that is unreadable, h
     assert.match(finding!, message);
     assert.deepEqual(more, []);
   }
+});
+
+test('row classes of an unknown database or of other migrations are reported, and other modules are not (SVC406)', async (t) => {
+  const cwd = folder(t, { 'changes/0001_a.up.sql': 'create table a (id);' });
+  const plugin = new DatabasePlugin('sqlite::memory:', { migrationDirectory: join(cwd, 'changes') });
+  const { plugins } = application(plugin, { name: 'other', register: () => undefined }).inspect();
+  const rule = CORE_RULES.find(({ id }) => id === 'SVC406')!;
+  const reported = async (database: string, hash: string): Promise<string[]> => {
+    const source = writeRowClasses({ database, dialect: 'postgres', snakeCase: false, hash, tables: [] });
+    const modules = [
+      { file: 'src/rows.ts', source },
+      { file: 'src/app.ts', source: '' },
+    ];
+    const findings = await findStaleRowClasses({ plugins }, rule, modules);
+    return findings.map(({ subject, message, place }) => `${subject} ${place!.file}: ${message}`);
+  };
+  const hash = plugin.migrationHash('postgres');
+  const stale = [
+    'module rows.ts src/rows.ts: the row classes were written for other migrations of the database ',
+  ];
+  assert.deepEqual(await reported('database', hash), []);
+  assert.deepEqual(await reported('database', hash.replace(/./g, '0')), [`${stale}"database"`]);
+  assert.deepEqual(await reported('other', hash), []);
+  assert.deepEqual(await reported('gone', hash), [
+    'module rows.ts src/rows.ts: the row classes are of the database "gone", which the application does not have',
+  ]);
+  write(cwd, { 'changes/notes.txt': '', 'changes/1.sql': '' });
+  assert.deepEqual(await reported('database', hash), []); // invalid migrations are SVC402
 });
