@@ -5,7 +5,6 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { denyStart } from '../app/lifecycle.ts';
 import { ENV_FILE_HELP, importApplication, readCount } from './command.ts';
-import { DatabasePlugin } from '../db/plugin.ts';
 import { sourceOf, writeRowClasses } from '../db/row-classes.ts';
 import { printAll, writeOutput } from './inspect.ts';
 import { isMigratable, labelOf, type Migratable } from '../db/migrations/start.ts';
@@ -222,7 +221,7 @@ async function seed({ migrator, seeder }: OpenMigrator): Promise<number> {
 
 /**
  * Writes the classes of rows to a file, or to standard output.
- * @throws SvcError `E_MIGRATION_TARGET` if the plugin is not a DatabasePlugin or has no tables, `E_CLI_USAGE`
+ * @throws SvcError `E_MIGRATION_TARGET` if the plugin describes no tables, `E_CLI_USAGE`
  *   if the file has other content or cannot be written
  */
 async function writeTypes(
@@ -230,8 +229,8 @@ async function writeTypes(
   address: string | undefined,
   output: string | undefined,
 ): Promise<number> {
-  if (!(plugin instanceof DatabasePlugin))
-    throw new SvcError('E_MIGRATION_TARGET', [`"${plugin.name}" is not a DatabasePlugin`]);
+  if (plugin.migratedTables === undefined)
+    throw new SvcError('E_MIGRATION_TARGET', [`the plugin "${plugin.name}" cannot describe its tables`]);
   const present = output !== undefined && existsSync(output) ? readFileSync(output, 'utf8') : undefined;
   if (present !== undefined && present.trim() !== '' && sourceOf(present) === undefined)
     throw new SvcError('E_CLI_USAGE', [

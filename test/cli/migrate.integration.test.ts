@@ -471,7 +471,7 @@ test('svc migrate types refuses files of others, plugins of others and databases
     /the file "src\/rows\.ts" of --output was not written by this command: name another file/,
   );
   assert.equal(readFileSync(join(cwd, 'src/rows.ts'), 'utf8'), 'export const Note = 1;');
-  assert.match(await refused('app.ts'), /Cannot migrate: "database" is not a DatabasePlugin/);
+  assert.match(await refused('app.ts'), /Cannot migrate: the plugin "database" cannot describe its tables/);
   rmSync(join(cwd, 'migrations'), { recursive: true });
   assert.match(await refused('src/first.ts'), /Cannot migrate: the migrations of "database" make no table/);
   assert.match(

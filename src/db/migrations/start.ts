@@ -11,6 +11,7 @@ import { Migrator, type MigrationDone } from './migrations.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Database } from '../database.ts';
+import type { MigratedTables } from '../row-classes.ts';
 import type { MigrationSources } from './source.ts';
 import type { Seeder } from './seeds.ts';
 import type { MigrationState } from './state.ts';
@@ -32,6 +33,11 @@ export interface Migratable {
     readonly onlyReads?: boolean;
     readonly onDone?: (done: MigrationDone) => void;
   }): Promise<OpenMigrator>;
+  /**
+   * Returns the tables that the migrations make. Reads them from the server with the address `url`, by default
+   * that of the plugin. Absent if the plugin cannot describe tables.
+   */
+  migratedTables?(url?: string): Promise<MigratedTables>;
 }
 
 /** A migrator with its open database. Disposing of it closes the database. */
