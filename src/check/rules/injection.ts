@@ -25,9 +25,9 @@ export const INJECTION_RULES: readonly CoreRule[] = [
     cwe: [78],
     sources: ['OWASP Cheat Sheet: OS Command Injection Defense'],
     why: 'A client can add commands to a text that a shell runs, for example after a semicolon',
-    remedy: 'Call the program without a shell, with its arguments as a list: execFile("convert", [file])',
-    wrong: 'exec(`convert ${body.name} out.png`)',
-    right: "execFile('convert', [body.name, 'out.png'])",
+    remedy: 'Call the program without a shell, with its arguments as a list: execFile("sort", ["--", file])',
+    wrong: 'exec(`sort ${body.name}`)',
+    right: "execFile('sort', ['--', body.name])",
   },
   {
     id: 'SVC603',

@@ -19,8 +19,11 @@ import { DATABASE, OF_DATABASE, isOtherTransaction } from './promise-rules.ts';
 import { isOnce, isOnlyInDevelopment } from './once.ts';
 import { literal } from './routes.ts';
 import { isCommand, makerOf, meaningOfCall } from './sources.ts';
+import { clientIn } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
+import type { Site } from '../values/interpreter.ts';
+import type { Value } from '../values/value.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** Runs every rule of this file. */
@@ -170,6 +173,29 @@ function isOfAnswer(call: Call, module: SourceModule): boolean {
     (hasResponse === false && object.type === 'name' && object.name === 'request') ||
     (around?.type === 'call' && /^https?\.(?:get|request)$/.test(meaningOfCall(around, module)))
   );
+}
+
+const UNPACKS = /^zlib\.(?:gunzip|inflate|inflateRaw|unzip|brotliDecompress|zstdDecompress)(?:Sync)?$/;
+
+/** SVC634: compressed bytes of a client that are unpacked without a limit. */
+export function findUnpacked({ call, module, meaning, value }: Site, report: ReportNode): void {
+  const [packed, options] = call.args;
+  if (packed === undefined || !UNPACKS.test(meaning)) return;
+  const origin = clientIn(value(packed))?.origin;
+  if (origin === undefined || isLimited(options, value(options))) return;
+  report(
+    'SVC634',
+    module,
+    call,
+    `${origin.what}, which a client sends, is unpacked without a limit: one megabyte can become a gigabyte`,
+    { remedy: 'Limit the size of the result: gunzip(bytes, { maxOutputLength: 5_000_000 })' },
+  );
+}
+
+/** Whether an argument is an object of options with a limit, or options that the analysis does not know. */
+function isLimited(node: Node | undefined, options: Value | undefined): boolean {
+  if (node === undefined || options?.fn !== undefined) return false;
+  return options?.members?.has('maxOutputLength') !== false;
 }
 
 function reportCollecting(body: Node, module: SourceModule, at: Node, report: ReportNode): void {

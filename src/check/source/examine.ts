@@ -1,6 +1,6 @@
 /** Applies every source rule to the modules of a project. */
 import { basename } from 'node:path';
-import { reportAsync } from './async-rules.ts';
+import { findUnpacked, reportAsync } from './async-rules.ts';
 import { reportDeclared } from './declaration-rules.ts';
 import { findVariables } from './environment-rules.ts';
 import { findInjection } from './injection-rules.ts';
@@ -16,7 +16,7 @@ import { findWrittenSettings } from './settings-rules.ts';
 import { Sources, isInPage, meaningOfCall } from './sources.ts';
 import { findUnverified } from './unverified-rules.ts';
 import { findWrittenSecrets } from './written-secrets.ts';
-import { findKeptRequests, findMerged, reportState } from './state-rules.ts';
+import { findKeptRequests, findMerged, findSlowMatches, reportState } from './state-rules.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { ReportNode } from './sources.ts';
@@ -67,6 +67,8 @@ export function examineSources(
       );
       findLoggedRequests(site, report);
       findMerged(site, report);
+      findSlowMatches(site, report);
+      findUnpacked(site, report);
     },
     onAssign: (kept) => findKeptRequests(kept, sources, report),
     typeOf: (route, input) => {

@@ -8,6 +8,7 @@ import { isLocal } from '../values/effects.ts';
 import { WORD, charsOf, constantOf, hasAny, literalOf } from '../values/text.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { ClientPart, Text } from '../values/text.ts';
+import type { Value } from '../values/value.ts';
 import type { Call, Node } from '../reader/nodes.ts';
 import type { ReportNode } from './sources.ts';
 
@@ -140,7 +141,41 @@ function findCommands(site: Site, report: ReportNode): void {
         program === undefined ? '' : (constantOf(program) ?? ''),
       );
     if (hasShell) tell(args, dangerIn(site, args, isUnsafe));
+    else findOptions(site, args, report);
   }
+}
+
+/** SVC602: client input as an argument of a program, which may take it for an option. */
+function findOptions(site: Site, args: Node, report: ReportNode): void {
+  const danger = optionIn(site.value(args));
+  if (danger === undefined) return;
+  const { node, module } = site.written(args);
+  report(
+    'SVC602',
+    module,
+    node,
+    `an argument of the program is ${danger.origin.what}, which a client sends: with "-" at its start it is an option`,
+    {
+      severity: 'warning',
+      remedy: 'Put the argument "--" before it, or "./" before the name of a file',
+      ...doubt(danger),
+    },
+  );
+}
+
+/** Returns an item of a list of arguments that may begin with `-`. The items after `--` are no options. */
+function optionIn(list: Value | undefined): ClientPart | undefined {
+  const items = [...(list?.members ?? [])].flatMap(([key, item]) => (/^\d+$/.test(key) ? [item] : []));
+  for (const { texts } of [...items, ...(list?.items === undefined ? [] : [list.items])]) {
+    if (texts.some((text) => constantOf(text) === '--')) return undefined;
+    for (const [lead] of texts)
+      if (lead?.kind === 'client' && hasAny(lead.may, '-') && isFreeToBegin(lead, '-')) return lead;
+  }
+  return undefined;
+}
+
+function isFreeToBegin({ begins, notFirst = [] }: ClientPart, char: string): boolean {
+  return (begins === undefined || begins.startsWith(char)) && !notFirst.includes(char);
 }
 
 function isOn(option: Node | undefined): boolean {
@@ -295,11 +330,10 @@ function findAddresses(site: Site, report: ReportNode): void {
     (place) => place.part.origin.input !== 'headers' && choosesHost(place),
   );
   if (danger === undefined) return;
-  const { node, module } = site.written(target!); // dangerIn() found a part in it
   report(
     'SVC607',
-    module,
-    node,
+    site.module,
+    target!, // dangerIn() found a part in it
     `the server sends a request to the address in ${danger.origin.what}, and a client can choose an address in the internal network`,
     doubt(danger),
   );
@@ -333,7 +367,7 @@ function findHtml(site: Site, report: ReportNode): void {
   if (!isPage || site.value(body)?.source?.whole !== undefined) return;
   const danger = dangerIn(site, body, entersMarkup);
   if (danger === undefined) return;
-  const { node, module } = site.written(body);
+  const { node, module } = danger.entry ?? site.written(body);
   report(
     'SVC608',
     module,

@@ -7,6 +7,7 @@ import { calledName, entryOf, functionAround, isWithin, pathOf, walk } from '../
 import { meaningOfCall } from './sources.ts';
 import { hasDeclaredBody, literal } from './routes.ts';
 import { analysePattern } from '../../schema/pattern.ts';
+import { hasClient } from '../values/text.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Call, Fn, Member, Node } from '../reader/nodes.ts';
 import type { Kept } from '../values/evaluation.ts';
@@ -437,6 +438,9 @@ function wholeBody(arg: Node, given: Site['given']): string | undefined {
   return undefined;
 }
 
+const NESTED =
+  'the regular expression has nested repetitions: a short text can block the process for minutes';
+
 /** SVC636: regular expressions that backtrack exponentially. */
 function findSlowPatterns(sources: Sources, report: ReportNode): void {
   for (const { module, node } of sources.all('pattern')) {
@@ -445,14 +449,20 @@ function findSlowPatterns(sources: Sources, report: ReportNode): void {
     const fn = functionAround(node);
     if (fn !== undefined ? sources.reachedFrom(fn) === undefined : !isUsedByHandlers(node, module, sources))
       continue;
-    if (isExponential(node.source, node.flags))
-      report(
-        'SVC636',
-        module,
-        node,
-        'the regular expression has nested repetitions: a short text can block the process for minutes',
-      );
+    if (isExponential(node.source, node.flags)) report('SVC636', module, node, NESTED);
   }
+}
+
+/** Methods of texts whose argument is a regular expression. */
+const MATCHES = /^(?:match|matchAll|replace|replaceAll|search|split)$/;
+
+/** SVC636: input of a client that is matched with a regular expression which `RegExp()` builds. */
+export function findSlowMatches({ call, module, receiver, value }: Site, report: ReportNode): void {
+  const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
+  const first = value(call.args[0]);
+  const [pattern, text] = MATCHES.test(method) ? [first?.pattern, receiver] : [receiver?.pattern, first];
+  if (pattern?.isBuilt !== true || text?.texts.some(hasClient) !== true) return;
+  if (isExponential(pattern.source, pattern.flags)) report('SVC636', module, call, NESTED);
 }
 
 function isExponential(source: string, flags: string): boolean {

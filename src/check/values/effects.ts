@@ -144,6 +144,12 @@ export const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
   encodeURIComponent: limited('encoded', { may: texts.URI_COMPONENT }),
   encodeURI: without('encoded', '<>"\\` {}|^', '%'),
   structuredClone: first,
+  RegExp: ({ args: [source, flags] }) => {
+    const text = constantIn(source);
+    const pattern =
+      text === undefined ? undefined : { source: text, flags: constantIn(flags) ?? '', isBuilt: true };
+    return { texts: KNOWN.texts, type: 'RegExp', pattern };
+  },
   URL: address,
   'JSON.parse': parsed,
   'JSON.stringify': ({ args: [value = KNOWN] }) => {
@@ -165,6 +171,9 @@ export const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
   'Promise.all': first,
   'Promise.resolve': first,
   'Buffer.from': first,
+  'Buffer.concat': ({ args: [list = KNOWN] }) => itemOf(list),
+  Uint8Array: first,
+  'TextDecoder.decode': first,
   'String.raw': first,
   'RegExp.escape': limited('escaped', { may: charsOf('', /[\w\\-]/) | charsOf('\u0080') }),
   'util.format': lengthened,
@@ -361,8 +370,7 @@ function matchOf(
 ): Value {
   const regex = texts.patternOf(source, flags);
   if (regex === undefined) return KNOWN;
-  const begins = texts.beginningOf(regex);
-  const yes: Fact = { may: texts.charsOfMatches(regex), ...(begins !== '' && { begins }) };
+  const yes = texts.factsOfMatches(regex);
   const isSafe = /^\^\\?\/\(\?!\[?\\?\//.test(source) ? { ...yes, notFirst: ['//'] } : yes;
   return tested(value, isSafe, { may: ALL & ~texts.charsReplaced(regex) });
 }
@@ -415,6 +423,7 @@ export const METHODS: Readonly<Record<string, Effect | undefined>> = {
   slice: sliced,
   substring: sliced,
   substr: sliced,
+  subarray: sliced,
   padStart: self,
   padEnd: self,
   repeat: self,

@@ -5,7 +5,7 @@
 import { among, constantIn, itemOf, memberOfAddress } from './effects.ts';
 import { memberOfInput } from './inputs.ts';
 import { Path } from './path.ts';
-import { NO_FACTS, allFacts, hasClient, sharedFacts } from './text.ts';
+import { NO_FACTS, allFacts, hasClient, literalOf, sharedFacts } from './text.ts';
 import * as values from './value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Block, Call, Entry, Fn, Node } from '../reader/nodes.ts';
@@ -207,11 +207,27 @@ export abstract class Evaluation {
       return this.invoke(tagged.fn, [listOf(texts.map(values.literal)), ...parts], undefined);
     if (tagged !== undefined && tagged.meaning !== 'String.raw')
       return { texts: KNOWN.texts, type: tagged.meaning };
-    return values.joined(
+    return this.#joined(
       texts.flatMap((text, index) => [
         ...(text === '' ? [] : [values.literal(text)]),
         ...parts.slice(index, index + 1),
       ]),
+      texts.flatMap((text, index) => [...(text === '' ? [] : [undefined]), inner[index]]),
+    );
+  }
+
+  /** Joins values as texts. In markup, each part of a client keeps the expression that brought it there. */
+  #joined(parts: readonly Value[], nodes: readonly (Node | undefined)[]): Value {
+    const { module } = this;
+    const whole = values.joined(parts);
+    if (!whole.texts.some((text) => hasClient(text) && literalOf(text).includes('<'))) return whole;
+    return values.joined(
+      parts.map((value, index) => {
+        const node = nodes[index];
+        return node === undefined
+          ? value
+          : values.mapParts(value, (part) => ({ entry: { node, module }, ...part }));
+      }),
     );
   }
 
@@ -313,7 +329,7 @@ export abstract class Evaluation {
       operator === '='
         ? right
         : operator === '+='
-          ? values.joined([this.value(target), right])
+          ? this.#joined([this.value(target), right], [target, node.value])
           : /^(?:\?\?|\|\||&&)=$/.test(operator)
             ? values.oneOf([this.value(target), right])
             : KNOWN;
@@ -336,7 +352,7 @@ export abstract class Evaluation {
     const second = this.value(right);
     switch (operator) {
       case '+':
-        return values.joined([first, second]);
+        return this.#joined([first, second], [left, right]);
       case '===':
       case '==':
         return equality(first, second);

@@ -4,7 +4,7 @@
  */
 import { fileOfPlace } from '../../base/findings.ts';
 import { ALL } from '../../schema/pattern-parser.ts';
-import { charsOf, charsOfMatches, clientPart, patternOf } from './text.ts';
+import { charsOf, clientPart, factsOfMatches, patternOf } from './text.ts';
 import { KNOWN } from './value.ts';
 import type { RouteDetail } from '../../routing/compile.ts';
 import type { ObjectPlan, TypeNode } from '../../schema/schema.ts';
@@ -87,7 +87,7 @@ const SAFE_FORMATS: ReadonlySet<string> = new Set(['uuid', 'date', 'date-time', 
 function typeOfText({ pattern, format }: { readonly pattern?: RegExp; readonly format?: string }): InputType {
   if (format !== undefined && SAFE_FORMATS.has(format)) return SAFE;
   if (format === 'hostname') return { part: { may: charsOf('.-', /\w/) }, member: () => undefined };
-  return pattern === undefined ? FREE : { part: { may: charsOfMatches(pattern) }, member: () => undefined };
+  return pattern === undefined ? FREE : { part: factsOfMatches(pattern), member: () => undefined };
 }
 
 /** Returns the type that an expression declares, such as `Field(str, { pattern: '^\\w+$' })`. */

@@ -44,6 +44,14 @@ interface Frame {
   readonly call: Call | undefined;
   readonly module: SourceModule;
 }
+/** A call after the evaluation of its parts. */
+interface Called {
+  readonly called: Value;
+  readonly receiver: Value | undefined;
+  readonly args: readonly Value[];
+  readonly method: string;
+  readonly meaning: string;
+}
 interface Result {
   readonly value: Value;
   readonly facts: Facts;
@@ -358,7 +366,7 @@ export class Interpreter extends Evaluation {
     const meaning = called.meaning ?? (receiver?.type === undefined ? '' : `${receiver.type}.${method}`);
     for (const arg of args) this.#register(arg, method, args, receiver);
     this.#visit(call, meaning, receiver);
-    return this.#resultOf(call, { called, receiver, args, method });
+    return this.#resultOf(call, { called, receiver, args, method, meaning });
   }
 
   #visit(call: Call, meaning: string, receiver: Value | undefined): void {
@@ -387,17 +395,8 @@ export class Interpreter extends Evaluation {
     this.#pending.push({ closure: handle, args: [requestValue(), KNOWN] });
   }
 
-  #resultOf(
-    call: Call,
-    {
-      called,
-      receiver,
-      args,
-      method,
-    }: { called: Value; receiver: Value | undefined; args: readonly Value[]; method: string },
-  ): Value {
+  #resultOf(call: Call, { called, receiver, args, method, meaning }: Called): Value {
     const [first = KNOWN] = args;
-    const { meaning = '' } = called;
     if (called.of !== undefined && call.isNew) return this.instance(called.of, args, call);
     if (called.fn !== undefined) return this.invoke(called.fn, args, call);
     if (meaning === 'svc.Depends') return { texts: KNOWN.texts, gives: this.#provided(first) };

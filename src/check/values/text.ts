@@ -4,6 +4,8 @@
  */
 import { ALL, parsePattern } from '../../schema/pattern-parser.ts';
 import type { CharSet, Tree } from '../../schema/pattern-parser.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../source/routes.ts';
 
 /** The declared input from which a value comes, such as `query.sort`. */
@@ -45,6 +47,8 @@ export interface ClientPart extends Fact {
   readonly hostOf?: string | undefined;
   /** For a path relative to a folder: the ids of the parts of the path. */
   readonly pathOf?: readonly string[] | undefined;
+  /** Expression that brought the part into a text with markup. */
+  readonly entry?: { readonly node: Node; readonly module: SourceModule } | undefined;
 }
 
 export type Part =
@@ -247,6 +251,32 @@ export function beginningOf(pattern: RegExp): string {
     text += String.fromCharCode(code);
   }
   return text;
+}
+
+/** Returns the characters with which a match may begin; ALL for a pattern without `^`. */
+export function firstCharsOf(pattern: RegExp): CharSet {
+  const tree = pattern.multiline ? undefined : treeOf(pattern);
+  const [start, ...parts] = tree?.kind === 'sequence' ? tree.parts : [];
+  return start?.kind === 'start' ? firstIn(parts) : ALL;
+}
+
+function firstIn([lead, ...more]: readonly Tree[]): CharSet {
+  if (lead?.kind === 'chars') return lead.set;
+  if (lead?.kind === 'sequence') return firstIn([...lead.parts, ...more]);
+  if (lead?.kind === 'choice') return lead.parts.reduce((set, part) => set | firstIn([part, ...more]), 0n);
+  if (lead?.kind === 'repeat') return firstIn([lead.part]) | (lead.least > 0 ? 0n : firstIn(more));
+  return lead?.kind === 'end' ? 0n : ALL;
+}
+
+/** Returns the facts about texts that match a pattern: their characters, and how they begin. */
+export function factsOfMatches(pattern: RegExp): Fact & { readonly may: CharSet } {
+  const begins = beginningOf(pattern);
+  const first = firstCharsOf(pattern);
+  return {
+    may: charsOfMatches(pattern),
+    notFirst: ['-', '/'].filter((char) => !hasAny(first, char)),
+    ...(begins !== '' && { begins }),
+  };
 }
 
 function singleIn(set: CharSet): number | undefined {

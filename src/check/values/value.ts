@@ -22,7 +22,7 @@ export interface ClassValue {
 /** Type of a declared input: the characters of its texts, and the types of its members and items. */
 export interface InputType {
   /** Undefined for a value of which every text is safe, such as a number. */
-  readonly part: Pick<ClientPart, 'may'> | undefined;
+  readonly part: Pick<ClientPart, 'may' | 'notFirst'> | undefined;
   member(key: string): InputType | undefined;
 }
 
@@ -36,6 +36,13 @@ export interface Source {
   readonly whole?: string | undefined;
   readonly route?: RouteCall | undefined;
   readonly type?: InputType | undefined;
+}
+
+/** A regular expression: a literal, or one that `RegExp()` builds. */
+export interface Pattern {
+  readonly source: string;
+  readonly flags: string;
+  readonly isBuilt?: boolean;
 }
 
 /** The knowledge about the value of an expression. */
@@ -63,7 +70,7 @@ export interface Value {
   readonly gives?: Value | undefined;
   /** For the result of `provide(spec, fn)`: the spec. */
   readonly spec?: Value | undefined;
-  readonly pattern?: { readonly source: string; readonly flags: string } | undefined;
+  readonly pattern?: Pattern | undefined;
   /** Whether the absence of the value is a sign that a key is unknown: the result of a search. */
   readonly keys?: readonly string[] | undefined;
 }

@@ -146,11 +146,16 @@ const go = (to) => { const path = local(to); return path && new RedirectResponse
   if (query.x === '3') return new HTMLResponse(\`<a title="\${query.a.replaceAll('<', '&lt;')}">x</a>\`); // SVC608
   if (query.x === '4') return new HTMLResponse(\`<a title="\${e(query.a)}">\${e(query.a)}</a>\`);
   if (query.x === '5') return new HTMLResponse(\`<p>\${encodeURIComponent(query.a)}</p>\`);
-  if (query.x === '6') return new HTMLResponse(page({ title: query.a, items: query.b.split(',') })); // SVC608
+  if (query.x === '6') return new HTMLResponse(page({ title: query.a, items: query.b.split(',') }));
+  if (query.x === '7') return new HTMLResponse(hello(query.a + ' ' + query.b));
   return new HTMLResponse(\`<p>\${query.a.length} \${Number(query.b)} \${parseInt(query.c, 10)}</p>\`);`,
     `const MARKS = { '<': '&lt;', '>': '&gt;', '&': '&amp;', '"': '&quot;' };
 const e = (text) => text.replace(/[<>&"]/g, (mark) => MARKS[mark]);
-const page = ({ title, items = [] }) => \`<h1>\${e(title)}</h1><ul>\${items.map((item) => \`<li>\${item}</li>\`).join('')}</ul>\`;`,
+const page = ({ title, items = [] }) => \`<h1>\${e(title)}</h1>
+<ul>\${items.map((item) => \`<li>\${item}</li>\`).join('')}</ul>\`; // SVC608
+const hello = (name) => '<h1>' +
+  name + // SVC608
+  '</h1>';`,
   ),
   'commands with options and metacharacters': handler(`
   exec('convert ' + query.a); // SVC602
@@ -159,7 +164,45 @@ const page = ({ title, items = [] }) => \`<h1>\${e(title)}</h1><ul>\${items.map(
   exec('convert in/' + query.b);
   if (!/^\\w+$/.test(query.c)) throw new BadRequest();
   exec(\`convert \${query.c} out.png\`);
-  execFile('convert', [query.d]);`),
+  execFile('convert', [query.d]); // SVC602
+  execFile('sort', ['-u', '--', query.d, query.e]);
+  execFile('sort', ['-u', './' + query.d, Number(query.e)]);
+  execFile('sort', ['--key', query.d + '.txt'], { cwd: 'in' }); // SVC602
+  execFile('sort', ['-u', ...query.files]); // SVC602
+  if (query.f.startsWith('-') || !/^(?:a|b[^x]*)/.test(query.g) || !/^[^-]*$/.test(query.h)) throw new BadRequest();
+  execFile('sort', [query.f, query.g, query.h]);
+  execFile('sort', { cwd: query.d });`),
+  'bytes of a client: archives, decoders and limits': {
+    'app.ts': `import { Svc } from 'svc';
+import { writeFileSync } from 'node:fs';
+import { brotliDecompressSync, gunzipSync, inflate } from 'node:zlib';
+import { promisify } from 'node:util';
+const LIMITS = { maxOutputLength: 1_000_000 };
+const unpack = promisify(inflate);
+export const app = new Svc();
+app.put('/a', {}, async ({ req }) => {
+  const bytes = gunzipSync(await req.body(), LIMITS);
+  return bytes.length + brotliDecompressSync(await req.body(), { chunkSize: 1024 }).length; // SVC634
+});
+app.put('/b', {}, async ({ form }) => unpack(await form.log.bytes())); // SVC634
+app.put('/c', {}, async ({ req }) => {
+  const bytes = await req.body();
+  const size = bytes[0];
+  const title = new TextDecoder().decode(bytes.subarray(1, size));
+  writeFileSync('books/' + title, bytes.subarray(size)); // SVC606
+  writeFileSync('books/' + Buffer.concat([bytes.subarray(1), bytes]).toString('hex').replace(/[^0-9a-f]/g, ''), bytes);
+});
+`,
+  },
+  'regular expressions that RegExp() builds': handler(
+    `
+  if (WORDS.test(query.a)) return 'a'; // SVC636
+  if (query.b.replace(new RegExp('(x+x+)+y', 'g'), '') === '') return 'b'; // SVC636
+  if (WORDS.test('constant') || FLAT.test(query.c)) return 'c';
+  if (!NAME.test(query.d)) throw new BadRequest();
+  await readFile('files/' + query.d);`,
+    "const WORD = '[a-z]+';\nconst WORDS = new RegExp('^(' + WORD + '-?)*$');\nconst FLAT = new RegExp(`^${WORD}$`);\nconst NAME = RegExp('^[a-z]+$', 'i');",
+  ),
   'objects, spreads, destructuring with defaults and lists': handler(`
   const { sort: by = 'id', page } = query;
   await store.fetchAll('select * from a order by ' + by); // SVC601
