@@ -121,6 +121,7 @@ class Store {
 }
 `,
   'bodies that are collected': `
+import zlib from 'node:zlib';
 app.post('/raw', {}, async ({ req }) => {
   const chunks = [];
   for await (const chunk of req.stream()) chunks.push(chunk); // SVC634
@@ -135,6 +136,10 @@ app.post('/limited', {}, async ({ req }) => {
     chunks.push(chunk);
   }
   for await (const chunk of req.stream({ maxBytes: 1_000_000 })) chunks.push(chunk);
+});
+app.post('/packed', {}, async ({ req }) => {
+  const packed = await req.body({ maxBytes: 1_000_000 });
+  return zlib.unzipSync(packed).length + zlib.unzipSync(packed, { maxOutputLength: 1_000_000 }).length; // SVC634
 });
 export function listener(req, res) {
   let body = '';

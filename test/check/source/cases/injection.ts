@@ -138,8 +138,10 @@ app.post('/convert', {}, async ({ body, query, form }) => {
   spawn('convert', [query.file], { shell: true }); // SVC602
   spawn('sh', ['-c', \`echo \${query.text}\`]); // SVC602
   spawn(query.program); // SVC602
-  await runFile('convert', [query.file, 'out.png']);
-  spawn('convert', [query.file]);
+  await runFile('convert', [query.file, 'out.png']); // SVC602
+  spawn('convert', [query.file]); // SVC602
+  await runFile('sort', ['--', query.file]);
+  spawn('convert', ['./' + query.file]);
   return run('convert ' + Number(query.size) + ' out.png');
 });
 `,
@@ -244,8 +246,8 @@ import { escapeHtml } from './escape.js';
 app.get('/hello', {}, ({ query }) => new HTMLResponse(\`<h1>Hello \${query.name}</h1>\`)); // SVC608
 app.get('/hi', {}, ({ query }) => new HttpResponse('<p>' + query.name + '</p>', { mediaType: 'text/html' })); // SVC608
 app.get('/list', {}, ({ query }) => {
-  const items = query.items.split(',').map((item) => \`<li>\${item}</li>\`).join('');
-  return new HTMLResponse(\`<ul>\${items}</ul>\`); // SVC608
+  const items = query.items.split(',').map((item) => \`<li>\${item}</li>\`).join(''); // SVC608
+  return new HTMLResponse(\`<ul>\${items}</ul>\`);
 });
 app.get('/page', {}, ({ query }) => page(query.title));
 function page(title) {

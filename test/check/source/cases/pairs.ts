@@ -146,11 +146,11 @@ async function page(name: string): Promise<string> { return (await readFile('pag
   },
   SVC602: {
     wrong: handler(
-      'return exec(`convert ${body.name as string} out.png`);',
+      'return exec(`sort ${body.name as string}`);',
       "import { exec } from 'node:child_process';",
     ),
     right: handler(
-      "return execFile('convert', [body.name as string, 'out.png']);",
+      "return execFile('sort', ['--', body.name as string]);",
       "import { execFile } from 'node:child_process';",
     ),
   },
