@@ -5,7 +5,7 @@
 import { entryOf } from '../reader/nodes.ts';
 import { writtenOf } from './sources.ts';
 import { isLocal } from '../values/effects.ts';
-import { WORD, charsOf, constantOf, hasAny, literalOf } from '../values/text.ts';
+import { WORD, charsOf, constantOf, hasAny, isStored, literalOf } from '../values/text.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { ClientPart, Text } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
@@ -39,21 +39,31 @@ function dangerIn(
   site: Site,
   node: Node | undefined,
   asks: (place: Place) => boolean,
+  isOfRows = false,
 ): ClientPart | undefined {
   const found = (site.value(node)?.texts ?? []).flatMap((text) =>
     text.flatMap((part, index) =>
-      part.kind === 'client' && asks({ part, before: text.slice(0, index), after: text.slice(index + 1) })
+      part.kind === 'client' &&
+      (isOfRows || !isStored(part)) &&
+      asks({ part, before: text.slice(0, index), after: text.slice(index + 1) })
         ? [part]
         : [],
     ),
   );
-  return found.find(({ unknown }) => unknown === undefined) ?? found[0];
+  const certain = found.filter(({ unknown }) => unknown === undefined);
+  return certain.find((part) => !isStored(part)) ?? certain[0] ?? found[0];
 }
 
-/** Returns the particulars of a finding: a note if a function of a package may have cleaned the text. */
-function doubt({ unknown }: ClientPart): Parameters<ReportNode>[4] {
+/**
+ * Returns the particulars of a finding: a note if a function of a package may have cleaned the text, and a
+ * warning for a column of a row, which the program may have cleaned before it stored it.
+ */
+function doubt(part: ClientPart): Parameters<ReportNode>[4] {
+  const { unknown } = part;
   return unknown === undefined
-    ? {}
+    ? isStored(part)
+      ? { severity: 'warning' }
+      : {}
     : {
         severity: 'info',
         remedy: `Make sure that ${unknown}() returns only texts that are safe here: svc check does not know what it does`,
@@ -365,7 +375,7 @@ function findHtml(site: Site, report: ReportNode): void {
     meaning === 'svc.HTMLResponse' ||
     (/^(?:svc\.HttpResponse|Response)$/.test(meaning) && isHtml(site, options));
   if (!isPage || site.value(body)?.source?.whole !== undefined) return;
-  const danger = dangerIn(site, body, entersMarkup);
+  const danger = dangerIn(site, body, entersMarkup, true);
   if (danger === undefined) return;
   const { node, module } = danger.entry ?? site.written(body);
   report(

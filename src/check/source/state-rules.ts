@@ -7,7 +7,7 @@ import { calledName, entryOf, functionAround, isWithin, pathOf, walk } from '../
 import { meaningOfCall } from './sources.ts';
 import { hasDeclaredBody, literal } from './routes.ts';
 import { analysePattern } from '../../schema/pattern.ts';
-import { hasClient } from '../values/text.ts';
+import { givenOf } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Call, Fn, Member, Node } from '../reader/nodes.ts';
 import type { Kept } from '../values/evaluation.ts';
@@ -461,7 +461,7 @@ export function findSlowMatches({ call, module, receiver, value }: Site, report:
   const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
   const first = value(call.args[0]);
   const [pattern, text] = MATCHES.test(method) ? [first?.pattern, receiver] : [receiver?.pattern, first];
-  if (pattern?.isBuilt !== true || text?.texts.some(hasClient) !== true) return;
+  if (pattern?.isBuilt !== true || givenOf(text) === undefined) return;
   if (isExponential(pattern.source, pattern.flags)) report('SVC636', module, call, NESTED);
 }
 

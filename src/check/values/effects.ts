@@ -265,7 +265,11 @@ const replaced =
           ? charsOf(text)
           : 0n;
     const new_ = by.fn === undefined ? by : run(by, [{ texts: [[texts.OWN]] }]);
-    const added = new_.texts.reduce((set, each) => set | charsOf(texts.literalOf(each, '')), 0n);
+    // whole elements, such as <br>, stay markup of the program
+    const isMarkup = /^(?:<[^<>]+>)+$/.test(constantIn(new_) ?? '');
+    const added = isMarkup
+      ? 0n
+      : new_.texts.reduce((set, each) => set | charsOf(texts.literalOf(each, '')), 0n);
     return values.mapParts(receiver, (part) =>
       texts.derived(part, `replace ${at}`, gone === 0n ? { lacks: [] } : { may: (part.may & ~gone) | added }),
     );

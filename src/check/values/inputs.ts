@@ -11,7 +11,7 @@ import type { ObjectPlan, TypeNode } from '../../schema/schema.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../source/routes.ts';
-import type { InputType, Source, Value } from './value.ts';
+import type { ClassValue, InputType, Source, Value } from './value.ts';
 
 /** Compiled routes by the place of their declaration. */
 export class DeclaredInputs {
@@ -187,6 +187,23 @@ export function inputValue(source: Source): Value {
   const part = type === undefined ? { may: ALL } : type.part;
   if (part === undefined) return KNOWN;
   return { texts: [[clientPart(id, origin, part)]], source };
+}
+
+/** Returns a row of a declared class, whose columns hold texts of clients as far as their types allow it. */
+export function rowValue(of: ClassValue): Value {
+  const type = typeOfDeclaration(of.node, of.module);
+  const members = new Map<string, Value>();
+  for (const { type: kind, key, value } of of.node.members.filter((each) => each.type === 'entry'))
+    if (kind === 'entry' && key !== undefined && value?.type === 'call')
+      members.set(
+        key,
+        inputValue({
+          id: `${of.module.file}:${of.node.start}.${key}`,
+          origin: { what: `the column ${key}`, input: 'row' },
+          type: type?.member(key),
+        }),
+      );
+  return { texts: KNOWN.texts, members, of, isInstance: true };
 }
 
 export function requestValue(route?: RouteCall): Value {

@@ -7,7 +7,7 @@ import { isBuiltin } from 'node:module';
 import { functionAround, isWithin } from '../reader/nodes.ts';
 import { FUNCTIONS, METHODS, constantIn, itemOf } from './effects.ts';
 import { Evaluation, equality, keyOf, listOf } from './evaluation.ts';
-import { inputValue, readInput, requestValue } from './inputs.ts';
+import { inputValue, readInput, requestValue, rowValue } from './inputs.ts';
 import { Path } from './path.ts';
 import { NO_FACTS, allFacts, sharedFacts } from './text.ts';
 import * as values from './value.ts';
@@ -16,7 +16,7 @@ import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { Handlers, Role, RouteCall } from '../source/routes.ts';
 import type { EvaluationListeners } from './evaluation.ts';
 import type { Facts } from './text.ts';
-import type { Closure, Given, Value } from './value.ts';
+import type { ClassValue, Closure, Given, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
 
@@ -416,7 +416,12 @@ export class Interpreter extends Evaluation {
     if (read !== undefined) return read;
     if (receiver?.type === 'svc.BackgroundTasks' && method === 'add') return run(first, args.slice(1));
     if (receiver !== undefined && Object.hasOwn(METHODS, method)) return METHODS[method]!(operation);
-    return this.#resultOfUnknown(called, receiver, args, method, run);
+    const result = this.#resultOfUnknown(called, receiver, args, method, run);
+    const as = /^svc\/db\..*\.fetch(?:All|One)$/.test(meaning) ? classIn(args) : undefined;
+    if (as === undefined) return result;
+    return method === 'fetchAll'
+      ? { ...result, items: rowValue(as) }
+      : { ...rowValue(as), keys: result.keys };
   }
 
   /** Returns the module that a program loads while it runs. */
@@ -453,6 +458,11 @@ export class Interpreter extends Evaluation {
     const keys = isBuiltIn(meaning) ? [] : args.flatMap((arg) => values.idsIn(arg));
     return { texts: KNOWN.texts, type, members: deps, ...(keys.length > 0 && { keys }) };
   }
+}
+
+/** Returns the class of the option `as`: the type of the rows of a query. */
+function classIn(args: readonly Value[]): ClassValue | undefined {
+  return args.map(({ members }) => members?.get('as')?.of).find((of) => of !== undefined);
 }
 
 /** Whether a name is imported from a package that is neither of Node.js nor this one. */

@@ -113,6 +113,11 @@ export function constantOf(text: Text): string | undefined {
   return text.every((part) => part.kind === 'literal') ? literalOf(text) : undefined;
 }
 
+/** Whether a part comes from a column of a row, where a client may have stored it earlier. */
+export function isStored({ origin }: ClientPart): boolean {
+  return origin.input === 'row';
+}
+
 export function hasClient(text: Text): boolean {
   return text.some(({ kind }) => kind === 'client');
 }

@@ -170,7 +170,9 @@ export interface Given {
 export function givenOf(value: Value | undefined): Given | undefined {
   const source = value?.source?.isRequest === true ? undefined : value?.source;
   const origin = source?.origin ?? clientIn(value && { texts: value.texts })?.origin;
-  return origin && { what: origin.what, part: source?.whole, route: origin.route };
+  return origin?.input === 'row'
+    ? undefined
+    : origin && { what: origin.what, part: source?.whole, route: origin.route };
 }
 
 /** Returns the ids of the client parts of a value, also of its members. */

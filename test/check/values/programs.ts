@@ -147,6 +147,8 @@ const go = (to) => { const path = local(to); return path && new RedirectResponse
   if (query.x === '4') return new HTMLResponse(\`<a title="\${e(query.a)}">\${e(query.a)}</a>\`);
   if (query.x === '5') return new HTMLResponse(\`<p>\${encodeURIComponent(query.a)}</p>\`);
   if (query.x === '6') return new HTMLResponse(page({ title: query.a, items: query.b.split(',') }));
+  if (query.x === '8') return new HTMLResponse(\`<p>\${e(query.a).replace(/\\n\\n/g, '</p><p>').replaceAll('\\t', '<wbr>')}</p>\`);
+  if (query.x === '9') return new HTMLResponse(\`<p>\${e(query.a).replaceAll('[', '<')}</p>\`); // SVC608
   if (query.x === '7') return new HTMLResponse(hello(query.a + ' ' + query.b));
   return new HTMLResponse(\`<p>\${query.a.length} \${Number(query.b)} \${parseInt(query.c, 10)}</p>\`);`,
     `const MARKS = { '<': '&lt;', '>': '&gt;', '&': '&amp;', '"': '&quot;' };
@@ -157,6 +159,40 @@ const hello = (name) => '<h1>' +
   name + // SVC608
   '</h1>';`,
   ),
+  'columns of rows in pages': {
+    'app.ts': `import { Depends, Field, HTMLResponse, Schema, Svc, bool, escapeHtml, int, literal, nullable, str } from 'svc';
+import { db, sql } from 'svc/db';
+import { readFile } from 'node:fs/promises';
+class Review extends Schema {
+  id = Field(int);
+  stars = Field(literal('1', '2'));
+  isOpen = Field(nullable(bool));
+  product = Field(str, { pattern: '^[a-z-]+$' });
+  opinion = Field(str);
+  get title() { return \`\${this.id} \${this.product} \${this.stars}\`; }
+}
+const cell = (text: unknown) => \`<td>\${escapeHtml(String(text))}</td>\`;
+export const app = new Svc();
+app.get('/a', { store: Depends(db) }, async ({ store }) => {
+  const reviews = await store.fetchAll(sql\`select * from review\`, { as: Review });
+  const good = reviews.filter(({ id }) => id > 3).map((review) => '<tr>' + cell(review.opinion) + review.title + review.isOpen);
+  let page = '<table>' + good.join('');
+  for (const { opinion, id } of reviews) page += \`<tr id=r\${id}><td>\${opinion.trim()}\`; // SVC608
+  return new HTMLResponse(page);
+});
+app.get('/b/{id:int}', { store: Depends(db) }, async ({ store, params }) => {
+  const review = await store.fetchOne(sql\`select * from review where id = \${params.id}\`, { as: Review });
+  if (review === undefined) return undefined;
+  await readFile('reviews/' + review.opinion);
+  await store.execute('update review set seen = 1 where opinion = ' + review.product);
+  return new HTMLResponse('<h1>' + review.opinion); // SVC608
+});
+app.get('/c', { store: Depends(db) }, async ({ store }) => {
+  const [first] = await store.fetchAll('select opinion from review');
+  return new HTMLResponse('<h1>' + first.opinion);
+});
+`,
+  },
   'commands with options and metacharacters': handler(`
   exec('convert ' + query.a); // SVC602
   if (!/^[\\w.-]+$/.test(query.b)) throw new BadRequest();
