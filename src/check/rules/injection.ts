@@ -94,4 +94,16 @@ export const INJECTION_RULES: readonly CoreRule[] = [
     wrong: 'new HTMLResponse(`<p>${query.name}</p>`)',
     right: 'new HTMLResponse(`<p>${escapeHtml(query.name)}</p>`)',
   },
+  {
+    id: 'SVC609',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [113, 434],
+    why: 'A client that chooses the media type or the file name of a reply can make browsers run it as a page, or save it as a program',
+    remedy:
+      'Build the field with contentDisposition() or setCookie(), and choose the media type from a fixed list by the content of the file',
+    wrong:
+      'new HttpResponse(csv, { headers: { "Content-Disposition": `attachment; filename="${query.name}"` } })',
+    right: 'new HttpResponse(csv, { headers: { "Content-Disposition": contentDisposition(query.name) } })',
+  },
 ];

@@ -1,6 +1,6 @@
 /**
  * Rules about client input in SQL, shell commands, code, regular expressions, redirects, file paths, network
- * addresses and HTML (SVC601 … SVC608). Each asks what the text of an argument may contain.
+ * addresses, HTML and header fields (SVC601 … SVC609). Each asks what the text of an argument may contain.
  */
 import { entryOf } from '../reader/nodes.ts';
 import { writtenOf } from './sources.ts';
@@ -19,7 +19,7 @@ interface Place {
   readonly after: Text;
 }
 
-/** Runs the rules SVC601 to SVC608 on one call. */
+/** Runs the rules SVC601 to SVC609 on one call. */
 export function findInjection(site: Site, report: ReportNode): void {
   findSql(site, report);
   findCommands(site, report);
@@ -29,6 +29,7 @@ export function findInjection(site: Site, report: ReportNode): void {
   findPaths(site, report);
   findAddresses(site, report);
   findHtml(site, report);
+  findFields(site, report);
 }
 
 /**
@@ -39,9 +40,16 @@ function dangerIn(
   site: Site,
   node: Node | undefined,
   asks: (place: Place) => boolean,
+): ClientPart | undefined {
+  return dangerOf(site.value(node), asks);
+}
+
+function dangerOf(
+  value: Value | undefined,
+  asks: (place: Place) => boolean,
   isOfRows = false,
 ): ClientPart | undefined {
-  const found = (site.value(node)?.texts ?? []).flatMap((text) =>
+  const found = (value?.texts ?? []).flatMap((text) =>
     text.flatMap((part, index) =>
       part.kind === 'client' &&
       (isOfRows || !isStored(part)) &&
@@ -375,7 +383,7 @@ function findHtml(site: Site, report: ReportNode): void {
     meaning === 'svc.HTMLResponse' ||
     (/^(?:svc\.HttpResponse|Response)$/.test(meaning) && isHtml(site, options));
   if (!isPage || site.value(body)?.source?.whole !== undefined) return;
-  const danger = dangerIn(site, body, entersMarkup, true);
+  const danger = dangerOf(site.value(body), entersMarkup, true);
   if (danger === undefined) return;
   const { node, module } = danger.entry ?? site.written(body);
   report(
@@ -402,4 +410,35 @@ function entersMarkup({ part, before }: Place): boolean {
   const tag = /<[a-z][^<>]*$/i.exec(literalOf(before))?.[0];
   const quote = tag === undefined ? undefined : /=\s*(["'])[^"']*$/.exec(tag)?.[1];
   return hasAny(part.may, quote ?? '<');
+}
+
+const REPLIES = /^(?:svc\.(?:reply|HttpResponse|HTMLResponse|FileResponse|StreamingResponse)|Response)$/;
+
+/** SVC609: client input in header fields that decide what a browser does with a reply. */
+function findFields({ call, meaning, value, module }: Site, report: ReportNode): void {
+  if (!REPLIES.test(meaning)) return;
+  const options = call.args[meaning === 'svc.reply' ? 2 : 1];
+  const given = value(options)?.members;
+  const headers = meaning === 'svc.reply' ? given : given?.get('headers')?.members;
+  for (const [name, field] of [...(headers ?? []), ['content-type', given?.get('mediaType')] as const]) {
+    const danger = dangerOf(field, (place) => choosesField(name.toLowerCase(), place));
+    if (danger === undefined) continue;
+    const at = danger.entry ?? { node: entryOf(options, 'mediaType') ?? options!, module };
+    report(
+      'SVC609',
+      at.module,
+      at.node,
+      `${danger.origin.what}, which a client sends, chooses a part of the header field ${name}`,
+      doubt(danger),
+    );
+  }
+}
+
+/** Whether a part of a client names a media type, or ends the parameter of a field in which it stands. */
+function choosesField(name: string, { part, before }: Place): boolean {
+  const lead = literalOf(before);
+  if (name === 'content-type') return !lead.includes(';');
+  if (name === 'set-cookie') return hasAny(part.may, ';');
+  const isQuoted = lead.split('"').length % 2 === 0;
+  return name === 'content-disposition' && hasAny(part.may, isQuoted ? '"' : ';"');
 }

@@ -307,7 +307,15 @@ const joinedBy: Effect = ({ receiver, args: [by = values.literal(',')] }) => {
   return values.joined(items.flatMap((item, index) => (index === 0 ? [item] : [by, item])));
 };
 
+/** set() of a map. Keys are not followed. */
+const stored: Effect = ({ receiver, args: [, value = KNOWN] }) => {
+  if (receiver !== KNOWN && receiver.items !== undefined)
+    receiver.items = values.oneOf([receiver.items, value]);
+  return receiver;
+};
+
 const added: Effect = ({ receiver, args }) => {
+  if (receiver === KNOWN) return KNOWN;
   if (
     values.clientIn({ texts: [], items: values.oneOf([...args, KNOWN]) }) !== undefined ||
     receiver.members?.size === 0
@@ -461,6 +469,7 @@ export const METHODS: Readonly<Record<string, Effect | undefined>> = {
   push: added,
   unshift: added,
   add: added,
+  set: stored,
   append: added,
   sort: self,
   toSorted: self,

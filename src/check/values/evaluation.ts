@@ -216,17 +216,18 @@ export abstract class Evaluation {
     );
   }
 
-  /** Joins values as texts. In markup, each part of a client keeps the expression that brought it there. */
+  /** Joins values as texts. Parts of clients keep the expression that brought them into the text, or into markup. */
   #joined(parts: readonly Value[], nodes: readonly (Node | undefined)[]): Value {
     const { module } = this;
-    const whole = values.joined(parts);
-    if (!whole.texts.some((text) => hasClient(text) && literalOf(text).includes('<'))) return whole;
+    const isMarkup = hasMarkup(values.joined(parts));
     return values.joined(
       parts.map((value, index) => {
         const node = nodes[index];
-        return node === undefined
-          ? value
-          : values.mapParts(value, (part) => ({ entry: { node, module }, ...part }));
+        if (node === undefined || !value.texts.some(hasClient)) return value;
+        const isNew = isMarkup && !hasMarkup(value);
+        return values.mapParts(value, (part) =>
+          isNew || part.entry === undefined ? { ...part, entry: { node, module } } : part,
+        );
       }),
     );
   }
@@ -422,6 +423,10 @@ export abstract class Evaluation {
     }
     return { texts: KNOWN.texts, members, source: spread?.source, items: spread?.items };
   }
+}
+
+function hasMarkup({ texts }: Value): boolean {
+  return texts.some((text) => literalOf(text).includes('<'));
 }
 
 /** Returns a comparison of two values: where it is true, a part of a client equals a text of the program. */

@@ -73,6 +73,9 @@ export class Interpreter extends Evaluation {
   readonly #summaries = new WeakMap<Fn, Map<string, { readonly value: Value; readonly facts: Facts }>>();
   /** Path of the statements of modules. Handlers run on paths after it. */
   readonly #root = this.path;
+  readonly #started: Pending[] = [];
+  /** Whether a handler put a value of a client into a map, where another handler may find it. */
+  #isStored = false;
   #stack: Frame[] = [];
   #results: Result[] = [];
 
@@ -95,13 +98,19 @@ export class Interpreter extends Evaluation {
       if (closure !== undefined) this.#queue(closure, undefined, undefined);
       this.#runPending();
     }
+    if (this.#isStored) for (const each of this.#started) this.#evaluate(each);
   }
 
   #runPending(): void {
     for (let next = this.#pending.pop(); next !== undefined; next = this.#pending.pop()) this.#start(next);
   }
 
-  #start({ closure, args }: Pending): void {
+  #start(pending: Pending): void {
+    this.#started.push(pending);
+    this.#evaluate(pending);
+  }
+
+  #evaluate({ closure, args }: Pending): void {
     this.steps = 0;
     this.seen = new Map();
     this.path = new Path(this.#root);
@@ -415,6 +424,7 @@ export class Interpreter extends Evaluation {
         : readInput(receiver.source, method, constantIn(first), this.listeners.typeOf);
     if (read !== undefined) return read;
     if (receiver?.type === 'svc.BackgroundTasks' && method === 'add') return run(first, args.slice(1));
+    if (method === 'set' && values.clientIn(args[1]) !== undefined) this.#isStored = true;
     if (receiver !== undefined && Object.hasOwn(METHODS, method)) return METHODS[method]!(operation);
     const result = this.#resultOfUnknown(called, receiver, args, method, run);
     const as = /^svc\/db\..*\.fetch(?:All|One)$/.test(meaning) ? classIn(args) : undefined;

@@ -47,7 +47,7 @@ export interface ClientPart extends Fact {
   readonly hostOf?: string | undefined;
   /** For a path relative to a folder: the ids of the parts of the path. */
   readonly pathOf?: readonly string[] | undefined;
-  /** Expression that brought the part into a text with markup. */
+  /** Expression that brought the part into a longer text, or into markup. */
   readonly entry?: { readonly node: Node; readonly module: SourceModule } | undefined;
 }
 

@@ -193,6 +193,45 @@ app.get('/c', { store: Depends(db) }, async ({ store }) => {
 });
 `,
   },
+  'header fields that a browser obeys, and files that another route sends': {
+    'app.ts': `import { Field, HttpResponse, Svc, contentDisposition as named, literal, reply, str } from 'svc';
+const TYPES = new Set(['image/png', 'image/webp']);
+class Shelf {
+  files = new Map();
+  get(id: string) { return this.files.get(id); }
+}
+const shelf = new Shelf();
+const checked = new Shelf();
+export const app = new Svc();
+app.get('/files/{id}', {}, ({ params }) => {
+  const { body, kind } = shelf.get(params.id);
+  return new HttpResponse(body, { mediaType: kind }); // SVC609
+});
+app.get('/checked/{id}', {}, ({ params }) => {
+  const { body, kind } = checked.get(params.id);
+  return new HttpResponse(body, { headers: { 'content-type': kind } });
+});
+app.put('/files/{id}', {}, async ({ params, form }) => {
+  const file = { kind: form.file.contentType, body: await form.file.bytes() };
+  shelf.files.set(params.id, file);
+  if (TYPES.has(form.file.contentType)) checked.files.set(params.id, { kind: form.file.contentType, body: file.body });
+});
+app.get('/export', { query: { as: Field(literal('csv', 'tsv')), name: Field(str), code: Field(str, { pattern: /^[A-Z]+$/ }) } }, ({ query }) => {
+  if (query.as === 'csv')
+    return new HttpResponse('a', { headers: { 'Content-Type': 'text/' + query.as, 'Content-Disposition': named(query.name) } });
+  if (query.name === '') return reply('a', 200, { 'content-disposition': \`attachment; filename="\${query.code}.csv"\` });
+  return reply(
+    { mediaType: query.name },
+    200,
+    {
+      'Content-Disposition': 'attachment; filename=' +
+        query.name, // SVC609
+      'X-Name': query.name,
+    },
+  );
+});
+`,
+  },
   'commands with options and metacharacters': handler(`
   exec('convert ' + query.a); // SVC602
   if (!/^[\\w.-]+$/.test(query.b)) throw new BadRequest();

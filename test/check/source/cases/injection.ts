@@ -261,6 +261,11 @@ function escape(text) { return text.replace(/[&<>"']/g, (character) => \`&#\${ch
 app.get('/e', {}, ({ query }) => new HttpResponse('<b>' + query.name + '</b>', { mediaType: 'text/plain' }));
 app.get('/e2', {}, ({ query }) => { socket.write('<b>' + query.name + '</b>'); });
 `,
+  'header fields': `
+import { HttpResponse } from 'svc';
+app.get('/a', {}, ({ query }) => new HttpResponse('a', { headers: { 'Set-Cookie': \`seen=\${query.at}\` } })); // SVC609
+app.get('/b', {}, ({ query }) => new HttpResponse('a', { headers: { 'Set-Cookie': \`seen=\${encodeURIComponent(query.at)}\` } }));
+`,
   'messages of WebSockets, tools and middleware': `
 app.websocket('/ws', { me: Depends(user) }).onMessage(async (socket, message) => { await db.fetchAll('select * from t where a = ' + message.a); }); // SVC601
 app.tool('find', { args: { text: Field(str) } }, ({ args }) => db.fetchAll(\`select * from t where a = '\${args.text}'\`)); // SVC601

@@ -198,6 +198,16 @@ async function page(name: string): Promise<string> { return (await readFile('pag
       "import { HTMLResponse, escapeHtml } from 'svc';",
     ),
   },
+  SVC609: {
+    wrong: handler(
+      "return new HttpResponse('a', { mediaType: query.type as string });",
+      "import { HttpResponse } from 'svc';",
+    ),
+    right: handler(
+      "return new HttpResponse('a', { mediaType: query.type === 'csv' ? 'text/csv' : 'text/plain' });",
+      "import { HttpResponse } from 'svc';",
+    ),
+  },
   SVC611: {
     wrong: handler(
       'if (!checkPassword(body.password as string, me.hash)) throw new Unauthorized();\n  return {};',
