@@ -68,6 +68,8 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC406',
     'SVC501',
     'SVC502',
+    'SVC609',
+    'SVC610',
     'SVC612',
     'SVC613',
     'SVC615',
@@ -134,6 +136,8 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
     'warning',
   ],
   ['SVC205', /is used for two purposes/, 'warning'],
+  ['SVC602', /^an argument of the program is /, 'warning'],
+  ['SVC608', /^the column /, 'warning'],
   ['SVC203', /^two methods of the path require different roles: /, 'info'],
 ];
 

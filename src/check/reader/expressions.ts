@@ -511,8 +511,13 @@ export abstract class ExpressionReader {
 export function unquoted(text: string): string {
   if (!/^["']/.test(text)) return text;
   const inside = text.slice(1, text.endsWith(text[0]!) && text.length > 1 ? -1 : undefined);
-  if (!inside.includes('\\')) return inside;
-  return inside.replace(
+  return unescaped(inside);
+}
+
+/** Returns the text that the source of a string or template stands for. */
+export function unescaped(source: string): string {
+  if (!source.includes('\\')) return source;
+  return source.replace(
     /\\(?:u\{([\dA-Fa-f]+)\}|u([\dA-Fa-f]{4})|x([\dA-Fa-f]{2})|(\r\n|[^]))/g,
     (_whole, long: string | undefined, four: string | undefined, two: string | undefined, char: string) => {
       const code = long ?? four ?? two;

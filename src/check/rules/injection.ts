@@ -106,4 +106,14 @@ export const INJECTION_RULES: readonly CoreRule[] = [
       'new HttpResponse(csv, { headers: { "Content-Disposition": `attachment; filename="${query.name}"` } })',
     right: 'new HttpResponse(csv, { headers: { "Content-Disposition": contentDisposition(query.name) } })',
   },
+  {
+    id: 'SVC610',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [117],
+    why: 'A client that sends a line feed writes lines of its own into a log, which then shows things that never happened',
+    remedy: 'Write each line as JSON, or replace line feeds: text.replace(/[\\r\\n]+/g, " "). Or use app.log',
+    wrong: 'appendFile(path, `${date} ${query.reason}\\n`)',
+    right: 'appendFile(path, JSON.stringify([date, query.reason]) + "\\n")',
+  },
 ];

@@ -1,6 +1,6 @@
 /**
  * Rules about client input in SQL, shell commands, code, regular expressions, redirects, file paths, network
- * addresses, HTML and header fields (SVC601 … SVC609). Each asks what the text of an argument may contain.
+ * addresses, HTML, header fields and lines of files (SVC601 … SVC610). Each asks what the text of an argument may contain.
  */
 import { entryOf } from '../reader/nodes.ts';
 import { writtenOf } from './sources.ts';
@@ -19,7 +19,7 @@ interface Place {
   readonly after: Text;
 }
 
-/** Runs the rules SVC601 to SVC609 on one call. */
+/** Runs the rules SVC601 to SVC610 on one call. */
 export function findInjection(site: Site, report: ReportNode): void {
   findSql(site, report);
   findCommands(site, report);
@@ -30,6 +30,7 @@ export function findInjection(site: Site, report: ReportNode): void {
   findAddresses(site, report);
   findHtml(site, report);
   findFields(site, report);
+  findLines(site, report);
 }
 
 /**
@@ -441,4 +442,27 @@ function choosesField(name: string, { part, before }: Place): boolean {
   if (name === 'set-cookie') return hasAny(part.may, ';');
   const isQuoted = lead.split('"').length % 2 === 0;
   return name === 'content-disposition' && hasAny(part.may, isQuoted ? '"' : ';"');
+}
+
+const APPENDS = /^fs(?:\/promises|\.promises)?\.(?:appendFile(?:Sync)?|createWriteStream\.write)$/;
+
+/** SVC610: client input in the lines of a file. */
+function findLines(site: Site, report: ReportNode): void {
+  if (!APPENDS.test(site.meaning)) return;
+  const line = site.call.args[/write$/.test(site.meaning) ? 0 : 1];
+  const danger = dangerIn(site, line, endsLine);
+  if (danger === undefined) return;
+  report(
+    'SVC610',
+    site.module,
+    line!, // dangerIn() found a part in it
+    `${danger.origin.what}, which a client sends, is written into a line of a file: a line feed in it begins a line of the client`,
+    doubt(danger),
+  );
+}
+
+/** Whether a part of a client can end the line that a text makes. Header fields and cookies have no line feeds. */
+function endsLine({ part, before, after }: Place): boolean {
+  const isLine = before.length > 0 && literalOf(after).endsWith('\n');
+  return isLine && hasAny(part.may, '\n') && !/^(?:headers|cookies)$/.test(part.origin.input);
 }

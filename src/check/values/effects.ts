@@ -158,7 +158,11 @@ export const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
     const isSent = /^(?:headers|cookies)$/.test(value.source?.whole ?? '');
     return part === undefined || isSent
       ? KNOWN
-      : values.textValue(texts.OWN, texts.derived(part, 'json'), texts.OWN);
+      : values.textValue(
+          texts.OWN,
+          texts.derived(part, 'json', { may: part.may & ~charsOf('\n\r') }),
+          texts.OWN,
+        );
   },
   'Object.freeze': first,
   'Object.assign': ({ args }) => values.oneOf(args),

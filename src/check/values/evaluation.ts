@@ -2,6 +2,7 @@
  * Evaluates expressions: names, members, objects, operators and branches. Calls and functions follow in
  * interpreter.ts, which extends this class.
  */
+import { unescaped } from '../reader/expressions.ts';
 import { among, constantIn, itemOf, memberOfAddress } from './effects.ts';
 import { memberOfInput } from './inputs.ts';
 import { Path } from './path.ts';
@@ -203,12 +204,13 @@ export abstract class Evaluation {
   #template({ tag, texts, values: inner }: Extract<Node, { type: 'template' }>): Value {
     const parts = inner.map((each) => this.value(each));
     const tagged = tag === undefined ? undefined : this.value(tag);
+    const literals = tagged?.meaning === 'String.raw' ? texts : texts.map(unescaped);
     if (tagged?.fn !== undefined)
-      return this.invoke(tagged.fn, [listOf(texts.map(values.literal)), ...parts], undefined);
+      return this.invoke(tagged.fn, [listOf(literals.map(values.literal)), ...parts], undefined);
     if (tagged !== undefined && tagged.meaning !== 'String.raw')
       return { texts: KNOWN.texts, type: tagged.meaning };
     return this.#joined(
-      texts.flatMap((text, index) => [
+      literals.flatMap((text, index) => [
         ...(text === '' ? [] : [values.literal(text)]),
         ...parts.slice(index, index + 1),
       ]),

@@ -232,6 +232,23 @@ app.get('/export', { query: { as: Field(literal('csv', 'tsv')), name: Field(str)
 });
 `,
   },
+  'lines of files': {
+    'app.ts': `import { Field, Svc, str } from 'svc';
+import fs, { appendFileSync as add } from 'node:fs';
+const book = fs.createWriteStream('book.txt', { flags: 'a' });
+const flat = (text: string) => text.replace(/[\\r\\n]+/g, ' ');
+export const app = new Svc();
+app.put('/visits/{guest}', { query: { room: Field(str, { pattern: '^[0-9a-z]+$' }) } }, async ({ params, query, req }) => {
+  const who = ['visit', params.guest, query.room].join(';');
+  add('visits.csv', who + '\\n'); // SVC610
+  add('visits.csv', flat(who) + '\\n');
+  add('visits.csv', 'visit;' + query.room + ';' + req.headers['user-agent'] + '\\n');
+  add('visits.csv', JSON.stringify({ guest: params.guest }) + '\\n');
+  await fs.promises.appendFile('words.txt', params.guest);
+  book.write(\`\${Date.now()} \${params.guest}\\n\`); // SVC610
+});
+`,
+  },
   'commands with options and metacharacters': handler(`
   exec('convert ' + query.a); // SVC602
   if (!/^[\\w.-]+$/.test(query.b)) throw new BadRequest();

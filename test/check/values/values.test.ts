@@ -20,7 +20,7 @@ for (const [name, files] of Object.entries(PROGRAMS)) {
     const { findings, project } = examineSources(readProject([join(cwd, 'app.ts')]), CORE_RULES);
     assert.deepEqual(project.unread, []);
     const found = findings
-      .filter(({ rule }) => /^SVC6(?:0[1-9]|3[46])$/.test(rule))
+      .filter(({ rule }) => /^SVC6(?:0[1-9]|10|3[46])$/.test(rule))
       .map(({ rule, severity, place }) => {
         const file = place!.file.slice(place!.file.lastIndexOf('/') + 1);
         return `${severity === 'info' ? 'note ' : ''}${rule} ${file}:${place!.line}`;

@@ -266,6 +266,11 @@ import { HttpResponse } from 'svc';
 app.get('/a', {}, ({ query }) => new HttpResponse('a', { headers: { 'Set-Cookie': \`seen=\${query.at}\` } })); // SVC609
 app.get('/b', {}, ({ query }) => new HttpResponse('a', { headers: { 'Set-Cookie': \`seen=\${encodeURIComponent(query.at)}\` } }));
 `,
+  'lines of files': `
+import { appendFile } from 'node:fs/promises';
+app.get('/a', {}, async ({ query }) => await appendFile('a.log', 'read ' + query.page + '\\n')); // SVC610
+app.get('/b', {}, async ({ query }) => await appendFile('a.log', 'read ' + encodeURIComponent(query.page) + '\\n'));
+`,
   'messages of WebSockets, tools and middleware': `
 app.websocket('/ws', { me: Depends(user) }).onMessage(async (socket, message) => { await db.fetchAll('select * from t where a = ' + message.a); }); // SVC601
 app.tool('find', { args: { text: Field(str) } }, ({ args }) => db.fetchAll(\`select * from t where a = '\${args.text}'\`)); // SVC601

@@ -208,6 +208,16 @@ async function page(name: string): Promise<string> { return (await readFile('pag
       "import { HttpResponse } from 'svc';",
     ),
   },
+  SVC610: {
+    wrong: handler(
+      'return await appendFile("log", `get ${query.name as string}\\n`);',
+      "import { appendFile } from 'node:fs/promises';",
+    ),
+    right: handler(
+      "return await appendFile('log', JSON.stringify([query.name]) + '\\n');",
+      "import { appendFile } from 'node:fs/promises';",
+    ),
+  },
   SVC611: {
     wrong: handler(
       'if (!checkPassword(body.password as string, me.hash)) throw new Unauthorized();\n  return {};',
