@@ -339,20 +339,22 @@ function findAddresses(site: Site, report: ReportNode): void {
   const { call, meaning } = site;
   const [address] = call.args;
   if (!ASKS.test(meaning) || address === undefined || hasAgent(call)) return;
-  const target =
-    address.type === 'object'
-      ? (entryOf(address, 'url') ?? entryOf(address, 'host') ?? entryOf(address, 'hostname'))
-      : address;
-  const danger = dangerIn(
-    site,
-    target,
-    (place) => place.part.origin.input !== 'headers' && choosesHost(place),
-  );
+  const value = site.value(address);
+  const isSent = (place: Place): boolean => place.part.origin.input !== 'headers';
+  const danger =
+    value?.members === undefined
+      ? dangerOf(value, (place) => isSent(place) && choosesHost(place))
+      : (dangerOf(value.members.get('url'), (place) => isSent(place) && choosesHost(place)) ??
+        // the last part of a host says who owns it
+        dangerOf(
+          value.members.get('hostname') ?? value.members.get('host'),
+          (place) => isSent(place) && place.after.length === 0,
+        ));
   if (danger === undefined) return;
   report(
     'SVC607',
     site.module,
-    target!, // dangerIn() found a part in it
+    entryOf(address, 'url') ?? entryOf(address, 'hostname') ?? entryOf(address, 'host') ?? address,
     `the server sends a request to the address in ${danger.origin.what}, and a client can choose an address in the internal network`,
     doubt(danger),
   );

@@ -151,6 +151,7 @@ export const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
     return { texts: KNOWN.texts, type: 'RegExp', pattern };
   },
   URL: address,
+  Request: ({ args: [value = KNOWN] }) => ({ texts: value.texts, type: 'Request' }),
   'JSON.parse': parsed,
   'JSON.stringify': ({ args: [value = KNOWN] }) => {
     const part = values.clientIn(value);

@@ -122,9 +122,14 @@ const w = (text) => { const whole = path.resolve('files', text); if (!whole.star
   await fetch(h, { signal: req.signal });
   if (!new URL(query.j).hostname.endsWith('api.example')) throw new BadRequest();
   await fetch(query.j, { signal: req.signal }); // SVC607
+  const to = { hostname: query.k, port: 80, signal: req.signal };
+  request(to, () => {}); // SVC607
+  request({ ...to, hostname: HOSTS.includes(query.k) ? query.k : 'a.example' }, () => {});
+  request({ host: query.l + '.a.example', path: '/' + query.m, signal: req.signal }, () => {});
+  await fetch(new Request(query.n), { signal: req.signal }); // SVC607
   const g = query.h.startsWith('https://api.example/') ? query.h : 'https://api.example/';
   await fetch(g, { signal: req.signal });`,
-    "const HOSTS = ['a.example', 'b.example'];",
+    "import { request } from 'node:http';\nconst HOSTS = ['a.example', 'b.example'];",
   ),
   'redirects to paths of this site': handler(
     `
