@@ -125,6 +125,18 @@ function itemsOf(value: Value): Value {
   return { texts: items.texts, items };
 }
 
+/** Returns a key of an object. A declared type limits the keys of an input to its fields. */
+export function keyOf(value: Value): Value {
+  return value.source === undefined || value.source.type?.hasKnownKeys === true
+    ? KNOWN
+    : { texts: itemOf(value).texts };
+}
+
+const keys: Effect = ({ args: [value = KNOWN] }) => {
+  const key = keyOf(value);
+  return { texts: key.texts, items: key };
+};
+
 const lengthened: Effect = ({ args }) => values.joined(args);
 const localPath = limited('local', { begins: '/', lacks: ['//', '\\'] });
 
@@ -167,6 +179,7 @@ export const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
   },
   'Object.freeze': first,
   'Object.assign': ({ args }) => values.oneOf(args),
+  'Object.keys': keys,
   'Object.values': inner,
   'Object.entries': inner,
   'Object.fromEntries': inner,

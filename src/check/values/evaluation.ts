@@ -455,10 +455,6 @@ export function listOf(items: readonly Value[]): Value {
   };
 }
 
-export function keyOf(value: Value): Value {
-  return value.source === undefined ? KNOWN : { texts: itemOf(value).texts };
-}
-
 /** Returns an input of which some members are missing, so that it no longer counts as the whole input. */
 function withoutWhole(value: Value): Value {
   return value.source?.whole === undefined

@@ -44,10 +44,11 @@ const FREE: InputType = { part: { may: ALL }, member: () => undefined };
 /** Kinds of types whose values are texts of a client. The values of all other scalar kinds are safe. */
 const TEXTS: ReadonlySet<string> = new Set(['str', 'any', 'file', 'standard', 'bytes']);
 
-function typeOfPlan({ fields }: ObjectPlan): InputType {
+function typeOfPlan({ fields, extra }: ObjectPlan): InputType {
   const byName = new Map(fields.map((field) => [field.name, field]));
   return {
     part: { may: ALL },
+    hasKnownKeys: extra !== 'allow',
     member: (key) => {
       const field = byName.get(key);
       return field === undefined ? undefined : typeOfNode(field.node);
@@ -110,6 +111,7 @@ export function typeOfDeclaration(
     const entries = node.type === 'object' ? node.entries : node.members;
     return {
       part: { may: ALL },
+      hasKnownKeys: true,
       member: (key) => {
         const entry = entries.find((each) => each.type === 'entry' && each.key === key);
         return entry?.type === 'entry' ? inner(entry.value) : undefined;
@@ -290,5 +292,5 @@ export function typeOfParameters({ call }: RouteCall): InputType {
 }
 
 function typeOfConverters(types: ReadonlyMap<string, string>): InputType {
-  return { part: { may: ALL }, member: (key) => typeOfName(types.get(key) ?? '') };
+  return { part: { may: ALL }, hasKnownKeys: true, member: (key) => typeOfName(types.get(key) ?? '') };
 }

@@ -5,8 +5,8 @@
  */
 import { isBuiltin } from 'node:module';
 import { functionAround, isWithin } from '../reader/nodes.ts';
-import { FUNCTIONS, METHODS, constantIn, itemOf } from './effects.ts';
-import { Evaluation, equality, keyOf, listOf } from './evaluation.ts';
+import { FUNCTIONS, METHODS, constantIn, itemOf, keyOf } from './effects.ts';
+import { Evaluation, equality, listOf } from './evaluation.ts';
 import { inputValue, readInput, requestValue, rowValue } from './inputs.ts';
 import { Path } from './path.ts';
 import { NO_FACTS, allFacts, sharedFacts } from './text.ts';

@@ -24,6 +24,8 @@ export interface InputType {
   /** Undefined for a value of which every text is safe, such as a number. */
   readonly part: Pick<ClientPart, 'may' | 'notFirst'> | undefined;
   member(key: string): InputType | undefined;
+  /** Whether the type limits the keys of an object to declared fields. */
+  readonly hasKnownKeys?: boolean;
 }
 
 /** An input of a client whose members are inputs too: the request, `query`, a parsed body. */

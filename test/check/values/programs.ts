@@ -254,6 +254,26 @@ app.put('/visits/{guest}', { query: { room: Field(str, { pattern: '^[0-9a-z]+$' 
 });
 `,
   },
+  'keys of objects': {
+    'app.ts': `import { Field, Schema, Svc, str } from 'svc';
+class Change extends Schema { title = Field(str); }
+const COLUMNS = new Set(['title', 'text']);
+export const app = new Svc();
+app.patch('/a', {}, async ({ db, req }) => {
+  const changes = await req.json();
+  const columns = Object.keys(changes);
+  await db.execute(\`update note set \${columns.map((key) => key + ' = ?').join(', ')}\`, Object.values(changes)); // SVC601
+  for (const key in changes) await db.execute('update note set ' + key + ' = ?', [changes[key]]); // SVC601
+  const known = Object.keys(changes).filter((key) => COLUMNS.has(key));
+  await db.execute(\`update note set \${known.map((key) => key + ' = ?').join(', ')}\`);
+});
+app.patch('/b', { body: Change }, async ({ db, body }) => {
+  await db.execute(\`update note set \${Object.keys(body).map((key) => key + ' = ?').join(', ')}\`);
+  for (const key in body) await db.execute('update note set ' + key + ' = ?', [body[key]]);
+  await db.execute('update note set ' + Object.keys({ title: body.title }).join());
+});
+`,
+  },
   'commands with options and metacharacters': handler(`
   exec('convert ' + query.a); // SVC602
   if (!/^[\\w.-]+$/.test(query.b)) throw new BadRequest();
