@@ -522,10 +522,10 @@ test('svc check reports line and column of mistakes in TypeScript and JavaScript
     ['none', 'js'],
   ] as const) {
     const { status, document } = await check(t, {
-      'app.ts': `${APP}import { find } from './lib/find.${extension}';\napp.get('/notes', {}, ({ req }) => find({ fetchAll: String }, req.query.get('text') ?? ''));\n`,
+      'app.ts': `${APP}import { Depends } from 'svc';\nimport { DatabasePlugin, db } from 'svc/db';\nimport { find } from './lib/find.${extension}';\napp.register(new DatabasePlugin('sqlite:./data.db'));\napp.get('/notes', { db: Depends(db) }, ({ db, req }) => find(db, req.query.get('text') ?? ''));\n`,
       [`lib/find.${extension}`]:
         extension === 'ts'
-          ? SEARCH.replace('(db, text)', '(db: { fetchAll(x: string): string }, text: string)')
+          ? SEARCH.replace('(db, text)', '(db: { fetchAll(x: string): unknown }, text: string)')
           : SEARCH,
     });
     const [finding, ...others] = document.findings;
@@ -536,7 +536,7 @@ test('svc check reports line and column of mistakes in TypeScript and JavaScript
         'SVC601',
         'error',
         'function find',
-        { file: `lib/find.${extension}`, line: 1, column: extension === 'ts' ? 88 : 47 },
+        { file: `lib/find.${extension}`, line: 1, column: extension === 'ts' ? 89 : 47 },
       ],
     );
   }

@@ -399,7 +399,11 @@ test('the svc migrate commands in README.md of a new project print the documente
   for (const direction of ['up', 'down'])
     writeFileSync(join(path, `migrations/0002_add_tags.${direction}.sql`), 'select 1;\n');
   const listed = await run(process.execPath, [BIN, ...list], { cwd: path });
-  assert.equal(listed.stderr, '');
+  // on a busy machine, a statement may be slow
+  assert.deepEqual(
+    listed.stderr.split('\n').filter((line) => !/^$|"slow_statement"/.test(line)),
+    [],
+  );
   assert.match(
     listed.stdout,
     /^pending +oauth\/oauth_logins$[^]*^pending +0001_notes$[^]*^pending +0002_add_tags$/m,
