@@ -142,6 +142,28 @@ export const DEPLOYMENT_RULES: readonly CoreRule[] = [
     wrong: 'await fetch(address)',
     right: 'await fetch(address, { signal: req.signal })',
   },
+  {
+    id: 'SVC638',
+    severity: 'error',
+    phase: 'source',
+    cwe: [524],
+    sources: ['RFC 9111 §5.2.2'],
+    why: 'Proxies and content delivery networks store a reply with public or s-maxage, and send it to other clients',
+    remedy: 'Use Cache-Control: private, or no-store',
+    wrong: "reply(account, 200, { 'Cache-Control': 'public, max-age=60' })",
+    right: "reply(account, 200, { 'Cache-Control': 'private, max-age=60' })",
+  },
+  {
+    id: 'SVC639',
+    severity: 'error',
+    phase: 'source',
+    cwe: [640],
+    sources: ['OWASP Cheat Sheet: Forgot Password'],
+    why: 'A client sends the header Host, so it can ask for a link that leads to a server of its own',
+    remedy: 'Take the address of the site from a setting: app.config.get("baseUrl")',
+    wrong: '`https://${req.host}/reset?token=${token}`',
+    right: "`${app.config.get('baseUrl')}/reset?token=${token}`",
+  },
 ];
 
 /** SVC208: stack traces, API documents or metrics that are public in production. */

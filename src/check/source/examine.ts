@@ -1,6 +1,7 @@
 /** Applies every source rule to the modules of a project. */
 import { basename } from 'node:path';
 import { reportAsync } from './async-rules.ts';
+import { CallRules, findComparedDigests } from './call-rules.ts';
 import { reportDeclared } from './declaration-rules.ts';
 import { findVariables } from './environment-rules.ts';
 import { findInjection } from './injection-rules.ts';
@@ -10,7 +11,7 @@ import { entryOf, functionAround, nameAround } from '../reader/nodes.ts';
 import { isOnlyInDevelopment } from './once.ts';
 import { reportPromises } from './promise-rules.ts';
 import { isRouteCall, specOf } from './routes.ts';
-import { findLoggedRequests, findRevealing, reportRows } from './reveal-rules.ts';
+import { RevealedValues, findLoggedRequests, findRevealing, reportRows } from './reveal-rules.ts';
 import { reportSecrets } from './secret-rules.ts';
 import { findWrittenSettings } from './settings-rules.ts';
 import { Sources, isInPage, meaningOfCall } from './sources.ts';
@@ -60,14 +61,20 @@ export function examineSources(
   findWrittenSettings(sources, report);
   findVariables(sources, report);
   const notes: (() => void)[] = [];
+  const calls = new CallRules(sources, report);
+  const revealed = new RevealedValues(sources, report);
   new Interpreter(project, sources.handlers, {
     onCall: (site) => {
       findInjection(site, (...args) =>
         args[4]?.severity === undefined ? report(...args) : void notes.push(() => report(...args)),
       );
+      calls.visit(site);
+      revealed.visit(site);
       findLoggedRequests(site, report);
       findMerged(site, report);
     },
+    onReply: (sent) => revealed.judge(sent.value, sent.route),
+    onCompare: (compared) => findComparedDigests(compared, report),
     onAssign: (kept) => findKeptRequests(kept, sources, report),
     typeOf: (route, input) => {
       const written = typeOfDeclaration(entryOf(specOf(route), input), route.module);
@@ -76,6 +83,7 @@ export function examineSources(
       );
     },
   }).run();
+  calls.finish();
   for (const note of notes) note(); // an error at the same place counts
   return { findings: [...findings.values()], project, sources };
 }

@@ -9,6 +9,9 @@ import { bare, mentions, nameOfCallback, wordOf, wordOfTarget } from './words.ts
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { Site } from '../values/interpreter.ts';
+import type { Made } from '../values/text.ts';
+import type { Value } from '../values/value.ts';
+import type { RouteCall } from './routes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** Runs the rules of this file that do not need the data-flow analysis of ../values. */
@@ -212,6 +215,64 @@ function findRevealed(sources: Sources, report: ReportNode): void {
   }
 }
 
+/** A node with its module. */
+interface Spot {
+  readonly node: Node;
+  readonly module: SourceModule;
+}
+
+/** SVC626: environment variables, stack traces and rows with a secret column in values that a handler returns. */
+export class RevealedValues {
+  readonly #report: ReportNode;
+  readonly #tables: ReadonlyMap<string, string>;
+
+  constructor(sources: Sources, report: ReportNode) {
+    this.#report = report;
+    this.#tables = tablesWithSecrets(sources);
+  }
+
+  visit({ call, meaning, module, route, value }: Site): void {
+    if (
+      /^svc\.(?:reply|JSONResponse|HTMLResponse|TextResponse|HttpResponse)$|^Response(?:\.json)?$/.test(
+        meaning,
+      )
+    )
+      this.judge(value(call.args[0]), route, { node: call.args[0] ?? call, module });
+  }
+
+  /** Judges a value that a handler returns, or passes to a function that makes a reply. */
+  judge(value: Value | undefined, route: RouteCall | undefined, reply?: Spot): void {
+    // a response schema removes members that it does not declare
+    if (route !== undefined && entryOf(specOf(route), 'response') !== undefined) return;
+    this.#judge(value, reply, 0);
+  }
+
+  #judge(value: Value | undefined, reply: Spot | undefined, depth: number): void {
+    if (value === undefined || depth > 4) return;
+    const parts = value.texts.flat().flatMap((part) => (part.kind === 'own' ? (part.made ?? []) : []));
+    for (const made of [...parts, ...(value.whole === undefined ? [] : [value.whole])]) {
+      const message = isUnderCondition(made.node, made.module) ? undefined : this.#messageOf(made);
+      if (message === undefined) continue;
+      const { module, node } = made.by === 'Error.stack' ? (reply ?? made) : made;
+      this.#report('SVC626', module, node, message);
+    }
+    for (const member of value.members?.values() ?? []) this.#judge(member, reply, depth + 1);
+    this.#judge(value.items, reply, depth + 1);
+  }
+
+  #messageOf({ by, node, module }: Made): string | undefined {
+    if (by === 'Error.stack')
+      return 'the reply shows clients the stack trace of an error, with file paths and package names';
+    if (by === 'process.env')
+      return 'the reply contains all environment variables, including passwords and tokens';
+    const [table, column] = (node.type === 'call' && secretColumnOf(node, module, this.#tables)) || [];
+    return (
+      table &&
+      `the reply contains rows of the table "${table}" with the secret column "${column}": every client receives the values of the column`
+    );
+  }
+}
+
 /** Whether a value depends on a condition about the environment: `env === 'prod' ? null : error.stack`. */
 function isUnderCondition(node: Node, { source }: SourceModule): boolean {
   for (let at = node.parent; at !== undefined && at.type !== 'function'; at = at.parent) {
@@ -324,23 +385,34 @@ function findRevealedRows(sources: Sources, report: ReportNode): void {
   const secretTables = tablesWithSecrets(sources);
   for (const { module, node: call } of sources.all('call')) {
     if (!READS.test(calledName(call) ?? '')) continue;
-    const text = statementOf(call.args[0], module);
-    const [, columns, table] = /^\s*select\s+([^]*?)\s+from\s+["`]?(\w+)/i.exec(text) ?? [];
-    if (columns === undefined || table === undefined) continue;
-    const named = SECRET_COLUMN.exec(columns)?.[1];
-    const starred = /^(?:\w+\.)?\*$/.test(columns.trim()) ? secretTables.get(table.toLowerCase()) : undefined;
-    const column = named ?? starred;
-    if (column === undefined || /csrf|file_?hash|content_?hash|block_?hash|commit_?hash/i.test(column))
-      continue;
+    const [table, column] = secretColumnOf(call, module, secretTables) ?? [];
+    if (table === undefined) continue;
     const sent = sentRows(call, sources);
     if (sent !== undefined)
       report(
         'SVC626',
         module,
         sent,
-        `the reply contains rows of the table "${table}" with the secret column "${column}": every client receives the values of the column`,
+        `the reply contains rows of the table "${table}" with the secret column "${column!}": every client receives the values of the column`,
       );
   }
+}
+
+/** Returns the table of a query and the secret column that its rows hold; undefined if there is none. */
+function secretColumnOf(
+  call: Call,
+  module: SourceModule,
+  secretTables: ReadonlyMap<string, string>,
+): readonly [table: string, column: string] | undefined {
+  const text = statementOf(call.args[0], module);
+  const [, columns, table] = /^\s*select\s+([^]*?)\s+from\s+["`]?(\w+)/i.exec(text) ?? [];
+  if (columns === undefined || table === undefined) return undefined;
+  const named = SECRET_COLUMN.exec(columns)?.[1];
+  const starred = /^(?:\w+\.)?\*$/.test(columns.trim()) ? secretTables.get(table.toLowerCase()) : undefined;
+  const column = named ?? starred;
+  return column === undefined || /csrf|file_?hash|content_?hash|block_?hash|commit_?hash/i.test(column)
+    ? undefined
+    : [table, column];
 }
 
 /** Returns the SQL text of an expression. The result is empty if the source does not contain the text. */
