@@ -143,6 +143,17 @@ export const DEPLOYMENT_RULES: readonly CoreRule[] = [
     right: 'await fetch(address, { signal: req.signal })',
   },
   {
+    id: 'SVC637',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [770],
+    sources: ['OWASP API4:2023'],
+    why: 'A list without a maximum length grows with its table, and a client can ask for all of it again and again',
+    remedy: 'Declare a maximum: Field(int, { default: 50, ge: 1, le: 200 })',
+    wrong: 'limit: Field(int, { ge: 1 })',
+    right: 'limit: Field(int, { ge: 1, le: 200 })',
+  },
+  {
     id: 'SVC638',
     severity: 'error',
     phase: 'source',

@@ -14,6 +14,7 @@ import type { Compared } from '../values/evaluation.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Made } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
+import { OUR_DATABASE } from './injection-rules.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** A field that code writes into the header of a reply. */
@@ -32,6 +33,9 @@ export class CallRules {
   /** Modules that allow credentials in requests of other sites. */
   readonly #withCredentials = new Set<SourceModule>();
   readonly #reflected: { readonly node: Node; readonly module: SourceModule }[] = [];
+  /** Members of inputs that code compares with another value. */
+  readonly #compared = new Set<string>();
+  readonly #limits: Made[] = [];
   /** Names of cookies that a dependency of this package accepts as a credential. */
   readonly #credentials = new Set<string>();
   readonly #cookies: { readonly field: Field; readonly module: SourceModule }[] = [];
@@ -51,6 +55,7 @@ export class CallRules {
     this.#judgeCipher(site);
     this.#judgeConnection(site);
     this.#judgeLinks(site);
+    this.#judgeLimit(site);
     for (const field of fieldsOf(site)) {
       if (field.name === 'access-control-allow-credentials') this.#withCredentials.add(module);
       if (field.name === 'access-control-allow-origin') this.#judgeOrigin(field, site);
@@ -59,7 +64,28 @@ export class CallRules {
     }
   }
 
+  /** SVC621: the HMAC of a message, compared with a text of a client by an operator. */
+  compare({ node, module, sides }: Compared): void {
+    for (const { by } of sides.flatMap((side) => madeIn({ texts: side.texts }))) this.#compared.add(by);
+    const [left, right] = sides;
+    if (!isOfDigest(left, right) && !isOfDigest(right, left)) return;
+    this.#report(
+      'SVC621',
+      module,
+      node,
+      'the comparison of a signature by an operator stops at the first difference, so its duration shows how much of a guess is correct',
+    );
+  }
+
   finish(): void {
+    for (const { by, node, module } of this.#limits)
+      if (!this.#compared.has(by))
+        this.#report(
+          'SVC637',
+          module,
+          node,
+          'the number of rows is an input without a maximum, so one request can read a whole table into memory',
+        );
     for (const { node, module } of this.#reflected)
       if (this.#withCredentials.has(module))
         this.#report(
@@ -146,6 +172,20 @@ export class CallRules {
         'the connection does not check the certificate of the server, so an attacker on the network can read and change what is sent',
       );
     }
+  }
+
+  /** SVC637: the number after LIMIT is an input without a maximum. */
+  #judgeLimit({ call, meaning, module, value }: Site): void {
+    if (!OUR_DATABASE.test(meaning)) return;
+    const text = constantIn(value(call.args[0]));
+    const found = /\blimit\s+(?:(\?)|\$(\d+)|[:@](\w+))/i.exec(text ?? '');
+    if (found === null || text === undefined) return;
+    const [, mark, place, name] = found;
+    const before = text.slice(0, found.index).split('?').length - 1;
+    const key = name ?? String(mark === undefined ? Number(place) - 1 : before);
+    const given = value(call.args[1])?.members?.get(key);
+    const made = madeIn(given).find(({ by }) => by.startsWith('endless '));
+    if (made !== undefined) this.#limits.push({ by: made.by, node: call.args[1] ?? call, module });
   }
 
   /** SVC639: texts with a secret for the host that the client names in its request. */
@@ -247,17 +287,7 @@ function fieldsOf({ call, meaning, receiver, value }: Site): readonly Field[] {
   });
 }
 
-/** SVC621: the HMAC of a message, compared with a text of a client by an operator. */
-export function findComparedDigests({ node, module, sides }: Compared, report: ReportNode): void {
-  const isDigest = (value: Value): boolean =>
-    madeIn({ texts: value.texts }).some(({ by }) => /createHmac/.test(by));
-  const isSent = (value: Value): boolean => value.texts.some(hasClient);
-  const [left, right] = sides;
-  if (!(isDigest(left) && isSent(right)) && !(isDigest(right) && isSent(left))) return;
-  report(
-    'SVC621',
-    module,
-    node,
-    'the comparison of a signature by an operator stops at the first difference, so its duration shows how much of a guess is correct',
-  );
+/** Whether a comparison tests the HMAC of a message against a text of a client. */
+function isOfDigest(held: Value, sent: Value): boolean {
+  return madeIn({ texts: held.texts }).some(({ by }) => /createHmac/.test(by)) && sent.texts.some(hasClient);
 }

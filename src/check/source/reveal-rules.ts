@@ -10,6 +10,7 @@ import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Made } from '../values/text.ts';
+import { KNOWN, idsIn } from '../values/value.ts';
 import type { Value } from '../values/value.ts';
 import type { RouteCall } from './routes.ts';
 import type { ReportNode, Sources } from './sources.ts';
@@ -154,6 +155,62 @@ export function findLoggedRequests({ call, module, given }: Site, report: Report
         );
     }
   }
+}
+
+/** Functions that receive a password as a person typed it. */
+const TAKES_PASSWORD = /^svc\.(?:checkPassword|hashPassword)$/;
+
+/** SVC625: texts of the log that hold an input which the program checks or hashes as a password. */
+export class LoggedPasswords {
+  readonly #report: ReportNode;
+  readonly #passwords = new Set<string>();
+  readonly #logged: {
+    readonly ids: readonly string[];
+    readonly node: Node;
+    readonly module: SourceModule;
+  }[] = [];
+
+  constructor(report: ReportNode) {
+    this.#report = report;
+  }
+
+  visit({ call, meaning, module, value }: Site): void {
+    const [first] = call.args;
+    if (TAKES_PASSWORD.test(meaning)) for (const id of idsIn(value(first) ?? KNOWN)) this.#passwords.add(id);
+    if (!isLog(call)) return;
+    const isConsole = pathOf(call.callee)!.startsWith('console.');
+    for (const node of call.args) {
+      const ids = loggedIds(value(node), isConsole);
+      if (ids.length > 0) this.#logged.push({ ids, node, module });
+    }
+  }
+
+  finish(): void {
+    for (const { ids, node, module } of this.#logged)
+      if (ids.some((id) => [...this.#passwords].some((password) => holds(id, password))))
+        this.#report(
+          'SVC625',
+          module,
+          node,
+          'the log contains an input that the program checks as a password, so every reader of the log can use the password',
+        );
+  }
+}
+
+/** Returns the ids of inputs in a text of the log. The logger of this package masks members by their names. */
+function loggedIds(value: Value | undefined, isConsole: boolean, depth = 0): readonly string[] {
+  if (value === undefined || depth > 3) return [];
+  const isMasked = value.source !== undefined && !isConsole;
+  const inner = [...(value.members ?? [])].flatMap(([key, member]) =>
+    !isConsole && LOGGED.test(bare(key)) ? [] : loggedIds(member, isConsole, depth + 1),
+  );
+  return [...(isMasked && value.source.whole !== undefined ? [] : idsIn({ texts: value.texts })), ...inner];
+}
+
+/** Whether a logged input is the password, or the object with the password. */
+function holds(id: string, password: string): boolean {
+  const whole = id.replace(/ json$/, '');
+  return id === password || password.startsWith(`${whole}.`);
 }
 
 function takesPassword(route: Parameters<typeof specOf>[0] | undefined): boolean {

@@ -22,7 +22,7 @@ export interface Kept {
   readonly value: Given;
 }
 
-/** A test of two values for equality. */
+/** A comparison of two values. */
 export interface Compared {
   readonly node: Node;
   readonly module: SourceModule;
@@ -357,7 +357,7 @@ export abstract class Evaluation {
     if (operator === '&&' || operator === '||' || operator === '??')
       return this.#logical(operator, first, right);
     const second = this.value(right);
-    if (/^[!=]==?$/.test(operator))
+    if (/^(?:[!=]==?|[<>]=?)$/.test(operator))
       this.listeners.onCompare({ node, module: this.module, sides: [first, second] });
     switch (operator) {
       case '+':
@@ -470,7 +470,7 @@ function withoutWhole({ whole: _whole, ...value }: Value): Value {
     : { ...value, source: { ...value.source, whole: undefined } };
 }
 
-/** Returns the name of a member that rules ask for: the host that a client names, or a stack trace. */
+/** Returns the name of a member that rules ask for: a host or number that a client chooses, or a stack trace. */
 function makerOf({ source, type }: Value, key: string): string | undefined {
   if (key === 'stack' && type === 'Error') return 'Error.stack';
   const isHost =
@@ -479,6 +479,7 @@ function makerOf({ source, type }: Value, key: string): string | undefined {
       : source?.origin.input === 'url'
         ? /^(?:host|hostname|origin|href)$/.test(key)
         : source?.whole === 'headers' && /^(?:x-forwarded-)?host$/i.test(key);
+  if (source?.type?.member(key)?.isEndless === true) return `endless ${source.id}.${key}`;
   return isHost ? 'request.host' : undefined;
 }
 

@@ -23,6 +23,8 @@ export interface ClassValue {
 export interface InputType {
   /** Undefined for a value of which every text is safe, such as a number. */
   readonly part: Pick<ClientPart, 'may'> | undefined;
+  /** True for a number without a maximum. */
+  readonly isEndless?: boolean;
   member(key: string): InputType | undefined;
 }
 

@@ -169,4 +169,47 @@ export function isGenuine(key, message, mark) {
   return wanted === mark; // SVC621
 }
 `,
+  'numbers of rows that a client chooses': `
+import { Depends, Field, Svc, int } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+const page = { size: Field(int, { ge: 1 }), count: Field(int, { ge: 1, le: 100 }), skip: Field(int) };
+app.get('/a', { db: Depends(db), query: page }, ({ db, query }) =>
+  db.fetchAll('select b from a where c = ? limit ? offset ?', [1, query.size, query.skip]), // SVC637
+);
+app.get('/b', { db: Depends(db), query: page }, ({ db, query: { size } }) =>
+  db.fetchAll('select b from a where c = $1 limit $2', [1, size]), // SVC637
+);
+app.get('/c', { db: Depends(db), query: page }, ({ db, query }) =>
+  db.fetchAll('select b from a where c = ? limit ?', [query.skip, query.count]),
+);
+app.get('/d', { db: Depends(db), query: page }, ({ db, query }) =>
+  db.fetchAll('select b from a limit ?', [Math.min(query.size, 100)]),
+);
+const rowsOf = (db, count) => {
+  if (count > 100) throw new RangeError('too many');
+  return db.fetchAll('select b from a limit ?', [count]);
+};
+app.get('/e', { db: Depends(db), query: { some: Field(int) } }, ({ db, query }) => rowsOf(db, query.some));
+`,
+  'inputs that are passwords': `
+import { Field, Schema, Svc, checkPassword, hashPassword, str } from 'svc';
+const app = new Svc();
+class Entry extends Schema {
+  name = Field(str);
+  phrase = Field(str);
+}
+app.post('/enter', { body: Entry }, async ({ body: entry }) => {
+  app.log.info('enter', { name: entry.name });
+  app.log.info(\`enter \${entry.phrase}\`); // SVC625
+  app.log.warn('enter', { sent: JSON.stringify(entry) }); // SVC625
+  return { ok: await checkPassword(entry.phrase, await hashOf(entry.name)) };
+});
+app.post('/change', { body: Entry }, async ({ body: { name, phrase } }) => {
+  console.log(phrase); // SVC625
+  app.log.info('change', { name });
+  return keep(name, await hashPassword(phrase));
+});
+app.post('/note', { body: Entry }, async ({ body }) => app.log.info('note', { sent: JSON.stringify(body) }));
+`,
 };
