@@ -4,7 +4,7 @@
  */
 import { calledName, entryOf, functionAround, pathOf, walk } from '../reader/nodes.ts';
 import { literal, specOf } from './routes.ts';
-import { isCommand, meaningOfCall } from './sources.ts';
+import { isCommand } from './sources.ts';
 import { bare, mentions, nameOfCallback, wordOf, wordOfTarget } from './words.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
@@ -225,24 +225,9 @@ function takesPassword(route: Parameters<typeof specOf>[0] | undefined): boolean
 
 const REVEALED =
   /^(?:password|passwd|pwd|passwordhash|hashedpassword|passwordsalt|clientsecret|privatekey|apisecret|totpsecret|mfasecret)$/;
-const SENDS = /^(?:json|send|end|write|html|text)$/;
 
 /** SVC626: secrets, stack traces and environment variables in replies. */
 function findRevealed(sources: Sources, report: ReportNode): void {
-  for (const { module, node } of sources.all('member')) {
-    if (
-      node.property !== 'stack' ||
-      !/^(?:\w*[eE]rr(?:or)?|e|ex|cause|reason|exception)$/.test(pathOf(node.object) ?? '')
-    )
-      continue;
-    if (isSent(node, sources, module) && !isUnderCondition(node, module))
-      report(
-        'SVC626',
-        module,
-        node,
-        'the reply shows clients the stack trace of an error, with file paths and package names',
-      );
-  }
   for (const { module, node } of sources.all('entry')) {
     if (node.parent?.type !== 'object' || !REVEALED.test(bare(node.key ?? '')) || node.value === undefined)
       continue;
@@ -258,16 +243,6 @@ function findRevealed(sources: Sources, report: ReportNode): void {
         module,
         node,
         `the reply contains "${node.key!}", which clients should not see: every client receives the value`,
-      );
-  }
-  for (const { module, node } of sources.all('member')) {
-    if (pathOf(node) !== 'process.env' || node.parent?.type === 'member') continue;
-    if (isReturned(node, sources) || isSent(node, sources, module))
-      report(
-        'SVC626',
-        module,
-        node,
-        'the reply contains all environment variables, including passwords and tokens',
       );
   }
 }
@@ -339,36 +314,6 @@ function isUnderCondition(node: Node, { source }: SourceModule): boolean {
       return true;
   }
   return false;
-}
-
-/**
- * Whether a value becomes part of a reply. A handler returns it, or passes it to a call that creates or sends
- * a reply.
- */
-function isSent(node: Node, sources: Sources, module: SourceModule): boolean {
-  for (let at = node.parent; at !== undefined && at.type !== 'function'; at = at.parent) {
-    if (at.type === 'call') {
-      const name = calledName(at) ?? '';
-      if (isLog(at)) return false;
-      if (
-        /(?:^|\.)(?:\w*Response|reply|HTTPException|BadRequest|InternalError)$/.test(
-          meaningOfCall(at, module),
-        )
-      )
-        return true;
-      if (
-        SENDS.test(name) &&
-        at.callee.type === 'member' &&
-        (name === 'end' ? /(?:^|\.)(?:res|response|reply)\b/ : /(?:^|\.)(?:res|response|reply|ctx|c)\b/).test(
-          pathOf(at.callee.object) ??
-            (at.callee.object.type === 'call' ? (pathOf(at.callee.object.callee) ?? '') : ''),
-        )
-      )
-        return true;
-      if (!/^(?:String|split|join|slice|trim|map|toString|stringify)$/.test(name)) return false;
-    }
-  }
-  return isReturned(node, sources);
 }
 
 /** Whether a handler returns a value directly and has no response schema that could remove it. */
