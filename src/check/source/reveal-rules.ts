@@ -4,8 +4,7 @@
  */
 import { calledName, entryOf, functionAround, pathOf, walk } from '../reader/nodes.ts';
 import { literal, specOf } from './routes.ts';
-import { isCommand } from './sources.ts';
-import { bare, mentions, nameOfCallback, wordOf, wordOfTarget } from './words.ts';
+import { bare, isCommand, mentions, nameOfCallback, wordOf, wordOfTarget } from './sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { Site } from '../values/interpreter.ts';

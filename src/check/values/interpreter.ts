@@ -40,7 +40,7 @@ export interface Site {
 }
 
 /** The result of a handler. */
-export interface Sent {
+interface Sent {
   readonly value: Value;
   readonly route: RouteCall | undefined;
 }
@@ -75,7 +75,7 @@ const ERROR: Value = { texts: KNOWN.texts, type: 'Error' };
 /** Functions whose results rules recognise again. */
 const MAKERS =
   /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|createHmac\.[^]*digest)$|^svc\.createToken$/;
-const GUARDS = /^svc\.(?:BearerAuth|APIKeyAuth|BasicAuth|require(?:Roles|Scopes|Session))$/;
+const GUARDS = /^svc\.(?:BearerAuth|APIKeyAuth|requireRoles|requireScopes|requireSession)$/;
 /** Methods that return rows as the database has them. */
 const ROWS = /^svc\/db\.[^]*\.(?:fetchAll|fetchOne)$/;
 export class Interpreter extends Evaluation {
