@@ -1,13 +1,14 @@
 /**
  * Rules about calls of Node.js and of this package that ask for the values of arguments: CORS and cookies
  * written by hand (SVC206, SVC207), constant initialisation vectors (SVC628), connections without a check of
- * the certificate (SVC629), replies of guarded routes in shared caches (SVC638), and links with a secret for
+ * the certificate (SVC629), algorithms that a token chooses (SVC624), replies of guarded routes in shared caches (SVC638), and links with a secret for
  * the host that a client names (SVC639).
  */
 import { entryOf, walk } from '../reader/nodes.ts';
+import { ALL } from '../../schema/pattern-parser.ts';
 import { constantIn } from '../values/effects.ts';
 import { constantOf, hasClient, literalOf } from '../values/text.ts';
-import { clientIn, madeIn } from '../values/value.ts';
+import { clientIn, idsIn, madeIn } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { Compared } from '../values/evaluation.ts';
@@ -56,6 +57,7 @@ export class CallRules {
     this.#judgeConnection(site);
     this.#judgeLinks(site);
     this.#judgeLimit(site);
+    this.#judgeAlgorithm(site);
     for (const field of fieldsOf(site)) {
       if (field.name === 'access-control-allow-credentials') this.#withCredentials.add(module);
       if (field.name === 'access-control-allow-origin') this.#judgeOrigin(field, site);
@@ -101,7 +103,9 @@ export class CallRules {
   /** SVC206: the header Origin of the request in a reply, with no test against known origins. */
   #judgeOrigin({ node, value }: Field, { module }: Site): void {
     const part = clientIn(value);
-    if (part?.origin.what === 'headers.origin') this.#reflected.push({ node, module });
+    // a test with an anchored pattern, or of the host, lets only known sites through
+    const isTested = part?.may !== ALL || part.hasKnownHost === true;
+    if (part?.origin.what === 'headers.origin' && !isTested) this.#reflected.push({ node, module });
   }
 
   /** SVC207: cookies with a credential and without protection, in a header that code writes. */
@@ -172,6 +176,20 @@ export class CallRules {
         'the connection does not check the certificate of the server, so an attacker on the network can read and change what is sent',
       );
     }
+  }
+
+  /** SVC624: the member "alg" of a token (RFC 7515) chooses the function that verifies the token. */
+  #judgeAlgorithm({ call, meaning, module, value }: Site): void {
+    const [first] = call.args;
+    const asked = /^crypto\.(?:createHmac|createVerify|verify)$/.test(meaning) ? value(first) : undefined;
+    const ids = [...(asked === undefined ? [] : idsIn(asked)), ...(value(call.callee)?.keys ?? [])];
+    if (!ids.some((id) => / parsed\.alg(?: |$)/.test(id))) return;
+    this.#report(
+      'SVC624',
+      module,
+      call,
+      'the token itself chooses the algorithm of its verification, so a client can choose one that accepts any token',
+    );
   }
 
   /** SVC637: the number after LIMIT is an input without a maximum. */

@@ -20,6 +20,17 @@ app.get('/known', {}, ({ req }) => {
   const { origin } = req.headers;
   return SHOPS.has(origin) ? reply({}, 200, { 'Access-Control-Allow-Origin': origin }) : reply({});
 });
+const ENDS = ['.a.example', '.b.example'];
+app.get('/end', {}, ({ req }) => {
+  const { origin } = req.headers;
+  if (!ENDS.some((end) => origin.endsWith(end))) return reply({});
+  return reply({}, 200, { 'Access-Control-Allow-Origin': origin });
+});
+app.get('/pattern', {}, ({ req }) => {
+  const { origin } = req.headers;
+  if (!/^https:\\/\\/\\w+\\.a\\.example$/.test(origin)) return reply({});
+  return reply({}, 200, { 'Access-Control-Allow-Origin': origin });
+});
 app.get('/fixed', {}, () => reply({}, 200, { 'Access-Control-Allow-Origin': 'https://a.example' }));
 `,
   'origins that a reply repeats without credentials': `
@@ -211,5 +222,32 @@ app.post('/change', { body: Entry }, async ({ body: { name, phrase } }) => {
   return keep(name, await hashPassword(phrase));
 });
 app.post('/note', { body: Entry }, async ({ body }) => app.log.info('note', { sent: JSON.stringify(body) }));
+`,
+  'algorithms that a token chooses': `
+// FILE app.ts
+import { Svc } from 'svc';
+import { chosen, checked, mapped } from './token.ts';
+const app = new Svc();
+app.get('/a', {}, ({ req }) => chosen(req.cookies.pass));
+app.get('/b', {}, ({ req }) => checked(req.cookies.pass));
+app.get('/c', {}, ({ req }) => mapped(req.cookies.pass));
+// FILE token.ts
+import * as crypto from 'node:crypto';
+const KINDS = new Map([['RS256', (text, mark) => crypto.verify('sha256', text, KEY, mark)]]);
+const headOf = (text) => JSON.parse(atob(text.split('.')[0]));
+export function chosen(text) {
+  const { alg } = headOf(text);
+  const [head, body, mark] = text.split('.');
+  return crypto.createHmac('sha' + alg.slice(2), KEY).update(head + body).digest('hex').length - mark.length; // SVC624
+}
+export function mapped(text) {
+  const run = KINDS.get(headOf(text).alg);
+  return run(text, ''); // SVC624
+}
+export function checked(text) {
+  const { alg } = headOf(text);
+  if (alg !== 'HS256') throw new Error('no');
+  return crypto.createHmac('sha' + alg.slice(2), KEY).update(text).digest('hex').length;
+}
 `,
 };
