@@ -15,8 +15,10 @@ import { folder } from '../../support/run.ts';
 import { CASES, filesOf } from './cases/all.ts';
 import type { TestContext } from 'node:test';
 
-/** Rules that examineSources() judges. The check of the whole application judges SVC219. */
-const RULES_OF_SOURCES = CORE_RULES.filter(({ id, phase }) => phase === 'source' && id !== 'SVC219');
+/** Rules that examineSources() judges. The check of the whole application judges SVC219 and SVC406. */
+const RULES_OF_SOURCES = CORE_RULES.filter(
+  ({ id, phase }) => phase === 'source' && !/^SVC(?:219|406)$/.test(id),
+);
 
 function marksOf(files: Readonly<Record<string, string>>): string[] {
   return Object.entries(files).flatMap(([name, text]) =>

@@ -15,8 +15,10 @@ import { CASES, filesOf } from './cases/all.ts';
 import { PAIRS } from './cases/pairs.ts';
 import type { TestContext } from 'node:test';
 
-/** Rules that examineSources() judges. The check of the whole application judges SVC219. */
-const RULES_OF_SOURCES = CORE_RULES.filter(({ id, phase }) => phase === 'source' && id !== 'SVC219');
+/** Rules that examineSources() judges. The check of the whole application judges SVC219 and SVC406. */
+const RULES_OF_SOURCES = CORE_RULES.filter(
+  ({ id, phase }) => phase === 'source' && !/^SVC(?:219|406)$/.test(id),
+);
 
 type Files = Readonly<Record<string, string>>;
 
