@@ -13,7 +13,7 @@ import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { Compared } from '../values/evaluation.ts';
 import type { Site } from '../values/interpreter.ts';
-import type { Made } from '../values/text.ts';
+import type { Made, Part } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 import { OUR_DATABASE } from './injection-rules.ts';
 import type { ReportNode, Sources } from './sources.ts';
@@ -146,8 +146,10 @@ export class CallRules {
         if (call.callee.property === 'copy') this.#filled.add(given);
     }
     if (meaning !== 'crypto.createCipheriv') return;
-    const vector = call.args[2];
+    const [cipher, key, vector] = call.args;
     const given = value(vector);
+    // RFC 3394 prescribes the vector of a wrapped key, and a random key encrypts one message
+    if (/wrap/.test(constantIn(value(cipher)) ?? '') || madeIn(value(key)).length > 0) return;
     if (vector === undefined || given === undefined || this.#filled.has(given) || !isFixed(given)) return;
     this.#report(
       'SVC628',
@@ -264,14 +266,19 @@ function isOff(value: Value | undefined): boolean {
   return value?.constant === false && constantIn(value) === 'false';
 }
 
+function isHost(part: Part): boolean {
+  return part.kind === 'own' && part.made?.by === 'request.host';
+}
+
 /** Returns the place of the host in a text that also holds a secret of the program. */
 function hostOfLink(value: Value | undefined, depth = 0): Made | undefined {
   if (value === undefined || depth > 3) return undefined;
   for (const text of value.texts) {
-    const parts = madeIn({ texts: [text] });
-    const host = parts.find(({ by }) => by === 'request.host');
-    if (host !== undefined && parts.some(({ by }) => /^crypto\.random|^svc\.createToken$/.test(by)))
-      return host;
+    const isSecret = madeIn({ texts: [text] }).some(({ by }) =>
+      /^crypto\.random|^svc\.createToken$/.test(by),
+    );
+    const host = text.find((part, index) => isHost(part) && /^[/?#:]/.test(literalOf(text.slice(index + 1))));
+    if (isSecret && host?.kind === 'own') return host.made;
   }
   for (const inner of value.members?.values() ?? []) {
     const found = hostOfLink(inner, depth + 1);

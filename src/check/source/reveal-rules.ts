@@ -282,7 +282,7 @@ export class RevealedValues {
     if (value === undefined || depth > 4) return;
     const parts = value.texts.flat().flatMap((part) => (part.kind === 'own' ? (part.made ?? []) : []));
     for (const made of [...parts, ...(value.whole === undefined ? [] : [value.whole])]) {
-      const message = isUnderCondition(made.node, made.module) ? undefined : this.#messageOf(made);
+      const message = isUnderCondition(made.node, made.module) ? undefined : this.#messageOf(made, value);
       if (message === undefined) continue;
       const { module, node } = made.by === 'Error.stack' ? (reply ?? made) : made;
       this.#report('SVC626', module, node, message);
@@ -291,16 +291,17 @@ export class RevealedValues {
     this.#judge(value.items, reply, depth + 1);
   }
 
-  #messageOf({ by, node, module }: Made): string | undefined {
+  #messageOf({ by, node, module }: Made, { members }: Value): string | undefined {
     if (by === 'Error.stack')
       return 'the reply shows clients the stack trace of an error, with file paths and package names';
     if (by === 'process.env')
       return 'the reply contains all environment variables, including passwords and tokens';
     const [table, column] = (node.type === 'call' && secretColumnOf(node, module, this.#tables)) || [];
-    return (
-      table &&
-      `the reply contains rows of the table "${table}" with the secret column "${column}": every client receives the values of the column`
-    );
+    // a member of the same name replaces the column: { ...user, password: undefined }
+    const isSent = table !== undefined && members?.has(column ?? '') !== true;
+    return isSent
+      ? `the reply contains rows of the table "${table}" with the secret column "${column}": every client receives the values of the column`
+      : undefined;
   }
 }
 

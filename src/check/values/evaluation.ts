@@ -120,10 +120,18 @@ export abstract class Evaluation {
       const key = target.property ?? constantIn(target.index && this.value(target.index));
       if (object.source !== undefined && key !== undefined)
         this.path.replaced.set(`${object.source.id}.${key}`, value);
+      this.#keepPart(target, object);
       if (object.members !== undefined && key !== undefined) object.members.set(key, value);
       else if (key === undefined && object.source === undefined && object !== KNOWN)
         object.items = object.items === undefined ? value : values.oneOf([object.items, value]);
     } else this.bind(target, value);
+  }
+
+  /** Forgets that a variable holds a whole row or environment, once code replaces or deletes a member of it. */
+  #keepPart(target: Node, object: Value): void {
+    if (target.type !== 'member' || target.object.type !== 'name' || object.whole === undefined) return;
+    const variable = this.scope.find(target.object.name);
+    if (variable !== undefined) this.path.set(variable, { ...object, whole: undefined });
   }
 
   protected value(node: Node): Value {
@@ -347,6 +355,7 @@ export abstract class Evaluation {
 
   #unary({ operator, value }: Extract<Node, { type: 'unary' }>): Value {
     const inner = value === undefined ? KNOWN : this.value(value);
+    if (operator === 'delete' && value?.type === 'member') this.#keepPart(value, this.value(value.object));
     if (operator === 'yield') this.addResult({ texts: inner.texts, items: inner });
     return operator === '!' ? values.negation(inner) : operator === 'void' ? ABSENT : KNOWN;
   }

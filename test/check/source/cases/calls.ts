@@ -60,6 +60,8 @@ export const seal = (key) => cipherOf(key, WORD);
 export const box = (key) => encrypt('aes-256-gcm', key, ZEROS); // SVC628
 export const bytes = (key) => encrypt('aes-256-gcm', key, Buffer.from('a constant of 16')); // SVC628
 export const fresh = (key) => encrypt('aes-256-gcm', key, randomBytes(12));
+export const once = () => encrypt('aes-256-gcm', randomBytes(32), ZEROS);
+export const wrapped = (key) => encrypt('id-aes256-wrap', key, Buffer.from('A6A6A6A6A6A6A6A6', 'hex'));
 export function filled(key) {
   const start = Buffer.alloc(12);
   randomFillSync(start);
@@ -70,7 +72,7 @@ export function counted(key, count) {
   start.writeUInt32BE(count);
   return encrypt('aes-256-gcm', key, start);
 }
-app.get('/', {}, () => [seal(KEY), box(KEY), bytes(KEY), fresh(KEY), filled(KEY), counted(KEY, next())]);
+app.get('/', {}, () => [seal(KEY), box(KEY), bytes(KEY), fresh(KEY), once(), wrapped(KEY), filled(KEY), counted(KEY, next())]);
 `,
   'connections without a check of the certificate': `
 import https from 'node:https';
@@ -114,6 +116,7 @@ app.post('/b', {}, async ({ req, body }) => {
 });
 app.post('/c', {}, ({ body }) => mail.send(body.email, BASE + '/confirm/' + keyOf()));
 app.get('/d', {}, ({ req }) => audit.write('https://' + req.host + '/d'));
+app.get('/f', {}, ({ req }) => app.log.info(\`\${req.host} \${keyOf()}\`));
 app.get('/e', {}, ({ req }) => audit.write({ host: req.host, key: keyOf() }));
 `,
   'values that replies reveal': `
@@ -140,6 +143,15 @@ app.get('/f', { db: Depends(db), response: User }, async ({ db: store }) => new 
 app.get('/g', { db: Depends(db) }, async ({ db: store }) => {
   const { password_hash, ...rest } = await new Users(store).named();
   return rest;
+});
+app.get('/i', { db: Depends(db) }, async ({ db: store }) => {
+  const one = await new Users(store).named();
+  return { ...one, password_hash: undefined };
+});
+app.get('/j', { db: Depends(db) }, async ({ db: store }) => {
+  const one = await new Users(store).named();
+  delete one.password_hash;
+  return one;
 });
 app.get('/h', { db: Depends(db) }, async ({ db: store }) => new Users(store).checked());
 // FILE users.ts
