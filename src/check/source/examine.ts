@@ -16,7 +16,7 @@ import {
   RevealedValues,
   findLoggedRequests,
   findRevealing,
-  reportRows,
+  findAbsentRows,
 } from './reveal-rules.ts';
 import { reportSecrets } from './secret-rules.ts';
 import { findWrittenSettings } from './settings-rules.ts';
@@ -60,7 +60,7 @@ export function examineSources(
   reportSecrets(sources, report);
   findUnverified(sources, report);
   findRevealing(sources, report);
-  reportRows(sources, report);
+  findAbsentRows(sources, report);
   findWrittenSecrets(sources, report);
   reportState(sources, report);
   reportDeclared(sources, report);

@@ -5,11 +5,11 @@
 import { calledName, entryOf, functionAround, pathOf, walk } from '../reader/nodes.ts';
 import { literal, specOf } from './routes.ts';
 import { bare, isCommand, mentions, nameOfCallback, wordOf, wordOfTarget } from './sources.ts';
+import { KNOWN, idsIn } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Made } from '../values/text.ts';
-import { KNOWN, idsIn } from '../values/value.ts';
 import type { Value } from '../values/value.ts';
 import type { RouteCall } from './routes.ts';
 import type { ReportNode, Sources } from './sources.ts';
@@ -369,36 +369,8 @@ function isLookup(call: Call, module: SourceModule): boolean {
     : false;
 }
 
-/** Runs the rules about database rows that may contain secrets, and about rows that may be missing. */
-export function reportRows(sources: Sources, report: ReportNode): void {
-  findRevealedRows(sources, report);
-  findAbsentRows(sources, report);
-}
-
 const SECRET_COLUMN =
   /(?:^|[\s,."`])(\w*(?:password|passwd)(?:_?hash)?|\w*(?:secret|api_?key|private_?key|_hash|passwordhash))(?=[\s,"`]|$)/i;
-const READS = /^(?:fetchAll|fetchOne|query|all|get|any|one|many|oneOrNone|manyOrNone)$/;
-
-/**
- * SVC626: rows with a secret column that a handler returns directly. The handler has no response schema that
- * could remove the column.
- */
-function findRevealedRows(sources: Sources, report: ReportNode): void {
-  const secretTables = tablesWithSecrets(sources);
-  for (const { module, node: call } of sources.all('call')) {
-    if (!READS.test(calledName(call) ?? '')) continue;
-    const [table, column] = secretColumnOf(call, module, secretTables) ?? [];
-    if (table === undefined) continue;
-    const sent = sentRows(call, sources);
-    if (sent !== undefined)
-      report(
-        'SVC626',
-        module,
-        sent,
-        `the reply contains rows of the table "${table}" with the secret column "${column!}": every client receives the values of the column`,
-      );
-  }
-}
 
 /** Returns the table of a query and the secret column that its rows hold; undefined if there is none. */
 function secretColumnOf(
@@ -436,26 +408,6 @@ function tablesWithSecrets(sources: Sources): Map<string, string> {
   return found;
 }
 
-/**
- * Returns the node of the rows that a handler returns: the database call, or the variable that holds the
- * result of this call.
- */
-function sentRows(call: Call, sources: Sources): Node | undefined {
-  if (isReturned(call.parent?.type === 'await' ? call.parent : call, sources)) return call;
-  const declarator = call.parent?.type === 'await' ? call.parent.parent : call.parent;
-  const fn = functionAround(call);
-  if (declarator?.type !== 'declarator' || declarator.target.type !== 'name' || fn === undefined)
-    return undefined;
-  const { name } = declarator.target;
-  let found: Node | undefined;
-  walk(fn, (node) => {
-    if (node.type !== 'name' || node.name !== name || node === declarator.target || found !== undefined)
-      return;
-    if (node.parent?.type !== 'member' && isReturned(node, sources)) found = node;
-  });
-  return found;
-}
-
 const DATABASE = /(?:^|\.)#?_?(?:db|tx|database)$/i;
 /** SQL statements that always return a row. */
 const ALWAYS_ONE = /\b(?:count|sum|max|min|avg|exists|coalesce)\s*\(|\breturning\b|^\s*select\s+\d/i;
@@ -464,7 +416,7 @@ const ALWAYS_ONE = /\b(?:count|sum|max|min|avg|exists|coalesce)\s*\(|\breturning
  * SVC615: code that reads a member of a row although the query may find none: `const user = await
  * db.fetchOne(…); return user.name`.
  */
-function findAbsentRows(sources: Sources, report: ReportNode): void {
+export function findAbsentRows(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     if (call.callee.type !== 'member' || call.callee.property !== 'fetchOne') continue;
     if (!DATABASE.test(pathOf(call.callee.object) ?? '')) continue;

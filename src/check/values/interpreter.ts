@@ -394,7 +394,8 @@ export class Interpreter extends Evaluation {
     const result = this.#resultOf(call, { called, receiver, args, method });
     const made = { by: meaning, node: call, module: this.module };
     if (MAKERS.test(meaning)) return { ...result, texts: [[{ kind: 'own', made }]] };
-    return ROWS.test(meaning) && args[2]?.members?.has('as') !== true ? { ...result, whole: made } : result;
+    const isQuery = ROWS.test(meaning) || (meaning === '' && ROWS.test(`svc/db.unknown.${method}`));
+    return isQuery && args[2]?.members?.has('as') !== true ? { ...result, whole: made } : result;
   }
 
   #visit(call: Call, meaning: string, receiver: Value | undefined): void {
