@@ -15,8 +15,7 @@ export function reportsIn(folder: string): Call[] {
   const calls: Call[] = [];
   for (const { body } of readProject(files.map((name) => join(path, name))).modules)
     walk(body, (node) => {
-      if (node.type === 'call' && node.callee.type === 'name' && node.callee.name === 'report')
-        calls.push(node);
+      if (node.type === 'call' && isReport(node.callee)) calls.push(node);
     });
   return calls;
 }
@@ -31,4 +30,10 @@ export function textsOf(message: Node | undefined): (readonly string[])[] {
 /** A pattern of all texts that have these literal parts. */
 export function patternOf(texts: readonly string[]): string {
   return texts.map((text) => RegExp.escape(text)).join('[^]*');
+}
+
+function isReport(callee: Node): boolean {
+  return callee.type === 'name'
+    ? callee.name === 'report'
+    : callee.type === 'member' && callee.property === '#report';
 }

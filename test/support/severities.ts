@@ -50,7 +50,11 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC623',
     'SVC624',
     'SVC626',
+    'SVC628',
+    'SVC629',
     'SVC632',
+    'SVC638',
+    'SVC639',
   ],
   warning: [
     'SVC103',
@@ -81,6 +85,7 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC634',
     'SVC635',
     'SVC636',
+    'SVC637',
   ],
   info: ['SVC105', 'SVC109', 'SVC123', 'SVC219', 'SVC503'],
 };

@@ -107,6 +107,29 @@ export const SECRET_RULES: readonly CoreRule[] = [
     wrong: "fetchOne('… where email = ?', [info.email])",
     right: "fetchOne('… where provider = ? and subject = ?', [provider, info.subject])",
   },
+  {
+    id: 'SVC628',
+    severity: 'error',
+    phase: 'source',
+    cwe: [329],
+    sources: ['NIST SP 800-38A, Appendix C'],
+    why: 'With a constant initialisation vector, equal messages have equal ciphertexts. In the modes CTR and GCM, two messages reveal each other',
+    remedy:
+      'Make a new vector for each message with randomBytes(12), and store it in front of the ciphertext',
+    wrong: "createCipheriv('aes-256-gcm', key, Buffer.alloc(12))",
+    right: "createCipheriv('aes-256-gcm', key, randomBytes(12))",
+  },
+  {
+    id: 'SVC629',
+    severity: 'error',
+    phase: 'source',
+    cwe: [295],
+    why: 'TLS without a check of the certificate protects from readers only, and not from an attacker who answers in place of the server',
+    remedy:
+      'Remove rejectUnauthorized. For a server with a certificate of your own, pass that certificate as ca',
+    wrong: 'new Agent({ rejectUnauthorized: false })',
+    right: 'new Agent({ ca: await readFile(path) })',
+  },
 ];
 
 /**

@@ -1,6 +1,7 @@
 /** Applies every source rule to the modules of a project. */
 import { basename } from 'node:path';
 import { findUnpacked, reportAsync } from './async-rules.ts';
+import { CallRules } from './call-rules.ts';
 import { reportDeclared } from './declaration-rules.ts';
 import { findVariables } from './environment-rules.ts';
 import { findInjection } from './injection-rules.ts';
@@ -10,7 +11,13 @@ import { entryOf, functionAround, nameAround } from '../reader/nodes.ts';
 import { isOnlyInDevelopment } from './once.ts';
 import { reportPromises } from './promise-rules.ts';
 import { isRouteCall, specOf } from './routes.ts';
-import { findLoggedRequests, findRevealing, reportRows } from './reveal-rules.ts';
+import {
+  LoggedPasswords,
+  RevealedValues,
+  findLoggedRequests,
+  findRevealing,
+  findAbsentRows,
+} from './reveal-rules.ts';
 import { reportSecrets } from './secret-rules.ts';
 import { findWrittenSettings } from './settings-rules.ts';
 import { Sources, isInPage, meaningOfCall } from './sources.ts';
@@ -53,23 +60,31 @@ export function examineSources(
   reportSecrets(sources, report);
   findUnverified(sources, report);
   findRevealing(sources, report);
-  reportRows(sources, report);
+  findAbsentRows(sources, report);
   findWrittenSecrets(sources, report);
   reportState(sources, report);
   reportDeclared(sources, report);
   findWrittenSettings(sources, report);
   findVariables(sources, report);
   const notes: (() => void)[] = [];
+  const calls = new CallRules(sources, report);
+  const passwords = new LoggedPasswords(report);
+  const revealed = new RevealedValues(sources, report);
   new Interpreter(project, sources.handlers, {
     onCall: (site) => {
       findInjection(site, (...args) =>
         args[4]?.severity === undefined ? report(...args) : void notes.push(() => report(...args)),
       );
+      calls.visit(site);
+      revealed.visit(site);
+      passwords.visit(site);
       findLoggedRequests(site, report);
       findMerged(site, report);
       findSlowMatches(site, report);
       findUnpacked(site, report);
     },
+    onReply: (sent) => revealed.judge(sent.value, sent.route),
+    onCompare: (compared) => calls.compare(compared),
     onAssign: (kept) => findKeptRequests(kept, sources, report),
     typeOf: (route, input) => {
       const written = typeOfDeclaration(entryOf(specOf(route), input), route.module);
@@ -78,6 +93,8 @@ export function examineSources(
       );
     },
   }).run();
+  calls.finish();
+  passwords.finish();
   for (const note of notes) note(); // an error at the same place counts
   return { findings: [...findings.values()], project, sources };
 }

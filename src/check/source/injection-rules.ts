@@ -79,7 +79,8 @@ function doubt(part: ClientPart): Parameters<ReportNode>[4] {
       };
 }
 
-const OUR_DATABASE =
+/** Methods of databases of this package that run a statement. */
+export const OUR_DATABASE: RegExp =
   /^svc\/db\.[^]*\.(?:fetchAll|fetchOne|fetchArrays|execute|executeMany|scalar|script|stream)$/;
 const OTHER_DATABASE =
   /^(?:pg|mysql2?(?:\/promise)?|sqlite|sqlite3|better-sqlite3|mariadb|knex|sequelize|@prisma\/client|postgres)\.[^]*\.(?:query|execute|exec|prepare|raw|run|all|get|each|batch|unsafe|\$queryRawUnsafe|\$executeRawUnsafe)$/;

@@ -389,12 +389,12 @@ function findAsyncCallbacks(sources: Sources, report: ReportNode): void {
     const [callback] = call.args;
     if (name === undefined || callback === undefined || !(name === 'forEach' || TESTS.test(name))) continue;
     const fn =
-      callback.type === 'function'
-        ? callback
-        : callback.type === 'name'
-          ? sources.handlers.resolve(callback, module)
-          : undefined;
-    if (fn?.isAsync !== true) continue;
+      callback.type === 'function' ||
+      callback.type === 'name' ||
+      pathOf(callback)?.startsWith('this.') === true
+        ? sources.handlers.resolve(callback, module)
+        : undefined;
+    if (fn === undefined || !givesPromise(fn, sources, 0)) continue;
     if (TESTS.test(name)) {
       if (!isList(call)) continue;
       report(
@@ -405,9 +405,10 @@ function findAsyncCallbacks(sources: Sources, report: ReportNode): void {
         { severity: 'error' },
       );
     } else if (
-      fn === callback &&
       isList(call) &&
-      awaits(fn) &&
+      // a function with a name may be the end of a program, where errors may end the process
+      ((fn === callback && fn.isAsync) || sources.reachedFrom(functionAround(call)) !== undefined) &&
+      (!fn.isAsync || awaits(fn)) &&
       mayFail(fn, sources) &&
       !isOnPurpose(call, module)
     )

@@ -4,11 +4,14 @@
  */
 import { calledName, entryOf, functionAround, pathOf, walk } from '../reader/nodes.ts';
 import { literal, specOf } from './routes.ts';
-import { isCommand, meaningOfCall } from './sources.ts';
-import { bare, mentions, nameOfCallback, wordOf, wordOfTarget } from './words.ts';
+import { bare, isCommand, mentions, nameOfCallback, wordOf, wordOfTarget } from './sources.ts';
+import { KNOWN, idsIn } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { Site } from '../values/interpreter.ts';
+import type { Made } from '../values/text.ts';
+import type { Value } from '../values/value.ts';
+import type { RouteCall } from './routes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** Runs the rules of this file that do not need the data-flow analysis of ../values. */
@@ -153,6 +156,62 @@ export function findLoggedRequests({ call, module, given }: Site, report: Report
   }
 }
 
+/** Functions that receive a password as a person typed it. */
+const TAKES_PASSWORD = /^svc\.(?:checkPassword|hashPassword)$/;
+
+/** SVC625: texts of the log that hold an input which the program checks or hashes as a password. */
+export class LoggedPasswords {
+  readonly #report: ReportNode;
+  readonly #passwords = new Set<string>();
+  readonly #logged: {
+    readonly ids: readonly string[];
+    readonly node: Node;
+    readonly module: SourceModule;
+  }[] = [];
+
+  constructor(report: ReportNode) {
+    this.#report = report;
+  }
+
+  visit({ call, meaning, module, value }: Site): void {
+    const [first] = call.args;
+    if (TAKES_PASSWORD.test(meaning)) for (const id of idsIn(value(first) ?? KNOWN)) this.#passwords.add(id);
+    if (!isLog(call)) return;
+    const isConsole = pathOf(call.callee)!.startsWith('console.');
+    for (const node of call.args) {
+      const ids = loggedIds(value(node), isConsole);
+      if (ids.length > 0) this.#logged.push({ ids, node, module });
+    }
+  }
+
+  finish(): void {
+    for (const { ids, node, module } of this.#logged)
+      if (ids.some((id) => [...this.#passwords].some((password) => holds(id, password))))
+        this.#report(
+          'SVC625',
+          module,
+          node,
+          'the log contains an input that the program checks as a password, so every reader of the log can use the password',
+        );
+  }
+}
+
+/** Returns the ids of inputs in a text of the log. The logger of this package masks members by their names. */
+function loggedIds(value: Value | undefined, isConsole: boolean, depth = 0): readonly string[] {
+  if (value === undefined || depth > 3) return [];
+  const isMasked = value.source !== undefined && !isConsole;
+  const inner = [...(value.members ?? [])].flatMap(([key, member]) =>
+    !isConsole && LOGGED.test(bare(key)) ? [] : loggedIds(member, isConsole, depth + 1),
+  );
+  return [...(isMasked && value.source.whole !== undefined ? [] : idsIn({ texts: value.texts })), ...inner];
+}
+
+/** Whether a logged input is the password, or the object with the password. */
+function holds(id: string, password: string): boolean {
+  const whole = id.replace(/ json$/, '');
+  return id === password || password.startsWith(`${whole}.`);
+}
+
 function takesPassword(route: Parameters<typeof specOf>[0] | undefined): boolean {
   if (route === undefined) return false;
   const spec = specOf(route);
@@ -165,24 +224,9 @@ function takesPassword(route: Parameters<typeof specOf>[0] | undefined): boolean
 
 const REVEALED =
   /^(?:password|passwd|pwd|passwordhash|hashedpassword|passwordsalt|clientsecret|privatekey|apisecret|totpsecret|mfasecret)$/;
-const SENDS = /^(?:json|send|end|write|html|text)$/;
 
 /** SVC626: secrets, stack traces and environment variables in replies. */
 function findRevealed(sources: Sources, report: ReportNode): void {
-  for (const { module, node } of sources.all('member')) {
-    if (
-      node.property !== 'stack' ||
-      !/^(?:\w*[eE]rr(?:or)?|e|ex|cause|reason|exception)$/.test(pathOf(node.object) ?? '')
-    )
-      continue;
-    if (isSent(node, sources, module) && !isUnderCondition(node, module))
-      report(
-        'SVC626',
-        module,
-        node,
-        'the reply shows clients the stack trace of an error, with file paths and package names',
-      );
-  }
   for (const { module, node } of sources.all('entry')) {
     if (node.parent?.type !== 'object' || !REVEALED.test(bare(node.key ?? '')) || node.value === undefined)
       continue;
@@ -200,15 +244,64 @@ function findRevealed(sources: Sources, report: ReportNode): void {
         `the reply contains "${node.key!}", which clients should not see: every client receives the value`,
       );
   }
-  for (const { module, node } of sources.all('member')) {
-    if (pathOf(node) !== 'process.env' || node.parent?.type === 'member') continue;
-    if (isReturned(node, sources) || isSent(node, sources, module))
-      report(
-        'SVC626',
-        module,
-        node,
-        'the reply contains all environment variables, including passwords and tokens',
-      );
+}
+
+/** A node with its module. */
+interface Spot {
+  readonly node: Node;
+  readonly module: SourceModule;
+}
+
+/** SVC626: environment variables, stack traces and rows with a secret column in values that a handler returns. */
+export class RevealedValues {
+  readonly #report: ReportNode;
+  readonly #tables: ReadonlyMap<string, string>;
+
+  constructor(sources: Sources, report: ReportNode) {
+    this.#report = report;
+    this.#tables = tablesWithSecrets(sources);
+  }
+
+  visit({ call, meaning, module, route, value }: Site): void {
+    if (
+      /^svc\.(?:reply|JSONResponse|HTMLResponse|TextResponse|HttpResponse)$|^Response(?:\.json)?$/.test(
+        meaning,
+      )
+    )
+      this.judge(value(call.args[0]), route, { node: call.args[0] ?? call, module });
+  }
+
+  /** Judges a value that a handler returns, or passes to a function that makes a reply. */
+  judge(value: Value | undefined, route: RouteCall | undefined, reply?: Spot): void {
+    // a response schema removes members that it does not declare
+    if (route !== undefined && entryOf(specOf(route), 'response') !== undefined) return;
+    this.#judge(value, reply, 0);
+  }
+
+  #judge(value: Value | undefined, reply: Spot | undefined, depth: number): void {
+    if (value === undefined || depth > 4) return;
+    const parts = value.texts.flat().flatMap((part) => (part.kind === 'own' ? (part.made ?? []) : []));
+    for (const made of [...parts, ...(value.whole === undefined ? [] : [value.whole])]) {
+      const message = isUnderCondition(made.node, made.module) ? undefined : this.#messageOf(made, value);
+      if (message === undefined) continue;
+      const { module, node } = made.by === 'Error.stack' ? (reply ?? made) : made;
+      this.#report('SVC626', module, node, message);
+    }
+    for (const member of value.members?.values() ?? []) this.#judge(member, reply, depth + 1);
+    this.#judge(value.items, reply, depth + 1);
+  }
+
+  #messageOf({ by, node, module }: Made, { members }: Value): string | undefined {
+    if (by === 'Error.stack')
+      return 'the reply shows clients the stack trace of an error, with file paths and package names';
+    if (by === 'process.env')
+      return 'the reply contains all environment variables, including passwords and tokens';
+    const [table, column] = (node.type === 'call' && secretColumnOf(node, module, this.#tables)) || [];
+    // a member of the same name replaces the column: { ...user, password: undefined }
+    const isSent = table !== undefined && members?.has(column ?? '') !== true;
+    return isSent
+      ? `the reply contains rows of the table "${table}" with the secret column "${column}": every client receives the values of the column`
+      : undefined;
   }
 }
 
@@ -221,36 +314,6 @@ function isUnderCondition(node: Node, { source }: SourceModule): boolean {
       return true;
   }
   return false;
-}
-
-/**
- * Whether a value becomes part of a reply. A handler returns it, or passes it to a call that creates or sends
- * a reply.
- */
-function isSent(node: Node, sources: Sources, module: SourceModule): boolean {
-  for (let at = node.parent; at !== undefined && at.type !== 'function'; at = at.parent) {
-    if (at.type === 'call') {
-      const name = calledName(at) ?? '';
-      if (isLog(at)) return false;
-      if (
-        /(?:^|\.)(?:\w*Response|reply|HTTPException|BadRequest|InternalError)$/.test(
-          meaningOfCall(at, module),
-        )
-      )
-        return true;
-      if (
-        SENDS.test(name) &&
-        at.callee.type === 'member' &&
-        (name === 'end' ? /(?:^|\.)(?:res|response|reply)\b/ : /(?:^|\.)(?:res|response|reply|ctx|c)\b/).test(
-          pathOf(at.callee.object) ??
-            (at.callee.object.type === 'call' ? (pathOf(at.callee.object.callee) ?? '') : ''),
-        )
-      )
-        return true;
-      if (!/^(?:String|split|join|slice|trim|map|toString|stringify)$/.test(name)) return false;
-    }
-  }
-  return isReturned(node, sources);
 }
 
 /** Whether a handler returns a value directly and has no response schema that could remove it. */
@@ -306,41 +369,24 @@ function isLookup(call: Call, module: SourceModule): boolean {
     : false;
 }
 
-/** Runs the rules about database rows that may contain secrets, and about rows that may be missing. */
-export function reportRows(sources: Sources, report: ReportNode): void {
-  findRevealedRows(sources, report);
-  findAbsentRows(sources, report);
-}
-
 const SECRET_COLUMN =
   /(?:^|[\s,."`])(\w*(?:password|passwd)(?:_?hash)?|\w*(?:secret|api_?key|private_?key|_hash|passwordhash))(?=[\s,"`]|$)/i;
-const READS = /^(?:fetchAll|fetchOne|query|all|get|any|one|many|oneOrNone|manyOrNone)$/;
 
-/**
- * SVC626: rows with a secret column that a handler returns directly. The handler has no response schema that
- * could remove the column.
- */
-function findRevealedRows(sources: Sources, report: ReportNode): void {
-  const secretTables = tablesWithSecrets(sources);
-  for (const { module, node: call } of sources.all('call')) {
-    if (!READS.test(calledName(call) ?? '')) continue;
-    const text = statementOf(call.args[0], module);
-    const [, columns, table] = /^\s*select\s+([^]*?)\s+from\s+["`]?(\w+)/i.exec(text) ?? [];
-    if (columns === undefined || table === undefined) continue;
-    const named = SECRET_COLUMN.exec(columns)?.[1];
-    const starred = /^(?:\w+\.)?\*$/.test(columns.trim()) ? secretTables.get(table.toLowerCase()) : undefined;
-    const column = named ?? starred;
-    if (column === undefined || /csrf|file_?hash|content_?hash|block_?hash|commit_?hash/i.test(column))
-      continue;
-    const sent = sentRows(call, sources);
-    if (sent !== undefined)
-      report(
-        'SVC626',
-        module,
-        sent,
-        `the reply contains rows of the table "${table}" with the secret column "${column}": every client receives the values of the column`,
-      );
-  }
+/** Returns the table of a query and the secret column that its rows hold; undefined if there is none. */
+function secretColumnOf(
+  call: Call,
+  module: SourceModule,
+  secretTables: ReadonlyMap<string, string>,
+): readonly [table: string, column: string] | undefined {
+  const text = statementOf(call.args[0], module);
+  const [, columns, table] = /^\s*select\s+([^]*?)\s+from\s+["`]?(\w+)/i.exec(text) ?? [];
+  if (columns === undefined || table === undefined) return undefined;
+  const named = SECRET_COLUMN.exec(columns)?.[1];
+  const starred = /^(?:\w+\.)?\*$/.test(columns.trim()) ? secretTables.get(table.toLowerCase()) : undefined;
+  const column = named ?? starred;
+  return column === undefined || /csrf|file_?hash|content_?hash|block_?hash|commit_?hash/i.test(column)
+    ? undefined
+    : [table, column];
 }
 
 /** Returns the SQL text of an expression. The result is empty if the source does not contain the text. */
@@ -362,26 +408,6 @@ function tablesWithSecrets(sources: Sources): Map<string, string> {
   return found;
 }
 
-/**
- * Returns the node of the rows that a handler returns: the database call, or the variable that holds the
- * result of this call.
- */
-function sentRows(call: Call, sources: Sources): Node | undefined {
-  if (isReturned(call.parent?.type === 'await' ? call.parent : call, sources)) return call;
-  const declarator = call.parent?.type === 'await' ? call.parent.parent : call.parent;
-  const fn = functionAround(call);
-  if (declarator?.type !== 'declarator' || declarator.target.type !== 'name' || fn === undefined)
-    return undefined;
-  const { name } = declarator.target;
-  let found: Node | undefined;
-  walk(fn, (node) => {
-    if (node.type !== 'name' || node.name !== name || node === declarator.target || found !== undefined)
-      return;
-    if (node.parent?.type !== 'member' && isReturned(node, sources)) found = node;
-  });
-  return found;
-}
-
 const DATABASE = /(?:^|\.)#?_?(?:db|tx|database)$/i;
 /** SQL statements that always return a row. */
 const ALWAYS_ONE = /\b(?:count|sum|max|min|avg|exists|coalesce)\s*\(|\breturning\b|^\s*select\s+\d/i;
@@ -390,7 +416,7 @@ const ALWAYS_ONE = /\b(?:count|sum|max|min|avg|exists|coalesce)\s*\(|\breturning
  * SVC615: code that reads a member of a row although the query may find none: `const user = await
  * db.fetchOne(…); return user.name`.
  */
-function findAbsentRows(sources: Sources, report: ReportNode): void {
+export function findAbsentRows(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     if (call.callee.type !== 'member' || call.callee.property !== 'fetchOne') continue;
     if (!DATABASE.test(pathOf(call.callee.object) ?? '')) continue;

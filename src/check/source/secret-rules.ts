@@ -9,9 +9,8 @@ import {
   pathOf,
   walk,
 } from '../reader/nodes.ts';
-import { makerOf, meaningOfCall } from './sources.ts';
+import { bare, makerOf, meaningOfCall, mentions, nameOfCallback, wordOf, wordOfTarget } from './sources.ts';
 import { literal } from './routes.ts';
-import { bare, mentions, nameOfCallback, wordOf, wordOfTarget } from './words.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';

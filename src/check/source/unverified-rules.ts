@@ -2,8 +2,7 @@
 import { boundIn } from '../reader/modules.ts';
 import { calledName, functionAround, pathOf, walk } from '../reader/nodes.ts';
 import { literal } from './routes.ts';
-import { meaningOfCall } from './sources.ts';
-import { nameOfCallback } from './words.ts';
+import { meaningOfCall, nameOfCallback } from './sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';

@@ -140,6 +140,9 @@ const keys: Effect = ({ args: [value = KNOWN] }) => {
 const lengthened: Effect = ({ args }) => values.joined(args);
 const localPath = limited('local', { begins: '/', lacks: ['//', '\\'] });
 
+const decoded: Effect = ({ args: [value = KNOWN] }) =>
+  values.mapParts(value, (part) => texts.derived(part, 'decoded', { may: ALL, lacks: [] }));
+
 /** Effects of functions by their import. A name of Node.js has no `node:`. Globals have their own name. */
 export const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
   String: first,
@@ -150,8 +153,8 @@ export const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
   parseInt: known,
   parseFloat: known,
   Date: known,
-  decodeURIComponent: ({ args: [value = KNOWN] }) =>
-    values.mapParts(value, (part) => texts.derived(part, 'decoded', { may: ALL, lacks: [] })),
+  decodeURIComponent: decoded,
+  atob: decoded,
   decodeURI: first,
   encodeURIComponent: limited('encoded', { may: texts.URI_COMPONENT }),
   encodeURI: without('encoded', '<>"\\` {}|^', '%'),
@@ -372,9 +375,9 @@ const starts: Effect = ({ receiver, args: [arg = KNOWN] }) => {
   return text === undefined ? KNOWN : tested(receiver, { begins: text }, { notFirst: [text] });
 };
 
-/** The end of a host says who owns it if it begins with a dot: `host.endsWith('.example.org')`. */
+/** The end of a host, or origin, says who owns it if it begins with a dot: `host.endsWith('.example.org')`. */
 const ends: Effect = ({ receiver, args: [arg = KNOWN] }) =>
-  only(receiver)?.hostOf !== undefined &&
+  (only(receiver)?.hostOf !== undefined || only(receiver)?.origin.what === 'headers.origin') &&
   arg.texts.every(([lead]) => lead?.kind === 'literal' && lead.text.startsWith('.'))
     ? among(receiver)
     : KNOWN;

@@ -23,9 +23,17 @@ export interface Kept {
   readonly value: Given;
 }
 
+/** A comparison of two values. */
+export interface Compared {
+  readonly node: Node;
+  readonly module: SourceModule;
+  readonly sides: readonly [Value, Value];
+}
+
 /** Receivers of what an evaluation meets, and the types of declared inputs. */
 export interface EvaluationListeners {
   onAssign(kept: Kept): void;
+  onCompare(compared: Compared): void;
   readonly typeOf: TypeOfInput;
 }
 
@@ -92,7 +100,7 @@ export abstract class Evaluation {
       case 'object':
         for (const entry of target.entries) {
           if (entry.type === 'spread') this.bind(entry.value, withoutWhole(value));
-          else if (entry.value !== undefined) this.bind(entry.value, this.member(value, entry.key));
+          else if (entry.value !== undefined) this.bind(entry.value, this.#read(value, entry.key, entry));
         }
         return;
       default:
@@ -113,17 +121,31 @@ export abstract class Evaluation {
       const key = target.property ?? constantIn(target.index && this.value(target.index));
       if (object.source !== undefined && key !== undefined)
         this.path.replaced.set(`${object.source.id}.${key}`, value);
+      this.#keepPart(target, object);
       if (object.members !== undefined && key !== undefined) object.members.set(key, value);
       else if (key === undefined && object.source === undefined && object !== KNOWN)
         object.items = object.items === undefined ? value : values.oneOf([object.items, value]);
     } else this.bind(target, value);
   }
 
+  /** Forgets that a variable holds a whole row or environment, once code replaces or deletes a member of it. */
+  #keepPart(target: Node, object: Value): void {
+    if (target.type !== 'member' || target.object.type !== 'name' || object.whole === undefined) return;
+    const variable = this.scope.find(target.object.name);
+    if (variable !== undefined) this.path.set(variable, { ...object, whole: undefined });
+  }
+
   protected value(node: Node): Value {
     if (++this.steps > MAX_STEPS) return KNOWN;
-    const value = values.withFacts(this.#evaluate(node), this.path.facts);
+    const value = this.#made(node, values.withFacts(this.#evaluate(node), this.path.facts));
     this.seen.set(node, value);
     return value;
+  }
+
+  /** Adds the place of a value that rules ask for. */
+  #made(node: Node, value: Value): Value {
+    if (value.meaning !== 'process.env' || value.whole !== undefined) return value;
+    return { ...value, whole: { by: 'process.env', node, module: this.module } };
   }
 
   #evaluate(node: Node): Value {
@@ -234,11 +256,19 @@ export abstract class Evaluation {
     );
   }
 
-  #memberNode({ object, property, index }: Extract<Node, { type: 'member' }>): Value {
+  #memberNode(node: Extract<Node, { type: 'member' }>): Value {
+    const { object, property, index } = node;
     const value = this.value(object);
-    if (property !== undefined) return this.member(value, property);
     const key = index === undefined ? undefined : this.value(index);
-    return this.member(value, constantIn(key), key);
+    return this.#read(value, property ?? constantIn(key), node, key);
+  }
+
+  /** Returns a member, with its place if rules ask where it comes from. */
+  #read(object: Value, key: string | undefined, node: Node, index?: Value): Value {
+    const by = key === undefined ? undefined : makerOf(object, key);
+    return by === undefined
+      ? this.member(object, key, index)
+      : { texts: [[{ kind: 'own', made: { by, node, module: this.module } }]] };
   }
 
   protected member(value: Value, key: string | undefined, index?: Value): Value {
@@ -344,15 +374,19 @@ export abstract class Evaluation {
 
   #unary({ operator, value }: Extract<Node, { type: 'unary' }>): Value {
     const inner = value === undefined ? KNOWN : this.value(value);
+    if (operator === 'delete' && value?.type === 'member') this.#keepPart(value, this.value(value.object));
     if (operator === 'yield') this.addResult({ texts: inner.texts, items: inner });
     return operator === '!' ? values.negation(inner) : operator === 'void' ? ABSENT : KNOWN;
   }
 
-  #binary({ operator, left, right }: Extract<Node, { type: 'binary' }>): Value {
+  #binary(node: Extract<Node, { type: 'binary' }>): Value {
+    const { operator, left, right } = node;
     const first = this.value(left);
     if (operator === '&&' || operator === '||' || operator === '??')
       return this.#logical(operator, first, right);
     const second = this.value(right);
+    if (/^(?:[!=]==?|[<>]=?)$/.test(operator))
+      this.listeners.onCompare({ node, module: this.module, sides: [first, second] });
     switch (operator) {
       case '+':
         return this.#joined([first, second], [left, right]);
@@ -416,14 +450,16 @@ export abstract class Evaluation {
       if (entry.type === 'spread') {
         const value = this.value(entry.value);
         for (const [key, member] of value.members ?? []) members.set(key, member);
-        if (value.source !== undefined || value.items !== undefined) spread = value;
+        if (value.source !== undefined || value.items !== undefined || value.whole !== undefined)
+          spread = value;
       } else if (entry.value !== undefined) {
         const key = entry.key ?? constantIn(entry.computed && this.value(entry.computed));
         if (key !== undefined) members.set(key, this.value(entry.value));
         else this.value(entry.value);
       }
     }
-    return { texts: KNOWN.texts, members, source: spread?.source, items: spread?.items };
+    const { source, items, whole } = spread ?? KNOWN;
+    return { texts: KNOWN.texts, members, source, items, whole };
   }
 }
 
@@ -456,10 +492,23 @@ export function listOf(items: readonly Value[]): Value {
 }
 
 /** Returns an input of which some members are missing, so that it no longer counts as the whole input. */
-function withoutWhole(value: Value): Value {
+function withoutWhole({ whole: _whole, ...value }: Value): Value {
   return value.source?.whole === undefined
     ? value
     : { ...value, source: { ...value.source, whole: undefined } };
+}
+
+/** Returns the name of a member that rules ask for: a host or number that a client chooses, or a stack trace. */
+function makerOf({ source, type }: Value, key: string): string | undefined {
+  if (key === 'stack' && type === 'Error') return 'Error.stack';
+  const isHost =
+    source?.isRequest === true
+      ? key === 'host'
+      : source?.origin.input === 'url'
+        ? /^(?:host|hostname|origin|href)$/.test(key)
+        : source?.whole === 'headers' && /^(?:x-forwarded-)?host$/i.test(key);
+  if (source?.type?.member(key)?.isEndless === true) return `endless ${source.id}.${key}`;
+  return isHost ? 'request.host' : undefined;
 }
 
 function literalValue(node: Node): Value {

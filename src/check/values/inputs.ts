@@ -6,6 +6,7 @@ import { fileOfPlace } from '../../base/findings.ts';
 import { ALL } from '../../schema/pattern-parser.ts';
 import { charsOf, clientPart, factsOfMatches, patternOf } from './text.ts';
 import { KNOWN } from './value.ts';
+import { entryOf } from '../reader/nodes.ts';
 import type { RouteDetail } from '../../routing/compile.ts';
 import type { ObjectPlan, TypeNode } from '../../schema/schema.ts';
 import type { SourceModule } from '../reader/modules.ts';
@@ -40,6 +41,7 @@ export class DeclaredInputs {
 }
 
 const SAFE: InputType = { part: undefined, member: () => SAFE };
+const ENDLESS: InputType = { ...SAFE, isEndless: true };
 const FREE: InputType = { part: { may: ALL }, member: () => undefined };
 /** Kinds of types whose values are texts of a client. The values of all other scalar kinds are safe. */
 const TEXTS: ReadonlySet<string> = new Set(['str', 'any', 'file', 'standard', 'bytes']);
@@ -78,6 +80,9 @@ function typeOfNode(node: TypeNode, depth = 0): InputType {
       return node.members.every((member) => typeOfNode(member, depth + 1).part === undefined) ? SAFE : FREE;
     case 'union':
       return FREE;
+    case 'int':
+    case 'float':
+      return (node.constraints.le ?? node.constraints.lt) === undefined ? ENDLESS : SAFE;
     default:
       return TEXTS.has(node.kind) ? typeOfText(node.constraints) : SAFE;
   }
@@ -106,7 +111,8 @@ export function typeOfDeclaration(
       return inner(binding.node.type === 'declarator' ? binding.node.value : binding.node, binding.module);
     return typeOfName(binding?.kind === 'external' ? binding.imported : node.name);
   }
-  if (node.type === 'value' || (node.type === 'unary' && node.operator === '-')) return SAFE;
+  if (node.type === 'value') return /^\d/.test(node.raw) ? ENDLESS : SAFE;
+  if (node.type === 'unary' && node.operator === '-') return ENDLESS;
   if (node.type === 'object' || node.type === 'class') {
     const entries = node.type === 'object' ? node.entries : node.members;
     return {
@@ -121,19 +127,10 @@ export function typeOfDeclaration(
   return node.type === 'call' ? typeOfCall(node, inner) : undefined;
 }
 
-const SAFE_NAMES: ReadonlySet<string> = new Set([
-  'int',
-  'float',
-  'bool',
-  'uuid',
-  'date',
-  'datetime',
-  'literal',
-  'decimal',
-]);
+const SAFE_NAMES: ReadonlySet<string> = new Set(['bool', 'uuid', 'date', 'datetime', 'literal', 'decimal']);
 
 function typeOfName(name: string): InputType | undefined {
-  return SAFE_NAMES.has(name) ? SAFE : undefined;
+  return name === 'int' || name === 'float' ? ENDLESS : SAFE_NAMES.has(name) ? SAFE : undefined;
 }
 
 function typeOfCall(
@@ -141,19 +138,18 @@ function typeOfCall(
   inner: (node: Node | undefined) => InputType | undefined,
 ): InputType | undefined {
   const [type, options] = args;
-  if (callee.type === 'name' && inner(callee) === SAFE) return SAFE;
-  const entry =
-    options?.type === 'object'
-      ? options.entries.find((each) => each.type === 'entry' && each.key === 'pattern')
-      : undefined;
-  const pattern = entry?.type === 'entry' ? entry.value : undefined;
+  const made = callee.type === 'name' ? inner(callee) : undefined;
+  if (made !== undefined && made.part === undefined) return made;
+  const pattern = entryOf(options, 'pattern');
   const source =
     pattern?.type === 'text' ? pattern.value : pattern?.type === 'pattern' ? pattern.source : undefined;
   if (source !== undefined) {
     const regex = patternOf(source, '');
     return regex === undefined ? undefined : typeOfText({ pattern: regex });
   }
-  return inner(type);
+  const own = inner(type);
+  const isLimited = (entryOf(options, 'le') ?? entryOf(options, 'lt')) !== undefined;
+  return own?.isEndless === true && isLimited ? SAFE : own;
 }
 
 /** Members of the context that hold inputs of a client. */

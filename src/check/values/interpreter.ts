@@ -27,6 +27,10 @@ export interface Site {
   /** Import of the called function, such as `fs.readFile`; the type of its object and the method, else ''. */
   readonly meaning: string;
   readonly receiver: Value | undefined;
+  /** The route whose handler makes the call. */
+  readonly route: RouteCall | undefined;
+  /** Whether the route requires a credential. */
+  readonly isGuarded: boolean;
   /** Returns the value of an argument, or of an expression in it. */
   value(node: Node | undefined): Value | undefined;
   /** Returns the origin of the value of an expression; undefined if no client sent a part of it. */
@@ -35,8 +39,15 @@ export interface Site {
   written(node: Node): { readonly node: Node; readonly module: SourceModule };
 }
 
+/** The result of a handler. */
+interface Sent {
+  readonly value: Value;
+  readonly route: RouteCall | undefined;
+}
+
 interface Listeners extends EvaluationListeners {
   onCall(site: Site): void;
+  onReply(sent: Sent): void;
 }
 
 interface Frame {
@@ -60,13 +71,26 @@ interface Result {
 interface Pending {
   readonly closure: Closure;
   readonly args: readonly Value[];
+  /** The route whose handler runs. */
+  readonly route?: RouteCall | undefined;
+  /** Whether the result of the function is a reply. */
+  readonly isReply?: boolean;
+  readonly isGuarded?: boolean;
 }
 
 const MAX_DEPTH = 10;
+const ERROR: Value = { texts: KNOWN.texts, type: 'Error' };
+/** Functions whose results rules recognise again. */
+const MAKERS =
+  /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|createHmac\.[^]*digest)$|^svc\.createToken$/;
+const GUARDS = /^svc\.(?:BearerAuth|APIKeyAuth|requireRoles|requireScopes|requireSession)$/;
+/** Methods that return rows as the database has them. */
+const ROWS = /^svc\/db\.[^]*\.(?:fetchAll|fetchOne)$/;
 export class Interpreter extends Evaluation {
   readonly #project: Project;
   readonly #handlers: Handlers;
   readonly #onCall: Listeners['onCall'];
+  readonly #onReply: Listeners['onReply'];
   readonly #scopes = new Map<SourceModule, values.Scope>();
   readonly #pending: Pending[] = [];
   readonly #done = new Set<Fn>();
@@ -78,12 +102,14 @@ export class Interpreter extends Evaluation {
   #isStored = false;
   #stack: Frame[] = [];
   #results: Result[] = [];
+  #current: Pending | undefined;
 
   constructor(project: Project, handlers: Handlers, listeners: Listeners) {
     super(listeners);
     this.#project = project;
     this.#handlers = handlers;
     this.#onCall = (site) => listeners.onCall(site);
+    this.#onReply = (sent) => listeners.onReply(sent);
   }
 
   run(): void {
@@ -110,12 +136,15 @@ export class Interpreter extends Evaluation {
     this.#evaluate(pending);
   }
 
-  #evaluate({ closure, args }: Pending): void {
+  #evaluate(pending: Pending): void {
+    const { closure, args, route, isReply } = pending;
+    this.#current = pending;
     this.steps = 0;
     this.seen = new Map();
     this.path = new Path(this.#root);
     this.#stack = [];
-    this.invoke(closure, args, undefined);
+    const value = this.invoke(closure, args, undefined);
+    if (isReply === true) this.#onReply({ value, route });
   }
 
   #outermost(fn: Fn): Closure | undefined {
@@ -145,7 +174,10 @@ export class Interpreter extends Evaluation {
     if (roles.length === 0 || this.#done.has(closure.fn)) return;
     this.#done.add(closure.fn);
     const args = closure.fn.params.map((_, index) => this.#inputOf(roles[index], spec, deps));
-    this.#pending.push({ closure, args });
+    const route = roles.find((role) => role?.route !== undefined)?.route;
+    const given = [...(spec?.members?.values() ?? []), ...(deps?.members?.values() ?? [])];
+    const isGuarded = given.some(({ gives }) => GUARDS.test(gives?.type ?? ''));
+    this.#pending.push({ closure, args, route, isGuarded, isReply: route !== undefined });
   }
 
   #inputOf(role: Role | undefined, spec: Value | undefined, deps: Value | undefined): Value {
@@ -171,7 +203,7 @@ export class Interpreter extends Evaluation {
   #provided(source: Value): Value {
     const context = this.#context(undefined, source.spec);
     if (source.of !== undefined) return this.instance(source.of, [context], undefined);
-    if (source.fn === undefined) return { texts: KNOWN.texts, type: source.meaning };
+    if (source.fn === undefined) return { texts: KNOWN.texts, type: source.meaning ?? source.type };
     this.#done.add(source.fn.fn);
     return this.invoke(source.fn, [context], undefined);
   }
@@ -179,7 +211,8 @@ export class Interpreter extends Evaluation {
   protected invoke(closure: Closure, args: readonly Value[], call: Call | undefined): Value {
     const { fn } = closure;
     if (this.#stack.length >= MAX_DEPTH || this.#stack.some((frame) => frame.fn === fn)) return KNOWN;
-    const isShared = functionAround(fn) === undefined && this.#stack.length > 0;
+    // a constructor runs for each object, because it sets the members of this object
+    const isShared = functionAround(fn) === undefined && this.#stack.length > 0 && fn.name !== 'constructor';
     const key = isShared
       ? [...args, closure.self ?? KNOWN].map((value) => values.signatureOf(value)).join(';')
       : '';
@@ -333,7 +366,7 @@ export class Interpreter extends Evaluation {
     if (handler !== undefined) {
       const caught = this.branch(NO_FACTS, () =>
         this.inScope(() => {
-          if (param !== undefined) this.bind(param, KNOWN);
+          if (param !== undefined) this.bind(param, ERROR);
           this.#statement(handler);
         }),
       );
@@ -375,7 +408,11 @@ export class Interpreter extends Evaluation {
     const meaning = called.meaning ?? (receiver?.type === undefined ? '' : `${receiver.type}.${method}`);
     for (const arg of args) this.#register(arg, method, args, receiver);
     this.#visit(call, meaning, receiver);
-    return this.#resultOf(call, { called, receiver, args, method, meaning });
+    const result = this.#resultOf(call, { called, receiver, args, method, meaning });
+    const made = { by: meaning, node: call, module: this.module };
+    if (MAKERS.test(meaning)) return { ...result, texts: [[{ kind: 'own', made }]] };
+    const isQuery = ROWS.test(meaning) || (meaning === '' && ROWS.test(`svc/db.unknown.${method}`));
+    return isQuery && args[2]?.members?.has('as') !== true ? { ...result, whole: made } : result;
   }
 
   #visit(call: Call, meaning: string, receiver: Value | undefined): void {
@@ -385,6 +422,8 @@ export class Interpreter extends Evaluation {
       module,
       meaning,
       receiver,
+      route: this.#current?.route,
+      isGuarded: this.#current?.isGuarded === true,
       value: (node) => (node === undefined ? undefined : seen.get(node)),
       given: (node) => (node === undefined ? undefined : values.givenOf(seen.get(node))),
       written: (node) => writtenAt(node, module, stack),
@@ -395,13 +434,22 @@ export class Interpreter extends Evaluation {
   #register(arg: Value, method: string, args: readonly Value[], receiver: Value | undefined): void {
     const spec = args.find((each) => each.members !== undefined && each.of === undefined);
     const deps = receiver?.members?.get('deps');
+    if (method === 'exceptionHandler' && arg.fn !== undefined && !this.#done.has(arg.fn.fn)) {
+      this.#done.add(arg.fn.fn);
+      this.#pending.push({ closure: arg.fn, args: [ERROR, requestValue()], isReply: true });
+    }
     if (arg.fn !== undefined) this.#queue(arg.fn, spec, deps);
     for (const item of arg.members?.values() ?? [])
       if (item.fn !== undefined) this.#queue(item.fn, spec, deps);
-    const handle = method === 'use' && arg.of !== undefined ? this.method(arg, 'handle')?.fn : undefined;
-    if (handle === undefined || this.#done.has(handle.fn)) return;
-    this.#done.add(handle.fn);
-    this.#pending.push({ closure: handle, args: [requestValue(), KNOWN] });
+    const layers = method === 'use' ? [arg] : (arg.members?.get('use')?.members?.values() ?? []);
+    for (const layer of layers) this.#queueMiddleware(layer);
+  }
+
+  #queueMiddleware(layer: Value): void {
+    const closure = layer.of === undefined ? layer.fn : this.method(layer, 'handle')?.fn;
+    if (closure === undefined || this.#done.has(closure.fn)) return;
+    this.#done.add(closure.fn);
+    this.#pending.push({ closure, args: [requestValue(), KNOWN] });
   }
 
   #resultOf(call: Call, { called, receiver, args, method, meaning }: Called): Value {

@@ -35,6 +35,13 @@ export interface Fact {
   readonly isInside?: boolean | undefined;
 }
 
+/** The call or member that made a value: `crypto.randomBytes`, or `request.host`. */
+export interface Made {
+  readonly by: string;
+  readonly node: Node;
+  readonly module: SourceModule;
+}
+
 /** A part of a text that a client chooses. Parts with one `id` hold the same text. */
 export interface ClientPart extends Fact {
   readonly kind: 'client';
@@ -54,7 +61,7 @@ export interface ClientPart extends Fact {
 export type Part =
   | { readonly kind: 'literal'; readonly text: string }
   /** Text that the program or its operator chooses. */
-  | { readonly kind: 'own' }
+  | { readonly kind: 'own'; readonly made?: Made }
   | ClientPart;
 /** The parts of a text in their order. */
 export type Text = readonly Part[];
@@ -98,7 +105,7 @@ export function concat(...texts: readonly Text[]): Text {
     const last = parts.at(-1);
     if (part.kind === 'literal' && last?.kind === 'literal')
       parts[parts.length - 1] = { kind: 'literal', text: last.text + part.text };
-    else if (part.kind !== 'own' || last?.kind !== 'own') parts.push(part);
+    else if (part.kind !== 'own' || part.made !== undefined || last?.kind !== 'own') parts.push(part);
   }
   return parts;
 }

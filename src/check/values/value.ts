@@ -3,7 +3,7 @@ import { NO_FACTS, OWN, allFacts, concat, hasClient, narrowed, sharedFacts } fro
 import type { ClassNode, Fn } from '../reader/nodes.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { RouteCall } from '../source/routes.ts';
-import type { ClientPart, Facts, Origin, Part, Text } from './text.ts';
+import type { ClientPart, Facts, Made, Origin, Part, Text } from './text.ts';
 
 /** A function with the scope of its declaration. */
 export interface Closure {
@@ -23,6 +23,8 @@ export interface ClassValue {
 export interface InputType {
   /** Undefined for a value of which every text is safe, such as a number. */
   readonly part: Pick<ClientPart, 'may' | 'notFirst'> | undefined;
+  /** True for a number without a maximum. */
+  readonly isEndless?: boolean;
   member(key: string): InputType | undefined;
   /** Whether the type limits the keys of an object to declared fields. */
   readonly hasKnownKeys?: boolean;
@@ -72,6 +74,8 @@ export interface Value {
   readonly gives?: Value | undefined;
   /** For the result of `provide(spec, fn)`: the spec. */
   readonly spec?: Value | undefined;
+  /** The call or member that made the whole object: a row of a query, or all environment variables. */
+  readonly whole?: Made | undefined;
   readonly pattern?: Pattern | undefined;
   /** Whether the absence of the value is a sign that a key is unknown: the result of a search. */
   readonly keys?: readonly string[] | undefined;
@@ -117,6 +121,7 @@ export function oneOf(values: readonly Value[]): Value {
     source: find('source'),
     meaning: find('meaning'),
     gives: find('gives'),
+    whole: find('whole'),
   };
 }
 
@@ -175,6 +180,14 @@ export function givenOf(value: Value | undefined): Given | undefined {
   return origin?.input === 'row'
     ? undefined
     : origin && { what: origin.what, part: source?.whole, route: origin.route };
+}
+
+/** Returns the calls and members that made parts of a value, also of its members. */
+export function madeIn(value: Value | undefined, depth = 0): readonly Made[] {
+  if (value === undefined || depth > 4) return [];
+  const own = value.texts.flat().flatMap((part) => (part.kind === 'own' ? (part.made ?? []) : []));
+  const inner = [...(value.members?.values() ?? []), ...(value.items === undefined ? [] : [value.items])];
+  return [...own, ...inner.flatMap((each) => madeIn(each, depth + 1))];
 }
 
 /** Returns the ids of the client parts of a value, also of its members. */
@@ -278,7 +291,7 @@ export function signatureOf(value: Value, depth = 0): string {
               part.hasKnownHost,
             ])
           : part.kind === 'own'
-            ? '~'
+            ? `~${signatureOfMade(part.made)}`
             : JSON.stringify(part.text),
       )
       .join('+'),
@@ -289,5 +302,9 @@ export function signatureOf(value: Value, depth = 0): string {
   const items = value.items === undefined ? '' : signatureOf(value.items, depth + 1);
   if (value.fn !== undefined && !functions.has(value.fn.fn)) functions.set(value.fn.fn, ++count);
   const fn = value.fn === undefined ? '' : `f${functions.get(value.fn.fn)}`;
-  return `${texts.join('|')}{${members.join(',')}}[${items}]${fn}${value.type ?? ''}${value.meaning ?? ''}${value.source?.id ?? ''}`;
+  return `${texts.join('|')}{${members.join(',')}}[${items}]${fn}${value.type ?? ''}${value.meaning ?? ''}${value.source?.id ?? ''}${signatureOfMade(value.whole)}`;
+}
+
+function signatureOfMade(made: Made | undefined): string {
+  return made === undefined ? '' : `${made.by} ${made.module.file}:${made.node.start}`;
 }

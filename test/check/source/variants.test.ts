@@ -16,7 +16,9 @@ import { PAIRS } from './cases/pairs.ts';
 import type { TestContext } from 'node:test';
 
 /** Rules that examineSources() judges. The check of the whole application judges SVC219 and SVC406. */
-const RULES_OF_SOURCES = CORE_RULES.filter(({ id, phase }) => phase === 'source' && !/219|406/.test(id));
+const RULES_OF_SOURCES = CORE_RULES.filter(
+  ({ id, phase }) => phase === 'source' && !/^SVC(?:219|406)$/.test(id),
+);
 
 type Files = Readonly<Record<string, string>>;
 

@@ -1,5 +1,5 @@
 /**
- * The findings of SVC601 … SVC608 do not depend on names, nor on the file of a helper: locals, parameters, private
+ * The findings of rules that judge values do not depend on names, nor on the file of a helper: locals, parameters, private
  * functions and import aliases get random names, and helpers move to another file.
  */
 import assert from 'node:assert/strict';
@@ -12,6 +12,7 @@ import { childrenOf, walk } from '../../../src/check/reader/nodes.ts';
 import { seeded } from '../../support/random.ts';
 import { folder } from '../../support/run.ts';
 import { filesOf } from '../source/cases/all.ts';
+import { CALLS } from '../source/cases/calls.ts';
 import { INJECTION } from '../source/cases/injection.ts';
 import { PROGRAMS } from './programs.ts';
 import type { TestContext } from 'node:test';
@@ -26,8 +27,13 @@ interface Edit {
   readonly text: string;
 }
 
+/** Rules that judge values only. */
+const JUDGED = /^SVC(?:60[1-8]|206|207|628|629|637|638|639)$/;
+
 const PROGRAMS_OF_ALL: Readonly<Record<string, Files>> = {
-  ...Object.fromEntries(Object.entries(INJECTION).map(([name, text]) => [name, filesOf(text, 'app.ts')])),
+  ...Object.fromEntries(
+    Object.entries({ ...INJECTION, ...CALLS }).map(([name, text]) => [name, filesOf(text, 'app.ts')]),
+  ),
   ...PROGRAMS,
 };
 
@@ -38,7 +44,7 @@ function found(t: TestContext, files: Files): string[] {
   const { findings, project } = examineSources(readProject([join(cwd, entry)]), CORE_RULES);
   assert.deepEqual(project.unread, []);
   return findings
-    .filter(({ rule }) => /^SVC60[1-8]$/.test(rule))
+    .filter(({ rule }) => JUDGED.test(rule))
     .map(({ rule, severity }) => `${severity} ${rule}`)
     .sort();
 }
@@ -139,7 +145,7 @@ function rangeOf({ start, end }: Node): { start: number; end: number } {
   return { start, end };
 }
 
-test('SVC601 … SVC608 do not change if locals, parameters, private functions and import aliases are renamed', (t) => {
+test('findings about values do not change if locals, parameters, private functions and import aliases are renamed', (t) => {
   const random = seeded(20_261_129);
   let renames = 0;
   for (const [title, files] of Object.entries(PROGRAMS_OF_ALL)) {
@@ -167,7 +173,7 @@ function movable(module: SourceModule): Fn[] {
   });
 }
 
-test('SVC601 … SVC608 do not change if helpers move to another file', (t) => {
+test('findings about values do not change if helpers move to another file', (t) => {
   let moves = 0;
   for (const [title, files] of Object.entries(PROGRAMS_OF_ALL)) {
     const more: Record<string, string> = {};

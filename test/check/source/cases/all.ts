@@ -1,5 +1,6 @@
 /** Every application of the source phase, by name, and its files. */
 import { ASYNC } from './async.ts';
+import { CALLS } from './calls.ts';
 import { DECLARATIONS } from './declarations.ts';
 import { FOREIGN } from './foreign.ts';
 import { HELPERS } from './helpers.ts';
@@ -8,6 +9,7 @@ import { SECRETS } from './secrets.ts';
 import { STATE } from './state.ts';
 
 export const CASES: Readonly<Record<string, string>> = {
+  ...CALLS,
   ...INJECTION,
   ...ASYNC,
   ...SECRETS,

@@ -245,4 +245,40 @@ export function load(address, done) {
   });
 }
 `,
+  'promises of callbacks in another function': `
+// FILE app.ts
+import { Svc } from 'svc';
+import { db } from 'svc/db';
+import { Gate } from './gate.ts';
+const app = new Svc();
+const gate = new Gate();
+const store = async (row) => {
+  await db.execute('insert into a values (?)', [row]);
+};
+app.post('/a', {}, async ({ body }) => {
+  body.rows.forEach(store); // SVC612
+  body.rows.forEach((row) => store(row)); // SVC612
+  body.rows.forEach(count);
+  for (const row of body.rows) await store(row);
+  await Promise.all(body.rows.map(store));
+  return gate.open(body.rows);
+});
+function count(row) {
+  return row.length;
+}
+// FILE gate.ts
+import { db } from 'svc/db';
+export class Gate {
+  open(rows) {
+    if (rows.every(this.isOpen)) return []; // SVC612
+    return rows.some((row) => this.isOpen(row)) ? [] : rows.filter((row) => this.isShort(row)); // SVC612
+  }
+  async isOpen(row) {
+    return (await db.scalar('select 1 from a where b = ?', [row])) === 1;
+  }
+  isShort(row) {
+    return row.length < 3;
+  }
+}
+`,
 };

@@ -148,8 +148,8 @@ export const partners = { acme: 'k_live_51Hx9sQ2vLrT8dPz0aWm' }; // SVC205
 import { Svc } from 'svc';
 app.get('/a', {}, async ({ db }) => await db.fetchAll('select id, name, password_hash from users')); // SVC626
 app.get('/b', {}, async ({ db, params }) => {
-  const user = await db.fetchOne('select * from users where id = ?', [params.id]);
-  return user; // SVC626
+  const user = await db.fetchOne('select * from users where id = ?', [params.id]); // SVC626
+  return user;
 });
 app.get('/c', { response: User }, async ({ db }) => await db.fetchAll('select * from users'));
 app.get('/d', {}, async ({ db }) => await db.fetchAll('select * from notes'));

@@ -47,6 +47,16 @@ export const PAIRS: Readonly<Record<string, { readonly wrong: string; readonly r
     ),
     right: declared('export const auth: Guard = BearerAuth(secret);', 'BearerAuth'),
   },
+  SVC206: {
+    wrong: handler(
+      "return reply({}, 200, { 'Access-Control-Allow-Credentials': 'true', 'Access-Control-Allow-Origin': req.headers.origin });",
+      "import { reply } from 'svc';",
+    ),
+    right: handler(
+      "return reply({}, 200, { 'Access-Control-Allow-Credentials': 'true', 'Access-Control-Allow-Origin': 'https://a.example' });",
+      "import { reply } from 'svc';",
+    ),
+  },
   SVC207: {
     wrong: handler(
       "const res: Reply = new Reply(); res.setCookie('session', me.sid, { httpOnly: false }); return res;",
@@ -317,6 +327,20 @@ async function page(name: string): Promise<string> { return (await readFile('pag
   onUser: async (provider: string, info: Info) => await db.fetchOne('select id from users where provider = ? and subject = ?', [provider, info.subject]),
 };`,
   },
+  SVC628: {
+    wrong: handler(
+      "return createCipheriv('aes-256-gcm', key, Buffer.alloc(12));",
+      "import { createCipheriv } from 'node:crypto';",
+    ),
+    right: handler(
+      "return createCipheriv('aes-256-gcm', key, randomBytes(12));",
+      "import { createCipheriv, randomBytes } from 'node:crypto';",
+    ),
+  },
+  SVC629: {
+    wrong: handler('return new Agent({ rejectUnauthorized: false });', "import { Agent } from 'node:https';"),
+    right: handler('return new Agent({ keepAlive: true });', "import { Agent } from 'node:https';"),
+  },
   SVC631: {
     wrong: `let last: string | undefined;\n${handler('last = query.name;\n  return await noteOf(last);')}`,
     right: handler('const last: string = query.name;\n  return await noteOf(last);'),
@@ -346,5 +370,41 @@ export const notesOf = cached(async (path: string, user: User) => await load(pat
   SVC636: {
     wrong: handler('return /^(\\w+\\s?)*$/.test(query.name as string);'),
     right: handler('return /^\\w+(?:\\s\\w+)*$/.test(query.name as string);'),
+  },
+  SVC637: {
+    wrong: `
+import { Depends, Field, Svc, int } from 'svc';
+import { db } from 'svc/db';
+export const app: Svc = new Svc();
+app.get('/a', { db: Depends(db), query: { count: Field(int) } }, ({ db, query }) =>
+  db.fetchAll('select a from b limit ?', [query.count]),
+);`,
+    right: `
+import { Depends, Field, Svc, int } from 'svc';
+import { db } from 'svc/db';
+export const app: Svc = new Svc();
+app.get('/a', { db: Depends(db), query: { count: Field(int, { le: 100 }) } }, ({ db, query }) =>
+  db.fetchAll('select a from b limit ?', [query.count]),
+);`,
+  },
+  SVC638: {
+    wrong: `
+import { BearerAuth, Depends, Svc, reply } from 'svc';
+export const app: Svc = new Svc();
+app.get('/a', { me: Depends(BearerAuth()) }, ({ me }) => reply({ me }, 200, { 'Cache-Control': 'public, max-age=60' }));`,
+    right: `
+import { BearerAuth, Depends, Svc, reply } from 'svc';
+export const app: Svc = new Svc();
+app.get('/a', { me: Depends(BearerAuth()) }, ({ me }) => reply({ me }, 200, { 'Cache-Control': 'private, max-age=60' }));`,
+  },
+  SVC639: {
+    wrong: handler(
+      'return send(`https://${req.host}/reset/${randomUUID()}`);',
+      "import { randomUUID } from 'node:crypto';",
+    ),
+    right: handler(
+      'return send(`https://a.example/reset/${randomUUID()}`);',
+      "import { randomUUID } from 'node:crypto';",
+    ),
   },
 };

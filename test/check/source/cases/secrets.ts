@@ -207,8 +207,7 @@ app.post('/d', {}, async ({ form, db }) => {
   try { await load(); } catch (error) { app.log.error('failed', { stack: error.stack }); }
   return { ok: true };
 });
-router.use((err, req, res, next) => { res.status(500).json({ error: err.stack }); }); // SVC626
-router.use((err, req, res, next) => { res.status(500).send({ stack: environment.ENVIRONMENT === 'prod' ? null : err.stack }); });
+app.exceptionHandler(TypeError, (error) => reply({ stack: environment === 'prod' ? null : error.stack }, 500));
 `,
   'accounts by an e-mail address': `
 const a = new OAuthPlugin({
