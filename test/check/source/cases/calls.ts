@@ -47,7 +47,7 @@ const cookieOf = (key, value, rest = '') => key + '=' + value + '; Path=/' + res
 app.post('/a', {}, () => reply({}, 200, { 'Set-Cookie': cookieOf('visit', random.randomUUID()) })); // SVC207
 app.post('/b', {}, async () => reply({}, 200, { 'Set-Cookie': cookieOf('kiosk', await keyOf()) })); // SVC207
 app.post('/c', {}, () => reply({}, 200, { 'Set-Cookie': cookieOf('x', random.randomUUID(), '; HttpOnly; Secure') }));
-app.post('/d', {}, ({ query }) => reply({}, 200, { 'Set-Cookie': cookieOf('colour', query.colour) }));
+app.post('/d', {}, ({ query }) => reply({}, 200, { 'Set-Cookie': cookieOf('colour', encodeURIComponent(query.colour)) }));
 app.post('/e', {}, () => reply({}, 200, { 'Set-Cookie': 'kiosk=; Path=/; Max-Age=0' }));
 app.post('/f', {}, () => reply({}, 200, { 'Set-Cookie': cookieOf('twice', random.randomUUID(), '; Secure') }));
 `,
