@@ -173,7 +173,7 @@ export const DEPLOYMENT_RULES: readonly CoreRule[] = [
     why: 'A client sends the header Host, so it can ask for a link that leads to a server of its own',
     remedy: 'Take the address of the site from a setting: app.config.get("baseUrl")',
     wrong: '`https://${req.host}/reset?token=${token}`',
-    right: "`${app.config.get('baseUrl')}/reset?token=${token}`",
+    right: '`https://app.example/reset?token=${token}`',
   },
 ];
 
