@@ -1,21 +1,22 @@
 /**
  * Rules about calls of Node.js and of this package that ask for the values of arguments: CORS and cookies
- * written by hand (SVC206, SVC207), constant initialisation vectors (SVC628), connections without a check of
- * the certificate (SVC629), algorithms that a token chooses (SVC624), replies of guarded routes in shared caches (SVC638), and links with a secret for
- * the host that a client names (SVC639).
+ * written by hand (SVC206, SVC207), signatures compared by an operator (SVC621), algorithms that a token
+ * chooses (SVC624), constant initialisation vectors (SVC628), connections without a check of the certificate
+ * (SVC629), numbers of rows without a maximum (SVC637), replies of guarded routes in shared caches (SVC638),
+ * and links with a secret for the host that a client names (SVC639).
  */
 import { entryOf, walk } from '../reader/nodes.ts';
 import { ALL } from '../../schema/pattern-parser.ts';
 import { constantIn } from '../values/effects.ts';
 import { constantOf, hasClient, literalOf } from '../values/text.ts';
 import { clientIn, idsIn, madeIn } from '../values/value.ts';
+import { OUR_DATABASE } from './injection-rules.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { Compared } from '../values/evaluation.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Made, Part } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
-import { OUR_DATABASE } from './injection-rules.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** A field that code writes into the header of a reply. */
@@ -140,11 +141,8 @@ export class CallRules {
         : undefined;
     if (written !== undefined) this.#filled.add(written);
     // bytes of another buffer may be copied into one
-    for (const arg of call.args) {
-      const given = value(arg);
-      if (given !== undefined && receiver !== undefined && call.callee.type === 'member')
-        if (call.callee.property === 'copy') this.#filled.add(given);
-    }
+    if (receiver !== undefined && call.callee.type === 'member' && call.callee.property === 'copy')
+      for (const given of call.args.map(value)) if (given !== undefined) this.#filled.add(given);
     if (meaning !== 'crypto.createCipheriv') return;
     const [cipher, key, vector] = call.args;
     const given = value(vector);
@@ -241,8 +239,8 @@ export class CallRules {
   /** Returns the field in the function of the project that an expression calls for the fields of a reply. */
   #fieldIn(node: Node, module: SourceModule): { node: Node; module: SourceModule } | undefined {
     const fn = node.type === 'call' ? this.#sources.handlers.resolve(node.callee, module) : undefined;
-    let found: Node | undefined;
     if (fn === undefined) return undefined;
+    let found: Node | undefined;
     walk(fn, (each) => {
       if (each.type === 'entry' && /^cache-control$/i.test(each.key ?? '')) found ??= each;
     });

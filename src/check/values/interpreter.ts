@@ -55,6 +55,7 @@ interface Frame {
   readonly call: Call | undefined;
   readonly module: SourceModule;
 }
+
 /** A call after the evaluation of its parts. */
 interface Called {
   readonly called: Value;
@@ -63,11 +64,13 @@ interface Called {
   readonly method: string;
   readonly meaning: string;
 }
+
 interface Result {
   readonly value: Value;
   readonly facts: Facts;
   readonly path: Path;
 }
+
 interface Pending {
   readonly closure: Closure;
   readonly args: readonly Value[];
@@ -86,6 +89,11 @@ const MAKERS =
 const GUARDS = /^svc\.(?:BearerAuth|APIKeyAuth|requireRoles|requireScopes|requireSession)$/;
 /** Methods that return rows as the database has them. */
 const ROWS = /^svc\/db\.[^]*\.(?:fetchAll|fetchOne)$/;
+
+/**
+ * Runs the modules of a project on values instead of data: first their statements, then their handlers with
+ * the inputs of a client. Tells the listeners which values calls, replies and comparisons have.
+ */
 export class Interpreter extends Evaluation {
   readonly #project: Project;
   readonly #handlers: Handlers;
@@ -124,7 +132,9 @@ export class Interpreter extends Evaluation {
       if (closure !== undefined) this.#queue(closure, undefined, undefined);
       this.#runPending();
     }
-    if (this.#isStored) for (const each of this.#started) this.#evaluate(each);
+    if (!this.#isStored) return;
+    for (const each of [...this.#started]) this.#evaluate(each);
+    this.#runPending();
   }
 
   #runPending(): void {
