@@ -50,7 +50,6 @@ const TESTED_ALONE: Readonly<Record<string, readonly string[]>> = {
   'mcp/stdio.ts': ['LineReader'],
   'oauth/login-state.ts': ['verifierOf'],
   'oauth/provider/id-token.ts': ['atHashOf'],
-  'oauth/tokens/dpop.ts': ['thumbprintOf'],
   'observability/event-loop.ts': ['DelayMonitor'],
   'observability/log.ts': ['LineQueue'],
   'openapi/compare.ts': ['compareOpenapi'],

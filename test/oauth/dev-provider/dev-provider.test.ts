@@ -10,7 +10,7 @@ import { SvcError } from '../../../src/base/errors.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { DevProvider } from '../../../src/oauth/dev-provider/dev-provider.ts';
 import { ProviderClient } from '../../../src/oauth/provider/client.ts';
-import { ProviderFault } from '../../../src/oauth/provider/failure.ts';
+import { ProviderFault } from '../../../src/auth/provider/failure.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { LIMITED } from '../../support/endings.ts';
 import { challengeOf } from '../support/fake-provider.ts';
