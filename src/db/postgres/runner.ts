@@ -24,9 +24,10 @@ import { CAN_COPY, copyRows } from './copy.ts';
 import { isOfChangedSchema, isOfTypes, isStalePlan } from './errors.ts';
 import { Exchange, STEP, type Step } from './exchange.ts';
 import { RepeatableRows, writeMany, type Many } from './many.ts';
-import { FIND_COLUMNS, FIND_TYPES, RowPlan, foundType, rereadRows } from './rows.ts';
+import { FIND_COLUMNS, FIND_TYPES, RowPlan, columnLists, foundColumn, foundType, rereadRows } from './rows.ts';
 import { checkCount, needsTypes, writeParams } from './values.ts';
-import type { Column, Limit, Row } from '../driver.ts';
+import type { Column, Limit, PreparedColumn, Row } from '../driver.ts';
+import type { WireColumn } from './messages.ts';
 import type { PostgresConversation } from './conversation.ts';
 import type { PostgresConnectionOptions } from './url.ts';
 import type { RowsWanted } from '../wire/conversation.ts';
@@ -306,25 +307,24 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     if (plan === undefined) return [];
     const known = this.statements.peek(checkedStatement(sql, 'postgres').text);
     if (known?.columns !== undefined && known.plan?.columns === plan.columns) return known.columns;
-    const list = (of: (column: RowPlan['columns'][number]) => number): string =>
-      `{${plan.columns.map(of).join(',')}}`;
-    const found = await this.run(
-      FIND_COLUMNS,
-      [
-        list(({ tableOid }) => tableOid),
-        list(({ typeOid }) => typeOid),
-        list(({ typeModifier }) => typeModifier),
-      ],
-      endingLimit(limit, 0, this.#options.clock),
-      'lists',
-      asLists,
-    );
-    const columns = plan.columns.map(({ name }, index) => {
-      const [table, type] = (found[index] ?? []) as (string | null)[];
-      return { name, table: table ?? undefined, type: type ?? undefined };
-    });
+    const found = await this.findColumns(plan.columns, endingLimit(limit, 0, this.#options.clock));
+    const columns = found.map(({ name, table, type }) => ({ name, table, type: type?.name }));
     if (known !== undefined) known.columns = columns;
     return columns;
+  }
+
+  /** Asks the server for the tables and the types of columns. */
+  async findColumns(columns: readonly WireColumn[], limit: Limit | undefined): Promise<PreparedColumn[]> {
+    const found = await this.run(FIND_COLUMNS, columnLists(columns), limit, 'lists', asLists);
+    return columns.map((column, index) => foundColumn(column, found[index]));
+  }
+
+  /** Prepares a statement without a name, and returns its parameter types and columns. */
+  async describe(sql: string, limit: Limit | undefined): Promise<Description> {
+    const { text } = checkedStatement(sql, 'postgres');
+    while (this.mustWait) await this.turn();
+    this.check(text, limit);
+    return this.#describe(text, '', limit);
   }
 
   get #isIdle(): boolean {
