@@ -19,6 +19,7 @@ const TESTED_ALONE: Readonly<Record<string, readonly string[]>> = {
   'check/rules/graph.ts': ['coveredBy'],
   'cli/load.ts': ['isApplication'],
   'cli/new.ts': ['moveEntries'],
+  'crypto/jwk.ts': ['chooseKeys'],
   'db/postgres/channel-binding.ts': ['signatureHash'],
   'db/postgres/saslprep.ts': ['saslPrep'],
   'db/wire/bytes.ts': ['shortAscii'],
