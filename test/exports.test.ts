@@ -18,6 +18,7 @@ const TESTED_ALONE: Readonly<Record<string, readonly string[]>> = {
   'check/rules/environment.ts': ['SUPPORTED_NODE', 'enginesOf', 'satisfies'],
   'check/rules/graph.ts': ['coveredBy'],
   'cli/load.ts': ['isApplication'],
+  'cli/main.ts': ['COMMANDS'],
   'cli/new.ts': ['moveEntries'],
   'crypto/jwk.ts': ['chooseKeys'],
   'db/postgres/channel-binding.ts': ['signatureHash'],

@@ -73,17 +73,17 @@ export function IssuerAuth(
 ): AuthSource<IssuerClaims | undefined> {
   const trusted = readIssuers(issuers);
   const read = readReaderOptions(options);
-  const readerWith = (replaced?: ReplacedKeys): ((context: Context) => AsyncGenerator<IssuerReader>) =>
+  const readerOf = (issuers: readonly ResolvedIssuer[]): ReaderSource =>
     named('issuerReader', async function* ({ state }: Context) {
       const { makeReader } = await import('./reader.ts');
-      const reader = makeReader(replaced?.(trusted) ?? trusted, read, state.get(services));
+      const reader = makeReader(issuers, read, state.get(services));
       try {
         yield reader;
       } finally {
         reader.close();
       }
     });
-  const readers = readerWith();
+  const readers = readerOf(trusted);
   const bare = provide(
     { reader: Depends(readers, { scope: 'app' }) },
     named('IssuerAuth', (context: Context & { readonly reader: IssuerReader }) =>
@@ -96,14 +96,21 @@ export function IssuerAuth(
     requirement: { ...requirementOf('bearer', read.optional), issuers: trusted.map(({ issuer }) => issuer) },
     realm: read.realm,
   });
-  REPLACEMENTS.set(source, (keys) => [readers, readerWith(keys)]);
+  MADE.set(source, { trusted, readers, readerOf });
   return source;
 }
 
-type ReplacedKeys = (issuers: readonly ResolvedIssuer[]) => readonly ResolvedIssuer[];
-type Replacement = readonly [source: unknown, replacement: (context: Context) => unknown];
+type ReaderSource = (context: Context) => AsyncGenerator<IssuerReader>;
 
-const REPLACEMENTS = new WeakMap<object, (keys: ReplacedKeys) => Replacement>();
+/** How each guard was made. */
+const MADE = new WeakMap<
+  object,
+  {
+    readonly trusted: readonly ResolvedIssuer[];
+    readonly readers: ReaderSource;
+    readonly readerOf: (issuers: readonly ResolvedIssuer[]) => ReaderSource;
+  }
+>();
 
 /**
  * Returns an override for the test client, which gives a guard other keys: those in `keys`, by issuer. No keys
@@ -112,14 +119,19 @@ const REPLACEMENTS = new WeakMap<object, (keys: ReplacedKeys) => Replacement>();
  * @throws SvcError `E_AUTH` if IssuerAuth() did not create the guard, or it trusts none of the issuers
  * @internal
  */
-export function withKeys(guard: object, keys: ReadonlyMap<string, readonly unknown[]>): Replacement {
-  const replace = REPLACEMENTS.get(guard);
-  if (replace === undefined) mistaken('FakeIssuer', 'the guard is not made by IssuerAuth()');
-  return replace((issuers) => {
-    const foreign = [...keys.keys()].find((name) => issuers.every(({ issuer }) => issuer !== name));
-    if (foreign !== undefined) mistaken('FakeIssuer', `the guard does not trust the issuer "${foreign}"`);
-    return issuers.map((each) => ({ ...each, jwks: { keys: keys.get(each.issuer) ?? [] } }));
-  });
+export function withKeys(
+  guard: object,
+  keys: ReadonlyMap<string, readonly unknown[]>,
+): readonly [source: unknown, replacement: (context: Context) => unknown] {
+  const made = MADE.get(guard);
+  if (made === undefined) mistaken('FakeIssuer', 'the guard is not made by IssuerAuth()');
+  const { trusted, readers, readerOf } = made;
+  const foreign = [...keys.keys()].find((name) => trusted.every(({ issuer }) => issuer !== name));
+  if (foreign !== undefined) mistaken('FakeIssuer', `the guard does not trust the issuer "${foreign}"`);
+  return [
+    readers,
+    readerOf(trusted.map((each) => ({ ...each, jwks: { keys: keys.get(each.issuer) ?? [] } }))),
+  ];
 }
 
 const isText = (value: unknown): boolean => typeof value === 'string' && value !== '';

@@ -274,8 +274,9 @@ test('the login page of DevProvider lists the users with escaped names, has no s
       headers['cache-control'],
       headers['referrer-policy'],
       headers['x-content-type-options'],
+      headers['x-frame-options'],
     ],
-    ['text/html; charset=utf-8', 'no-store', 'no-referrer', 'nosniff'],
+    ['text/html; charset=utf-8', 'no-store', 'no-referrer', 'nosniff', 'DENY'],
   );
   for (const wrong of ['<script', '<b>', '<img', 'onerror=alert(1)>', ' style='])
     assert.ok(!html.includes(wrong), wrong);
