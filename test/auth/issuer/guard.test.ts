@@ -26,12 +26,9 @@ const clock = new ManualClock();
 const fake = new FakeIssuer(ISSUER, { audience: AUDIENCE, clock });
 const guardOf = (
   issuer: Partial<TrustedIssuer> = {},
-  options: IssuerAuthOptions = {},
-): AuthSource<IssuerClaims | undefined> =>
-  IssuerAuth(
-    { issuer: ISSUER, audience: AUDIENCE, jwks: fake.jwks, ...issuer },
-    { ...options, optional: false },
-  );
+  options: Omit<IssuerAuthOptions, 'optional'> = {},
+): AuthSource<IssuerClaims> =>
+  IssuerAuth<unknown>({ issuer: ISSUER, audience: AUDIENCE, jwks: fake.jwks, ...issuer }, options);
 const bearer = (token: string): { headers: Record<string, string> } => ({
   headers: { authorization: `Bearer ${token}` },
 });
@@ -247,7 +244,7 @@ function proofOf(token: string, claims: Record<string, unknown> = {}, pair = CLI
     {
       jti: Math.floor(clock.nowMs()).toString(36) + String(proofs++),
       htm: 'GET',
-      htu: 'http://testserver/',
+      htu: 'http://localhost/',
       iat: Math.floor(clock.nowMs() / 1_000),
       ath: hash('sha256', token, 'base64url'),
       ...claims,
@@ -260,26 +257,32 @@ let proofs = 0;
 test('a token that is bound to a key needs a fresh DPoP proof of this key (RFC 9449)', async () => {
   const { client, events } = serving(guardOf());
   await using _ = client;
-  const token = fake.token({ cnf: { jkt: thumbprintOf(CLIENT.publicKey) } });
+  const times = { exp: Math.floor(clock.nowMs() / 1_000) + 3_600 };
+  const token = fake.token({ ...times, cnf: { jkt: thumbprintOf(CLIENT.publicKey) } });
   const used = proofOf(token);
   const stranger = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   for (const [what, authorization, dpop, status, reason] of [
-    ['valid', `DPoP ${token}`, used, 200, undefined],
-    ['used', `DPoP ${token}`, used, 401, 'replayed'],
+    ['valid', `DPoP ${token}`, () => used, 200, undefined],
+    ['used', `DPoP ${token}`, () => used, 401, 'replayed'],
     ['without a proof', `DPoP ${token}`, undefined, 401, 'absent'],
-    ['as Bearer', `Bearer ${token}`, proofOf(token), 401, 'other_scheme'],
-    ['by another key', `DPoP ${token}`, proofOf(token, {}, stranger), 401, 'other_key'],
-    ['for another token', `DPoP ${token}`, proofOf('other'), 401, 'ath'],
-    ['for another method', `DPoP ${token}`, proofOf(token, { htm: 'POST' }), 401, 'htm'],
-    ['for another URL', `DPoP ${token}`, proofOf(token, { htu: 'http://testserver/x' }), 401, 'htu'],
-    ['old', `DPoP ${token}`, proofOf(token, { iat: clock.nowMs() / 1_000 - 61 }), 401, 'iat'],
-    ['an unbound token as DPoP', `DPoP ${fake.token({})}`, proofOf(token), 401, 'other_scheme'],
+    ['as Bearer', `Bearer ${token}`, () => proofOf(token), 401, 'other_scheme'],
+    ['by another key', `DPoP ${token}`, () => proofOf(token, {}, stranger), 401, 'other_key'],
+    ['for another token', `DPoP ${token}`, () => proofOf('other'), 401, 'ath'],
+    ['for another method', `DPoP ${token}`, () => proofOf(token, { htm: 'POST' }), 401, 'htm'],
+    ['for another URL', `DPoP ${token}`, () => proofOf(token, { htu: 'http://localhost/x' }), 401, 'htu'],
+    ['old', `DPoP ${token}`, () => proofOf(token, { iat: clock.nowMs() / 1_000 - 61 }), 401, 'iat'],
+    ['an unbound token as DPoP', `DPoP ${fake.token(times)}`, () => proofOf(token), 401, 'other_scheme'],
   ] as const) {
-    const headers: Record<string, string> = { authorization, ...(dpop === undefined ? {} : { dpop }) };
+    if (what !== 'used') await clock.advance(60_000); // the log has one line a minute
+    events.length = 0;
+    const headers: Record<string, string> = {
+      authorization,
+      ...(dpop === undefined ? {} : { dpop: dpop() }),
+    };
     const response = await client.get('/', { headers });
     assert.equal(response.status, status, what);
-    const logged = events.findLast(({ event }) => event === 'dpop_refused');
-    if (reason !== undefined) assert.ok(logged === undefined || typeof logged['reason'] === 'string', what);
+    const logged = events.filter(({ event }) => event === 'dpop_refused').map((event) => event['reason']);
+    assert.deepEqual(logged, reason === undefined ? [] : [reason], what);
     if (status === 401)
       assert.match(response.headers.get('www-authenticate') ?? '', /DPoP .*algs="ES256 EdDSA RS256"/, what);
   }
@@ -293,8 +296,8 @@ test('a WebSocket handshake is accepted with a token, and refused without', asyn
   const socket = await client.websocket('/live', bearer(fake.token({})));
   assert.equal(await socket.receive(), `${ISSUER} ada`);
   await socket.close();
-  await assert.rejects(client.websocket('/live'), { status: 401 });
-  await assert.rejects(client.websocket('/live', bearer(fake.token({ aud: 'x' }))), { status: 401 });
+  await assert.rejects(client.websocket('/live'), /status 401/);
+  await assert.rejects(client.websocket('/live', bearer(fake.token({ aud: 'x' }))), /status 401/);
 });
 
 test('IssuerAuth() refuses options that are wrong, and never falls back to another secret', () => {
@@ -320,7 +323,7 @@ test('IssuerAuth() refuses options that are wrong, and never falls back to anoth
     ['a realm with a quotation mark', 'E_OPTION_RANGE', one, { realm: '"' }],
   ] as const)
     // the casts are safe: the options are wrong on purpose
-    assert.throws(() => IssuerAuth(issuers as TrustedIssuer, options as IssuerAuthOptions), { code }, what);
+    assert.throws(() => IssuerAuth(issuers as TrustedIssuer, options as object), { code }, what);
   IssuerAuth({ ...one, issuer: 'http://localhost:8080/realms/x', allowInsecure: true });
   IssuerAuth({ ...one, jwksUri: 'http://keycloak:8080/jwks', allowInsecure: ['keycloak'] });
 });
