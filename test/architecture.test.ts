@@ -39,7 +39,7 @@ const MAX_FILES_IN_FOLDER = 40;
 const MAX_FILES = 450;
 const MAX_LINES = 600;
 /** Modules that a program loads when it imports the package. Each adds at least 0.2 ms to the start. */
-const MAX_LOADED = 160;
+const MAX_LOADED = 162;
 
 /** Words that repeat a folder's name in another form. */
 const FORMS: Readonly<Record<string, readonly string[]>> = {

@@ -114,7 +114,7 @@ export async function readProof(
   if (text === undefined) return 'absent';
   const opened = openProof(text);
   if (typeof opened === 'string') return opened;
-  if (!(await isSignedBy(opened, opened.key.key))) return 'signature';
+  if (!(await isSignedBy(opened, opened.key))) return 'signature';
   const refusal = issueOf(opened.claims, req, checks.nowSeconds, checks.accessToken);
   if (refusal !== undefined) return refusal;
   if (checks.acceptsNonce?.(opened.claims['nonce']) === false) return 'nonce';
