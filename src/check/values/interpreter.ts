@@ -45,7 +45,8 @@ interface Sent {
   readonly route: RouteCall | undefined;
 }
 
-interface Listeners extends EvaluationListeners {
+/** Receivers of the calls, replies, comparisons and assignments that an interpreter meets. */
+export interface ValueListeners extends EvaluationListeners {
   onCall(site: Site): void;
   onReply(sent: Sent): void;
 }
@@ -97,8 +98,8 @@ const ROWS = /^svc\/db\.[^]*\.(?:fetchAll|fetchOne)$/;
 export class Interpreter extends Evaluation {
   readonly #project: Project;
   readonly #handlers: Handlers;
-  readonly #onCall: Listeners['onCall'];
-  readonly #onReply: Listeners['onReply'];
+  readonly #onCall: ValueListeners['onCall'];
+  readonly #onReply: ValueListeners['onReply'];
   readonly #scopes = new Map<SourceModule, values.Scope>();
   readonly #pending: Pending[] = [];
   readonly #done = new Set<Fn>();
@@ -112,7 +113,7 @@ export class Interpreter extends Evaluation {
   #results: Result[] = [];
   #current: Pending | undefined;
 
-  constructor(project: Project, handlers: Handlers, listeners: Listeners) {
+  constructor(project: Project, handlers: Handlers, listeners: ValueListeners) {
     super(listeners);
     this.#project = project;
     this.#handlers = handlers;
