@@ -42,7 +42,6 @@ export function examineSources(
     const place = module.placeAt(node.start);
     findings.set(key, { rule, severity, subject: subjectOf(node, module), message, remedy, place });
   };
-  for (const part of SOURCE_PARTS) part.find?.(sources, report);
   const watches = SOURCE_PARTS.flatMap((part) => [
     ...(part.onCall === undefined ? [] : [{ onCall: (site: Site) => part.onCall?.(site, report, sources) }]),
     ...(part.watch === undefined ? [] : [part.watch(report, sources)]),
@@ -56,6 +55,8 @@ export function examineSources(
       );
     },
   }).run();
+  // the analysis finds out which functions handle requests, so searches come after it
+  for (const part of SOURCE_PARTS) part.find?.(sources, report);
   for (const each of watches) each.finish?.();
   return { findings: [...findings.values()], project, sources };
 }
