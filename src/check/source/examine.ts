@@ -9,7 +9,7 @@ import { DeclaredInputs, typeOfDeclaration, typeOfParameters } from '../values/i
 import { Interpreter } from '../values/interpreter.ts';
 import { entryOf, functionAround, nameAround } from '../reader/nodes.ts';
 import { isOnlyInDevelopment } from './once.ts';
-import { reportPromises } from './promise-rules.ts';
+import { reportPromise } from './promise-rules.ts';
 import { isRouteCall, specOf } from './routes.ts';
 import {
   LoggedPasswords,
@@ -29,6 +29,7 @@ import type { Node } from '../reader/nodes.ts';
 import type { ReportNode } from './sources.ts';
 import type { Finding, Place } from '../../base/findings.ts';
 import type { RuleText } from '../check.ts';
+import type { MisusedPromise } from '../values/promises.ts';
 import type { Project } from '../reader/modules.ts';
 
 /** Findings in the sources of a project, its modules, and the index of their nodes. */
@@ -56,6 +57,7 @@ export function examineSources(
     findings.set(key, { rule, severity, subject: subjectOf(node, module), message, remedy, ...more, place });
   };
   const notes: (() => void)[] = [];
+  const promises: MisusedPromise[] = [];
   const calls = new CallRules(sources, report);
   const passwords = new LoggedPasswords(report);
   const revealed = new RevealedValues(sources, report);
@@ -74,6 +76,7 @@ export function examineSources(
     },
     onReply: (sent) => revealed.judge(sent.value, sent.route),
     onCompare: (compared) => calls.compare(compared),
+    onPromise: (misused) => promises.push(misused),
     onAssign: (kept) => findKeptRequests(kept, sources, report),
     typeOf: (route, input) => {
       const written = typeOfDeclaration(entryOf(specOf(route), input), route.module);
@@ -82,7 +85,7 @@ export function examineSources(
       );
     },
   }).run();
-  reportPromises(sources, report);
+  for (const misused of promises) reportPromise(misused, sources, report); // once all functions are known
   reportAsync(sources, report);
   reportSecrets(sources, report);
   findUnverified(sources, report);

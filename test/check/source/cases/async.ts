@@ -2,8 +2,9 @@
 export const ASYNC: Readonly<Record<string, string>> = {
   'promises that are not awaited': `
 import { db as database } from 'svc/db';
-import { checkPassword, hashPassword, Depends, Svc, Unauthorized } from 'svc';
+import { checkPassword, hashPassword, Depends, RateLimiter, Svc, Unauthorized } from 'svc';
 const app = new Svc();
+const limiter = new RateLimiter({ perMinute: 5 });
 app.post('/login', { db: Depends(database) }, async ({ form, db }) => {
   if (!checkPassword(form.password, stored)) throw new Unauthorized(); // SVC611
   if (stored !== '' && checkPassword(form.password, stored)) return 'in'; // SVC611
@@ -251,13 +252,12 @@ async function notifyOrFail(data) {
 }
 `,
   'databases without promises': `
-import { openDatabase, database } from 'svc/db';
+import Database from 'better-sqlite3';
 import { Svc } from 'svc';
 const app = new Svc();
-const db = await openDatabase('sqlite:notes.db');
+const db = new Database('notes.db');
 app.post('/a', (req, res) => {
   db.transaction(() => { insert.run(req.body.name); });
-  database.transaction(STORE, 'readwrite').objectStore(STORE).add(req.body.name);
   res.sendStatus(204);
 });
 `,

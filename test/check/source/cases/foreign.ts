@@ -4,7 +4,7 @@ export const FOREIGN: Readonly<Record<string, string>> = {
 import { Svc } from 'svc';
 const app = new Svc();
 app.post('/a', async (req, res, next) => {
-  show(req.body, next);
+  show(req.body, next); // SVC611
   wait();
   refresh(req.body);
   // fire and forget: a report may be lost
