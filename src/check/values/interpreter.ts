@@ -25,6 +25,13 @@ import type { ClassValue, Closure, Declaration, Given, Value } from './value.ts'
 
 const { ABSENT, KNOWN } = values;
 
+/** A transaction whose callback runs: the database, the session that the callback receives, and the callback. */
+interface OpenTransaction {
+  readonly owner: Value;
+  readonly session: Value;
+  readonly work: Fn;
+}
+
 /** A call with the values of its arguments on one path through the code. */
 export interface Site {
   readonly call: Call;
@@ -35,7 +42,7 @@ export interface Site {
   /** The route whose handler makes the call. */
   readonly route: RouteCall | undefined;
   /** The transaction whose callback makes the call: the database, and the session that the callback received. */
-  readonly transaction: { readonly owner: Value; readonly session: Value } | undefined;
+  readonly transaction: OpenTransaction | undefined;
   /** Whether the route requires a credential. */
   readonly isGuarded: boolean;
   /** Returns the value of an argument, or of an expression in it. */
@@ -52,7 +59,8 @@ interface Sent {
   readonly route: RouteCall | undefined;
 }
 
-interface Listeners extends EvaluationListeners {
+/** Receivers of the calls, replies, comparisons and assignments that an interpreter meets. */
+export interface ValueListeners extends EvaluationListeners {
   onCall(site: Site): void;
   onReply(sent: Sent): void;
 }
@@ -104,8 +112,8 @@ const ROWS = /^svc\/db\.[^]*\.(?:fetchAll|fetchOne)$/;
 export class Interpreter extends ControlFlow {
   readonly #project: Project;
   readonly #functions: Functions;
-  readonly #onCall: Listeners['onCall'];
-  readonly #onReply: Listeners['onReply'];
+  readonly #onCall: ValueListeners['onCall'];
+  readonly #onReply: ValueListeners['onReply'];
   readonly #scopes = new Map<SourceModule, values.Scope>();
   readonly #pending: Pending[] = [];
   readonly #done = new Set<Fn>();
@@ -120,11 +128,11 @@ export class Interpreter extends ControlFlow {
   /** The handler that runs, directly or through other functions. */
   #handler: Fn | undefined;
   readonly #ran = new Set<Fn>();
-  #transaction: Site['transaction'];
+  #transaction: OpenTransaction | undefined;
   /** Results of `provide()`, by their functions. */
   readonly #providers = new Map<Fn, Value>();
 
-  constructor(project: Project, functions: Functions, listeners: Listeners) {
+  constructor(project: Project, functions: Functions, listeners: ValueListeners) {
     super(listeners);
     this.#project = project;
     this.#functions = functions;
@@ -512,7 +520,7 @@ export class Interpreter extends ControlFlow {
     for (const arg of args) {
       if (arg.fn === undefined || this.#functions.isHandler(arg.fn.fn)) continue;
       const session = receiver?.type === undefined ? KNOWN : { ...receiver };
-      if (owner !== undefined) this.#transaction = { owner, session };
+      if (owner !== undefined) this.#transaction = { owner, session, work: arg.fn.fn };
       run(arg, [session]);
       this.#transaction = before;
     }

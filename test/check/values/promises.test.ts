@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { CORE_RULES } from '../../../src/check/rules/rules.ts';
-import { examineSources } from '../../../src/check/source/examine.ts';
+import { examineSources } from '../../../src/check/examine.ts';
 import { readProject } from '../../../src/check/reader/modules.ts';
 import { folder } from '../../support/run.ts';
 

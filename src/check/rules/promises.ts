@@ -3,29 +3,50 @@
  * tells which values are promises.
  */
 import { functionAround, pathOf } from '../reader/nodes.ts';
-import { writtenOf } from './sources.ts';
+import { writtenOf } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
-import type { Call, Node } from '../reader/nodes.ts';
+import type { Node } from '../reader/nodes.ts';
+import type { ReportNode, SourceRule, Sources, Watch } from '../sources.ts';
 import type { MisusedPromise } from '../values/promises.ts';
 import type { Promised } from '../values/value.ts';
-import type { ReportNode, Sources } from './sources.ts';
 
-/** Names of variables that hold databases or transactions. */
-export const DATABASE: RegExp = /(?:^|\.)#?_?(?:db|tx|trx|database)$/i;
-/** Methods of databases that return promises. */
-export const OF_DATABASE: RegExp =
-  /^(?:execute|executeMany|fetchOne|fetchAll|fetchArrays|scalar|script|transaction)$/;
+/** Rules about promises, sorted by id. */
+export const PROMISE_RULES: readonly SourceRule[] = [
+  {
+    id: 'SVC611',
+    severity: 'error',
+    phase: 'source',
+    cwe: [252, 253],
+    why: 'A promise always counts as true, so a condition that tests a promise lets every client in. Errors of promises that no code awaits are lost',
+    remedy: 'Await the promise, return it, or pass it to BackgroundTasks',
+    wrong: 'if (!checkPassword(password, hash)) throw new Unauthorized();',
+    right: 'if (!(await checkPassword(password, hash))) throw new Unauthorized();',
+    watch: watchPromises,
+  },
+  {
+    id: 'SVC612',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [252],
+    why: 'Array methods do not wait for asynchronous callbacks',
+    remedy: 'Use for (const each of list) { await … }, or await Promise.all(list.map(…))',
+    wrong: 'items.forEach(async (item) => { await save(item); });',
+    right: 'for (const item of items) await save(item);',
+    // watchPromises() judges callbacks, too
+  },
+];
 
-/**
- * Whether a call of transaction() does not run the asynchronous method of this package, but a method of
- * IndexedDB or of a synchronous database.
- */
-export function isOtherTransaction({ args: [work] }: Call): boolean {
-  return work?.type !== 'function' || (!work.isAsync && work.params.length === 0);
+/** Collects promises, and judges them once all functions are known. */
+function watchPromises(report: ReportNode, sources: Sources): Watch {
+  const all: MisusedPromise[] = [];
+  return {
+    onPromise: (misused) => void all.push(misused),
+    finish: () => all.forEach((misused) => reportPromise(misused, sources, report)),
+  };
 }
 
 /** Reports a promise that code uses without `await`. */
-export function reportPromise(misused: MisusedPromise, sources: Sources, report: ReportNode): void {
+function reportPromise(misused: MisusedPromise, sources: Sources, report: ReportNode): void {
   const { promise, use, node, module } = misused;
   if (use === 'tested')
     report('SVC612', module, node, 'the callback returns a promise, which counts as true for every element', {

@@ -117,7 +117,7 @@ export function packLater(source) {
 export const schema = z.string().pipe(z.coerce.number());
 `,
   'the database beside its transaction': `
-import { db as database } from 'svc/db';
+import { db as database, openDatabase } from 'svc/db';
 import { Depends, Svc } from 'svc';
 const app = new Svc();
 app.post('/move', { db: Depends(database) }, async ({ db, body }) => {
@@ -131,12 +131,15 @@ app.post('/move', { db: Depends(database) }, async ({ db, body }) => {
 export const run = (service) => service.transaction(async () => await start(service));
 async function start(service) { return await service.load(); }
 class Store {
+  #db;
+  constructor(db) { this.#db = db; }
   move() {
     return this.#db.transaction(async () => {
       await this.#db.execute('update a set x = 1'); // SVC614
     });
   }
 }
+export const store = new Store(await openDatabase('sqlite:notes.db'));
 `,
   'bodies that are collected': `
 import { Svc, PayloadTooLarge, file } from 'svc';
