@@ -12,6 +12,7 @@ import {
   Field,
   HTTPException,
   IdempotencyMiddleware,
+  IssuerAuth,
   NotFound,
   RateLimitMiddleware,
   Router,
