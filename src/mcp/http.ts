@@ -12,7 +12,7 @@
  * A response is JSON. It is an event stream instead if other messages precede the result, or if the result
  * takes longer than 10 seconds.
  */
-import { ClientDisconnected, HTTPException, Unauthorized } from '../base/errors.ts';
+import { ClientDisconnected, HTTPException } from '../base/errors.ts';
 import { issueOfFields } from './fields.ts';
 import {
   INTERNAL_ERROR,
@@ -74,10 +74,6 @@ export interface EndpointDeps {
   readonly sessionSeconds: number;
   readonly maxBodyBytes: number;
   principal(context: Context): string;
-  /**
-   * Returns when the access token of a request expires, in seconds since the epoch; undefined if it never does.
-   */
-  expiresSeconds(context: Context): number | undefined;
   /** Returns a name for the client of a request. Each client has a limit of unanswered requests. */
   client(context: Context): string;
 }
@@ -91,11 +87,6 @@ const PATIENCE_MS = 10_000;
 const MAX_UNANSWERED = 1_000;
 /** Maximum number of unanswered requests from one client, and of unanswered requests to one client. */
 const MAX_OF_CLIENT = 250;
-
-/** Minimum lifetime of a stream in milliseconds. */
-const LEAST_STREAM_MS = 60_000;
-/** Maximum time of a timer of Node.js in milliseconds: 24 days. A stream ends after it, too. */
-const MOST_TIMER_MS = 2_147_483_647;
 
 export class McpEndpoint {
   readonly #app: McpApplication;
@@ -132,9 +123,10 @@ export class McpEndpoint {
     }
     if (!accepts(req, 'text/event-stream'))
       return refused(406, invalidRequest('A GET request must accept text/event-stream'));
-    const end = (): void => stream.end(undefined);
-    const expiry = this.#atExpiry(context, end);
-    const stream = new MessageStream(() => expiry?.[Symbol.dispose](), end);
+    const stream = new MessageStream(
+      () => undefined,
+      () => stream.end(undefined),
+    );
     return streamed(stream);
   }
 
@@ -287,9 +279,6 @@ export class McpEndpoint {
     if (session === undefined) signal.addEventListener('abort', leave, { once: true });
     // aborts at shutdown and when the token expires, which ends subscriptions but not tool calls
     const closing = new AbortController();
-    const expiry = this.#atExpiry(context, () =>
-      closing.abort(new Unauthorized('The access token of the request has expired')),
-    );
     // aborts when the client has disconnected and can no longer receive requests
     const left = new AbortController();
     const stream = new MessageStream(
@@ -330,7 +319,7 @@ export class McpEndpoint {
     });
     const answering = this.#inSession(context, session, message, abort, () =>
       this.#dispatch(context).answer(message, exchange),
-    ).finally(() => expiry?.[Symbol.dispose]());
+    );
     using _patience = mayStream
       ? this.#app.clock.after(PATIENCE_MS, () => early.resolve(undefined))
       : undefined;
@@ -352,18 +341,6 @@ export class McpEndpoint {
         ...(wanted === undefined ? {} : { 'WWW-Authenticate': wanted.challenge }),
       },
     });
-  }
-
-  /**
-   * Calls `end` when the access token of a request expires, because a stream must not outlive its token. A token
-   * that is accepted within the leeway counts for a minute.
-   */
-  #atExpiry(context: Context, end: () => void): Disposable | undefined {
-    const expiresSeconds = this.#deps.expiresSeconds(context);
-    if (expiresSeconds === undefined) return undefined;
-    const { clock } = this.#app;
-    const leftMs = expiresSeconds * 1_000 - clock.nowMs();
-    return clock.after(Math.min(Math.max(leftMs, LEAST_STREAM_MS), MOST_TIMER_MS), end);
   }
 
   /**

@@ -191,10 +191,6 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
     sessionSeconds,
     maxBodyBytes,
     principal: principal ?? ((context) => usualPrincipal(context, names)),
-    expiresSeconds: (context) => {
-      const exp = claimsOf(context, names)?.['exp'];
-      return typeof exp === 'number' ? exp : undefined;
-    },
     client: (context) =>
       (principal === undefined ? subjectOf(context, names) : principal(context)) || clientOf(context.req.ip),
   };
