@@ -15,7 +15,7 @@ export const PROMISE_RULES: readonly SourceRule[] = [
     remedy: 'Await the promise, return it, or pass it to BackgroundTasks',
     wrong: 'if (!checkPassword(password, hash)) throw new Unauthorized();',
     right: 'if (!(await checkPassword(password, hash))) throw new Unauthorized();',
-    find: findForgotten,
+    find: (sources, report) => findForgotten(sources, (_, ...rest) => report(...rest)),
   },
   {
     id: 'SVC612',
@@ -26,6 +26,6 @@ export const PROMISE_RULES: readonly SourceRule[] = [
     remedy: 'Use for (const each of list) { await … }, or await Promise.all(list.map(…))',
     wrong: 'items.forEach(async (item) => { await save(item); });',
     right: 'for (const item of items) await save(item);',
-    find: findAsyncCallbacks,
+    find: (sources, report) => findAsyncCallbacks(sources, (_, ...rest) => report(...rest)),
   },
 ];

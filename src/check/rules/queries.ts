@@ -10,7 +10,7 @@ import { madeIn } from '../values/value.ts';
 import { OUR_DATABASE } from './injection.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
-import type { ReportNode, SourceRule, Sources, Watch } from '../sources.ts';
+import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Made } from '../values/text.ts';
 
@@ -54,7 +54,7 @@ export const QUERY_RULES: readonly SourceRule[] = [
 ];
 
 /** SVC637: the number after LIMIT is an input without a maximum. */
-function watchLimits(report: ReportNode): Watch {
+function watchLimits(report: ReportAt): Watch {
   /** Members of inputs that code compares with another value. */
   const compared = new Set<string>();
   const limits: Made[] = [];
@@ -70,7 +70,6 @@ function watchLimits(report: ReportNode): Watch {
       for (const { by, node, module } of limits)
         if (!compared.has(by))
           report(
-            'SVC637',
             module,
             node,
             'the number of rows is an input without a maximum, so one request can read a whole table into memory',
@@ -94,7 +93,7 @@ function limitOf({ call, meaning, module, value }: Site): Made | undefined {
 }
 
 /** SVC614: statements in the callback of transaction() that are not part of the transaction. */
-function findOutsideTransaction(sources: Sources, report: ReportNode): void {
+function findOutsideTransaction(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) {
     if (call.callee.type !== 'member' || call.callee.property !== 'transaction') continue;
     const owner = pathOf(call.callee.object);
@@ -107,7 +106,6 @@ function findOutsideTransaction(sources: Sources, report: ReportNode): void {
       const passed = node.args.find((arg) => pathOf(arg) === owner);
       if (passed !== undefined && sources.handlers.resolve(node.callee, module) !== undefined)
         report(
-          'SVC614',
           module,
           passed,
           `a function called inside ${owner}.transaction() receives ${owner} as an argument, so its statements run outside of the transaction`,
@@ -116,7 +114,6 @@ function findOutsideTransaction(sources: Sources, report: ReportNode): void {
       if (node.callee.type !== 'member' || pathOf(node.callee.object) !== owner) return;
       if (OF_DATABASE.test(node.callee.property ?? '') || node.callee.property === 'stream')
         report(
-          'SVC614',
           module,
           node,
           `${owner}.${node.callee.property!}() is called inside ${owner}.transaction(), but runs outside of the transaction`,
@@ -132,7 +129,7 @@ const ALWAYS_ONE = /\b(?:count|sum|max|min|avg|exists|coalesce)\s*\(|\breturning
  * SVC615: code that reads a member of a row although the query may find none: `const user = await
  * db.fetchOne(…); return user.name`.
  */
-function findAbsentRows(sources: Sources, report: ReportNode): void {
+function findAbsentRows(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) {
     if (call.callee.type !== 'member' || call.callee.property !== 'fetchOne') continue;
     if (!DATABASE.test(pathOf(call.callee.object) ?? '')) continue;
@@ -142,7 +139,6 @@ function findAbsentRows(sources: Sources, report: ReportNode): void {
     const use = unprovedUse(declarator, module);
     if (use !== undefined)
       report(
-        'SVC615',
         module,
         use,
         'fetchOne() returns undefined if no row matches, but the code reads a member of the row, so the client gets status 500',

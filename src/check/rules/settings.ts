@@ -7,7 +7,7 @@ import { literal, numberOf } from '../source/routes.ts';
 import { meaningOfCall } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
-import type { ReportNode, SourcePart, Sources } from '../sources.ts';
+import type { ReportAt, SourcePart, Sources } from '../sources.ts';
 
 /** Rules about settings, sorted by id. */
 export const SETTING_RULES: readonly SourcePart[] = [
@@ -20,7 +20,7 @@ export const SETTING_RULES: readonly SourcePart[] = [
 ];
 
 /** SVC208: settings for development in the sources. */
-function findDevelopment(sources: Sources, report: ReportNode): void {
+function findDevelopment(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) {
     if (meaningOfCall(call, module) === 'svc.Svc')
       judgeEnvironment(entryOf(call.args[0], 'env'), module, report);
@@ -29,20 +29,20 @@ function findDevelopment(sources: Sources, report: ReportNode): void {
 }
 
 /** SVC210: networks of trusted proxies that cover a large part of all addresses. */
-function findLargeNetworks(sources: Sources, report: ReportNode): void {
+function findLargeNetworks(sources: Sources, report: ReportAt): void {
   for (const { module, node } of sources.all('entry'))
     if (node.parent?.type === 'object' && node.value !== undefined && node.key === 'trustProxy')
       judgeProxies(node.value, module, report);
 }
 
 /** SVC211: content security policies that allow injected scripts. */
-function findPolicies(sources: Sources, report: ReportNode): void {
+function findPolicies(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call'))
     judgePolicy(call, meaningOfCall(call, module), module, report);
 }
 
 /** SVC212: time limits that are switched off. */
-function findSwitchedOff(sources: Sources, report: ReportNode): void {
+function findSwitchedOff(sources: Sources, report: ReportAt): void {
   for (const { module, node } of sources.all('entry'))
     if (
       node.parent?.type === 'object' &&
@@ -52,7 +52,6 @@ function findSwitchedOff(sources: Sources, report: ReportNode): void {
       isOption(node.parent)
     )
       report(
-        'SVC212',
         module,
         node,
         `the time limit ${node.key!} is switched off: a stalled request or statement keeps its connection and memory forever`,
@@ -61,16 +60,15 @@ function findSwitchedOff(sources: Sources, report: ReportNode): void {
 }
 
 /** SVC218: connections without TLS to databases on other machines. */
-function findPlainDatabases(sources: Sources, report: ReportNode): void {
+function findPlainDatabases(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call'))
     judgeDatabases(call, meaningOfCall(call, module), module, report);
 }
 
-function judgeEnvironment(env: Node | undefined, module: SourceModule, report: ReportNode): void {
+function judgeEnvironment(env: Node | undefined, module: SourceModule, report: ReportAt): void {
   const value = env === undefined ? undefined : literal(env, module);
   if (value?.type === 'text' && value.value !== 'production')
     report(
-      'SVC208',
       module,
       env!,
       `the source code sets env to "${value.value}" even in production, where every client can then read stack traces and API documents`,
@@ -83,7 +81,7 @@ function judgeEnvironment(env: Node | undefined, module: SourceModule, report: R
 }
 
 /** SVC211: content security policies that allow injected scripts. */
-function judgePolicy(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
+function judgePolicy(call: Call, meaning: string, module: SourceModule, report: ReportAt): void {
   if (meaning !== 'svc.SecurityHeadersMiddleware') return;
   const given = entryOf(call.args[0], 'contentSecurityPolicy');
   const policy = given === undefined ? undefined : literal(given, module);
@@ -95,7 +93,6 @@ function judgePolicy(call: Call, meaning: string, module: SourceModule, report: 
     if (found === undefined || (found === "'unsafe-inline'" && /'nonce-|'strict-dynamic'/.test(sources)))
       continue;
     report(
-      'SVC211',
       module,
       node,
       `the content security policy allows ${found} for scripts, so a script that is injected into a page runs`,
@@ -124,7 +121,7 @@ function scriptSources(policy: Node): (readonly [sources: string, node: Node])[]
  * SVC218: connections without TLS to databases on other machines. A host name without a dot, such as `db`, is
  * not reported, because it usually names a container on a private network.
  */
-function judgeDatabases(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
+function judgeDatabases(call: Call, meaning: string, module: SourceModule, report: ReportAt): void {
   if (!/(?:^|\.)(?:DatabasePlugin|RedisPlugin|openDatabase)$/.test(meaning) || call.args[0] === undefined)
     return;
   const given = call.args[0].type === 'binary' ? call.args[0].right : call.args[0];
@@ -134,7 +131,6 @@ function judgeDatabases(call: Call, meaning: string, module: SourceModule, repor
   if (host === undefined || /^(?:127\.|\[::1\]|[\w-]+$)/.test(host)) return;
   if (/[?&]sslmode=(?:disable|prefer)\b/.test(value.value) || scheme === 'redis')
     report(
-      'SVC218',
       module,
       given,
       `the connection to ${host} has no TLS: attackers on the network can read passwords and rows`,
@@ -142,7 +138,7 @@ function judgeDatabases(call: Call, meaning: string, module: SourceModule, repor
 }
 
 /** SVC208: settings for development, such as `debug`, that code passes to config.loadDict(). */
-function judgeSettings(call: Call, module: SourceModule, report: ReportNode): void {
+function judgeSettings(call: Call, module: SourceModule, report: ReportAt): void {
   judgeEnvironment(entryOf(call.args[0], 'env'), module, report);
   for (const [key, what] of [
     ['debug', 'error replies show stack traces to every client'],
@@ -150,7 +146,7 @@ function judgeSettings(call: Call, module: SourceModule, report: ReportNode): vo
   ] as const) {
     const value = entryOf(call.args[0], key);
     if (value?.type === 'value' && value.raw === 'true')
-      report('SVC208', module, value, what, {
+      report(module, value, what, {
         severity: key === 'debug' ? 'error' : 'warning',
         remedy: `Remove the setting ${key} from the source code, and set ${key} only on development machines`,
       });
@@ -158,13 +154,12 @@ function judgeSettings(call: Call, module: SourceModule, report: ReportNode): vo
 }
 
 /** SVC210: a network of trusted proxies that covers a large part of all addresses. */
-function judgeProxies(given: Node, module: SourceModule, report: ReportNode): void {
+function judgeProxies(given: Node, module: SourceModule, report: ReportAt): void {
   const value = literal(given, module);
   for (const item of value?.type === 'list' ? value.items : []) {
     const prefix = item.type === 'text' ? /^([\d.]+|[\da-f:]+)\/(\d+)$/i.exec(item.value) : null;
     if (prefix === null || Number(prefix[2]) >= 8) continue;
     report(
-      'SVC210',
       module,
       value === given ? item : given,
       `the network "${prefix[0]}" of trusted proxies is too large: clients in this network can claim any IP address`,
@@ -173,7 +168,7 @@ function judgeProxies(given: Node, module: SourceModule, report: ReportNode): vo
 }
 
 /** SVC403: state in the memory of one process, although the program starts several processes. */
-function judgeMemory(sources: Sources, report: ReportNode): void {
+function judgeMemory(sources: Sources, report: ReportAt): void {
   const isServedByMany = sources.all('call').some(({ module, node }) => {
     const [options] = calledName(node) === 'run' ? node.args : [];
     const workers = options === undefined ? undefined : entryOf(literal(options, module), 'workers');
@@ -188,7 +183,6 @@ function judgeMemory(sources: Sources, report: ReportNode): void {
     if (name === undefined || (name.startsWith('RateLimit') && entryOf(node.args[0], 'store') !== undefined))
       continue;
     report(
-      'SVC403',
       module,
       node,
       `${name} keeps its ${name.startsWith('RateLimit') ? 'counters' : 'records'} in the memory of one process, but run() starts several worker processes, which do not share memory`,

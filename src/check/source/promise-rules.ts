@@ -5,7 +5,9 @@ import { calledName, childrenOf, functionAround, pathOf, returnsOf, walk } from 
 import { makerOf, meaningOfCall, writtenOf } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, ClassNode, Fn, Member, Node } from '../reader/nodes.ts';
-import type { ReportNode, Sources } from '../sources.ts';
+import type { ReportAt, Sources } from '../sources.ts';
+
+type ReportNode = (rule: string, ...rest: Parameters<ReportAt>) => void;
 
 const OURS = /^svc\.(?:checkPassword|hashPassword)$|^fetch$|^fs(?:\/promises|\.promises)\.\w+$/;
 /** Names of variables that hold databases or transactions. */
