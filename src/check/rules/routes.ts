@@ -3,7 +3,7 @@
  * exception handlers (SVC201, SVC204, SVC210, SVC216, SVC217, SVC305).
  */
 import { calledName, entryOf, functionAround, pathOf, walk } from '../reader/nodes.ts';
-import { isRouteCall, literal, numberOf, specOf } from '../source/routes.ts';
+import { isRouteCall, literal, specOf } from '../source/routes.ts';
 import { meaningOf, meaningOfCall } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
@@ -36,7 +36,6 @@ export const ROUTE_RULES: readonly (SourceRule | SourcePart)[] = [
     find: findFixedSessions,
   },
   { id: 'SVC201', find: findOpenChanges },
-  { id: 'SVC204', find: findHighLimits },
   { id: 'SVC210', find: findChosenKeys },
   { id: 'SVC305', find: findHandlers },
 ];
@@ -62,36 +61,9 @@ function routesIn(sources: Sources): readonly FoundRoute[] {
   });
 }
 
-/** SVC201: guards that accept every authenticated client, and tools and sockets that change data without a guard. */
+/** SVC201: tools and WebSockets that change data without a guard. */
 function findOpenChanges(sources: Sources, report: ReportAt): void {
-  for (const { module, node: call } of sources.all('call')) {
-    judgeTools(call, module, sources, report);
-    if (meaningOfCall(call, module) !== 'svc.requireIf') continue;
-    const test = call.args.find(({ type }) => type === 'function');
-    if (test?.type === 'function' && isAlwaysTrue(test))
-      report(module, test, 'the condition is always true, so the guard accepts every authenticated client');
-  }
-}
-
-/** SVC204: rate limits that are too high to hinder the guessing of passwords. */
-function findHighLimits(sources: Sources, report: ReportAt): void {
-  for (const { module, node: call } of sources.all('call'))
-    if (meaningOfCall(call, module) === 'svc.RateLimitMiddleware') judgeLimit(call, module, sources, report);
-  for (const { call, module, path } of routesIn(sources)) {
-    const tries = entryOf(entryOf(specOf({ call, module }), 'rateLimit'), 'perMinute');
-    const perMinute = numberOf(tries);
-    if (
-      methodsOf(call).includes('post') &&
-      GUESSED.test(path) &&
-      perMinute !== undefined &&
-      perMinute > MOST_TRIES
-    )
-      report(
-        module,
-        tries!,
-        `the rate limit allows ${perMinute} attempts a minute for POST ${path}, too many to prevent guessing of passwords or codes`,
-      );
-  }
+  for (const { module, node: call } of sources.all('call')) judgeTools(call, module, sources, report);
 }
 
 /** SVC210: rate limit keys that come from a header. */
@@ -128,39 +100,6 @@ function findFixedSessions(sources: Sources, report: ReportAt): void {
 /** SVC305: exception handlers whose replies differ from the OpenAPI document. */
 function findHandlers(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) judgeHandlers(call, module, sources, report);
-}
-
-/**
- * Whether a condition accepts every client: `() => true`, `Promise.resolve(true)`, or a function that only
- * tests that claims exist, such as `(claims) => !!claims`.
- */
-function isAlwaysTrue({ isExpression, body, params }: Fn): boolean {
-  const [only] = body;
-  const value = isExpression ? only : body.length === 1 && only?.type === 'leave' ? only.value : undefined;
-  const [claims] = params;
-  const isClaims = (node: Node | undefined): boolean =>
-    node?.type === 'name' && claims?.type === 'name' && node.name === claims.name;
-  switch (value?.type) {
-    case 'value':
-      return value.raw === 'true' || value.raw === '1';
-    case 'call':
-      return (
-        (pathOf(value.callee) === 'Promise.resolve' &&
-          value.args[0]?.type === 'value' &&
-          value.args[0].raw === 'true') ||
-        (pathOf(value.callee) === 'Boolean' && isClaims(value.args[0]))
-      );
-    case 'unary':
-      return value.operator === '!' && value.value?.type === 'unary' && isClaims(value.value.value);
-    case 'binary':
-      return (
-        /^!==?$/.test(value.operator) &&
-        isClaims(value.left) &&
-        (pathOf(value.right) === 'undefined' || (value.right.type === 'value' && value.right.raw === 'null'))
-      );
-    default:
-      return false;
-  }
 }
 
 /** SVC305: exception handlers whose replies differ from the OpenAPI document. */
@@ -419,35 +358,6 @@ function callsAny(handler: Fn, names: RegExp): boolean {
     if (node.type === 'call' && names.test(calledName(node) ?? '')) found = true;
   });
   return found;
-}
-
-/** Rate limit, in requests per minute, above which passwords can be guessed. */
-const MOST_TRIES = 600;
-
-const GUESSED =
-  /(?:^|\/)(?:log-?in|sign-?in|tokens?|passwords?|otp|2fa|forgot|reset|unlock|pins?|passcodes?)(?:\/|$)/i;
-
-/** SVC204: rate limits that are too high to hinder the guessing of passwords. */
-function judgeLimit(call: Call, module: SourceModule, sources: Sources, report: ReportAt): void {
-  const node = entryOf(call.args[0], 'perMinute');
-  const perMinute = numberOf(node);
-  if (perMinute === undefined || perMinute <= MOST_TRIES || entryOf(call.args[0], 'rules') !== undefined)
-    return;
-  for (const { module: other, node: route } of sources.all('call')) {
-    const [path] = route.args;
-    if (!isRouteCall(route) || path?.type !== 'text' || !GUESSED.test(path.value)) continue;
-    if (
-      calledName(route) !== 'post' ||
-      entryOf(specOf({ call: route, module: other }), 'rateLimit') !== undefined
-    )
-      continue;
-    report(
-      module,
-      node!,
-      `the rate limit allows ${perMinute} attempts a minute for POST ${path.value}, too many to prevent guessing of passwords or codes`,
-    );
-    return;
-  }
 }
 
 /** SVC210: rate limit keys that come from a header. Clients can set that header to any value. */
