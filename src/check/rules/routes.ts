@@ -2,9 +2,10 @@
  * Rules about routes and tools in the sources: guards, limits of tries, GET routes that change data, sessions of logins and
  * exception handlers (SVC201, SVC204, SVC210, SVC216, SVC217, SVC305).
  */
+import { literal } from '../reader/constants.ts';
 import { calledName, entryOf, functionAround, pathOf, walk } from '../reader/nodes.ts';
-import { isRouteCall, literal, specOf } from '../source/routes.ts';
 import { meaningOf, meaningOfCall } from '../sources.ts';
+import { specOf } from '../values/functions.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources } from '../sources.ts';
@@ -51,9 +52,9 @@ interface FoundRoute {
 /** Returns the routes whose path is a literal and whose handler is known. */
 function routesIn(sources: Sources): readonly FoundRoute[] {
   return sources.all('call').flatMap(({ module, node: call }) => {
-    if (!isRouteCall(call)) return [];
+    if (!sources.handlers.isRoute(call)) return [];
     const [path] = call.args;
-    const last = call.args.at(-1)!; // isRouteCall() requires a path, so `args` has at least one element
+    const last = call.args.at(-1)!; // every method that adds a route requires a path, so `args` has at least one element
     const handler = last.type === 'function' ? last : sources.handlers.resolve(last, module);
     return path?.type !== 'text' || handler === undefined
       ? []
