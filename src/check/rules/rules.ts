@@ -13,6 +13,7 @@ import { ENVIRONMENT_RULES } from './environment.ts';
 import { GRAPH_RULES } from './graph.ts';
 import { INJECTION_RULES } from './injection.ts';
 import { SECRET_RULES } from './secrets.ts';
+import { STATEMENT_RULES } from './statements.ts';
 import type { CoreRule } from '../check.ts';
 
 /** Every rule of this package, sorted by id. */
@@ -25,6 +26,7 @@ export const CORE_RULES: readonly CoreRule[] = [
   ...GRAPH_RULES,
   ...INJECTION_RULES,
   ...SECRET_RULES,
+  ...STATEMENT_RULES,
 ].sort((left, right) => (left.id < right.id ? -1 : 1));
 
 /** Returns the rule with an id. The id must be one of CORE_RULES. */

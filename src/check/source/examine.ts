@@ -21,6 +21,7 @@ import {
 import { reportSecrets } from './secret-rules.ts';
 import { findWrittenSettings } from './settings-rules.ts';
 import { Sources, isInPage, meaningOfCall } from './sources.ts';
+import { StatementFinder } from '../statements/finder.ts';
 import { findUnverified } from './unverified-rules.ts';
 import { findWrittenSecrets } from './written-secrets.ts';
 import { findKeptRequests, findMerged, findSlowMatches, reportState } from './state-rules.ts';
@@ -36,6 +37,8 @@ export interface SourceReport {
   readonly findings: readonly Finding[];
   readonly project: Project;
   readonly sources: Sources;
+  /** Calls that send SQL statements. */
+  readonly statements: StatementFinder;
 }
 
 /** Returns the findings of a project. Does not throw for files that could not be read or parsed. */
@@ -67,6 +70,7 @@ export function examineSources(
   findWrittenSettings(sources, report);
   findVariables(sources, report);
   const notes: (() => void)[] = [];
+  const statements = new StatementFinder();
   const calls = new CallRules(sources, report);
   const passwords = new LoggedPasswords(report);
   const revealed = new RevealedValues(sources, report);
@@ -75,6 +79,7 @@ export function examineSources(
       findInjection(site, (...args) =>
         args[4]?.severity === undefined ? report(...args) : void notes.push(() => report(...args)),
       );
+      statements.visit(site);
       calls.visit(site);
       revealed.visit(site);
       passwords.visit(site);
@@ -83,7 +88,10 @@ export function examineSources(
       findSlowMatches(site, report);
       findUnpacked(site, report);
     },
-    onReply: (sent) => revealed.judge(sent.value, sent.route),
+    onReply: (sent) => {
+      statements.onReply(sent.value, sent.route);
+      revealed.judge(sent.value, sent.route);
+    },
     onCompare: (compared) => calls.compare(compared),
     onAssign: (kept) => findKeptRequests(kept, sources, report),
     typeOf: (route, input) => {
@@ -96,7 +104,7 @@ export function examineSources(
   calls.finish();
   passwords.finish();
   for (const note of notes) note(); // an error at the same place counts
-  return { findings: [...findings.values()], project, sources };
+  return { findings: [...findings.values()], project, sources, statements };
 }
 
 const OPENS = /(?:^|\.)(?:openDatabase|openMigrator|createConnection|createPool|createClient|connect|open)$/;
@@ -114,7 +122,7 @@ export function openedAtImport(project: Project): Place | undefined {
 }
 
 /** Returns the subject of a finding: the route, the function or the file that contains the node. */
-function subjectOf(node: Node, module: SourceModule): string {
+export function subjectOf(node: Node, module: SourceModule): string {
   for (let at: Node | undefined = node; at !== undefined; at = at.parent) {
     if (at.type !== 'call' || !isRouteCall(at)) continue;
     const [path] = at.args;

@@ -19,6 +19,8 @@ interface Operation {
 type Effect = (operation: Operation) => Value;
 
 const { KNOWN } = values;
+/** Type of the value of an SQL template. */
+export const SQL = 'svc/db.sql';
 const { charsOf } = texts;
 const first: Effect = ({ args: [value = KNOWN] }) => value;
 const known: Effect = () => KNOWN;
@@ -339,10 +341,14 @@ const added: Effect = ({ receiver, args }) => {
   if (receiver === KNOWN) return KNOWN;
   if (
     values.clientIn({ texts: [], items: values.oneOf([...args, KNOWN]) }) !== undefined ||
-    receiver.members?.size === 0
+    receiver.members?.size === 0 ||
+    args.some(({ type }) => type === SQL)
   )
     receiver.items =
       receiver.items === undefined ? values.oneOf(args) : values.oneOf([receiver.items, ...args]);
+  // a list that grows has further texts; templates are joined by functions that know this
+  if (args.some(({ type }) => type !== SQL))
+    for (const [key, member] of receiver.members ?? []) receiver.members?.set(key, values.inexact(member));
   return KNOWN;
 };
 
@@ -439,6 +445,25 @@ function factsOf(part: ClientPart, fact: Fact): Facts {
 export function constantIn(value: Value | undefined): string | undefined {
   const [text, ...more] = value?.texts ?? [];
   return text === undefined || more.length > 0 ? undefined : texts.constantOf(text);
+}
+
+/** Functions whose result has exactly the texts of their argument. */
+export const EXACT: ReadonlySet<string> = new Set([
+  'String',
+  'structuredClone',
+  'Object.freeze',
+  'Object.assign',
+  'Object.values',
+  'Promise.all',
+  'Promise.resolve',
+  'Array.from',
+]);
+const CHANGING =
+  /^(?:normalize|to(?:Locale)?(?:Lower|Upper)Case|slice|substring|substr|pad(?:Start|End)|repeat|replace(?:All)?|split|reduce)$/;
+
+/** Whether the result of a method has exactly the texts that the interpreter knows. */
+export function isExact(method: string, { receiver }: Operation): boolean {
+  return method === 'join' ? receiver.items === undefined : !CHANGING.test(method);
 }
 
 /** Effects of methods of texts, lists, addresses and patterns. Other methods of known values return known values. */

@@ -3,9 +3,10 @@
  * interpreter.ts, which extends this class.
  */
 import { unescaped } from '../reader/expressions.ts';
-import { among, constantIn, itemOf, memberOfAddress } from './effects.ts';
+import { SQL, among, constantIn, itemOf, memberOfAddress } from './effects.ts';
 import { memberOfInput } from './inputs.ts';
 import { Path } from './path.ts';
+import { sqlTemplate } from './sql-texts.ts';
 import { NO_FACTS, allFacts, hasClient, literalOf, sharedFacts } from './text.ts';
 import * as values from './value.ts';
 import type { SourceModule } from '../reader/modules.ts';
@@ -180,7 +181,7 @@ export abstract class Evaluation {
       case 'object':
         return this.#objectOf(node);
       default:
-        return literalValue(node);
+        return this.#literal(node);
     }
   }
 
@@ -223,17 +224,28 @@ export abstract class Evaluation {
     return node.type === 'function' ? { texts: KNOWN.texts, fn: { fn: node, module, scope } } : KNOWN;
   }
 
-  #template({ tag, texts, values: inner }: Extract<Node, { type: 'template' }>): Value {
+  #template(node: Extract<Node, { type: 'template' }>): Value {
+    const { tag, texts, values: inner } = node;
+    const { module } = this;
     const parts = inner.map((each) => this.value(each));
     const tagged = tag === undefined ? undefined : this.value(tag);
     const literals = tagged?.meaning === 'String.raw' ? texts : texts.map(unescaped);
     if (tagged?.fn !== undefined)
-      return this.invoke(tagged.fn, [listOf(literals.map(values.literal)), ...parts], undefined);
+      return this.invoke(tagged.fn, [listOf(literals.map((text) => values.literal(text))), ...parts], undefined);
+    const starts = startsOf(node, module);
+    const written = literals.map((text, index) => {
+      return values.literal(text, { text, module, node, start: starts[index]! });
+    });
+    if (tagged?.meaning === SQL)
+      return sqlTemplate(
+        written,
+        parts.map((value, index) => ({ value, node: inner[index]!, module })),
+      );
     if (tagged !== undefined && tagged.meaning !== 'String.raw')
       return { texts: KNOWN.texts, type: tagged.meaning };
     return this.#joined(
       literals.flatMap((text, index) => [
-        ...(text === '' ? [] : [values.literal(text)]),
+        ...(text === '' ? [] : [written[index]!]),
         ...parts.slice(index, index + 1),
       ]),
       texts.flatMap((text, index) => [...(text === '' ? [] : [undefined]), inner[index]]),
@@ -353,6 +365,20 @@ export abstract class Evaluation {
         if (self.members?.has(member.key) === false)
           self.members.set(member.key, member.value === undefined ? KNOWN : this.value(member.value));
       }
+  }
+
+  #literal(node: Node): Value {
+    const { module } = this;
+    if (node.type === 'text')
+      return values.literal(node.value, { text: node.value, module, node, start: node.start + 1 });
+    if (node.type === 'pattern') return { ...KNOWN, pattern: node };
+    if (node.type !== 'value') return KNOWN;
+    if (node.raw === 'null') return ABSENT;
+    const { raw, start } = node;
+    return {
+      ...values.literal(raw, { text: raw, module, node, start }),
+      constant: !/^(?:false|0)$/.test(raw),
+    };
   }
 
   #assignment(node: Assign): Value {
@@ -511,10 +537,12 @@ function makerOf({ source, type }: Value, key: string): string | undefined {
   return isHost ? 'request.host' : undefined;
 }
 
-function literalValue(node: Node): Value {
-  if (node.type === 'text') return values.literal(node.value);
-  if (node.type === 'pattern') return { ...KNOWN, pattern: node };
-  if (node.type !== 'value') return KNOWN;
-  if (node.raw === 'null') return ABSENT;
-  return { ...values.literal(node.raw), constant: !/^(?:false|0)$/.test(node.raw) };
+/** Returns the offsets of the literal texts of a template in its module. */
+function startsOf(node: Extract<Node, { type: 'template' }>, { source }: SourceModule): readonly number[] {
+  let at = source.indexOf('`', node.tag?.end ?? node.start) + 1;
+  return node.texts.map((text, index) => {
+    const before = node.values[index - 1];
+    if (before !== undefined) at = source.indexOf(`}${text}`, before.end) + 1;
+    return at;
+  });
 }

@@ -5,10 +5,11 @@
  */
 import { isBuiltin } from 'node:module';
 import { functionAround, isWithin } from '../reader/nodes.ts';
-import { FUNCTIONS, METHODS, constantIn, itemOf, keyOf } from './effects.ts';
+import { EXACT, FUNCTIONS, METHODS, constantIn, isExact, itemOf, keyOf } from './effects.ts';
 import { Evaluation, equality, listOf } from './evaluation.ts';
 import { inputValue, readInput, requestValue, rowValue } from './inputs.ts';
 import { Path } from './path.ts';
+import { SQL_FUNCTIONS } from './sql-texts.ts';
 import { NO_FACTS, allFacts, sharedFacts } from './text.ts';
 import * as values from './value.ts';
 import type { Project, SourceModule } from '../reader/modules.ts';
@@ -266,7 +267,12 @@ export class Interpreter extends Evaluation {
     const results = this.#results;
     this.#stack.pop();
     [this.module, this.scope, this.path, this.#results] = before;
-    if (results.length > 0) around.continueAfter(results.map(({ path }) => path));
+    // a callback may run several times
+    if (results.length > 0)
+      around.continueAfter(
+        results.map(({ path }) => path),
+        call === undefined ? values.inexact : undefined,
+      );
     const value = values.oneOf(results.map((result) => result.value));
     const facts = results
       .map((result) => result.facts)
@@ -367,7 +373,8 @@ export class Interpreter extends Evaluation {
         this.#statement(body);
       });
       path.end = undefined;
-      around.join([path, new Path(around)]);
+      // the number of rounds is not known
+      around.join([path, new Path(around)], values.inexact);
     });
   }
 
@@ -412,7 +419,8 @@ export class Interpreter extends Evaluation {
         : this.value(callee);
     const args = call.args.flatMap((arg) => {
       const value = this.value(arg);
-      return arg.type === 'spread' && value.members !== undefined ? [...value.members.values()] : [value];
+      if (arg.type !== 'spread' || value.members === undefined) return [value];
+      return [...value.members.values(), ...(value.items === undefined ? [] : [value.items])];
     });
     const method = callee.type === 'member' ? (callee.property ?? '') : '';
     const meaning = called.meaning ?? (receiver?.type === undefined ? '' : `${receiver.type}.${method}`);
@@ -474,8 +482,10 @@ export class Interpreter extends Evaluation {
     const run = (callback: Value, values_: readonly Value[]): Value =>
       callback.fn === undefined ? KNOWN : this.invoke(callback.fn, values_, undefined);
     const operation = { args, receiver: receiver ?? KNOWN, at: call.start, run };
+    const ofSql = Object.hasOwn(SQL_FUNCTIONS, meaning) ? SQL_FUNCTIONS[meaning] : undefined;
+    if (ofSql !== undefined) return ofSql({ args, node: call, module: this.module });
     const effect = Object.hasOwn(FUNCTIONS, meaning) ? FUNCTIONS[meaning] : undefined;
-    if (effect !== undefined) return effect(operation);
+    if (effect !== undefined) return EXACT.has(meaning) ? effect(operation) : values.inexact(effect(operation));
     const read =
       receiver?.source === undefined
         ? undefined
@@ -483,7 +493,10 @@ export class Interpreter extends Evaluation {
     if (read !== undefined) return read;
     if (receiver?.type === 'svc.BackgroundTasks' && method === 'add') return run(first, args.slice(1));
     if (method === 'set' && values.clientIn(args[1]) !== undefined) this.#isStored = true;
-    if (receiver !== undefined && Object.hasOwn(METHODS, method)) return METHODS[method]!(operation);
+    if (receiver !== undefined && Object.hasOwn(METHODS, method)) {
+      const made = METHODS[method]!(operation);
+      return isExact(method, operation) ? made : values.inexact(made);
+    }
     const result = this.#resultOfUnknown(called, receiver, args, method, run);
     const as = /^svc\/db\..*\.fetch(?:All|One)$/.test(meaning) ? classIn(args) : undefined;
     if (as === undefined) return result;
