@@ -285,7 +285,7 @@ export abstract class Evaluation {
 
   protected member(value: Value, key: string | undefined, index?: Value): Value {
     if (key === undefined) {
-      const item = itemOf(value);
+      const item = itemOf(chosenOf(value, index));
       const ids = index === undefined ? [] : values.idsIn(index);
       return item.source === undefined
         ? {
@@ -535,6 +535,16 @@ function makerOf({ source, type }: Value, key: string): string | undefined {
         : source?.whole === 'headers' && /^(?:x-forwarded-)?host$/i.test(key);
   if (source?.type?.member(key)?.isEndless === true) return `endless ${source.id}.${key}`;
   return isHost ? 'request.host' : undefined;
+}
+
+/** Returns the value with the members that an input can name, if its type has finitely many values. */
+function chosenOf(value: Value, index: Value | undefined): Value {
+  const node = index?.declared?.node;
+  if (node?.kind !== 'literal' || value.members === undefined || value.items !== undefined) return value;
+  const members = node.values.flatMap((choice) => value.members?.get(String(choice)) ?? []);
+  return members.length === 0
+    ? value
+    : { ...value, members: new Map(members.map((member, at) => [String(at), member])) };
 }
 
 /** Returns the offsets of the literal texts of a template in its module. */
