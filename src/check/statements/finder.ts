@@ -11,7 +11,7 @@ import type { Site } from '../values/interpreter.ts';
 import type { Piece, Text } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 import type { Node } from '../reader/nodes.ts';
-import type { RouteCall } from '../source/routes.ts';
+import type { RouteCall } from '../values/functions.ts';
 import type { SentCall, SentValue, Spot, Verb } from './statement.ts';
 
 /** Name of the plugin of the default database. */
@@ -32,7 +32,6 @@ const OWN_VERBS = /^(?:fetchAll|fetchOne|fetchArrays|fetchSets|executeMany|inser
 const STATEMENT = /^\s*(?:select|insert|update|delete|replace|with|values)\s/i;
 /** Functions that make a reply of their first argument. */
 const REPLIES = /^svc\.(?:reply|JSONResponse|HttpResponse)$|^Response(?:\.json)?$/;
-const SESSION = /^\s*\??:\s*(?:Database|Session|Transaction)\b/;
 
 /** Collects the statements of a project, while the interpreter follows its calls. */
 export class StatementFinder {
@@ -137,7 +136,7 @@ function receiverOf(site: Site): { readonly verb: Verb; readonly database: strin
   const isStatement =
     text?.type === SQL ||
     text?.texts.some(([lead]) => lead?.kind === 'literal' && STATEMENT.test(lead.text)) === true;
-  return OWN_VERBS.test(method) || isSession(site) || isStatement ? { verb, database: ANY } : undefined;
+  return OWN_VERBS.test(method) || isStatement ? { verb, database: ANY } : undefined;
 }
 
 /** Stands for the only database of the application, where the type of the receiver is not known. */
@@ -145,22 +144,9 @@ export const ANY = '';
 
 /** Returns the name of the plugin whose database has a type; undefined for a database that has no plugin. */
 function nameIn(type: string | undefined): string | undefined {
-  if (type === undefined || type === 'svc/db.database' || /DatabasePlugin$/.test(type)) return ANY;
+  if (type === undefined || /^svc\/db\.(?:database|Database|DatabasePlugin|Session|Transaction)$/.test(type)) return ANY;
   const [, name] = /^svc\/db\.database\((.*)\)/.exec(type) ?? [];
   return name ?? (/^svc\/db\.(?:db|transaction)\b/.test(type) ? DEFAULT_NAME : undefined);
-}
-
-/** Whether the receiver is a parameter with the type of a database: `(db: Database)`. */
-function isSession({ call, module }: Site): boolean {
-  const { callee } = call;
-  if (callee.type !== 'member' || callee.object.type !== 'name' || module.text === undefined) return false;
-  const { name } = callee.object;
-  for (let at: Node | undefined = call; at !== undefined; at = at.parent) {
-    if (at.type !== 'function') continue;
-    const param = at.params.find((each) => each.type === 'name' && each.name === name);
-    if (param !== undefined) return SESSION.test(module.text.slice(param.end, param.end + 40));
-  }
-  return false;
 }
 
 /** The texts that a call may send, with the values of their placeholders. */

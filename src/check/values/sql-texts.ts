@@ -50,6 +50,7 @@ function fragment(parts: readonly Value[]): Value {
 /** Returns the text of a value in a template: the text of an inner template, or `?`. */
 function partOf({ value, node, module }: Written): Value {
   if (value.type === SQL) return { texts: value.texts };
+  if (value.type === 'svc/db.Sql') return KNOWN; // a template of which only the type is known
   const bound: Bound = { isCertain: isSurelyBound(value) };
   boundValues.set(bound, value);
   return values.literal('?', { text: '?', module, node, start: node.start, bound });
