@@ -84,6 +84,12 @@ export interface Cause {
 /** Maps a finding to the option or setting that caused it. Most findings have no entry. */
 export const causes: WeakMap<Finding, Cause> = new WeakMap();
 
+/**
+ * Maps a finding inside of an SQL statement to the place where the statement begins. A comment cannot stand inside of
+ * a text, so it allows the finding there.
+ */
+export const beginnings: WeakMap<Finding, Place> = new WeakMap();
+
 /** Function with which a rule reports a finding in the compiled application. */
 export type ReportFinding = (
   subject: string,

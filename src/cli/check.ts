@@ -52,6 +52,7 @@ export const checkCommand: Command = {
     '  --baseline <file>   an earlier OpenAPI document of the application: a change that breaks its clients is a finding (SVC306)',
     '  --known <file>      file of known findings: the first run writes it; later runs report only other findings, and remove findings that no longer occur from the file',
     '  --live              also checks over the network whether databases and other services respond and have their migrations',
+    '  --verbose           lists the SQL statements whose text is not known',
     '  --env <name>        production, development or test; default SVC_ENV, else production, even if the source sets another',
     ENV_FILE_HELP,
     `  --timeout <seconds> time limit for the import of the module; default ${DEFAULT_TIMEOUT_SECONDS}`,
@@ -77,6 +78,7 @@ export const checkCommand: Command = {
     'env-file': { type: 'string' },
     timeout: { type: 'string' },
     'no-color': { type: 'boolean' },
+    verbose: { type: 'boolean' },
     live: { type: 'boolean' },
     list: { type: 'boolean' },
     explain: { type: 'string' },
@@ -163,7 +165,8 @@ async function print(
       : withoutKnown(selected, answer.rules, { ...options, known: options.known });
   const scope = answer.kind === 'checked' ? answer.scope : undefined;
   const cwd = process.cwd();
-  const context = { target, cwd, root: repositoryRoot(cwd), rules: answer.rules, scope };
+  const isVerbose = values['verbose'] === true;
+  const context = { target, cwd, root: repositoryRoot(cwd), rules: answer.rules, scope, isVerbose };
   const isLoaded = answer.kind === 'checked';
   await printAll(
     render(options.format, report, context, { options, isLoaded, hasColour: hasColours(values) }),

@@ -120,13 +120,16 @@ async function work(job: Job): Promise<Answer> {
   const { examineSources } = await import('../check/source/examine.ts');
   const { allowInline } = await import('../check/source/allowances.ts');
   const { DeclaredInputs } = await import('../check/values/inputs.ts');
+  const { judgeStatements } = await import('../check/statements/databases.ts');
   const { details, tools } = app.inspect();
   const sources = examineSources(projectOf(job), CORE_RULES, new DeclaredInputs([...details, ...tools]));
+  const statements = await judgeStatements(app.inspect(), sources, CORE_RULES);
   const report = makeReport(
     [
       ...found,
       ...more,
       ...joinFindings(checked.findings, sources, [...secrets, ...settingSecrets(app)], coreRule('SVC205')),
+      ...statements.findings,
       ...(live?.findings ?? []),
       ...findUnnamedHosts(
         app.inspect(),
@@ -142,7 +145,7 @@ async function work(job: Job): Promise<Answer> {
     kind: 'checked',
     report: allowInline(report, sources.project.modules, app.rules, app.inspect().nowMs),
     rules: texts(app.rules),
-    scope: scopeOf(app, sources),
+    scope: { ...scopeOf(app, sources), statements: statements.scope },
   };
 }
 
@@ -199,7 +202,7 @@ function settingSecrets(app: Svc): UsedSecret[] {
 }
 
 /** Counts the parts of the application that the report covers. */
-function scopeOf(app: Svc, { project }: SourceReport): ReportScope {
+function scopeOf(app: Svc, { project }: SourceReport): Omit<ReportScope, 'statements'> {
   const { details, tools, env } = app.inspect();
   const own = details.filter(({ isOperation }) => !isOperation);
   const sockets = own.filter(({ declared }) => declared.socket !== undefined).length;

@@ -6,6 +6,7 @@
  * text counts only if it has a piece without which no accepted text is.
  */
 import { nearest } from '../../base/options.ts';
+import { beginnings } from '../check.ts';
 import { isOnlyInDevelopment } from '../source/once.ts';
 import { isInPage } from '../source/sources.ts';
 import { subjectOf } from '../source/examine.ts';
@@ -34,7 +35,7 @@ export interface StatementSources {
 
 interface Judged {
   readonly statement: Statement;
-  readonly text: string;
+  readonly outline: Outline;
   readonly description: Description;
 }
 
@@ -45,28 +46,43 @@ export async function findStatements(
 ): Promise<Finding[]> {
   const findings = new Map<string, Finding>();
   const texts = new Map(rules.map((rule) => [rule.id, rule]));
+  const changed = tablesChangedBy(sources);
   for (const call of finder.calls) {
     const describer = describers.get(databaseOf(call, databases) ?? '');
-    if (describer === undefined || isLeftOut(call, sources)) continue;
+    if (describer === undefined || describer.tables.length === 0 || isLeftOut(call, sources)) continue;
     const judged = await describeAll(call, describer);
-    for (const each of judged)
+    for (const each of judged.filter(({ outline }) => !outline.tables.some(({ name }) => changed.has(name))))
       for (const problem of problemsOf(each, judged, call, describer, finder)) {
         const { rule, start, message } = problem;
         const { severity, remedy } = texts.get(rule)!; // `texts` holds every rule of the catalogue
         const place = each.statement.placeAt(start, describer.dialect);
         const key = `${rule} ${place.file} ${place.line} ${place.column} ${message}`;
         const subject = subjectOf(call.call, call.module);
-        findings.set(key, {
+        const finding: Finding = {
           rule,
           severity: problem.severity ?? severity,
           subject,
           message,
           remedy: problem.remedy ?? remedy,
           place,
-        });
+        };
+        beginnings.set(finding, each.statement.placeAt(0, describer.dialect));
+        findings.set(key, finding);
       }
   }
   return [...findings.values()];
+}
+
+const CHANGES =
+  /\b(?:create\s+(?:(?:temp|temporary|virtual|or\s+replace|materialized|unlogged)\s+)*(?:table|view)|alter\s+table)\s+(?:if\s+(?:not\s+)?exists\s+)?(?:\w+\.)?["`[]?(\w+)/gi;
+
+/** Returns the tables that the sources create or change themselves, in lower case. No migration knows them. */
+function tablesChangedBy(sources: Sources): ReadonlySet<string> {
+  const texts = [
+    ...sources.all('text').map(({ node }) => node.value),
+    ...sources.all('template').flatMap(({ node }) => node.texts),
+  ];
+  return new Set(texts.flatMap((text) => [...text.matchAll(CHANGES)].map(([, name]) => name!.toLowerCase())));
 }
 
 /** Returns the name of the plugin whose database receives a call; undefined if it is not known. */
@@ -83,20 +99,20 @@ async function describeAll({ statements }: SentCall, describer: Describer): Prom
   const judged: Judged[] = [];
   for (const statement of statements.values()) {
     const text = statement.text(describer.dialect);
-    judged.push({ statement, text, description: await describer.describeStatement(text) });
+    const outline = new Outline(text, describer.dialect);
+    judged.push({ statement, outline, description: await describer.describeStatement(text) });
   }
   return judged;
 }
 
 function problemsOf(
-  { statement, text, description }: Judged,
+  { statement, outline, description }: Judged,
   all: readonly Judged[],
   call: SentCall,
   { dialect, tables, snakeCase }: Describer,
   finder: StatementFinder,
 ): readonly Problem[] {
   if (description.kind === 'untold') return [];
-  const outline = new Outline(text, dialect);
   if (description.kind === 'refused') {
     const isReported = isPossible(statement, all) && (statement.isCertain || !isOfSyntax(description));
     return isReported ? [refusal(description, outline, tables)] : [];
