@@ -131,11 +131,8 @@ function scopeLine(
 /** Returns the numbers of the SQL statements in words; nothing for sources without statements. */
 function statementsIn({ described, other, unknown }: StatementScope): readonly string[] {
   if (described + other + unknown.length === 0) return [];
-  const left = [
-    ...(other === 0 ? [] : [`${other} without a schema`]),
-    ...(unknown.length === 0 ? [] : [`${unknown.length} not known`]),
-  ];
-  return [`${plural(described, 'statement')}${left.length === 0 ? '' : ` (${left.join(', ')})`}`];
+  const left = other + unknown.length === 0 ? '' : ` (not judged: ${other + unknown.length})`;
+  return [`${plural(described, 'statement')}${left}`];
 }
 
 function describe(
@@ -203,9 +200,7 @@ function plainFinding(finding: Finding, cwd: string, rules: readonly RuleText[])
   };
 }
 
-function plainPlace({ file, line, column }: Place, cwd: string): Place {
-  return { file: relativeFile(file, cwd), line, column };
-}
+const plainPlace = ({ file, ...at }: Place, cwd: string): Place => ({ file: relativeFile(file, cwd), ...at });
 
 /** Returns a place as text, such as `src/app.ts:12:5`. */
 export function shownPlace(place: Place, cwd: string): string {

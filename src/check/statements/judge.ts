@@ -20,11 +20,10 @@ import type { Finding } from '../../base/findings.ts';
 import type { Describer, Description, Refused } from '../../db/describe/describer.ts';
 import type { TableDescription } from '../../db/tables.ts';
 import type { StatementFinder } from './finder.ts';
-import type { Problem } from './problem.ts';
-import type { SentCall, Statement } from './statement.ts';
+import type { Problem, SentCall, Statement } from './statement.ts';
 
 /** Statements of a project, with the databases that describe them. */
-export interface StatementSources {
+interface StatementSources {
   readonly finder: StatementFinder;
   readonly sources: Sources;
   /** Open databases with the schema of the migrations, by the names of their plugins. */

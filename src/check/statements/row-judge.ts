@@ -15,8 +15,7 @@ import type { Dialect } from '../../db/driver.ts';
 import type { TypeSource } from '../../schema/types.ts';
 import type { FieldPlan, TypeNode } from '../../schema/nodes.ts';
 import type { Outline } from './outline.ts';
-import type { Problem } from './problem.ts';
-import type { SentCall, Spot } from './statement.ts';
+import type { Problem, SentCall, Spot } from './statement.ts';
 
 interface Rows {
   readonly call: SentCall;
