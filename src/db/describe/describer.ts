@@ -22,7 +22,7 @@ import type { Dialect, EngineType, PreparedColumn, PreparedStatement } from '../
 import type { ColumnType, ReadType, TableColumn, TableDescription } from '../tables.ts';
 
 /** A parameter of a described statement. */
-export interface DescribedParameter {
+interface DescribedParameter {
   /** Type as the engine names it; undefined if the engine does not tell. */
   readonly type: string | undefined;
   /** Type for values of rows; undefined if the engine does not tell. */
@@ -30,7 +30,7 @@ export interface DescribedParameter {
 }
 
 /** A column of a described statement. */
-export interface DescribedColumn extends DescribedParameter {
+interface DescribedColumn extends DescribedParameter {
   readonly name: string;
   /** Table from which the column comes, with its schema unless that is the current one; undefined for an expression. */
   readonly table: string | undefined;
@@ -44,14 +44,14 @@ export interface DescribedColumn extends DescribedParameter {
 }
 
 /** Statement that the engine accepts. */
-export interface Described {
+interface Described {
   readonly kind: 'described';
   readonly parameters: readonly DescribedParameter[];
   readonly columns: readonly DescribedColumn[];
 }
 
 /** Statement that the engine refuses. */
-export interface Refused {
+interface Refused {
   readonly kind: 'refused';
   /** SQLSTATE, or the code of an SvcError for a text that svc itself refuses to send. */
   readonly code: string;
@@ -62,13 +62,13 @@ export interface Refused {
 }
 
 /** Statement about which the engine tells nothing. */
-export interface Untold {
+interface Untold {
   readonly kind: 'untold';
   readonly reason: string;
 }
 
 /** Answer of the engine about a statement. */
-export type Description = Described | Refused | Untold;
+type Description = Described | Refused | Untold;
 
 /** Database on which statements are described. Without an address, a SQLite database in memory. */
 export interface DescribedPlace {
@@ -97,7 +97,7 @@ export interface Describer extends AsyncDisposable {
 }
 
 /** Properties of a {@link DatabaseDescriber} that the database does not know. */
-export interface DescriberOptions extends Pick<Describer, 'snakeCase' | 'hash'> {
+interface DescriberOptions extends Pick<Describer, 'snakeCase' | 'hash'> {
   /** Lower-case names of types that the application itself parses. */
   readonly ownTypes: ReadonlySet<string>;
   /** Time limit of each statement in milliseconds. */

@@ -18,7 +18,7 @@ import type { Database } from '../database.ts';
 const STATEMENT_MS = 10_000;
 
 /** A database plugin, as far as describing statements needs it. */
-export interface DescribedPlugin {
+interface DescribedPlugin {
   readonly name: string;
   readonly sources: MigrationSources;
   readonly snakeCase: boolean;

@@ -48,7 +48,7 @@ const POSTGRES: ServerTexts = {
 };
 
 /** A scratch database. Disposing of it drops the database. */
-export interface Scratch extends AsyncDisposable {
+interface Scratch extends AsyncDisposable {
   readonly url: string;
   /** Names of the other databases of the server. */
   readonly others: readonly string[];
