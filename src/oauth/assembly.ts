@@ -21,7 +21,7 @@ import { Logins } from './logins.ts';
 import { LoginStates } from './login-state.ts';
 import { outOfRange } from './plugin-options.ts';
 import { StoredProviderTokens } from './provider-tokens.ts';
-import { Proxies } from './provider/addresses.ts';
+import { Proxies } from '../auth/provider/addresses.ts';
 import { ProviderClient } from './provider/client.ts';
 import { SingleUse } from './single-use.ts';
 import { TokenEndpoints } from './token-endpoints.ts';

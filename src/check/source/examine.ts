@@ -55,17 +55,6 @@ export function examineSources(
     const place = module.placeAt(node.start);
     findings.set(key, { rule, severity, subject: subjectOf(node, module), message, remedy, ...more, place });
   };
-  reportPromises(sources, report);
-  reportAsync(sources, report);
-  reportSecrets(sources, report);
-  findUnverified(sources, report);
-  findRevealing(sources, report);
-  findAbsentRows(sources, report);
-  findWrittenSecrets(sources, report);
-  reportState(sources, report);
-  reportDeclared(sources, report);
-  findWrittenSettings(sources, report);
-  findVariables(sources, report);
   const notes: (() => void)[] = [];
   const calls = new CallRules(sources, report);
   const passwords = new LoggedPasswords(report);
@@ -93,6 +82,17 @@ export function examineSources(
       );
     },
   }).run();
+  reportPromises(sources, report);
+  reportAsync(sources, report);
+  reportSecrets(sources, report);
+  findUnverified(sources, report);
+  findRevealing(sources, report);
+  findAbsentRows(sources, report);
+  findWrittenSecrets(sources, report);
+  reportState(sources, report);
+  reportDeclared(sources, report);
+  findWrittenSettings(sources, report);
+  findVariables(sources, report);
   calls.finish();
   passwords.finish();
   for (const note of notes) note(); // an error at the same place counts

@@ -11,7 +11,7 @@ import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Made } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
-import type { RouteCall } from './routes.ts';
+import type { RouteCall } from '../values/functions.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** Runs the rules of this file that do not need the data-flow analysis of ../values. */
@@ -320,8 +320,8 @@ function isUnderCondition(node: Node, { source }: SourceModule): boolean {
 function isReturned(node: Node, sources: Sources): boolean {
   const fn = functionAround(node);
   if (fn === undefined || !sources.handlers.isHandler(fn)) return false;
-  const [role] = sources.handlers.rolesOf(fn).filter((each) => each !== undefined);
-  if (role?.route !== undefined && entryOf(specOf(role.route), 'response') !== undefined) return false;
+  const route = sources.handlers.routeOf(fn);
+  if (route !== undefined && entryOf(specOf(route), 'response') !== undefined) return false;
   let at: Node = node;
   for (let up = node.parent; up !== undefined && up !== fn; at = up, up = up.parent) {
     if (up.type === 'leave') return up.how === 'return';

@@ -3,7 +3,7 @@
  * the original names of imports.
  */
 import { basename, dirname } from 'node:path';
-import { Handlers } from './routes.ts';
+import { Functions } from '../values/functions.ts';
 import { calledName, functionAround, pathOf, walk } from '../reader/nodes.ts';
 import type { Project, SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
@@ -28,30 +28,21 @@ const OF_BROWSERS = /^(?:window|document|localStorage|sessionStorage)$/;
 /** A parsed project in which rules look up nodes and names. */
 export class Sources {
   readonly project: Project;
-  readonly handlers: Handlers;
+  readonly handlers: Functions = new Functions();
   readonly #nodes = new Map<Node['type'], Located<Node['type']>[]>();
-  #reached: Map<Fn, Fn> | undefined;
   #ofBrowsers: Set<SourceModule> | undefined;
 
   constructor(project: Project) {
     this.project = project;
-    const calls = new Map<SourceModule, readonly Call[]>();
-    const functions = new Map<SourceModule, readonly Fn[]>();
     for (const module of project.modules) {
-      const ownCalls: Call[] = [];
-      const ownFunctions: Fn[] = [];
       walk(module.body, (node) => {
         const located = { module, node };
         const same = this.#nodes.get(node.type);
         if (same === undefined) this.#nodes.set(node.type, [located]);
         else same.push(located);
-        if (node.type === 'call') ownCalls.push(node);
-        else if (node.type === 'function') ownFunctions.push(node);
+        if (node.type === 'function') this.handlers.add(node, module);
       });
-      calls.set(module, ownCalls);
-      functions.set(module, ownFunctions);
     }
-    this.handlers = new Handlers(project, calls, functions);
   }
 
   /** Returns every node of a type, with its module. */
@@ -82,34 +73,7 @@ export class Sources {
    * caller. Undefined if no request reaches it.
    */
   reachedFrom(fn: Fn | undefined): Fn | undefined {
-    this.#reached ??= this.#reach();
-    for (let at = fn; at !== undefined; at = functionAround(at)) {
-      const found = this.#reached.get(at);
-      if (found !== undefined) return found;
-    }
-    return undefined;
-  }
-
-  #reach(): Map<Fn, Fn> {
-    const reached = new Map<Fn, Fn>();
-    const queue: [Fn, Fn][] = [...this.handlers.all].map((fn) => [fn, fn]);
-    for (const { node } of this.all('class'))
-      for (const member of node.members)
-        if (member.type === 'entry' && member.key === 'handle' && member.value?.type === 'function')
-          // a method `handle` with two parameters counts as a middleware
-          if (member.value.params.length === 2) queue.push([member.value, member.value]);
-    for (let next = queue.pop(); next !== undefined; next = queue.pop()) {
-      const [fn, from] = next;
-      if (reached.has(fn)) continue;
-      reached.set(fn, from);
-      const module = this.handlers.homeOf(fn);
-      walk(fn, (node) => {
-        if (node.type !== 'call') return;
-        const called = this.handlers.resolve(node.callee, module);
-        if (called !== undefined) queue.push([called, from]);
-      });
-    }
-    return reached;
+    return this.handlers.reachedFrom(fn);
   }
 }
 

@@ -4,12 +4,14 @@
  */
 import { unescaped } from '../reader/expressions.ts';
 import { among, constantIn, itemOf, memberOfAddress } from './effects.ts';
+import { Classes } from './classes.ts';
 import { memberOfInput } from './inputs.ts';
+import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
 import { NO_FACTS, allFacts, hasClient, literalOf, sharedFacts } from './text.ts';
 import * as values from './value.ts';
 import type { SourceModule } from '../reader/modules.ts';
-import type { Assign, Block, Call, Entry, Fn, Node } from '../reader/nodes.ts';
+import type { Assign, Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
 import type { TypeOfInput } from './inputs.ts';
 import type { Facts } from './text.ts';
 import type { ClassValue, Closure, Given, Value } from './value.ts';
@@ -40,24 +42,22 @@ export interface EvaluationListeners {
 /** Expressions that are evaluated for one handler. A handler beyond it is analysed in part. */
 const MAX_STEPS = 60_000;
 
-export abstract class Evaluation {
+export abstract class Evaluation extends Classes {
   protected readonly listeners: EvaluationListeners;
   protected readonly closures: Map<Fn, Closure> = new Map();
   protected path: Path = new Path();
-  protected scope: values.Scope = new values.Scope();
-  protected module!: SourceModule; // run() of the interpreter sets `module` before other methods read it
   protected seen: Map<Node, Value> = new Map();
   protected steps = 0;
 
   constructor(listeners: EvaluationListeners) {
+    super();
     this.listeners = listeners;
   }
 
   /** Returns the result of a call. */
   protected abstract call(call: Call): Value;
-  protected abstract invoke(closure: Closure, args: readonly Value[], call: Call | undefined): Value;
-  /** Returns the variables of a module. Runs its statements first. */
-  protected abstract scopeOf(module: SourceModule): values.Scope;
+  /** Notes the function to which an expression refers. */
+  protected abstract found(node: Node, fn: Fn): void;
   /** Adds a result of the function that is being evaluated. */
   protected abstract addResult(value: Value): void;
 
@@ -139,6 +139,7 @@ export abstract class Evaluation {
     if (++this.steps > MAX_STEPS) return KNOWN;
     const value = this.#made(node, values.withFacts(this.#evaluate(node), this.path.facts));
     this.seen.set(node, value);
+    if (value.fn !== undefined) this.found(node, value.fn.fn);
     return value;
   }
 
@@ -161,7 +162,7 @@ export abstract class Evaluation {
       case 'function':
         return this.#closure(node);
       case 'class':
-        return { texts: KNOWN.texts, of: { node, module: this.module, scope: this.scope } };
+        return this.#classOf(node);
       case 'await':
       case 'spread':
         return this.value(node.value);
@@ -188,6 +189,12 @@ export abstract class Evaluation {
     const closure: Closure = { fn, module: this.module, scope: this.scope, self: this.scope.self };
     this.closures.set(fn, closure);
     return { texts: KNOWN.texts, fn: closure };
+  }
+
+  #classOf(node: ClassNode): Value {
+    const of: ClassValue = { node, module: this.module, scope: this.scope };
+    this.classes.set(node, of);
+    return { texts: KNOWN.texts, of };
   }
 
   #named(node: Extract<Node, { type: 'name' }>): Value {
@@ -286,6 +293,8 @@ export abstract class Evaluation {
     }
     const own = value.members?.get(key) ?? this.method(value, key);
     if (own !== undefined) return own;
+    const type = typeOfMember(value.type, key);
+    if (type !== undefined) return { texts: KNOWN.texts, type };
     if (value.type === 'URL') return memberOfAddress(value, key) ?? KNOWN;
     if (value.source !== undefined) {
       const replaced = this.path.replaced.get(`${value.source.id}.${key}`);
@@ -297,62 +306,6 @@ export abstract class Evaluation {
     if (key === 'length' || /^\d+$/.test(key))
       return key === 'length' ? { ...KNOWN, keys: value.keys } : { ...itemOf(value), keys: value.keys };
     return { texts: value.items === undefined ? value.texts : itemOf(value).texts, keys: value.keys };
-  }
-
-  /** Returns a method or static member of a class, bound to its object. */
-  protected method(value: Value, key: string): Value | undefined {
-    for (let of = value.of; of !== undefined; of = this.#baseOf(of)) {
-      const found = of.node.members.find(
-        (member): member is Entry =>
-          member.type === 'entry' && member.key === key && member.isStatic !== (value.isInstance === true),
-      );
-      if (found?.value === undefined) continue;
-      const scope = new values.Scope(of.scope, value);
-      if (found.value.type === 'function') {
-        const closure = { fn: found.value, module: of.module, scope, self: value };
-        const isGetter = /^(?:static\s+)?get\s+[^\s(=]/.test(of.module.source.slice(found.start, found.end));
-        return isGetter ? this.invoke(closure, [], undefined) : { texts: KNOWN.texts, fn: closure };
-      }
-      return this.within(of, scope, () => this.value(found.value!)); // found.value is defined: see above
-    }
-    return undefined;
-  }
-
-  protected within<T>({ module }: ClassValue, scope: values.Scope, work: () => T): T {
-    const before = [this.module, this.scope] as const;
-    [this.module, this.scope] = [module, scope];
-    const result = work();
-    [this.module, this.scope] = before;
-    return result;
-  }
-
-  #baseOf(of: ClassValue): ClassValue | undefined {
-    const { base } = of.node;
-    return base === undefined ? undefined : this.within(of, of.scope, () => this.value(base)).of;
-  }
-
-  protected instance(of: ClassValue, args: readonly Value[], call: Call | undefined): Value {
-    const self: Value = { texts: KNOWN.texts, members: new Map(), of, isInstance: true };
-    for (let at: ClassValue | undefined = of; at !== undefined; at = this.#baseOf(at)) {
-      const { node } = at;
-      this.within(at, new values.Scope(at.scope, self), () => this.#fields(node.members, self));
-    }
-    const constructor = this.method(self, 'constructor');
-    if (constructor?.fn !== undefined) this.invoke(constructor.fn, args, call);
-    return self;
-  }
-
-  #fields(members: readonly (Entry | Block)[], self: Value): void {
-    for (const member of members)
-      if (
-        member.type === 'entry' &&
-        !member.isStatic &&
-        member.key !== undefined &&
-        member.value?.type !== 'function'
-      ) {
-        if (self.members?.has(member.key) === false)
-          self.members.set(member.key, member.value === undefined ? KNOWN : this.value(member.value));
-      }
   }
 
   #assignment(node: Assign): Value {
@@ -478,6 +431,9 @@ export function equality(left: Value, right: Value): Value {
       const keys = new Map((one.keys ?? []).map((id) => [id, { isKnown: true }]));
       return values.judged(NO_FACTS, keys);
     }
+    // a member of a found record: if it equals a text, the record exists
+    if (constant !== undefined && one.keys !== undefined && !one.texts.some(hasClient))
+      return values.judged(new Map(one.keys.map((id) => [id, { isKnown: true }])));
     if (constant === 'true' || constant === 'false') return constant === 'true' ? one : values.negation(one);
     if (one.texts.some(hasClient) && !other.texts.some(hasClient)) return among(one);
   }

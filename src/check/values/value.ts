@@ -2,7 +2,7 @@
 import { NO_FACTS, OWN, allFacts, concat, hasClient, narrowed, sharedFacts } from './text.ts';
 import type { ClassNode, Fn } from '../reader/nodes.ts';
 import type { SourceModule } from '../reader/modules.ts';
-import type { RouteCall } from '../source/routes.ts';
+import type { RouteCall } from './functions.ts';
 import type { ClientPart, Facts, Made, Origin, Part, Text } from './text.ts';
 
 /** A function with the scope of its declaration. */
@@ -49,6 +49,13 @@ export interface Pattern {
   readonly isBuilt?: boolean;
 }
 
+/** A route with its options and the dependencies of its router. */
+export interface Declaration {
+  readonly route: RouteCall | undefined;
+  readonly spec: Value | undefined;
+  readonly deps: Value | undefined;
+}
+
 /** The knowledge about the value of an expression. */
 export interface Value {
   /** Texts that the value may be, or become as a text. */
@@ -77,6 +84,8 @@ export interface Value {
   /** The call or member that made the whole object: a row of a query, or all environment variables. */
   readonly whole?: Made | undefined;
   readonly pattern?: Pattern | undefined;
+  /** For the result of `app.websocket(path)`: the route. */
+  readonly declares?: Declaration | undefined;
   /** Whether the absence of the value is a sign that a key is unknown: the result of a search. */
   readonly keys?: readonly string[] | undefined;
 }

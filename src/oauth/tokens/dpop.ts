@@ -20,17 +20,17 @@ import { isRecord } from '../../base/options.ts';
 import { objectOf } from '../../crypto/jwt-json.ts';
 import { canonicalPath } from '../../http/path.ts';
 import { CARRIER } from '../../http/state.ts';
-import { isSignedBy } from '../provider/id-token.ts';
-import { readKeySet } from '../provider/jwks.ts';
+import { isSignedBy } from '../../crypto/jws.ts';
+import { readKeySet, thumbprintOf } from '../../crypto/jwk.ts';
 import { OAuthError } from '../errors.ts';
-import type { JsonWebKey, KeyObject } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
 import type { Claims } from '../../crypto/jwt.ts';
 import type { HttpRequest } from '../../http/contracts.ts';
 import type { Audit } from '../audit.ts';
 import type { SingleUse } from '../single-use.ts';
-import type { SignatureInput } from '../provider/id-token.ts';
-import type { VerificationKey } from '../provider/jwks.ts';
+import type { SignatureInput } from '../../crypto/jws.ts';
+import type { VerificationKey } from '../../crypto/jwk.ts';
 import type { Keyring } from '../../crypto/keys.ts';
 
 /** Reason why a proof is refused. */
@@ -175,7 +175,7 @@ export class DPoP {
     if (text === undefined) return 'absent';
     const opened = openProof(text);
     if (typeof opened === 'string') return opened;
-    if (!(await isSignedBy(opened, opened.key))) return 'signature';
+    if (!(await isSignedBy(opened, opened.key.key))) return 'signature';
     const refusal = issueOf(opened.claims, req, this.#deps.clock.nowMs() / 1_000, expected.accessToken);
     if (refusal !== undefined) return refusal;
     const { nonce } = opened.claims;
@@ -193,14 +193,6 @@ export class DPoP {
  */
 function carrierOf(req: HttpRequest): HttpRequest {
   return req.state.has(CARRIER) ? req.state.get(CARRIER) : req;
-}
-
-/** Returns the thumbprint of a public key (RFC 7638): SHA-256 over its required members in a fixed order. */
-export function thumbprintOf(key: KeyObject): string {
-  const jwk: JsonWebKey = key.export({ format: 'jwk' });
-  const { crv, e, kty, n, x, y } = jwk;
-  // JSON.stringify() omits undefined members
-  return hash('sha256', JSON.stringify({ crv, e, kty, n, x, y }), 'base64url');
 }
 
 /** Parses a proof, without verifying its signature. */

@@ -98,7 +98,7 @@ test('examineSources() reports no error for the template of new projects and for
 test('findings of examineSources() have the line of the TypeScript file, even after types are removed or an enum is compiled', (t) => {
   for (const head of ['interface A { a: string }\n', 'enum A { a = 1 }\n']) {
     const cwd = folder(t, {
-      'app.ts': `${head}const x: number = 1;\napp.get('/', ({ query }: Context<string>) => eval(query.q));\n`,
+      'app.ts': `${head}import { Svc } from 'svc'; const app = new Svc();\napp.get('/', ({ query }: Context<string>) => eval(query.q));\n`,
     });
     const [finding] = examineSources(readProject([join(cwd, 'app.ts')]), CORE_RULES).findings;
     assert.deepEqual([finding!.rule, finding!.place!.line], ['SVC603', 3]);
@@ -110,6 +110,8 @@ test('findings of examineSources() name the function that contains the mistake: 
   const cwd = folder(t, {
     'app.ts': [
       "import { readFileSync } from 'node:fs';",
+      "import { Svc } from 'svc';",
+      'const app = new Svc();',
       'class Pages { read(names) { return names.map((name) => readFileSync(name)); } }',
       'const tools = { load(name) { return readFileSync(name); } };',
       'const pages = new Pages();',
@@ -146,6 +148,8 @@ test('examineSources() accepts blocking calls of helpers whose results are kept,
   const cwd = folder(t, {
     'app.ts': [
       "import { readFileSync } from 'node:fs';",
+      "import { Svc } from 'svc';",
+      'const app = new Svc();',
       'const pages = new Map();',
       'const once = (fn) => { let made; return () => (made ??= { of: fn() }).of; };',
       "const start = once(() => readFileSync('a'));",

@@ -1,8 +1,10 @@
 /** Applications with and without the mistakes of SVC611 … SVC614, SVC634, SVC635 and SVC501. */
 export const ASYNC: Readonly<Record<string, string>> = {
   'promises that are not awaited': `
-import { checkPassword, hashPassword } from 'svc';
-app.post('/login', {}, async ({ form, db }) => {
+import { db as database } from 'svc/db';
+import { checkPassword, hashPassword, Depends, Svc, Unauthorized } from 'svc';
+const app = new Svc();
+app.post('/login', { db: Depends(database) }, async ({ form, db }) => {
   if (!checkPassword(form.password, stored)) throw new Unauthorized(); // SVC611
   if (stored !== '' && checkPassword(form.password, stored)) return 'in'; // SVC611
   const isRight = checkPassword(form.password, stored); // SVC611
@@ -16,18 +18,20 @@ app.post('/login', {}, async ({ form, db }) => {
 app.post('/limited', {}, ({ req }) => { limiter.take(req); return 'x'; }); // SVC611
 app.get('/mine', {}, async ({ me }) => { if (isAllowed(me)) return 1; return 2; }); // SVC611
 async function isAllowed(me) { return await load(me); }
-app.post('/sign-up', {}, async ({ form, db }) => {
+app.post('/sign-up', { db: Depends(database) }, async ({ form, db }) => {
   const hash = hashPassword(form.password); // SVC611
   await db.execute('insert into users (hash) values (?)', [hash.toString()]);
 });
 `,
   'promises that are awaited': `
+import { db as database } from 'svc/db';
+const app = new Svc();
 export function stores(db) {
   const transaction = db.transaction(['files'], 'readonly');
   transaction.onerror = () => {};
 }
-import { checkPassword } from 'svc';
-app.post('/login', {}, async ({ form, db }) => {
+import { checkPassword, Depends, Svc, Unauthorized, reply } from 'svc';
+app.post('/login', { db: Depends(database) }, async ({ form, db }) => {
   if (!(await checkPassword(form.password, stored))) throw new Unauthorized();
   const isRight = await checkPassword(form.password, stored);
   const pending = db.fetchOne('select * from users');
@@ -41,11 +45,14 @@ app.post('/login', {}, async ({ form, db }) => {
   if (row === undefined) return reply(undefined, 404);
   return db.fetchAll('select 1');
 });
-app.get('/all', {}, ({ db }) => db.fetchAll('select 1'));
+app.get('/all', { db: Depends(database) }, ({ db }) => db.fetchAll('select 1'));
 const load = (db) => db.fetchAll('select 1');
 `,
   'asynchronous functions in methods of lists': `
-app.post('/all', {}, async ({ body, db }) => {
+import { db as database } from 'svc/db';
+import { Depends, Svc } from 'svc';
+const app = new Svc();
+app.post('/all', { db: Depends(database) }, async ({ body, db }) => {
   body.items.forEach(async (item) => { await db.execute('insert into t values (?)', [item]); }); // SVC612
   body.items.forEach(async (item) => { try { await save(item); } catch (error) { log.error(error); } });
   const known = body.items.filter(async (item) => (await db.scalar('select 1')) === 1); // SVC612
@@ -58,6 +65,8 @@ app.post('/all', {}, async ({ body, db }) => {
 async function isKnown(item) { return await lookUp(item); }
 `,
   'requests to other servers by a client named request': `
+import { Svc } from 'svc';
+const app = new Svc();
 app.post('/hook', {}, ({ body }) => {
   this.request.json('https://hooks.example/', body, (error) => { if (error) log.error(error); });
 });
@@ -67,6 +76,10 @@ export const add = (db, note) => db.transaction(() => { write(db, note); });
 const write = (db, note) => db.run('insert into t values (?)', note);
 `,
   'functions that another function wraps': `
+import { Svc } from 'svc';
+import { openDatabase } from 'svc/db';
+const db = await openDatabase('sqlite:notes.db');
+const app = new Svc();
 const loadStep = createStep('load', async (id) => await db.fetchOne('select * from t where id = ?', [id]));
 app.get('/a', {}, ({ params }) => {
   const note = loadStep(params.id);
@@ -74,9 +87,10 @@ app.get('/a', {}, ({ params }) => {
 });
 `,
   'streams that are piped': `
+import { Readable } from 'node:stream';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { createGzip } from 'node:zlib';
-import { pipeline } from 'node:stream/promises';
+import { pipeline, finished } from 'node:stream/promises';
 export async function pack(file) {
   createReadStream(file).pipe(createGzip()); // SVC613
   const source = createReadStream(file);
@@ -102,7 +116,10 @@ export function packLater(source) {
 export const schema = z.string().pipe(z.coerce.number());
 `,
   'the database beside its transaction': `
-app.post('/move', {}, async ({ db, body }) => {
+import { db as database } from 'svc/db';
+import { Depends, Svc } from 'svc';
+const app = new Svc();
+app.post('/move', { db: Depends(database) }, async ({ db, body }) => {
   await db.transaction(async (tx) => {
     await tx.execute('update a set x = 1');
     await db.execute('update b set x = 1'); // SVC614
@@ -121,7 +138,9 @@ class Store {
 }
 `,
   'bodies that are collected': `
+import { Svc, PayloadTooLarge, file } from 'svc';
 import zlib from 'node:zlib';
+const app = new Svc();
 app.post('/raw', {}, async ({ req }) => {
   const chunks = [];
   for await (const chunk of req.stream()) chunks.push(chunk); // SVC634
@@ -150,8 +169,10 @@ export function listener(req, res) {
 }
 `,
   'calls of other services': `
+import { Svc } from 'svc';
 import { ratesOf } from './rates.js';
 import axios from 'axios';
+const app = new Svc();
 app.get('/again', {}, async ({ request }) => await axios({ ...request.options, url: 'https://rates.example/eur' }));
 app.get('/rate', {}, async () => (await fetch('https://rates.example/eur')).json()); // SVC635
 app.get('/post', {}, async () => (await fetch('https://rates.example/eur', { method: 'POST' })).json()); // SVC635
@@ -170,9 +191,11 @@ app.get('/own', {}, async () => {
 `,
   'blocking calls in helpers, classes and other modules': `
 // FILE app.ts
+import { Svc } from 'svc';
 import { readFileSync } from 'node:fs';
 import { render } from './render.ts';
 import { Store } from './store.ts';
+const app = new Svc();
 const store = new Store();
 const start = readFileSync('start.txt', 'utf8');
 app.get('/a', {}, () => render('a'));
@@ -201,6 +224,8 @@ export class Store {
 }
 `,
   'background work that catches what fails': `
+import { Svc } from 'svc';
+const app = new Svc();
 app.post('/a', async (req, res) => {
   notify(req.body);
   notifyAll(req.body);
@@ -226,6 +251,10 @@ async function notifyOrFail(data) {
 }
 `,
   'databases without promises': `
+import { openDatabase, database } from 'svc/db';
+import { Svc } from 'svc';
+const app = new Svc();
+const db = await openDatabase('sqlite:notes.db');
 app.post('/a', (req, res) => {
   db.transaction(() => { insert.run(req.body.name); });
   database.transaction(STORE, 'readwrite').objectStore(STORE).add(req.body.name);

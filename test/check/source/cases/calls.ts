@@ -52,7 +52,9 @@ app.post('/e', {}, () => reply({}, 200, { 'Set-Cookie': 'kiosk=; Path=/; Max-Age
 app.post('/f', {}, () => reply({}, 200, { 'Set-Cookie': cookieOf('twice', random.randomUUID(), '; Secure') }));
 `,
   'initialisation vectors': `
+import { Svc } from 'svc';
 import { createCipheriv as encrypt, randomBytes, randomFillSync } from 'node:crypto';
+const app = new Svc();
 const ZEROS = Buffer.alloc(12);
 const WORD = '0123456789abcdef';
 const cipherOf = (key, start) => encrypt('aes-256-cbc', key, start); // SVC628
@@ -75,9 +77,11 @@ export function counted(key, count) {
 app.get('/', {}, () => [seal(KEY), box(KEY), bytes(KEY), fresh(KEY), once(), wrapped(KEY), filled(KEY), counted(KEY, next())]);
 `,
   'connections without a check of the certificate': `
+import { Svc } from 'svc';
 import https from 'node:https';
 import { connect } from 'node:tls';
 import pg from 'pg';
+const app = new Svc();
 const relaxed = { rejectUnauthorized: false };
 const pool = new pg.Pool({ ssl: relaxed }); // SVC629
 const dial = (port, more) => connect({ port, ...more }); // SVC629

@@ -31,6 +31,12 @@ app.register(new DatabasePlugin('postgres://db:5432/shop?sslmode=disable'));
 app.register(new DatabasePlugin('postgres://localhost/shop?sslmode=disable', { statementTimeoutMs: 3_000 }));
 `,
   'tools and sockets': `
+import { createReadStream } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { openDatabase } from 'svc/db';
+import { Svc, int, str, Depends, BearerAuth } from 'svc';
+const app = new Svc();
+const db = await openDatabase('sqlite:notes.db');
 app.mountMcp('/mcp');
 app.tool('remove', { args: { id: int } }, ({ args }) => db.execute('delete from notes where id = ?', [args.id])); // SVC201
 app.tool('count', { args: { text: str } }, ({ args }) => args.text.length);
@@ -53,13 +59,15 @@ app.websocket('/mine', { me: Depends(user) }).onMessage(async (socket, message) 
 app.websocket('/chat').onMessage((socket, message) => socket.broadcast(message));
 `,
   routes: `
-import { RateLimitMiddleware, ValidationError, JSONResponse } from 'svc';
+import { db as database } from 'svc/db';
+import { RateLimitMiddleware, ValidationError, JSONResponse, Depends, Svc } from 'svc';
+const app = new Svc();
 app.use(new RateLimitMiddleware({ perMinute: 100_000 })); // SVC204
 app.post('/token', { rateLimit: { perMinute: 100_000 } }, ({ form }) => issue(form)); // SVC204
 app.post('/password', { rateLimit: { perMinute: 5 } }, ({ form }) => issue(form));
 app.get('/logout', {}, ({ req }) => { req.session.destroy(); }); // SVC216
-app.get('/notes/{id:int}/delete', {}, async ({ db, params }) => { await db.execute('delete from notes where id = ?', [params.id]); }); // SVC216
-app.get('/notes', {}, ({ db }) => db.fetchAll('select * from notes where is_deleted = 0'));
+app.get('/notes/{id:int}/delete', { db: Depends(database) }, async ({ db, params }) => { await db.execute('delete from notes where id = ?', [params.id]); }); // SVC216
+app.get('/notes', { db: Depends(database) }, ({ db }) => db.fetchAll('select * from notes where is_deleted = 0'));
 app.post('/logout', {}, ({ req }) => { req.session.destroy(); });
 app.post('/login', {}, async ({ req, form }) => { req.session.set('user', form.name); }); // SVC217
 app.post('/session', {}, async ({ req, form }) => { req.session.regenerate(); req.session.set('user', form.name); });
@@ -67,11 +75,12 @@ app.exceptionHandler(ValidationError, (error) => new JSONResponse({ errors: erro
 app.exceptionHandler(ValidationError, (error) => new JSONResponse({ errors: error.issues }, { status: 400 }));
 `,
   'GET routes that change data': `
-import { Svc } from 'svc';
+import { db as database } from 'svc/db';
+import { Svc, Depends } from 'svc';
 export const app = new Svc();
-app.get('/orders/{id:int}/cancel', {}, async ({ db, params }) => { await db.execute("update orders set state = 'cancelled' where id = ?", [params.id]); }); // SVC216
-app.get('/orders/{id:int}', {}, async ({ db, params }) => { await db.execute('update orders set last_seen = ? where id = ?', [now, params.id]); });
-app.get('/verify/{code}', {}, async ({ db, params }) => { await db.execute('update users set is_verified = 1 where code = ?', [params.code]); });
+app.get('/orders/{id:int}/cancel', { db: Depends(database) }, async ({ db, params }) => { await db.execute("update orders set state = 'cancelled' where id = ?", [params.id]); }); // SVC216
+app.get('/orders/{id:int}', { db: Depends(database) }, async ({ db, params }) => { await db.execute('update orders set last_seen = ? where id = ?', [now, params.id]); });
+app.get('/verify/{code}', { db: Depends(database) }, async ({ db, params }) => { await db.execute('update users set is_verified = 1 where code = ?', [params.code]); });
 app.route('/logout', ['GET', 'POST'], {}, ({ req }) => { req.session.destroy(); }); // SVC216
 app.route('/leave', ['GET', 'POST'], {}, ({ req }) => { if (req.method === 'POST') req.session.destroy(); });
 app.route('/end', ['POST'], {}, ({ req }) => { req.session.destroy(); });
@@ -88,11 +97,11 @@ class Notes {
   drop(id) { return this.db.execute('delete from note where id = ?', [id]); }
   purgeExpired() { return this.db.execute('delete from note where expires_at < now()'); }
 }
-app.get('/notes/{id:int}/drop', {}, async ({ db, params }) => { await new Notes(db).drop(params.id); }); // SVC216
-app.get('/notes', {}, async ({ db }) => { await new Notes(db).purgeExpired(); return 'x'; });
+app.get('/notes/{id:int}/drop', { db: Depends(database) }, async ({ db, params }) => { await new Notes(db).drop(params.id); }); // SVC216
+app.get('/notes', { db: Depends(database) }, async ({ db }) => { await new Notes(db).purgeExpired(); return 'x'; });
 `,
   'logins in helpers and classes': `
-import { Svc } from 'svc';
+import { Svc, checkPassword } from 'svc';
 export const app = new Svc();
 function remember(req, id) { req.session.set('user', id); }
 function renew(req, id) { req.session.regenerate(); remember(req, id); }

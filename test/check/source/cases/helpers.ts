@@ -2,11 +2,12 @@
 export const HELPERS: Readonly<Record<string, string>> = {
   'SQL in helpers that take an object': `
 // FILE app.js
-import { Svc } from 'svc';
+import { db as database } from 'svc/db';
+import { Svc, Depends } from 'svc';
 import { search } from './search.js';
 export const app = new Svc();
-app.get('/search', {}, async ({ db, req }) => search({ db, text: req.query.get('q') ?? '', limit: 20 }));
-app.get('/recent', {}, async ({ db }) => search({ db, text: 'new', limit: 20 }));
+app.get('/search', { db: Depends(database) }, async ({ db, req }) => search({ db, text: req.query.get('q') ?? '', limit: 20 }));
+app.get('/recent', { db: Depends(database) }, async ({ db }) => search({ db, text: 'new', limit: 20 }));
 // FILE search.js
 export async function search({ db, text, limit }) {
   const where = \`title like '%\${text}%'\`;
@@ -28,6 +29,8 @@ export function findByName(name: string) {
 }
 `,
   'tests that say nothing of the rest of a value': `
+import { Svc, RedirectResponse, HttpResponse } from 'svc';
+const app = new Svc();
 const HOSTS = new Set(['a.example']);
 app.get('/a', {}, async ({ query, req }) => {
   const url = new URL(query.url);
@@ -52,6 +55,8 @@ app.get('/e', {}, ({ query }) => query.next.startsWith('/') && !query.next.start
 app.post('/f', { body: Note }, ({ body }) => new HttpResponse(null, { status: 201, headers: { location: body.name } }));
 `,
   'pages with data in scripts, and single characters': `
+import { Svc, HTMLResponse } from 'svc';
+const app = new Svc();
 app.get('/a', {}, ({ query }) => {
   const data = JSON.stringify({ q: query.q });
   return new HTMLResponse(\`<script>window.data = \${data}</script>\`); // SVC608
@@ -60,7 +65,7 @@ app.get('/b', {}, ({ query }) => new HTMLResponse(\`<p>\${query.name.charAt(0)}\
 `,
   'variables of a module that setters write': `
 // FILE app.ts
-import { Svc } from 'svc';
+import { Svc, Depends } from 'svc';
 import { greet, setLocale } from './locale.ts';
 export const app = new Svc();
 app.get('/', {}, ({ req }) => { setLocale(req.headers['accept-language']); return greet(); });
@@ -76,7 +81,8 @@ export function greet(): string { return locale === 'de' ? 'Hallo' : 'Hello'; }
 `,
   'asynchronous functions of the project': `
 // FILE app.ts
-import { Svc } from 'svc';
+import { db as database } from 'svc/db';
+import { Svc, Depends, Forbidden } from 'svc';
 import { audit, findUser, log } from './people.ts';
 import { Notes } from './notes.ts';
 import { OAuthPlugin } from 'svc/oauth';
@@ -99,7 +105,7 @@ app.put('/a/{id:int}', {}, async ({ params, me }) => {
 });
 app.delete('/logins', {}, ({ me }) => { oauth.revokeAll(me.sub); }); // SVC611
 app.post('/json', { body: Note }, ({ req }) => { const data = req.json(); return data.name; }); // SVC611
-app.post('/users', {}, async ({ db, form }) => {
+app.post('/users', { db: Depends(database) }, async ({ db, form }) => {
   await db.execute('insert into users (hash) values (?)', [hashPassword(form.password)]); // SVC611
 });
 import { hashPassword } from 'svc';
@@ -115,6 +121,8 @@ export class Notes {
 }
 `,
   'asynchronous functions that catch what fails': `
+import { Svc } from 'svc';
+const app = new Svc();
 let active = 0;
 const run = async () => {
   active++;
@@ -123,8 +131,11 @@ const run = async () => {
 app.post('/run', {}, () => { run(); return {}; });
 `,
   'a database handed on inside of its transaction': `
+import { db as database } from 'svc/db';
+import { Depends, Svc } from 'svc';
+const app = new Svc();
 async function book(db, who) { await db.execute('insert into journal (who) values (?)', [who]); }
-app.post('/a', {}, async ({ db, me }) => {
+app.post('/a', { db: Depends(database) }, async ({ db, me }) => {
   await db.transaction(async (tx) => { await book(db, me.sub); }); // SVC614
   await db.transaction(async (tx) => { await book(tx, me.sub); });
 });
@@ -145,36 +156,41 @@ export const keys = { session: process.env['APP_SECRET'] ?? '' };
 export const partners = { acme: 'k_live_51Hx9sQ2vLrT8dPz0aWm' }; // SVC205
 `,
   'rows with the hash of a password': `
-import { Svc } from 'svc';
-app.get('/a', {}, async ({ db }) => await db.fetchAll('select id, name, password_hash from users')); // SVC626
-app.get('/b', {}, async ({ db, params }) => {
+import { db as database } from 'svc/db';
+import { Svc, Depends } from 'svc';
+const app = new Svc();
+app.get('/a', { db: Depends(database) }, async ({ db }) => await db.fetchAll('select id, name, password_hash from users')); // SVC626
+app.get('/b', { db: Depends(database) }, async ({ db, params }) => {
   const user = await db.fetchOne('select * from users where id = ?', [params.id]); // SVC626
   return user;
 });
-app.get('/c', { response: User }, async ({ db }) => await db.fetchAll('select * from users'));
-app.get('/d', {}, async ({ db }) => await db.fetchAll('select * from notes'));
-app.get('/e', {}, async ({ db }) => await db.fetchAll('select id, content_hash from files'));
-app.post('/f', {}, async ({ db, form }) => { await db.execute('insert into users (name, password_hash) values (?, ?)', [form.name, hash]); });
+app.get('/c', { db: Depends(database), response: User }, async ({ db }) => await db.fetchAll('select * from users'));
+app.get('/d', { db: Depends(database) }, async ({ db }) => await db.fetchAll('select * from notes'));
+app.get('/e', { db: Depends(database) }, async ({ db }) => await db.fetchAll('select id, content_hash from files'));
+app.post('/f', { db: Depends(database) }, async ({ db, form }) => { await db.execute('insert into users (name, password_hash) values (?, ?)', [form.name, hash]); });
 `,
   'rows that may be absent': `
-app.get('/a/{id:int}', { response: User }, async ({ db, params }) => {
+import { db as database } from 'svc/db';
+import { Depends, Svc, NotFound } from 'svc';
+const app = new Svc();
+app.get('/a/{id:int}', { db: Depends(database), response: User }, async ({ db, params }) => {
   const user = await db.fetchOne('select id, name from users where id = ?', [params.id]);
   return { name: user.name }; // SVC615
 });
-app.get('/b/{id:int}', { response: User }, async ({ db, params }) => {
+app.get('/b/{id:int}', { db: Depends(database), response: User }, async ({ db, params }) => {
   const { name } = await db.fetchOne('select name from users where id = ?', [params.id]); // SVC615
   return { name };
 });
-app.get('/c/{id:int}', { response: User }, async ({ db, params }) => {
+app.get('/c/{id:int}', { db: Depends(database), response: User }, async ({ db, params }) => {
   const user = await db.fetchOne('select id, name from users where id = ?', [params.id]);
   if (user === undefined) throw new NotFound();
   return { name: user.name };
 });
-app.get('/d/{id:int}', { response: User }, async ({ db, params }) => {
+app.get('/d/{id:int}', { db: Depends(database), response: User }, async ({ db, params }) => {
   const user = await db.fetchOne('select id, name from users where id = ?', [params.id]);
   return { name: user?.name ?? '' };
 });
-app.get('/e', { response: User }, async ({ db }) => {
+app.get('/e', { db: Depends(database), response: User }, async ({ db }) => {
   const row = await db.fetchOne('select count(*) as n from users');
   return { name: String(row.n) };
 });
@@ -197,7 +213,8 @@ export function renew(user, accessToken) {
 }
 `,
   'merges, cookies as headers, limits of routes': `
-import { HttpResponse } from 'svc';
+import { HttpResponse, Svc, Depends } from 'svc';
+const app = new Svc();
 app.patch('/a', { me: Depends(user) }, async ({ me, req }) => {
   const changes = await req.json();
   users.set(me.sub, { ...users.get(me.sub), ...changes }); // SVC633
@@ -225,6 +242,7 @@ async function save(socket: unknown, message: { text: string }) { await app.stat
 app.websocket('/lines').onMessage(save); // SVC201
 app.config.loadDict({ env: 'development' }); // SVC208
 // FILE tools.ts
+import { int } from 'svc';
 const stock = new Map<number, number>();
 export function addTools(app: { tool(...args: unknown[]): void }): void {
   app.tool('set_stock', { args: { id: int } }, ({ args }: Context) => { stock.set(args.id, args.count); }); // SVC201
@@ -233,12 +251,13 @@ export function addTools(app: { tool(...args: unknown[]): void }): void {
 `,
   'routes that change data in helpers': `
 // FILE app.ts
-import { Svc } from 'svc';
+import { db as database } from 'svc/db';
+import { Svc, Depends, Unauthorized } from 'svc';
 import { countVisit, removeNote, signOut } from './notes.ts';
 export const app = new Svc();
-app.get('/notes/{id:int}/delete', {}, async ({ db, params }) => { await removeNote(db, params.id); }); // SVC216
+app.get('/notes/{id:int}/delete', { db: Depends(database) }, async ({ db, params }) => { await removeNote(db, params.id); }); // SVC216
 app.get('/sign-out', {}, ({ req }) => { signOut(req); }); // SVC216
-app.get('/notes', {}, async ({ db }) => { await countVisit(db); return 'x'; });
+app.get('/notes', { db: Depends(database) }, async ({ db }) => { await countVisit(db); return 'x'; });
 app.post('/enter', { public: 'log in' }, async ({ req, form, users }) => { // SVC217
   if (!(await checkPassword(form.password, users.get(form.name)))) throw new Unauthorized();
   const { session } = req;
@@ -251,7 +270,8 @@ export function signOut(req: HttpRequest): void { req.session.destroy(); }
 export async function countVisit(db: Database) { await db.execute('delete from visits where age > 7'); }
 `,
   'handlers of exceptions that the document does not know': `
-import { HTTPException, JSONResponse, ValidationError } from 'svc';
+import { HTTPException, JSONResponse, ValidationError, Svc } from 'svc';
+const app = new Svc();
 function onInvalid(error) { return new JSONResponse({ errors: error.issues }, { status: 422 }); }
 app.exceptionHandler(ValidationError, onInvalid); // SVC305
 app.exceptionHandler(HTTPException, (error) => new JSONResponse({ ok: false }, { status: error.status })); // SVC305
@@ -267,7 +287,9 @@ app.use(new SessionMiddleware({ store: new MemoryRecordStore() })); // SVC403
 if (import.meta.main) await app.run({ workers: 4 });
 `,
   'blocking calls that run once': `
+import { Svc } from 'svc';
 import { readFileSync, existsSync } from 'node:fs';
+const app = new Svc();
 const cache = new Map();
 class Pages {
   show(name) { return this.#load(name); }
@@ -289,8 +311,10 @@ app.get('/b', {}, () => pages.cached('b'));
 `,
   'types and elements of files .tsx': `
 // FILE app.tsx
+import { Svc, RedirectResponse } from 'svc';
 import { renderToString } from 'react-dom/server';
 import { Page } from './page.jsx';
+const app = new Svc();
 const identity = <T,>(value: T): T => value;
 export const List = ({ title, items = [] }: { title: string; items?: string[] }) => (
   <section className="list" {...{ id: identity('x') }}>
@@ -301,6 +325,8 @@ export const List = ({ title, items = [] }: { title: string; items?: string[] })
 app.get('/x', {}, ({ query }: Context) => renderToString(<Page><List title={query.q} /></Page>));
 app.get('/y', {}, ({ query }: Context) => new RedirectResponse(query.next)); // SVC605
 // FILE page.jsx
+import { Svc } from 'svc';
+const app = new Svc();
 export function Page({ children }) { return <html lang="en"><body>{children}</body></html>; }
 app.get('/z', {}, ({ query }) => eval(query.q)); // SVC603
 `,

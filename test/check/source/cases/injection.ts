@@ -12,6 +12,9 @@ app.get('/one/{name}', { db: Depends(db) }, async ({ db, params }) => {
 });
 `,
   'SQL by pieces, a sort column, and a list of conditions': `
+import { BadRequest, Router } from 'svc';
+import { openDatabase } from 'svc/db';
+routes(new Router(), await openDatabase('sqlite:notes.db'));
 export function routes(router, db) {
   router.get('/all', {}, async ({ query }) => {
     const text = query.q === 'all' ? '' : query.q;
@@ -64,10 +67,11 @@ export class Notes {
 `,
   'SQL in an imported helper of JavaScript': `
 // FILE app.js
-import { Svc } from 'svc';
+import { db as database } from 'svc/db';
+import { Svc, Depends } from 'svc';
 import { find } from './store.js';
 export const app = new Svc();
-app.post('/find', {}, async ({ req, db }) => {
+app.post('/find', { db: Depends(database) }, async ({ req, db }) => {
   const body = await req.json();
   return find(db, body.name);
 });
@@ -77,20 +81,26 @@ export async function find(db, name) {
   return await db.fetchAll(SELECT + " where name = '" + name + "'"); // SVC601
 }
 `,
-  'SQL of Express and of other clients': `
-import express from 'express';
-const router = express.Router();
-router.get('/u/:id', (req, res) => {
-  pool.query('SELECT * FROM users WHERE id = ' + req.params.id, (error, rows) => res.json(rows)); // SVC601
+  'SQL of other clients': `
+import { Router } from 'svc';
+import { Pool } from 'pg';
+import { PrismaClient } from '@prisma/client';
+const router = new Router();
+const pool = new Pool();
+const prisma = new PrismaClient();
+router.get('/u/{id}', (req) => {
+  pool.query('SELECT * FROM users WHERE id = ' + req.params.id, (error, rows) => show(rows)); // SVC601
   prisma.$queryRawUnsafe(\`SELECT 1 FROM t WHERE x = \${req.query.x}\`); // SVC601
 });
 `,
   'SQL as it should be': `
-import { sql } from 'svc/db';
+import { Depends, Svc, BadRequest, Field, literal, Schema, str } from 'svc';
+import { sql, db as database } from 'svc/db';
+const app = new Svc();
 const COLUMNS = new Map([['name', 'name'], ['age', 'age']]);
 const ALLOWED = ['id', 'title'];
 const TABLE = 'notes';
-app.get('/a', {}, async ({ db, query, params, req }) => {
+app.get('/a', { db: Depends(database) }, async ({ db, query, params, req }) => {
   await db.fetchAll('select * from notes where title = ?', [query.q]);
   await db.fetchAll(sql\`select * from notes where title = \${query.q}\`);
   await db.fetchAll(\`select * from \${TABLE} where id = ?\`, [params.id]);
@@ -106,15 +116,18 @@ app.get('/a', {}, async ({ db, query, params, req }) => {
   await db.fetchAll(\`select * from notes where id in (\${ids.map(() => '?').join(', ')})\`, ids);
   return /^[a-z]+$/.exec(query.word);
 });
-app.get('/b/{id:int}', { query: { page: Field(1), by: Field(literal('a', 'b')) } }, ({ db, params, query }) =>
+app.get('/b/{id:int}', { db: Depends(database), query: { page: Field(1), by: Field(literal('a', 'b')) } }, ({ db, params, query }) =>
   db.fetchAll(\`select * from notes where id = \${params.id} order by \${query.by} limit \${query.page}\`));
 class Sort extends Schema { by = Field(str, { pattern: '^[a-z]+$' }); }
-app.post('/c', { body: Sort }, ({ db, body }) => db.fetchAll(\`select * from notes order by \${body.by}\`));
+app.post('/c', { db: Depends(database), body: Sort }, ({ db, body }) => db.fetchAll(\`select * from notes order by \${body.by}\`));
 export function known(name) { if (!/^[a-z]+$/.test(name)) throw new Error('no'); return name; }
-app.get('/d', {}, ({ db, query }) => db.fetchAll(\`select * from \${known(query.table)}\`));
+app.get('/d', { db: Depends(database) }, ({ db, query }) => db.fetchAll(\`select * from \${known(query.table)}\`));
 `,
   'SQL in TypeScript that is more than types': `
 // FILE app.ts
+import { db as database } from 'svc/db';
+import { Depends, Svc } from 'svc';
+const app = new Svc();
 enum Sort { Name = 'name' }
 class Store {
   constructor(private readonly db: Database, readonly sort: Sort) {}
@@ -122,13 +135,15 @@ class Store {
     return ({ query }: Context) => query;
   }
 }
-app.get('/a', {}, ({ db, query }: Context) =>
+app.get('/a', { db: Depends(database) }, ({ db, query }: Context) =>
   db.fetchAll(\`select * from t where a = '\${query.a}'\`)); // SVC601
 `,
   commands: `
+import { Svc } from 'svc';
 import { exec, execFile, execSync, spawn } from 'node:child_process';
 import * as cp from 'node:child_process';
 import { promisify } from 'node:util';
+const app = new Svc();
 const run = promisify(exec);
 const runFile = promisify(execFile);
 app.post('/convert', {}, async ({ body, query, form }) => {
@@ -147,14 +162,19 @@ app.post('/convert', {}, async ({ body, query, form }) => {
 `,
   'commands of CommonJS': `
 const { exec } = require('child_process');
-module.exports = function routes(app) {
-  app.get('/ping', (req, res) => {
-    exec('ping ' + req.query.host, (error, out) => res.send(out)); // SVC602
+const { Svc } = require('svc');
+const routes = (app) => {
+  app.get('/ping', (req) => {
+    exec('ping ' + req.query.host, (error, out) => show(out)); // SVC602
   });
 };
+routes(new Svc());
+module.exports = routes;
 `,
   code: `
+import { Svc } from 'svc';
 import vm from 'node:vm';
+const app = new Svc();
 app.post('/run', {}, async ({ body, query }) => {
   const a = eval(body.code); // SVC603
   const b = new Function('x', query.body); // SVC603
@@ -164,6 +184,8 @@ app.post('/run', {}, async ({ body, query }) => {
 });
 `,
   patterns: `
+import { Svc } from 'svc';
+const app = new Svc();
 app.get('/grep', {}, ({ query }) => {
   const a = new RegExp(query.q, 'i'); // SVC604
   const b = new RegExp(\`^\${query.start}\`); // SVC604
@@ -173,7 +195,8 @@ app.get('/grep', {}, ({ query }) => {
 });
 `,
   redirects: `
-import { RedirectResponse, localPath, reply } from 'svc';
+import { RedirectResponse, localPath, reply, Svc, BadRequest } from 'svc';
+const app = new Svc();
 app.get('/go', {}, ({ query }) => new RedirectResponse(query.to)); // SVC605
 app.post('/login', {}, async ({ form, req }) => {
   const next = form.next ?? '/';
@@ -193,10 +216,13 @@ app.get('/ok5', {}, ({ query }) => new RedirectResponse(\`/login?next=\${encodeU
 app.get('/ok6', {}, ({ query }) => new RedirectResponse(HOSTS.has(query.to) ? query.to : '/'));
 `,
   paths: `
+import { randomUUID } from 'node:crypto';
+import { Svc, FileResponse, NotFound } from 'svc';
 import { readFile } from 'node:fs/promises';
 import fs from 'node:fs';
 import { join, basename, resolve } from 'node:path';
 import * as path from 'node:path';
+const app = new Svc();
 app.get('/files/{name}', {}, async ({ params }) => await readFile(join('uploads', params.name))); // SVC606
 app.get('/t/{name:path}', {}, ({ params }) => new FileResponse(path.join(root, params.name))); // SVC606
 app.get('/page', {}, ({ query }) => fs.readFileSync(\`templates/\${query.page}.html\`, 'utf8')); // SVC606
@@ -220,6 +246,8 @@ app.get('/ok4/{name}', {}, async ({ params }) => {
 app.post('/ok5', {}, async ({ form }) => { await form.picture.save(join(root, randomUUID())); });
 `,
   addresses: `
+import { Svc, BadRequest } from 'svc';
+const app = new Svc();
 const BASE = process.env['BASE'];
 app.post('/preview', {}, async ({ body }) => (await fetch(body.url, { signal })).text()); // SVC607
 app.get('/proxy', {}, async ({ query }) => {
@@ -241,8 +269,9 @@ app.post('/ok4', {}, async ({ body }) => {
 });
 `,
   pages: `
-import { HTMLResponse, HttpResponse } from 'svc';
+import { HTMLResponse, HttpResponse, Svc, Field } from 'svc';
 import { escapeHtml } from './escape.js';
+const app = new Svc();
 app.get('/hello', {}, ({ query }) => new HTMLResponse(\`<h1>Hello \${query.name}</h1>\`)); // SVC608
 app.get('/hi', {}, ({ query }) => new HttpResponse('<p>' + query.name + '</p>', { mediaType: 'text/html' })); // SVC608
 app.get('/list', {}, ({ query }) => {
@@ -262,16 +291,23 @@ app.get('/e', {}, ({ query }) => new HttpResponse('<b>' + query.name + '</b>', {
 app.get('/e2', {}, ({ query }) => { socket.write('<b>' + query.name + '</b>'); });
 `,
   'header fields': `
-import { HttpResponse } from 'svc';
+import { HttpResponse, Svc } from 'svc';
+const app = new Svc();
 app.get('/a', {}, ({ query }) => new HttpResponse('a', { headers: { 'Set-Cookie': \`seen=\${query.at}\` } })); // SVC609
 app.get('/b', {}, ({ query }) => new HttpResponse('a', { headers: { 'Set-Cookie': \`seen=\${encodeURIComponent(query.at)}\` } }));
 `,
   'lines of files': `
+import { Svc } from 'svc';
 import { appendFile } from 'node:fs/promises';
+const app = new Svc();
 app.get('/a', {}, async ({ query }) => await appendFile('a.log', 'read ' + query.page + '\\n')); // SVC610
 app.get('/b', {}, async ({ query }) => await appendFile('a.log', 'read ' + encodeURIComponent(query.page) + '\\n'));
 `,
   'messages of WebSockets, tools and middleware': `
+import { openDatabase } from 'svc/db';
+import { Svc, Depends, Field, str, provide } from 'svc';
+const app = new Svc();
+const db = await openDatabase('sqlite:notes.db');
 app.websocket('/ws', { me: Depends(user) }).onMessage(async (socket, message) => { await db.fetchAll('select * from t where a = ' + message.a); }); // SVC601
 app.tool('find', { args: { text: Field(str) } }, ({ args }) => db.fetchAll(\`select * from t where a = '\${args.text}'\`)); // SVC601
 app.use(async ({ req }, next) => {
@@ -281,7 +317,11 @@ app.use(async ({ req }, next) => {
 const tenant = provide({ db: Depends(db) }, ({ db, req }) => db.fetchOne(\`select 1 from t where n = '\${req.headers['x-tenant']}'\`)); // SVC601
 `,
   'keys that a look-up has found': `
+import { openDatabase } from 'svc/db';
+import { Svc, HTMLResponse, NotFound } from 'svc';
 import { readFile } from 'node:fs/promises';
+const app = new Svc();
+const db = await openDatabase('sqlite:notes.db');
 app.get('/a/{id}', {}, async ({ params }) => {
   const file = \`reports/\${params.id}.pdf\`;
   const report = await reports.findOne({ id: params.id });
@@ -312,19 +352,16 @@ app.get('/g/{id}', {}, async ({ params }) => {
   return await readFile('reports/' + params.id); // SVC606
 });
 `,
-  'handlers behind a schema of a middleware': `
-router.get('/a', validate(listSchema), (req, res) => pool.query('select * from a order by ' + req.query.sort));
-router.get('/b', compose([isAuthenticated(), inputSchemaRequired(schema), async (ctx) => {
-  ctx.body = await pool.query('select * from a order by ' + ctx.query.sort);
-}]));
-router.get('/c', isAuthenticated(), (req, res) => pool.query('select * from a order by ' + req.query.sort)); // SVC601
-`,
   'headers in a page, and one of them': `
+import { Svc, HTMLResponse } from 'svc';
+const app = new Svc();
 app.get('/echo', {}, ({ req }) => new HTMLResponse(\`<pre>\${JSON.stringify(req.headers)}</pre>\`));
 app.get('/agent', {}, ({ req }) => new HTMLResponse(\`<pre>\${req.headers['user-agent']}</pre>\`)); // SVC608
 `,
   'a member that is cleaned in its place': `
+import { Svc } from 'svc';
 import { unlink } from 'node:fs/promises';
+const app = new Svc();
 app.post('/a', async (req, res) => {
   await unlink('files/' + req.body.name); // SVC606
   req.body.name = sanitize(req.body.name);
@@ -332,6 +369,8 @@ app.post('/a', async (req, res) => {
 });
 `,
   'redirects back to where the client comes from': `
+import { Svc, RedirectResponse } from 'svc';
+const app = new Svc();
 app.get('/back', {}, ({ req }) => new RedirectResponse(req.headers.referer));
 app.get('/before', {}, ({ req }) => new RedirectResponse(req.cookies.before));
 `,

@@ -1,6 +1,9 @@
 /** Applications with and without the mistakes of SVC621 … SVC627, and secrets in the sources (SVC205). */
 export const SECRETS: Readonly<Record<string, string>> = {
   'secrets that are compared': `
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { Svc, Unauthorized, BadRequest, file } from 'svc';
+const app = new Svc();
 const TOKEN = process.env['HOOK_TOKEN'];
 app.post('/hook', {}, async ({ req, body }) => {
   if (req.headers['x-api-key'] !== process.env['API_KEY']) throw new Unauthorized(); // SVC621
@@ -37,8 +40,10 @@ app.post('/right', {}, ({ req, form }) => {
 });
 `,
   'secrets that clients send in other ways': `
+import { Svc } from 'svc';
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { HTTP_API_KEY } from './constants.js';
+const app = new Svc();
 app.post('/login', async (req, res) => {
   const { password, token: given } = req.body;
   if (password === config('password')) return 1; // SVC621
@@ -174,6 +179,8 @@ export function isOld(token) {
 export const expiryOf = (token) => jwt.decode(token);
 `,
   'secrets in logs': `
+import { Svc, Field, str, createToken } from 'svc';
+const app = new Svc();
 app.post('/login', { form: { name: Field(str), password: Field(str) } }, async ({ form, req }) => {
   console.log('login', form.name, form.password); // SVC625
   const token = createToken(form.name, key);
@@ -189,20 +196,22 @@ app.post('/login', { form: { name: Field(str), password: Field(str) } }, async (
 });
 `,
   'secrets and stacks in answers': `
-import { JSONResponse, reply } from 'svc';
+import { db as database } from 'svc/db';
+import { JSONResponse, reply, Depends, Svc, hashPassword } from 'svc';
+const app = new Svc();
 app.exceptionHandler(Error, (error) => new JSONResponse({ message: error.message, stack: error.stack }, { status: 500 })); // SVC626
 app.get('/a', {}, async () => {
   try { return await load(); } catch (err) {
     return reply({ detail: err.stack }, 500); // SVC626
   }
 });
-app.get('/b', {}, async ({ db }) => {
+app.get('/b', { db: Depends(database) }, async ({ db }) => {
   const user = await db.fetchOne('select * from users');
   return { id: user.id, passwordHash: user.password_hash }; // SVC615 SVC626
 });
 app.get('/env', {}, () => process.env); // SVC626
 app.get('/c', { response: User }, ({ user }) => ({ id: user.id, passwordHash: user.hash }));
-app.post('/d', {}, async ({ form, db }) => {
+app.post('/d', { db: Depends(database) }, async ({ form, db }) => {
   await createUser({ name: form.name, passwordHash: await hashPassword(form.password) });
   try { await load(); } catch (error) { app.log.error('failed', { stack: error.stack }); }
   return { ok: true };
@@ -210,6 +219,9 @@ app.post('/d', {}, async ({ form, db }) => {
 app.exceptionHandler(TypeError, (error) => reply({ stack: environment === 'prod' ? null : error.stack }, 500));
 `,
   'accounts by an e-mail address': `
+import { openDatabase } from 'svc/db';
+import { OAuthPlugin } from 'svc/oauth';
+const db = await openDatabase('sqlite:notes.db');
 const a = new OAuthPlugin({
   onUser: async (provider, info) => {
     const user = await db.fetchOne('select id from users where email = ?', [info.email]); // SVC627
@@ -231,7 +243,8 @@ const c = new OAuthPlugin({
 `,
   'secrets in the sources': `
 // FILE app.ts
-import { BearerAuth, SessionMiddleware, createToken, Svc } from 'svc';
+import { DatabasePlugin } from 'svc/db';
+import { BearerAuth, SessionMiddleware, createToken, Svc, Depends } from 'svc';
 import { githubProvider } from 'svc/oauth';
 import { SECRET } from './config.ts';
 export const app: Svc = new Svc();
@@ -250,6 +263,8 @@ const name = app.config.get('title', 'Shop');
 export const SECRET: string = 'c7Qm9v2xT4bN8kLrW6yZ1pHs5dGj3fAf';
 `,
   'tokens that let their owner in, and others': `
+import { Svc, rooms } from 'svc';
+const app = new Svc();
 app.post('/chat/:token', async (req, res) => {
   const { token } = req.params;
   const room = await rooms.find(token);
@@ -306,6 +321,7 @@ export const options = {
 };
 `,
   'signatures of structures, and tests of a form': `
+import { cached } from 'svc';
 import jwt from 'jsonwebtoken';
 export const isSame = (one, other) => one.signature === other;
 export const known = (signature) => cached.signature === signature;

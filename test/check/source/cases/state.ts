@@ -1,6 +1,8 @@
 /** Applications with and without the mistakes of SVC631, SVC632, SVC633 and SVC636. */
 export const STATE: Readonly<Record<string, string>> = {
   'requests in module variables': `
+import { Svc } from 'svc';
+const app = new Svc();
 let current;
 let hits = 0;
 let lastQuery = '';
@@ -20,7 +22,10 @@ app.use(async ({ req }, next) => { remember(req); return await next(); });
 function remember(req) { lastQuery = req.query.get('q'); } // SVC631
 `,
   'caches without a key': `
-import { cached } from 'svc';
+import { openDatabase } from 'svc/db';
+import { cached, Svc } from 'svc';
+const app = new Svc();
+const db = await openDatabase('sqlite:notes.db');
 const page = cached(async (path, user) => render(path, user), { key: (path) => path }); // SVC632
 const fixed = cached(async (user) => load(user), { key: () => 'profile' }); // SVC632
 app.get('/profile', {}, async ({ me }) => {
@@ -35,7 +40,12 @@ const withSignal = cached(async (name, signal) => load(name, signal), { key: (na
 const all = cached(async () => db.fetchAll('select * from rates'));
 `,
   'bodies that are merged': `
-app.patch('/me', {}, async ({ req, user, db }) => {
+import { createHmac } from 'node:crypto';
+import { db as database } from 'svc/db';
+import { Depends, Svc, Schema, Field, str, record, any, Router } from 'svc';
+const app = new Svc();
+const router = new Router();
+app.patch('/me', { db: Depends(database) }, async ({ req, user, db }) => {
   const body = await req.json();
   Object.assign(user, body); // SVC633
   await this.userModel.update(user.id, body); // SVC633
@@ -63,6 +73,8 @@ app.patch('/any', { body: record(any) }, async ({ body, user }) => Object.assign
 router.post('/users', async (req, res) => { res.json(await User.create(req.body)); }); // SVC633
 `,
   'patterns that backtrack': `
+import { Svc } from 'svc';
+const app = new Svc();
 const WORDS = /^(\\w+\\s?)*$/; // SVC636
 const UNUSED = /^(\\w+\\s?)*$/;
 app.get('/a', {}, ({ query }) => WORDS.test(query.q));
@@ -71,6 +83,11 @@ app.get('/c', {}, ({ query }) => /^[a-z]+(-[a-z]+)*$/.test(query.q));
 app.get('/d', {}, ({ query }) => query.q.replace(/^((\\*|-) (.*)(\\n|$))+/gm, listOf));
 `,
   'bodies in a new object, and under a key of their own': `
+import { randomUUID } from 'node:crypto';
+import { openDatabase } from 'svc/db';
+import { Svc } from 'svc';
+const app = new Svc();
+const db = await openDatabase('sqlite:notes.db');
 app.post('/a', async (req, res) => {
   const all = Object.assign({}, req.query, req.body);
   await db.set('transfer:' + randomUUID(), req.body);
@@ -87,8 +104,10 @@ app.post('/a', async (req, res) => {
 `,
   'models of the project, and of a package': `
 // FILE app.js
+import { Svc } from 'svc';
 import { User } from './user.js';
 import { Group } from './group.js';
+const app = new Svc();
 app.post('/users', async (req, res) => res.json(await User.create(req.body)));
 app.post('/groups', async (req, res) => res.json(await Group.create(req.body))); // SVC633
 app.post('/settings', async (req, res) => {

@@ -39,6 +39,15 @@ const FAILED_STATUS = 400;
 const MAX_AT_ONCE = 16;
 const MAX_WAITING = 64;
 
+/** A URL of the provider that the server calls. */
+export interface Target {
+  readonly url: string;
+  /**
+   * True if the host must have a public address, because a provider with a public address has named this URL.
+   */
+  readonly isGuarded: boolean;
+}
+
 /** A request to the provider. */
 export interface OutboundCall {
   readonly method: 'GET' | 'POST';
@@ -501,9 +510,4 @@ export function jsonObject(what: string, answer: OutboundAnswer): Record<string,
 /** Returns whether a media type is `application/json` or has the suffix `+json` (RFC 6839 §3.1). */
 export function isJson(mediaType: string): boolean {
   return /^application\/(?:[\w.-]+\+)?json$/.test(mediaType);
-}
-
-/** Removes members that are null. Some providers send null for a member without a value. */
-export function withoutNulls(object: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null));
 }
