@@ -88,11 +88,9 @@ export interface Describer extends AsyncDisposable {
   /** Hash of the migrations. */
   readonly hash: string;
   readonly tables: readonly TableDescription[];
-  /**
-   * Describes a statement. `text` has a `?` for each value, as for the methods of a database.
-   *
-   * @throws DatabaseError when the server is lost, or does not answer in time
-   */
+  /** Error of a server that was lost or did not answer in time. After it, each statement is untold. */
+  readonly failure: Error | undefined;
+  /** Describes a statement. `text` has a `?` for each value, as for the methods of a database. Never rejects. */
   describeStatement(text: string): Promise<Description>;
 }
 
@@ -128,6 +126,7 @@ export class DatabaseDescriber implements Describer {
   readonly #options: DescriberOptions;
   readonly #readType: ReadType;
   readonly #columns: ReadonlyMap<string, TableColumn>;
+  #failure: Error | undefined;
 
   private constructor(
     database: Database,
@@ -154,7 +153,12 @@ export class DatabaseDescriber implements Describer {
     return new DatabaseDescriber(database, options, tables, await typeReader(database, ownTypes));
   }
 
+  get failure(): Error | undefined {
+    return this.#failure;
+  }
+
   async describeStatement(text: string): Promise<Description> {
+    if (this.#failure !== undefined) return { kind: 'untold', reason: this.#failure.message };
     try {
       const prepared = await this.#prepare(text);
       return prepared === undefined
@@ -185,7 +189,7 @@ export class DatabaseDescriber implements Describer {
     };
   }
 
-  /** Converts the error of a statement. Throws an error that says nothing about the statement. */
+  /** Converts the error of a statement. Keeps an error that says nothing about the statement. */
   async #refused(error: unknown, text: string): Promise<Refused | Untold> {
     if (
       error instanceof SvcError &&
@@ -194,7 +198,10 @@ export class DatabaseDescriber implements Describer {
       const { code, message } = error;
       return { kind: 'refused', code, message, position: undefined, hint: undefined };
     }
-    if (!(error instanceof DatabaseError) || isOfServer(error)) throw error;
+    if (!(error instanceof DatabaseError) || isOfServer(error)) {
+      this.#failure = error instanceof Error ? error : new Error(String(error));
+      return { kind: 'untold', reason: this.#failure.message };
+    }
     const { sqlstate, errno, message, hint } = error;
     if (LACKS_RIGHTS.has(sqlstate) || LACKS_RIGHTS.has(errno)) return { kind: 'untold', reason: message };
     const position = (await this.#syntaxPlace(error, text)) ?? placeOf(error, text, this.dialect);
