@@ -531,7 +531,7 @@ for (const [what, files, expected] of [
   ],
   [
     'too many sources',
-    many(MAX_FILES + 1, (index) => `http/f${index % 11}/g${index}.ts`),
+    many(MAX_FILES + 1, (index) => `http/f${index % 15}/g${index}.ts`),
     [new RegExp(`^src has ${MAX_FILES + 1} files`)],
   ],
   [

@@ -17,6 +17,7 @@ import { Sources } from '../check/source/sources.ts';
 import { findStaleRowClasses } from '../check/rules/environment.ts';
 import { CORE_RULES, coreRule } from '../check/rules/rules.ts';
 import { denyStart } from '../app/lifecycle.ts';
+import { Describers } from './describers.ts';
 import { Denied, HandleWatch, denyNetwork, isDenied } from './quarantine.ts';
 import { variableOf } from '../base/config.ts';
 import { SvcError } from '../base/errors.ts';
@@ -123,13 +124,15 @@ async function work(job: Job): Promise<Answer> {
   const { judgeStatements } = await import('../check/statements/databases.ts');
   const { details, tools } = app.inspect();
   const sources = examineSources(projectOf(job), CORE_RULES, new DeclaredInputs([...details, ...tools]));
-  const statements = await judgeStatements(app.inspect(), sources, CORE_RULES);
+  await using describers = await Describers.open(app.inspect(), {}, coreRule('SVC402'));
+  const statements = await judgeStatements(app.inspect(), sources, CORE_RULES, describers.byPlugin);
   const report = makeReport(
     [
       ...found,
       ...more,
       ...joinFindings(checked.findings, sources, [...secrets, ...settingSecrets(app)], coreRule('SVC205')),
       ...statements.findings,
+      ...describers.findings,
       ...(live?.findings ?? []),
       ...findUnnamedHosts(
         app.inspect(),
