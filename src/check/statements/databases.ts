@@ -1,9 +1,11 @@
 /** Judges the statements of the sources by the databases of an application, and counts them. */
+import { isMigratable } from '../../db/migrations/start.ts';
 import { databaseOf, findStatements } from './judge.ts';
 import type { ApplicationView, RuleText } from '../check.ts';
 import type { Finding, Place } from '../../base/findings.ts';
 import type { Describer } from '../../db/describe/describer.ts';
 import type { SourceReport } from '../source/examine.ts';
+import type { Migratable } from '../../db/migrations/start.ts';
 import type { SentCall } from './statement.ts';
 
 /** Number of the statements of an application, and the places of those that are not known. */
@@ -23,9 +25,20 @@ export async function judgeStatements(
   rules: readonly RuleText[],
   describers: ReadonlyMap<string, Describer>,
 ): Promise<{ readonly findings: readonly Finding[]; readonly scope: StatementScope }> {
-  const databases = plugins.filter((plugin) => 'openDescriber' in plugin).map(({ name }) => name);
-  const findings = await findStatements({ finder, sources, describers, databases }, rules);
+  const all = plugins.filter(isMigratable);
+  const databases = all.map(({ name }) => name);
+  const partial = new Set(all.filter((plugin) => !hasFiles(plugin, describers)).map(({ name }) => name));
+  const findings = await findStatements({ finder, sources, describers, databases, partial }, rules);
   return { findings, scope: scopeOf(finder.calls, databases, describers) };
+}
+
+/** Whether migrations of the application itself make the tables of a plugin. */
+function hasFiles(plugin: Migratable, describers: ReadonlyMap<string, Describer>): boolean {
+  const dialect = describers.get(plugin.name)?.dialect;
+  return (
+    dialect === undefined ||
+    plugin.migrationsFor?.(dialect).some(({ isContributed }) => !isContributed) === true
+  );
 }
 
 function scopeOf(

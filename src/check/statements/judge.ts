@@ -30,6 +30,8 @@ interface StatementSources {
   readonly describers: ReadonlyMap<string, Describer>;
   /** Names of all plugins that have a database. */
   readonly databases: readonly string[];
+  /** Plugins whose database has tables that no file of migrations makes. */
+  readonly partial?: ReadonlySet<string>;
 }
 
 interface Judged {
@@ -40,17 +42,23 @@ interface Judged {
 
 /** Returns the findings about the statements of a project. */
 export async function findStatements(
-  { finder, sources, describers, databases }: StatementSources,
+  { finder, sources, describers, databases, partial }: StatementSources,
   rules: readonly RuleText[],
 ): Promise<Finding[]> {
   const findings = new Map<string, Finding>();
   const texts = new Map(rules.map((rule) => [rule.id, rule]));
   const changed = tablesChangedBy(sources);
   for (const call of finder.calls) {
-    const describer = describers.get(databaseOf(call, databases) ?? '');
+    const database = databaseOf(call, databases) ?? '';
+    const describer = describers.get(database);
     if (describer === undefined || describer.tables.length === 0 || isLeftOut(call, sources)) continue;
     const judged = await describeAll(call, describer);
-    for (const each of judged.filter(({ outline }) => !outline.tables.some(({ name }) => changed.has(name))))
+    const known = new Set(describer.tables.map(({ name }) => name.toLowerCase()));
+    const isOfMigrations = ({ outline }: Judged): boolean =>
+      outline.tables.every(
+        ({ name }) => !changed.has(name) && (partial?.has(database) !== true || known.has(name)),
+      );
+    for (const each of judged.filter(isOfMigrations))
       for (const problem of problemsOf(each, judged, call, describer, finder)) {
         const { rule, start, message } = problem;
         const { severity, remedy } = texts.get(rule)!; // `texts` holds every rule of the catalogue
