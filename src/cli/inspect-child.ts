@@ -125,7 +125,13 @@ async function work(job: Job): Promise<Answer> {
   const { details, tools } = app.inspect();
   const sources = examineSources(projectOf(job), CORE_RULES, new DeclaredInputs([...details, ...tools]));
   await using describers = await Describers.open(app.inspect(), {}, coreRule('SVC402'));
-  const statements = await judgeStatements(app.inspect(), sources, CORE_RULES, describers.byPlugin);
+  const statements = await judgeStatements(
+    app.inspect(),
+    sources,
+    CORE_RULES,
+    describers.byPlugin,
+    job.statementFiles,
+  );
   const report = makeReport(
     [
       ...found,
@@ -149,6 +155,7 @@ async function work(job: Job): Promise<Answer> {
     report: allowInline(report, sources.project.modules, app.rules, app.inspect().nowMs),
     rules: texts(app.rules),
     scope: { ...scopeOf(app, sources), statements: statements.scope },
+    lock: statements.lock,
   };
 }
 

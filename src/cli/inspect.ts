@@ -14,6 +14,7 @@ import { SvcError } from '../base/errors.ts';
 import { codeOf, makeFolder } from './load.ts';
 import type { RuleText } from '../check/check.ts';
 import type { ReportScope } from '../check/report.ts';
+import type { StatementFiles } from '../check/statements/databases.ts';
 import type { Subject } from './command.ts';
 import type { Place, Report } from '../base/findings.ts';
 import type { Target } from './load.ts';
@@ -31,6 +32,8 @@ export interface Job {
   readonly timeoutMs: number;
   /** An earlier OpenAPI document, which is compared with the document of the application. */
   readonly baseline?: Readonly<Record<string, unknown>> | undefined;
+  /** Files of SQL statements. */
+  readonly statementFiles?: StatementFiles | undefined;
 }
 
 /** A route in the output of `svc routes`. */
@@ -57,6 +60,8 @@ export type Answer = { readonly token: string } & (
       readonly report: Report;
       readonly rules: readonly RuleText[];
       readonly scope: ReportScope;
+      /** Text for the file of --statements. */
+      readonly lock: string | undefined;
     }
   | { readonly kind: 'routes'; readonly routes: readonly ListedRoute[] }
   /** The OpenAPI document as JSON, and one line for each part of the application that it cannot express. */
@@ -103,6 +108,7 @@ export interface AskOptions<W extends Job['wants'] = Job['wants']> {
   /** Replaces the environment variable SVC_ENV in the child process. */
   readonly env?: string | undefined;
   readonly baseline?: Job['baseline'];
+  readonly statementFiles?: StatementFiles | undefined;
 }
 
 /**
@@ -113,7 +119,7 @@ export interface AskOptions<W extends Job['wants'] = Job['wants']> {
  */
 export async function ask<W extends Job['wants']>(
   subject: Subject,
-  { wants, timeoutMs, env, baseline }: AskOptions<W>,
+  { wants, timeoutMs, env, baseline, statementFiles }: AskOptions<W>,
 ): Promise<Extract<Answer, { kind: Kinds[W] | 'failed' }>> {
   const job: Job = {
     token: randomUUID(),
@@ -123,6 +129,7 @@ export async function ask<W extends Job['wants']>(
     module: subject.module.href,
     timeoutMs,
     baseline,
+    statementFiles,
   };
   const child = fork(fileURLToPath(new URL(`./inspect-child${extname(import.meta.url)}`, import.meta.url)), {
     execArgv: [...process.execArgv, YOUNG_HEAP],

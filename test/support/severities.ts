@@ -41,6 +41,8 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC413',
     'SVC415',
     'SVC417',
+    'SVC421',
+    'SVC422',
     'SVC601',
     'SVC602',
     'SVC603',

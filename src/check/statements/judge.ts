@@ -17,17 +17,17 @@ import { ANY } from './finder.ts';
 import type { Sources } from '../source/sources.ts';
 import type { RuleText } from '../check.ts';
 import type { Finding } from '../../base/findings.ts';
-import type { Describer, Description, Refused } from '../../db/describe/describer.ts';
+import type { Description, Refused } from '../../db/describe/describer.ts';
 import type { TableDescription } from '../../db/tables.ts';
 import type { StatementFinder } from './finder.ts';
-import type { Problem, SentCall, Statement } from './statement.ts';
+import type { Problem, SentCall, Statement, StatementDescriber } from './statement.ts';
 
 /** Statements of a project, with the databases that describe them. */
 interface StatementSources {
   readonly finder: StatementFinder;
   readonly sources: Sources;
   /** Open databases with the schema of the migrations, by the names of their plugins. */
-  readonly describers: ReadonlyMap<string, Describer>;
+  readonly describers: ReadonlyMap<string, StatementDescriber>;
   /** Names of all plugins that have a database. */
   readonly databases: readonly string[];
   /** Plugins whose database has tables that no file of migrations makes. */
@@ -102,7 +102,10 @@ function isLeftOut({ call, module }: SentCall, sources: Sources): boolean {
   return sources.isOfBrowser(module) || isInPage(call) || isOnlyInDevelopment(call, module);
 }
 
-async function describeAll({ statements }: SentCall, describer: Describer): Promise<readonly Judged[]> {
+async function describeAll(
+  { statements }: SentCall,
+  describer: StatementDescriber,
+): Promise<readonly Judged[]> {
   const judged: Judged[] = [];
   for (const statement of statements.values()) {
     const text = statement.text(describer.dialect);
@@ -116,10 +119,14 @@ function problemsOf(
   { statement, outline, description }: Judged,
   all: readonly Judged[],
   call: SentCall,
-  { dialect, tables, snakeCase }: Describer,
+  { dialect, tables, snakeCase, isLocked }: StatementDescriber,
   finder: StatementFinder,
 ): readonly Problem[] {
-  if (description.kind === 'untold') return [];
+  if (description.kind === 'untold') {
+    if (isLocked !== true || description.reason !== 'absent') return [];
+    const message = 'the file of --statements does not know the statement, so no database has judged it';
+    return [{ rule: 'SVC421', message, start: outline.tokens[0]?.start ?? 0 }];
+  }
   if (description.kind === 'refused') {
     const isReported = isPossible(statement, all) && (statement.isCertain || !isOfSyntax(description));
     return isReported ? [refusal(description, outline, tables)] : [];

@@ -168,6 +168,8 @@ export function judgeInsertion(outline: Outline, tables: readonly TableDescripti
   const { insertion } = outline;
   if (insertion?.columns === undefined) return [];
   const table = tables.find(({ name }) => name.toLowerCase() === insertion.table.name);
+  // a trigger may give the values
+  if (table?.hasInsertTrigger === true) return [];
   const given = new Set(insertion.columns.map(({ name }) => name));
   const absent = (table?.columns ?? []).filter(
     (column) =>
