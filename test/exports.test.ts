@@ -20,6 +20,7 @@ const TESTED_ALONE: Readonly<Record<string, readonly string[]>> = {
   'cli/load.ts': ['isApplication'],
   'cli/main.ts': ['COMMANDS'],
   'cli/new.ts': ['moveEntries'],
+  'crypto/jwk.ts': ['chooseKeys'],
   'db/postgres/channel-binding.ts': ['signatureHash'],
   'db/postgres/saslprep.ts': ['saslPrep'],
   'db/wire/bytes.ts': ['shortAscii'],

@@ -4,7 +4,7 @@
  */
 import { basename, join } from 'node:path';
 import { CORE_RULES } from '../../src/check/rules/rules.ts';
-import { examineSources } from '../../src/check/source/examine.ts';
+import { examineSources } from '../../src/check/examine.ts';
 import { findStatements } from '../../src/check/statements/judge.ts';
 import { readProject } from '../../src/check/reader/modules.ts';
 import { DatabaseDescriber } from '../../src/db/describe/describer.ts';
@@ -13,7 +13,7 @@ import { fileOfPlace } from '../../src/base/findings.ts';
 import { folder } from './run.ts';
 import type { TestContext } from 'node:test';
 import type { DeclaredInputs } from '../../src/check/values/inputs.ts';
-import type { SourceReport } from '../../src/check/source/examine.ts';
+import type { SourceReport } from '../../src/check/examine.ts';
 import type { Describer } from '../../src/db/describe/describer.ts';
 import type { Finding } from '../../src/base/findings.ts';
 

@@ -7,7 +7,7 @@ import { brokenStatements } from './releases.ts';
 import type { ApplicationView, RuleText } from '../check.ts';
 import type { Finding, Place } from '../../base/findings.ts';
 import type { Describer } from '../../db/describe/describer.ts';
-import type { SourceReport } from '../source/examine.ts';
+import type { SourceReport } from '../examine.ts';
 import type { Migratable } from '../../db/migrations/start.ts';
 import type { SentCall, StatementDescriber } from './statement.ts';
 

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { readProject } from '../../../src/check/reader/modules.ts';
 import { CORE_RULES } from '../../../src/check/rules/rules.ts';
-import { examineSources } from '../../../src/check/source/examine.ts';
+import { examineSources } from '../../../src/check/examine.ts';
 import { DeclaredInputs } from '../../../src/check/values/inputs.ts';
 import { project } from '../../support/run.ts';
 import { sourcesOf, textsOf } from '../../support/statements.ts';
