@@ -36,7 +36,7 @@ interface SentFile {
 }
 
 /** Findings about statements, and the file of --statements as it is to be. */
-export interface StatementReport {
+interface StatementReport {
   readonly findings: readonly Finding[];
   readonly scope: StatementScope;
   readonly lock: string | undefined;

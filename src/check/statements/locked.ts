@@ -10,7 +10,7 @@ import type { LockedDatabase, LockedMigration, LockedStatement } from './lock.ts
 import type { SentCall } from './statement.ts';
 
 /** A file of locked statements. */
-export interface LockFile {
+interface LockFile {
   /** Absolute path. */
   readonly file: string;
   readonly text: string;
