@@ -14,6 +14,7 @@ import { folder } from './run.ts';
 import type { TestContext } from 'node:test';
 import type { DeclaredInputs } from '../../src/check/values/inputs.ts';
 import type { SourceReport } from '../../src/check/examine.ts';
+import type { Database } from '../../src/db/index.ts';
 import type { Describer } from '../../src/db/describe/describer.ts';
 import type { Finding } from '../../src/base/findings.ts';
 
@@ -42,14 +43,19 @@ export async function describerOf(
 ): Promise<Describer> {
   const database = await openDatabase('sqlite::memory:');
   await database.script(schema);
-  const describer = await DatabaseDescriber.open(database, {
+  const describer = await describerOn(database, snakeCase);
+  t.after(() => describer[Symbol.asyncDispose]());
+  return describer;
+}
+
+/** Returns the describer of an open database. */
+export function describerOn(database: Database, snakeCase: boolean = false): Promise<Describer> {
+  return DatabaseDescriber.open(database, {
     snakeCase,
     hash: '0123456789abcdef',
     ownTypes: new Set(),
     timeoutMs: 10_000,
   });
-  t.after(() => describer[Symbol.asyncDispose]());
-  return describer;
 }
 
 /** Returns the findings about the statements of a program. */

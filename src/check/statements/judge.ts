@@ -10,6 +10,7 @@ import { beginnings } from '../check.ts';
 import { isOnlyInDevelopment } from '../source/once.ts';
 import { isInPage } from '../sources.ts';
 import { subjectOf } from '../examine.ts';
+import { endsFunction } from '../reader/nodes.ts';
 import { Outline } from './outline.ts';
 import { judgeRows } from './row-judge.ts';
 import { judgeInsertion, judgeValues } from './value-judge.ts';
@@ -19,6 +20,7 @@ import type { RuleText } from '../check.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { Description, Refused } from '../../db/describe/describer.ts';
 import type { TableDescription } from '../../db/tables.ts';
+import type { Node } from '../reader/nodes.ts';
 import type { StatementFinder } from './finder.ts';
 import type { Problem, SentCall, Statement, StatementDescriber } from './statement.ts';
 
@@ -128,7 +130,10 @@ function problemsOf(
     return [{ rule: 'SVC421', message, start: outline.tokens[0]?.start ?? 0 }];
   }
   if (description.kind === 'refused') {
-    const isReported = isPossible(statement, all) && (statement.isCertain || !isOfSyntax(description));
+    const isReported =
+      isPossible(statement, all) &&
+      (statement.isCertain || !isOfSyntax(description)) &&
+      !isOfOneEngine(statement, call);
     return isReported ? [refusal(description, outline, tables)] : [];
   }
   const { values } = statement;
@@ -154,6 +159,39 @@ function isPossible(statement: Statement, all: readonly Judged[]): boolean {
 
 function idsOf({ pieces }: Statement): readonly string[] {
   return pieces.map(({ module, start, text }) => `${module.file} ${start} ${text}`);
+}
+
+const ENGINE = /dialect|sqlite|postgres|mysql|mariadb/i;
+
+/** Whether a part of a statement, or its call, depends on a condition about the engine. */
+function isOfOneEngine({ pieces }: Statement, { call, module }: SentCall): boolean {
+  return [{ node: call, module }, ...pieces].some((spot) => {
+    for (let at: Node = spot.node; at.parent !== undefined; at = at.parent)
+      if (testsOf(at).some(({ start, end }) => ENGINE.test(spot.module.source.slice(start, end))))
+        return true;
+    return false;
+  });
+}
+
+/** Returns the conditions on which a node depends in its parent: those around it, and those that leave before it. */
+function testsOf(node: Node): readonly Node[] {
+  const { parent } = node;
+  switch (parent?.type) {
+    case 'if':
+    case 'choice':
+      return parent.test === node ? [] : [parent.test];
+    case 'binary':
+      return parent.right === node ? [parent.left] : [];
+    case 'case':
+      return parent.parent?.type === 'switch' ? [parent.parent.value] : [];
+    case 'block':
+    case 'function':
+      return parent.body
+        .slice(0, parent.body.indexOf(node))
+        .flatMap((before) => (before.type === 'if' && endsFunction(before.yes) ? [before.test] : []));
+    default:
+      return [];
+  }
 }
 
 function isOfSyntax({ code, message }: Refused): boolean {

@@ -115,6 +115,24 @@ app.get('/d', used, ({ db }) => db.fetchAll('select * from note', [], { as: Note
 app.get('/e', used, async ({ db }) => (await db.fetchAll('select * from note')).map(({ id }) => ({ id })));
 app.get('/f', used, ({ db }) => db.fetchAll('select id, title from note'));
 app.get('/g', used, ({ db }) => db.fetchOne('select count(*) as count from note'));`,
+  'texts for another engine': `import type { Database } from 'svc/db';
+const isOfServer = (dialect: string) => dialect !== 'sqlite';
+const lower = (dialect: string) => (dialect === 'postgres' ? sql\`title ilike 'a'\` : sql\`title like 'a'\`);
+async function lock(database: Database) {
+  if (database.dialect === 'sqlite') return;
+  await database.execute('select id from note for update');
+}
+app.get('/', used, async ({ db }) => {
+  await db.fetchAll(sql\`select id from note where \${lower(db.dialect)}\`);
+  if (isOfServer(db.dialect)) await db.execute('select id from note for update');
+  await lock(db);
+  await db.execute('select id from note for update'); // SVC411
+});`,
+  'tables that the program itself makes': `app.get('/', used, async ({ db }) => {
+  await db.execute('create temp table if not exists found (id integer)');
+  await db.execute('insert into found select id from note');
+  await db.execute('insert into fund select id from note'); // SVC411
+});`,
   pages: `const notes = new KeysetPages({ orderBy: { made_at: 'desc', id: 'asc' } });
 class Note extends Schema { id = Field(int); title = Field(str); }
 app.get('/n', { ...used, query: notes.query }, ({ db, query, req }) =>
