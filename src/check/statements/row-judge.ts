@@ -161,9 +161,13 @@ function samplesOf(kind: string, dialect: Dialect): readonly unknown[] {
   }
 }
 
-/** Whether a column may be NULL: its table allows it, and no condition of the statement names it. */
+/**
+ * Whether a column may be NULL: its table allows it, and no condition of the statement names it. A condition of a
+ * select within the statement may exclude NULL, too, so such a statement is not judged.
+ */
 function mayBeNull({ outline }: Rows, { table, column, isNullable }: DescribedColumn): boolean {
   if (isNullable !== true || table === undefined || column === undefined) return false;
+  if (outline.tokens.filter(({ word }) => word === 'select').length !== 1) return false;
   const isRead = outline.tables.some(({ name }) => name === table.toLowerCase());
   const from = outline.tokens.findIndex(({ word, depth }) => word === 'from' && depth === 0);
   return isRead && !outline.isNamedAfter(from, column.toLowerCase());

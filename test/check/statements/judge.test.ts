@@ -65,6 +65,9 @@ app.get('/', used, async ({ db }) => {
   await db.fetchAll(sql\`select id, name from account where name > \${'a'}\`, { as: Named });
   await db.fetchAll('select id, coalesce(name, email) as name from account', [], { as: Named });
   await db.fetchAll('select id, text as name from open_note', [], { as: Named });
+  await db.fetchAll('with named as (select id, name from account where name is not null) select id, name from named', [], { as: Named });
+  await db.fetchAll('select id, name from (select id, name from account where name is not null)', [], { as: Named });
+  await db.fetchAll('select n.id, a.email as name from note n left join account a on a.id = n.owner', [], { as: Named });
   await db.fetchAll('select title, score from note', [], { as: Titled });
   await db.fetchAll('select score as title, score from note', [], { as: Titled });
   await db.fetchAll('select n.id, a.id as owner_id, a.name as owner_name from note n join account a on a.id = n.owner', [], { as: Owner });
