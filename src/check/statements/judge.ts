@@ -7,7 +7,7 @@
  */
 import { nearest } from '../../base/options.ts';
 import { beginnings } from '../check.ts';
-import { isOnlyInDevelopment } from '../source/once.ts';
+import { isOnlyInDevelopment } from '../reader/once.ts';
 import { isInPage } from '../sources.ts';
 import { subjectOf } from '../examine.ts';
 import { endsFunction } from '../reader/nodes.ts';
@@ -66,7 +66,7 @@ export async function findStatements(
         const { severity, remedy } = texts.get(rule)!; // `texts` holds every rule of the catalogue
         const place = each.statement.placeAt(start, describer.dialect);
         const key = `${rule} ${place.file} ${place.line} ${place.column} ${message}`;
-        const subject = subjectOf(call.call, call.module);
+        const subject = subjectOf(call.call, call.module, sources);
         const finding: Finding = {
           rule,
           severity: problem.severity ?? severity,

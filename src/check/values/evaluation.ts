@@ -8,12 +8,14 @@ import { Classes } from './classes.ts';
 import { memberOfInput } from './inputs.ts';
 import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
+import { awaited } from './promises.ts';
 import { sqlTemplate } from './sql-texts.ts';
 import { NO_FACTS, allFacts, hasClient, literalOf, sharedFacts } from './text.ts';
 import * as values from './value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
 import type { TypeOfInput } from './inputs.ts';
+import type { MisusedPromise, PromiseUse } from './promises.ts';
 import type { Facts } from './text.ts';
 import type { ClassValue, Closure, Given, Value } from './value.ts';
 
@@ -37,6 +39,7 @@ interface Compared {
 export interface EvaluationListeners {
   onAssign(kept: Kept): void;
   onCompare(compared: Compared): void;
+  onPromise(misused: MisusedPromise): void;
   readonly typeOf: TypeOfInput;
 }
 
@@ -57,6 +60,8 @@ export abstract class Evaluation extends Classes {
 
   /** Returns the result of a call. */
   protected abstract call(call: Call): Value;
+  /** Notes that an error may leave the function that is being evaluated. */
+  protected abstract mayThrow(): void;
   /** Notes the function to which an expression refers. */
   protected abstract found(node: Node, fn: Fn): void;
   /** Adds a result of the function that is being evaluated. */
@@ -165,6 +170,7 @@ export abstract class Evaluation extends Classes {
       case 'class':
         return this.#classOf(node);
       case 'await':
+        return this.#awaited(node.value);
       case 'spread':
         return this.value(node.value);
       case 'assign':
@@ -184,6 +190,18 @@ export abstract class Evaluation extends Classes {
       default:
         return this.#literal(node);
     }
+  }
+
+  #awaited(node: Node): Value {
+    const value = this.value(node);
+    // a call of an unknown function may return any promise
+    if (value.promise?.mayFail ?? (node.type === 'call' && !isCaught(node))) this.mayThrow();
+    return awaited(value);
+  }
+
+  /** Tells the listener of a promise that code uses without `await`. */
+  protected misuse(use: PromiseUse, { promise }: Value, node: Node): void {
+    if (promise !== undefined) this.listeners.onPromise({ promise, use, node, module: this.module });
   }
 
   #closure(fn: Fn): Value {
@@ -235,6 +253,9 @@ export abstract class Evaluation extends Classes {
     const { tag, texts, values: inner } = node;
     const { module } = this;
     const parts = inner.map((each) => this.value(each));
+    parts.forEach((part, index) => {
+      if (tag === undefined) this.misuse('value', part, inner[index]!); // each part has its node
+    });
     const tagged = tag === undefined ? undefined : this.value(tag);
     const literals = tagged?.meaning === 'String.raw' ? texts : texts.map(unescaped);
     if (tagged?.fn !== undefined)
@@ -288,6 +309,7 @@ export abstract class Evaluation extends Classes {
 
   /** Returns a member, with its place if rules ask where it comes from. */
   #read(object: Value, key: string | undefined, node: Node, index?: Value): Value {
+    if (!/^(?:then|catch|finally)$/.test(key ?? '')) this.misuse('value', object, node);
     const by = key === undefined ? undefined : makerOf(object, key);
     return by === undefined
       ? this.member(object, key, index)
@@ -358,8 +380,10 @@ export abstract class Evaluation extends Classes {
     return value;
   }
 
-  #unary({ operator, value }: Extract<Node, { type: 'unary' }>): Value {
+  #unary(node: Extract<Node, { type: 'unary' }>): Value {
+    const { operator, value } = node;
     const inner = value === undefined ? KNOWN : this.value(value);
+    if (operator === '!') this.misuse('condition', inner, node);
     if (operator === 'delete' && value?.type === 'member') this.#keepPart(value, this.value(value.object));
     if (operator === 'yield') this.addResult({ texts: inner.texts, items: inner });
     return operator === '!' ? values.negation(inner) : operator === 'void' ? ABSENT : KNOWN;
@@ -368,9 +392,11 @@ export abstract class Evaluation extends Classes {
   #binary(node: Extract<Node, { type: 'binary' }>): Value {
     const { operator, left, right } = node;
     const first = this.value(left);
-    if (operator === '&&' || operator === '||' || operator === '??')
-      return this.#logical(operator, first, right);
+    if (operator === '&&' || operator === '||' || operator === '??') return this.#logical(node, first);
     const second = this.value(right);
+    if (operator === '+' || constantIn(second) !== undefined || second === ABSENT)
+      this.misuse(operator === '+' ? 'value' : 'condition', first, left);
+    if (operator === '+') this.misuse('value', second, right);
     if (/^(?:[!=]==?|[<>]=?)$/.test(operator))
       this.listeners.onCompare({ node, module: this.module, sides: [first, second] });
     switch (operator) {
@@ -391,7 +417,8 @@ export abstract class Evaluation extends Classes {
     }
   }
 
-  #logical(operator: '&&' | '||' | '??', first: Value, right: Node): Value {
+  #logical({ operator, left, right }: Extract<Node, { type: 'binary' }>, first: Value): Value {
+    this.misuse('condition', first, left);
     const facts = operator === '??' ? NO_FACTS : values.factsIf(first, operator === '&&');
     const { path, result } = this.branch(facts, () => this.value(right));
     this.path.join([path, new Path(this.path)]);
@@ -405,6 +432,7 @@ export abstract class Evaluation extends Classes {
 
   #choice({ test, yes, no }: Extract<Node, { type: 'choice' }>): Value {
     const value = this.value(test);
+    this.misuse('condition', value, test);
     const branches = [
       this.branch(values.factsIf(value, true), () => this.value(yes)),
       this.branch(values.factsIf(value, false), () => this.value(no)),
@@ -447,6 +475,12 @@ export abstract class Evaluation extends Classes {
     const { source, items, whole } = spread ?? KNOWN;
     return { texts: KNOWN.texts, members, source, items, whole };
   }
+}
+
+/** Whether a chain of calls ends with a `catch()`, or a `then()` with two functions. */
+function isCaught({ callee, args }: Call): boolean {
+  const method = callee.type === 'member' ? callee.property : undefined;
+  return method === 'catch' || (method === 'then' && args.length > 1);
 }
 
 function hasMarkup({ texts }: Value): boolean {
