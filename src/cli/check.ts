@@ -21,7 +21,7 @@ import {
 } from '../check/report.ts';
 import { isLock, readLock } from '../check/statements/lock.ts';
 import { systemClock } from '../base/clock.ts';
-import { ask, failed, hasColours, printAll, readWord, writeOutput } from './inspect.ts';
+import { ask, failed, hasColours, printAll, readPlaces, readWord, writeOutput } from './inspect.ts';
 import { ENVIRONMENTS, ENV_FILE_HELP, readCount } from './command.ts';
 import { SvcError } from '../base/errors.ts';
 import { codeOf, ownVersion, permissionFault } from './load.ts';
@@ -54,6 +54,8 @@ export const checkCommand: Command = {
     '  --statements <file> writes what the databases say about the SQL statements to a file, and reads it for databases that are not there',
     '  --known <file>      file of known findings: the first run writes it; later runs report only other findings, and remove findings that no longer occur from the file',
     '  --live              also checks over the network whether databases and other services respond and have their migrations',
+    '  --database <url>    prepares the SQL statements of the sources on a database that has all migrations; name=url for one of several databases. Runs none of them',
+    '  --scratch-database <url>  the same on a database that check creates on a server, migrates and drops',
     '  --verbose           lists the SQL statements whose text is not known',
     '  --env <name>        production, development or test; default SVC_ENV, else production, even if the source sets another',
     ENV_FILE_HELP,
@@ -81,6 +83,8 @@ export const checkCommand: Command = {
     'env-file': { type: 'string' },
     timeout: { type: 'string' },
     'no-color': { type: 'boolean' },
+    database: { type: 'string', multiple: true },
+    'scratch-database': { type: 'string', multiple: true },
     verbose: { type: 'boolean' },
     live: { type: 'boolean' },
     list: { type: 'boolean' },
@@ -94,6 +98,8 @@ export const checkCommand: Command = {
     only: idsOfRules,
     skip: idsOfRules,
     explain: idsOfRules,
+    database: [],
+    'scratch-database': [],
     'max-warnings': [],
     timeout: [],
   },
@@ -133,6 +139,7 @@ interface CheckOptions extends Selection {
   readonly env: string | undefined;
   readonly timeoutMs: number;
   readonly baseline: AskOptions['baseline'];
+  readonly databases: AskOptions['databases'];
   readonly statementFiles: StatementFiles;
   /** File of known findings (`--known`), which are left out of the report. */
   readonly known: string | undefined;
@@ -378,6 +385,7 @@ function unknownRule(id: string, near: string | undefined): SvcError<'E_CLI_USAG
 async function readCheckOptions(values: Invocation['values']): Promise<CheckOptions> {
   return {
     ...readFiles(values),
+    databases: readPlaces(values),
     known: values['known'] as string | undefined, // the option has type string, so parseArgs returns a string
     format: readWord(
       'format',

@@ -6,14 +6,11 @@
 import { SvcError } from '../base/errors.ts';
 import { systemClock } from '../base/clock.ts';
 import { within } from '../base/promises.ts';
-import { isMigratable } from '../db/migrations/start.ts';
+import { isMigratable, type Migratable } from '../db/migrations/start.ts';
 import { thrown } from '../routing/compile.ts';
-import type { Finding, Place } from '../base/findings.ts';
-import type { RuleText } from '../check/check.ts';
-import type { DescribedPlace, Describer } from '../db/describe/describer.ts';
-
-/** Databases by the name of their plugin. The name is empty if the command line names no plugin. */
-export type DescribedPlaces = Readonly<Record<string, DescribedPlace>>;
+import { LEAVE_MS, type DescribedPlaces } from './inspect.ts';
+import type { Finding, Place, Severity } from '../base/findings.ts';
+import type { Describer } from '../db/describe/describer.ts';
 
 /** The plugins of an application, and where they are registered. */
 interface Plugins {
@@ -21,8 +18,7 @@ interface Plugins {
   placeOfPlugin(name: string): Place | undefined;
 }
 
-/** Time limit for dropping scratch databases when the command ends early, in milliseconds. */
-const LEAVE_MS = 5_000;
+const REMEDY = 'Correct the address, start the server, or grant its user the missing rights';
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
 /** Drops the scratch databases that this process uses; undefined while there are none. */
@@ -39,26 +35,31 @@ const onSignal = (): void => void leave();
 /** Describers of the databases of one application. Disposing of it closes them. */
 export class Describers implements AsyncDisposable {
   readonly #view: Plugins;
-  readonly #rule: RuleText;
+  readonly #plugins: readonly Migratable[];
   readonly #open = new Map<string, Describer>();
   readonly #findings: Finding[] = [];
+  readonly #abort = new AbortController();
   #opening: Promise<void> = Promise.resolve();
 
-  private constructor(view: Plugins, rule: RuleText) {
+  private constructor(view: Plugins) {
     this.#view = view;
-    this.#rule = rule;
+    this.#plugins = view.plugins.filter(isMigratable).filter((plugin) => plugin.openDescriber !== undefined);
   }
 
   /**
-   * Opens the describers. A database that cannot be used has a finding of `rule` and no describer. Never rejects.
+   * Opens the describers. Without statements, opens only the databases that the command line names. A database that
+   * cannot be used has a finding of rule SVC402 and no describer. Never rejects.
    */
-  static async open(view: Plugins, places: DescribedPlaces, rule: RuleText): Promise<Describers> {
-    const opened = new Describers(view, rule);
+  static async open(view: Plugins, places: DescribedPlaces, hasStatements: boolean): Promise<Describers> {
+    const opened = new Describers(view);
     if (Object.values(places).some(({ scratch }) => scratch !== undefined)) {
-      dropping = () => opened[Symbol.asyncDispose]();
+      dropping = () => {
+        opened.#abort.abort();
+        return opened[Symbol.asyncDispose]();
+      };
       for (const signal of SIGNALS) process.on(signal, onSignal);
     }
-    await (opened.#opening = opened.#openAll(places));
+    await (opened.#opening = opened.#openAll(places, hasStatements));
     return opened;
   }
 
@@ -70,7 +71,7 @@ export class Describers implements AsyncDisposable {
   /** Findings about databases that cannot be used. Read them after all statements were described. */
   get findings(): readonly Finding[] {
     const lost = [...this.#open].flatMap(([name, { failure }]) =>
-      failure === undefined ? [] : [this.#finding(name, failure)],
+      failure === undefined ? [] : [this.#failure(name, failure, 'error')],
     );
     return [...this.#findings, ...lost];
   }
@@ -83,47 +84,41 @@ export class Describers implements AsyncDisposable {
     for (const signal of SIGNALS) process.off(signal, onSignal);
   }
 
-  async #openAll(places: DescribedPlaces): Promise<void> {
-    const plugins = this.#view.plugins
-      .filter(isMigratable)
-      .filter((plugin) => plugin.openDescriber !== undefined);
-    const names = new Set(plugins.map(({ name }) => name));
-    const only = names.has('database') || names.size !== 1 ? 'database' : [...names][0]!;
+  async #openAll(places: DescribedPlaces, hasStatements: boolean): Promise<void> {
+    const names = this.#plugins.map(({ name }) => name);
+    const only = names.length === 1 ? names[0]! : 'database';
     const wanted = new Map(Object.entries(places).map(([name, place]) => [name || only, place]));
     for (const name of wanted.keys())
-      if (!names.has(name))
-        this.#findings.push(this.#finding(name, new SvcError('E_MIGRATION_TARGET', [absence(name, names)])));
-    for (const plugin of plugins) {
+      if (!names.includes(name))
+        this.#findings.push(this.#finding(name, absence(names), 'error', 'Name a DatabasePlugin: name=url'));
+    for (const plugin of this.#plugins) {
+      if (!hasStatements && !wanted.has(plugin.name)) continue;
+      const place = wanted.get(plugin.name);
       try {
-        const describer = await plugin.openDescriber!(wanted.get(plugin.name));
+        const describer = await plugin.openDescriber?.({ ...place, signal: this.#abort.signal });
         if (describer !== undefined) this.#open.set(plugin.name, describer);
       } catch (error) {
-        this.#findings.push(this.#finding(plugin.name, error));
+        // without a place, the application may still be right: its migrations may need a server or a file
+        this.#findings.push(this.#failure(plugin.name, error, place === undefined ? 'warning' : 'error'));
       }
     }
   }
 
-  #finding(name: string, error: unknown): Finding {
-    const { id: rule, severity } = this.#rule;
-    const remedy =
-      error instanceof SvcError
-        ? error.remedy
-        : 'Correct the address of the database, start the database, or grant its user the missing rights';
-    const message =
-      error instanceof SvcError ? error.message : `the statements cannot be prepared: ${thrown(error)}`;
-    return {
-      rule,
-      severity,
-      subject: `database ${name}`,
-      message,
-      remedy,
-      place: this.#view.placeOfPlugin(name),
-    };
+  #failure(name: string, error: unknown, severity: Severity): Finding {
+    return error instanceof SvcError
+      ? this.#finding(name, error.message, severity, error.remedy)
+      : this.#finding(name, thrown(error), severity, REMEDY);
+  }
+
+  #finding(name: string, reason: string, severity: Severity, remedy: string): Finding {
+    const message = `its statements were not checked: ${reason}`;
+    const place = this.#view.placeOfPlugin(name);
+    return { rule: 'SVC402', severity, subject: `database ${name}`, message, remedy, place };
   }
 }
 
-function absence(name: string, names: ReadonlySet<string>): string {
-  return names.size === 0
+function absence(names: readonly string[]): string {
+  return names.length === 0
     ? 'the application has no database'
-    : `the application has no database "${name}", only ${[...names].map((each) => `"${each}"`).join(', ')}`;
+    : `the databases of the application are ${names.map((name) => `"${name}"`).join(', ')}`;
 }

@@ -17,7 +17,7 @@ import { Sources } from '../check/sources.ts';
 import { findStaleRowClasses } from '../check/rules/environment.ts';
 import { CORE_RULES, coreRule, textsOf } from '../check/rules/rules.ts';
 import { denyStart } from '../app/lifecycle.ts';
-import { Describers } from './describers.ts';
+import { Describers, leave } from './describers.ts';
 import { Denied, HandleWatch, denyNetwork, isDenied } from './quarantine.ts';
 import { variableOf } from '../base/config.ts';
 import { SvcError } from '../base/errors.ts';
@@ -57,7 +57,7 @@ process.once('message', (job: Job) => {
     }),
   );
 });
-process.once('disconnect', () => process.exit(1)); // the parent process has ended
+process.once('disconnect', () => void leave()); // the parent process has ended, or has reached its time limit
 
 async function work(job: Job): Promise<Answer> {
   // an open channel keeps the event loop busy, so that a promise that never settles would not be detected
@@ -123,7 +123,12 @@ async function work(job: Job): Promise<Answer> {
   const { judgeStatements } = await import('../check/statements/databases.ts');
   const { details, tools } = app.inspect();
   const sources = examineSources(projectOf(job), CORE_RULES, new DeclaredInputs([...details, ...tools]));
-  await using describers = await Describers.open(app.inspect(), {}, coreRule('SVC402'));
+  // the password of --database is no secret of the application
+  const used = [...secrets, ...settingSecrets(app)];
+  const { databases = {}, statementFiles } = job;
+  if (Object.keys(databases).length > 0) network.allow();
+  const hasStatements = sources.statements.calls.length > 0 || statementFiles !== undefined;
+  await using describers = await Describers.open(app.inspect(), databases, hasStatements);
   const statements = await judgeStatements(
     app.inspect(),
     sources,
@@ -135,7 +140,7 @@ async function work(job: Job): Promise<Answer> {
     [
       ...found,
       ...more,
-      ...joinFindings(checked.findings, sources, [...secrets, ...settingSecrets(app)], coreRule('SVC205')),
+      ...joinFindings(checked.findings, sources, used, coreRule('SVC205')),
       ...statements.findings,
       ...describers.findings,
       ...(live?.findings ?? []),

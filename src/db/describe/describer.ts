@@ -76,6 +76,8 @@ export interface DescribedPlace {
   readonly database?: string | undefined;
   /** Address of a server. A database is created there, migrated, and dropped in the end. */
   readonly scratch?: string | undefined;
+  /** Drops the scratch database at once, also while its migrations run. */
+  readonly signal?: AbortSignal | undefined;
   /** Time limit of each statement in milliseconds. */
   readonly timeoutMs?: number | undefined;
 }
