@@ -17,7 +17,6 @@ const TESTED_ALONE: Readonly<Record<string, readonly string[]>> = {
   'check/report.ts': ['fileOf'],
   'check/rules/environment.ts': ['SUPPORTED_NODE', 'enginesOf', 'satisfies'],
   'check/rules/graph.ts': ['coveredBy'],
-  'cli/describers.ts': ['DescribedPlaces', 'leave'],
   'cli/load.ts': ['isApplication'],
   'cli/main.ts': ['COMMANDS'],
   'cli/new.ts': ['moveEntries'],
