@@ -6,10 +6,11 @@
 import { isBuiltin } from 'node:module';
 import { functionAround, isWithin } from '../reader/nodes.ts';
 import { FUNCTIONS, METHODS, constantIn, itemOf } from './effects.ts';
-import { ControlFlow, ERROR } from './control-flow.ts';
+import { ControlFlow, ERROR, NO_SHIELD } from './control-flow.ts';
 import { listOf } from './evaluation.ts';
 import { inputValue, readInput, requestValue, rowValue } from './inputs.ts';
 import { Path } from './path.ts';
+import { awaited, neverRejects, promiseIn, returnsPromise } from './promises.ts';
 import { SOCKET_ROUTER, isRouter, parametersOf, returnsItself } from './ours.ts';
 import { NO_FACTS, allFacts, sharedFacts } from './text.ts';
 import * as values from './value.ts';
@@ -19,11 +20,17 @@ import { typeAfter } from './annotations.ts';
 import type { Functions, RouteCall } from './functions.ts';
 import type { Parameter } from './ours.ts';
 import type { EvaluationListeners } from './evaluation.ts';
-import type { Result } from './control-flow.ts';
 import type { Facts } from './text.ts';
 import type { ClassValue, Closure, Declaration, Given, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
+
+/** A transaction whose callback runs: the database, the session that the callback receives, and the callback. */
+interface OpenTransaction {
+  readonly owner: Value;
+  readonly session: Value;
+  readonly work: Fn;
+}
 
 /** A call with the values of its arguments on one path through the code. */
 export interface Site {
@@ -34,6 +41,8 @@ export interface Site {
   readonly receiver: Value | undefined;
   /** The route whose handler makes the call. */
   readonly route: RouteCall | undefined;
+  /** The transaction whose callback makes the call: the database, and the session that the callback received. */
+  readonly transaction: OpenTransaction | undefined;
   /** Whether the route requires a credential. */
   readonly isGuarded: boolean;
   /** Returns the value of an argument, or of an expression in it. */
@@ -50,7 +59,8 @@ interface Sent {
   readonly route: RouteCall | undefined;
 }
 
-interface Listeners extends EvaluationListeners {
+/** Receivers of the calls, replies, comparisons and assignments that an interpreter meets. */
+export interface ValueListeners extends EvaluationListeners {
   onCall(site: Site): void;
   onReply(sent: Sent): void;
 }
@@ -80,6 +90,13 @@ interface Pending {
   readonly isGuarded?: boolean;
 }
 
+/** The result of a function, and whether an error may leave it. */
+interface Summary {
+  readonly value: Value;
+  readonly facts: Facts;
+  readonly fails: boolean;
+}
+
 const MAX_DEPTH = 10;
 /** Functions whose results rules recognise again. */
 const MAKERS =
@@ -95,12 +112,12 @@ const ROWS = /^svc\/db\.[^]*\.(?:fetchAll|fetchOne)$/;
 export class Interpreter extends ControlFlow {
   readonly #project: Project;
   readonly #functions: Functions;
-  readonly #onCall: Listeners['onCall'];
-  readonly #onReply: Listeners['onReply'];
+  readonly #onCall: ValueListeners['onCall'];
+  readonly #onReply: ValueListeners['onReply'];
   readonly #scopes = new Map<SourceModule, values.Scope>();
   readonly #pending: Pending[] = [];
   readonly #done = new Set<Fn>();
-  readonly #summaries = new WeakMap<Fn, Map<string, { readonly value: Value; readonly facts: Facts }>>();
+  readonly #summaries = new WeakMap<Fn, Map<string, Summary>>();
   /** Path of the statements of modules. Handlers run on paths after it. */
   readonly #root = this.path;
   readonly #started: Pending[] = [];
@@ -111,10 +128,11 @@ export class Interpreter extends ControlFlow {
   /** The handler that runs, directly or through other functions. */
   #handler: Fn | undefined;
   readonly #ran = new Set<Fn>();
+  #transaction: OpenTransaction | undefined;
   /** Results of `provide()`, by their functions. */
   readonly #providers = new Map<Fn, Value>();
 
-  constructor(project: Project, functions: Functions, listeners: Listeners) {
+  constructor(project: Project, functions: Functions, listeners: ValueListeners) {
     super(listeners);
     this.#project = project;
     this.#functions = functions;
@@ -154,8 +172,16 @@ export class Interpreter extends ControlFlow {
     this.seen = new Map();
     this.path = new Path(this.#root);
     this.#stack = [];
-    const value = this.invoke(closure, args, undefined);
+    const value = awaited(this.invoke(closure, args, undefined));
     if (isReply === true) this.#onReply({ value, route });
+    const lost = isReply === true ? promiseIn(value) : undefined;
+    if (lost !== undefined)
+      this.listeners.onPromise({
+        promise: lost,
+        use: 'value',
+        node: lost.call ?? lost.fn ?? closure.fn,
+        module: lost.module,
+      });
   }
 
   /** Returns a method of a class, bound to an instance of which nothing is known. */
@@ -175,11 +201,13 @@ export class Interpreter extends ControlFlow {
     const scope = new values.Scope();
     this.#scopes.set(module, scope);
     const before = [this.module, this.scope, this.path, this.#stack, this.steps, this.#handler] as const;
+    const state = [this.shield, this.fails] as const;
     [this.module, this.scope, this.path, this.#stack, this.steps] = [module, scope, this.#root, [], 0];
     this.#handler = undefined;
     this.statements(module.body.body);
     this.#root.end = undefined;
     [this.module, this.scope, this.path, this.#stack, this.steps, this.#handler] = before;
+    [this.shield, this.fails] = state;
     return scope;
   }
 
@@ -231,14 +259,15 @@ export class Interpreter extends ControlFlow {
     const value =
       source.of !== undefined
         ? this.instance(source.of, [context], undefined)
-        : this.invoke(source.fn!, [context], undefined); // one of the two is defined: see above
+        : awaited(this.invoke(source.fn!, [context], undefined)); // one of the two is defined: see above
     this.#handler = before;
     return value;
   }
 
   protected invoke(closure: Closure, args: readonly Value[], call: Call | undefined): Value {
     const { fn } = closure;
-    if (this.#stack.length >= MAX_DEPTH || this.#stack.some((frame) => frame.fn === fn)) return KNOWN;
+    if (this.#stack.length >= MAX_DEPTH || this.#stack.some((frame) => frame.fn === fn))
+      return this.#promised(closure, KNOWN, true, call);
     // a constructor runs for each object, because it sets the members of this object
     const isShared = functionAround(fn) === undefined && this.#stack.length > 0 && fn.name !== 'constructor';
     const key = isShared
@@ -250,19 +279,26 @@ export class Interpreter extends ControlFlow {
     const known = isShared ? summaries.get(key) : undefined;
     if (known !== undefined) {
       this.path.facts = allFacts(this.path.facts, known.facts);
-      return known.value;
+      return this.#promised(closure, known.value, known.fails, call);
     }
-    const { value, facts } = this.#runBody(closure, args, call);
-    if (isShared) summaries.set(key, { value, facts });
-    return value;
+    const { value, facts, fails } = this.#runBody(closure, args, call);
+    if (isShared) summaries.set(key, { value, facts, fails });
+    return this.#promised(closure, value, fails, call);
   }
 
-  #runBody(
-    { fn, module, scope, self }: Closure,
-    args: readonly Value[],
-    call: Call | undefined,
-  ): Omit<Result, 'path'> {
-    const before = [this.module, this.scope, this.path, this.results] as const;
+  /** Returns the result of a call: for an asynchronous function, a promise of it. */
+  #promised({ fn }: Closure, value: Value, mayFail: boolean, call: Call | undefined): Value {
+    const { module } = this;
+    if (fn.isAsync && !fn.isGenerator)
+      return { ...awaited(value), promise: { call, module, by: undefined, fn, mayFail } };
+    if (mayFail) this.mayThrow();
+    return value.promise === undefined || call === undefined
+      ? value
+      : { ...value, promise: { ...value.promise, call, module, fn } };
+  }
+
+  #runBody({ fn, module, scope, self }: Closure, args: readonly Value[], call: Call | undefined): Summary {
+    const before = [this.module, this.scope, this.path, this.results, this.shield, this.fails] as const;
     const around = this.path;
     this.#stack.push({ fn, call, module: this.module });
     this.#ran.add(fn);
@@ -271,6 +307,7 @@ export class Interpreter extends ControlFlow {
     this.scope = new values.Scope(scope, self);
     this.path = new Path(around);
     this.results = [];
+    [this.shield, this.fails] = [NO_SHIELD, false];
     fn.params.forEach((param, index) => {
       const value =
         param.type === 'spread'
@@ -288,9 +325,9 @@ export class Interpreter extends ControlFlow {
       this.statements(fn.body);
       if (this.path.end === undefined) this.addResult(ABSENT);
     }
-    const results = this.results;
+    const { results, fails } = this;
     this.#stack.pop();
-    [this.module, this.scope, this.path, this.results] = before;
+    [this.module, this.scope, this.path, this.results, this.shield, this.fails] = before;
     if (results.length > 0) around.continueAfter(results.map(({ path }) => path));
     const value = values.oneOf(results.map((result) => result.value));
     const facts = results
@@ -299,7 +336,7 @@ export class Interpreter extends ControlFlow {
         (all, each) => (all === undefined ? each : sharedFacts(all, each)),
         undefined,
       );
-    return { value: { ...value, ...values.judgedResults(results) }, facts: facts ?? NO_FACTS };
+    return { value: { ...value, ...values.judgedResults(results) }, facts: facts ?? NO_FACTS, fails };
   }
 
   protected found(node: Node, fn: Fn): void {
@@ -309,6 +346,8 @@ export class Interpreter extends ControlFlow {
   protected call(call: Call): Value {
     const { callee } = call;
     const receiver = callee.type === 'member' ? this.value(callee.object) : undefined;
+    if (callee.type === 'member' && !/^(?:then|catch|finally)$/.test(callee.property ?? ''))
+      this.misuse('value', receiver ?? KNOWN, callee.object);
     const called =
       callee.type === 'member' && callee.property !== undefined
         ? this.member(receiver!, callee.property)
@@ -326,10 +365,41 @@ export class Interpreter extends ControlFlow {
     if (method === 'websocket' && declares !== undefined)
       return { texts: KNOWN.texts, type: SOCKET_ROUTER, declares };
     if (receiver !== undefined && returnsItself(receiver.type, method)) return receiver;
-    const result = this.#resultOf(call, all);
+    const result = this.#settled(call, all, this.#resultOf(call, all));
     const made = { by: meaning, node: call, module: this.module };
     if (MAKERS.test(meaning)) return { ...result, texts: [[{ kind: 'own', made }]] };
     return ROWS.test(meaning) && args[2]?.members?.has('as') !== true ? { ...result, whole: made } : result;
+  }
+
+  /** Returns the result of a call with its promise. */
+  #settled(call: Call, { called, receiver, args, method, meaning }: Called, result: Value): Value {
+    if (/^(?:svc(?:\/\w+)?\.|JSON\.stringify$)/.test(meaning))
+      args.forEach((arg, index) =>
+        this.misuse('value', { ...KNOWN, promise: promiseIn(arg) }, call.args[index] ?? call),
+      );
+    if (called.fn !== undefined) return result;
+    const { module } = this;
+    const before = receiver?.promise;
+    if (before !== undefined && /^(?:then|catch|finally)$/.test(method)) {
+      const isCaught = method === 'catch' || (method === 'then' && args.length > 1);
+      const mayFail = !isCaught && (before.mayFail || result.promise?.mayFail === true);
+      return { ...result, promise: { ...before, call, module, mayFail } };
+    }
+    const isBuilt = meaning === 'Promise' && call.isNew;
+    if (isBuilt || /^Promise\.\w+$/.test(meaning)) {
+      const all = [
+        ...(args[0]?.members?.values() ?? []),
+        ...(args[0]?.items === undefined ? [] : [args[0].items]),
+      ];
+      const mayFail = isBuilt
+        ? (args[0]?.fn?.fn.params.length ?? 2) > 1 // without the parameter "reject", it never rejects
+        : !neverRejects(meaning) &&
+          (all.length === 0 || all.some(({ promise }) => promise?.mayFail !== false));
+      return { ...settledItems(result), promise: { call, module, by: undefined, fn: undefined, mayFail } };
+    }
+    return returnsPromise(meaning, receiver, method)
+      ? { ...result, promise: { call, module, by: meaning, fn: undefined, mayFail: !neverRejects(meaning) } }
+      : result;
   }
 
   #visit(call: Call, meaning: string, receiver: Value | undefined): void {
@@ -340,6 +410,7 @@ export class Interpreter extends ControlFlow {
       meaning,
       receiver,
       route: this.#current?.route,
+      transaction: this.#transaction,
       isGuarded: this.#current?.isGuarded === true,
       value: (node) => (node === undefined ? undefined : seen.get(node)),
       given: (node) => (node === undefined ? undefined : values.givenOf(seen.get(node))),
@@ -394,8 +465,17 @@ export class Interpreter extends ControlFlow {
     if (meaning === 'util.promisify') return first;
     if (/^(?:require|import)$/.test(meaning)) return this.#imported(constantIn(first));
     if (call.isNew && /^(?:Set|Map|WeakMap|Array)$/.test(meaning)) return { ...KNOWN, items: itemOf(first) };
-    const run = (callback: Value, values_: readonly Value[]): Value =>
-      callback.fn === undefined ? KNOWN : this.invoke(callback.fn, values_, undefined);
+    const isOfList = isList(receiver);
+    const run = (callback: Value, values_: readonly Value[]): Value => {
+      if (callback.fn === undefined) return KNOWN;
+      const { fails } = this;
+      const value = this.invoke(callback.fn, values_, undefined);
+      // other functions may call a callback later
+      if (!isOfList) this.fails = fails;
+      else if (method === 'forEach' || TESTS.test(method))
+        this.misuse(method === 'forEach' ? 'each' : 'tested', value, call.args[0] ?? call);
+      return value;
+    };
     const operation = { args, receiver: receiver ?? KNOWN, at: call.start, run };
     const effect = Object.hasOwn(FUNCTIONS, meaning) ? FUNCTIONS[meaning] : undefined;
     if (effect !== undefined) return effect(operation);
@@ -432,9 +512,18 @@ export class Interpreter extends ControlFlow {
     run: (callback: Value, args: readonly Value[]) => Value,
   ): Value {
     // a callback may receive the object itself, as the one of transaction() receives a session
-    for (const arg of args)
-      if (arg.fn !== undefined && !this.#functions.isHandler(arg.fn.fn))
-        run(arg, [receiver?.type === undefined ? KNOWN : { ...receiver }]);
+    const owner =
+      method === 'transaction' && returnsPromise(`${receiver?.type ?? ''}.transaction`, undefined, '')
+        ? receiver
+        : undefined;
+    const before = this.#transaction;
+    for (const arg of args) {
+      if (arg.fn === undefined || this.#functions.isHandler(arg.fn.fn)) continue;
+      const session = receiver?.type === undefined ? KNOWN : { ...receiver };
+      if (owner !== undefined) this.#transaction = { owner, session, work: arg.fn.fn };
+      run(arg, [session]);
+      this.#transaction = before;
+    }
     if (method === 'get' && receiver !== undefined)
       return { ...itemOf(receiver), keys: args.flatMap((arg) => values.idsIn(arg)) };
     const type = meaning ?? (receiver?.type === undefined ? undefined : `${receiver.type}.${method}`);
@@ -449,6 +538,26 @@ export class Interpreter extends ControlFlow {
     const keys = isBuiltIn(meaning) ? [] : args.flatMap((arg) => values.idsIn(arg));
     return { texts: KNOWN.texts, type, members: deps, ...(keys.length > 0 && { keys }) };
   }
+}
+
+/** Methods of lists that test the result of a callback, or compare by it. */
+const TESTS = /^(?:filter|some|every|find|findIndex|findLast|findLastIndex|sort|toSorted)$/;
+
+/** Whether a value is certainly a list: of known items, of rows, or a declared input. */
+function isList(value: Value | undefined): boolean {
+  if (value?.items !== undefined || value?.whole?.by.endsWith('.fetchAll') === true) return true;
+  if (value?.source !== undefined) return value.source.isRequest !== true;
+  return (
+    value?.members !== undefined &&
+    [...value.members.keys()].every((key) => /^\d+$/.test(key)) &&
+    value.of === undefined
+  );
+}
+
+/** Returns a list with the results of its promises. */
+function settledItems({ promise: _promise, ...value }: Value): Value {
+  const members = value.members && new Map([...value.members].map(([key, item]) => [key, awaited(item)]));
+  return { ...value, members, items: value.items && awaited(value.items) };
 }
 
 /** Returns the class of the option `as`: the type of the rows of a query. */

@@ -10,7 +10,7 @@ import { Discovery } from './discovery.ts';
 import { isExpectedIssuer, verifyIdToken } from './id-token.ts';
 import { verifyLogoutToken } from './logout-token.ts';
 import { authorizationUrlOf } from './authorization-url.ts';
-import { secondsOf, Outbound, jsonObject, jsonValue, tracedCall } from '../../auth/provider/outbound.ts';
+import { Outbound, jsonObject, jsonValue, tracedCall } from '../../auth/provider/outbound.ts';
 import { ProviderFault } from '../../auth/provider/failure.ts';
 import { formEncoded, readTokenAnswer } from './token-answer.ts';
 import { KeySource } from '../../auth/provider/key-source.ts';
@@ -412,3 +412,25 @@ export interface ConnectedProvider {
   /** Replaced when the application starts again, because a shutdown closes the client. */
   client: ProviderClient;
 }
+
+/**
+ * Histograms of the durations of calls, one for each application. They are cached, because a metric can be
+ * declared only once.
+ */
+const histograms = new WeakMap<Metrics, Histogram>();
+
+/** Returns the histogram for the durations of calls to identity providers. */
+function secondsOf(metrics: Metrics): Histogram {
+  const known =
+    histograms.get(metrics) ??
+    metrics.histogram(
+      'svc_oauth_provider_seconds',
+      'Duration of calls to identity providers',
+      BUCKETS_SECONDS,
+      ['provider', 'call'],
+    );
+  histograms.set(metrics, known);
+  return known;
+}
+
+const BUCKETS_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
