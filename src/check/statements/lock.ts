@@ -19,7 +19,7 @@ export interface LockedMigration {
   readonly checksum: string;
 }
 
-/** What a lock file says about one database. */
+/** Statements, tables and migrations of one database in a lock file. */
 export interface LockedDatabase {
   readonly name: string;
   readonly dialect: Dialect;
@@ -48,7 +48,7 @@ export function isLock(text: string): boolean {
   return text.startsWith(TITLE);
 }
 
-/** Returns the text of a lock file. The same databases give the same text. */
+/** Returns the text of a lock file. Equal databases give equal texts. */
 export function writeLock(databases: Iterable<LockedDatabase>): string {
   const lines = [...databases].flatMap(
     ({ name, dialect, snakeCase, hash, migrations, tables, statements }) => [

@@ -1,6 +1,6 @@
 /**
  * Outline of one SQL statement: its tables, the columns that placeholders are compared with or written to, and the
- * conditions of its `where`. Reads only plain forms. What it does not know, it leaves out.
+ * conditions of its `where`. Reads only plain forms. Leaves out everything else.
  */
 import { Lexer } from '../../db/lexer.ts';
 import type { Dialect } from '../../db/driver.ts';
