@@ -56,12 +56,18 @@ const RETRY_AFTER_SECONDS = '5';
 /** Maximum number of parsed headers. An issuer has one header for each of its keys. */
 const MOST_HEADERS = 64;
 
-/** Creates the reader of one application. Outside of tests, it fetches the keys in the background. */
+/**
+ * Creates the reader of one application. Outside of tests, it fetches the keys in the background. In
+ * production, warns of issuers whose keys may come by http.
+ */
 export function makeReader(
   issuers: readonly ResolvedIssuer[],
   options: ReaderOptions,
   services: Services,
 ): IssuerReader {
+  const insecure = issuers.filter(({ allowInsecure, jwks }) => allowInsecure !== false && jwks === undefined);
+  if (services.env === 'production')
+    for (const { issuer } of insecure) services.log.child('svc_auth').warn('issuer_insecure', { issuer });
   const reader = new IssuerReader(
     issuers.map((issuer) => ({ issuer, keys: new FetchedKeys(issuer, services) })),
     options,
