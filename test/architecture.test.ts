@@ -36,10 +36,10 @@ const READER = 'check/reader/';
 /** The only file directly in src: it may import every folder. */
 const INDEX = 'index.ts';
 const MAX_FILES_IN_FOLDER = 40;
-const MAX_FILES = 450;
+const MAX_FILES = 470;
 const MAX_LINES = 600;
 /** Modules that a program loads when it imports the package. Each adds at least 0.2 ms to the start. */
-const MAX_LOADED = 160;
+const MAX_LOADED = 162;
 
 /** Words that repeat a folder's name in another form. */
 const FORMS: Readonly<Record<string, readonly string[]>> = {
@@ -55,7 +55,11 @@ const NAMES_KEPT: Readonly<Record<string, string>> = {
 };
 
 /** These files read the time and set timers for all others. */
-const CLOCKS: ReadonlySet<string> = new Set(['base/clock.ts', 'base/manual-clock.ts']);
+const CLOCKS: ReadonlySet<string> = new Set([
+  'base/clock.ts',
+  'base/manual-clock.ts',
+  'openapi/client/runtime.ts', // becomes a part of programs that have no Clock
+]);
 /** These files import the application, whose name is known at run time only. */
 const LOADERS: ReadonlySet<string> = new Set(['cli/main.ts', 'cli/run.ts', 'cli/load.ts']);
 /** This file gives `node:http` to all others, without loading what they do not use. */

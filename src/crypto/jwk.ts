@@ -7,9 +7,11 @@
  */
 import { createPublicKey, hash } from 'node:crypto';
 import { isRecord } from '../base/options.ts';
+import { whenReady } from '../base/promises.ts';
+import { isSignedBy } from './jws.ts';
 import { withoutNulls } from './jwt-json.ts';
 import type { JsonWebKey, KeyObject } from 'node:crypto';
-import type { SignatureAlgorithm } from './jws.ts';
+import type { SignatureAlgorithm, SignatureInput } from './jws.ts';
 
 /** Maximum number of keys that are read from a key set. */
 const MAX_KEYS = 64;
@@ -17,11 +19,19 @@ const MIN_RSA_BITS = 2_048;
 /** Maximum size of an RSA key in bits. Verification with a larger key takes milliseconds. */
 const MAX_RSA_BITS = 8_192;
 
+/** Maximum size of an RSA key whose signatures are verified outside the thread pool. */
+const CHEAP_RSA_BITS = 4_096;
+const COSTLY_CURVES: ReadonlySet<unknown> = new Set(['P-384', 'P-521']);
+/** Maximum number of keys to try for a token without a key id, because a key set can be large. */
+const MAX_TRIED = 8;
+
 /** A public key that verifies signatures. */
 export interface VerificationKey {
   readonly key: KeyObject;
   readonly keyId: string | undefined;
   readonly algorithms: readonly SignatureAlgorithm[];
+  /** True if the verification of a signature takes more than a quarter of a millisecond. */
+  readonly isCostly: boolean;
   /**
    * Issuer whose tokens the key may sign. In a key set for many tenants, it is the member `issuer` of the
    * key.
@@ -49,6 +59,40 @@ export function readKeySet(entries: readonly unknown[]): KeySet {
     if (key !== undefined) keys.push(key);
   }
   return { keys, repeated };
+}
+
+/** A token whose signature is to be verified. */
+export interface SignedToken extends SignatureInput {
+  readonly keyId: string | undefined;
+}
+
+/**
+ * Result of {@link findSigner}: a key signed the token, no key has its `kid`, the keys with its `kid` did not
+ * sign it, or several keys have its `kid`.
+ */
+export type SignerResult = 'signed' | 'unknown' | 'other' | 'ambiguous';
+
+/**
+ * Searches for the key that signed a token. `isUsable` selects the keys that may sign tokens of its issuer.
+ */
+export function findSigner(
+  token: SignedToken,
+  set: KeySet,
+  isUsable: (key: VerificationKey) => boolean,
+): SignerResult | Promise<SignerResult> {
+  const keys = chooseKeys(set, token.keyId, token.algorithm);
+  if (keys === 'ambiguous') return keys;
+  return whenReady(isSignedByAny(token, keys.slice(0, MAX_TRIED).filter(isUsable)), (isSigned) =>
+    isSigned ? 'signed' : token.keyId === undefined || keys.length === 0 ? 'unknown' : 'other',
+  );
+}
+
+function isSignedByAny(
+  token: SignedToken,
+  [first, ...others]: readonly VerificationKey[],
+): boolean | Promise<boolean> {
+  if (first === undefined) return false;
+  return whenReady(isSignedBy(token, first), (isSigned) => isSigned || isSignedByAny(token, others));
 }
 
 /**
@@ -92,6 +136,8 @@ function readKey(jwk: Readonly<Record<string, unknown>>): VerificationKey | unde
     key,
     keyId: typeof jwk['kid'] === 'string' ? jwk['kid'] : undefined,
     algorithms,
+    isCostly:
+      COSTLY_CURVES.has(jwk['crv']) || (key.asymmetricKeyDetails?.modulusLength ?? 0) > CHEAP_RSA_BITS,
     issuer: typeof jwk['issuer'] === 'string' ? jwk['issuer'] : undefined,
   };
 }

@@ -1,8 +1,8 @@
 /**
  * Fetches and caches the keys of a provider (RFC 7517).
  *
- * The keys of a provider are cached for ten minutes. If no key fits a token, they are fetched again, at most
- * once a minute. While fetches fail, the cached keys are used for up to a day.
+ * The keys of a provider are cached for ten minutes. If no key fits a token, they are fetched again, by default
+ * at most once a minute. While fetches fail, the cached keys are used for up to a day.
  */
 import { readKeySet } from '../../crypto/jwk.ts';
 import { ProviderFault } from './failure.ts';
@@ -20,22 +20,38 @@ const UNKNOWN_KEY_MS = 60_000;
 const STALE_MS = 86_400_000;
 /** Pause in milliseconds after a failed fetch. Without it, each login would wait for another failed fetch. */
 const RETRY_MS = 60_000;
+/** Pause in milliseconds after a failed fetch while no keys are known. */
+const FIRST_RETRY_MS = 5_000;
+
+/** Finds the URL of the keys, for example in a discovery document. */
+type Locate = () => Target | undefined | Promise<Target | undefined>;
+
+interface KeySourceDeps {
+  readonly outbound: Pick<Outbound, 'call'>;
+  readonly clock: Clock;
+  /** Finds the URL of the keys. If it returns undefined, the provider has no keys. */
+  readonly locate: Locate;
+  /** Keys in the options. If they are given, no keys are fetched. */
+  readonly pinned?: readonly unknown[] | undefined;
+  /** Minimum time between two fetches for tokens that no key fits, in milliseconds. Default 60_000. */
+  readonly unknownKeyMs?: number;
+}
+
 /** Fetches and caches the keys of one provider. */
 export class KeySource {
-  readonly #outbound: Pick<Outbound, 'call'>;
-  readonly #clock: Clock;
+  readonly #deps: KeySourceDeps;
   readonly #pinned: KeySet | undefined;
+  readonly #unknownKeyMs: number;
   #set: KeySet | undefined;
   #fetchedMs = -Infinity;
   #unknownMs = -Infinity;
   #failedMs = -Infinity;
   #flight: Promise<KeySet> | undefined;
 
-  /** `pinned` are the keys in the options. If they are given, no keys are fetched. */
-  constructor(outbound: Pick<Outbound, 'call'>, clock: Clock, pinned: readonly unknown[] | undefined) {
-    this.#outbound = outbound;
-    this.#clock = clock;
-    this.#pinned = pinned === undefined ? undefined : readKeySet(pinned);
+  constructor(deps: KeySourceDeps) {
+    this.#deps = deps;
+    this.#pinned = deps.pinned === undefined ? undefined : readKeySet(deps.pinned);
+    this.#unknownKeyMs = deps.unknownKeyMs ?? UNKNOWN_KEY_MS;
   }
 
   /**
@@ -44,16 +60,44 @@ export class KeySource {
    *
    * @throws ProviderFault if the fetch fails, and the cached keys are older than a day or absent
    */
-  current(target: Target | undefined): KeySet | Promise<KeySet> {
+  current(): KeySet | Promise<KeySet> {
     if (this.#pinned !== undefined) return this.#pinned;
-    const nowMs = this.#clock.monotonicMs();
+    const nowMs = this.#deps.clock.monotonicMs();
     const known = nowMs < this.#fetchedMs + STALE_MS ? this.#set : undefined;
-    if (known === undefined) return this.#fetch(target);
+    if (known === undefined) return this.#fetch();
     if (nowMs < this.#fetchedMs + TTL_MS || nowMs < this.#failedMs + RETRY_MS) return known;
-    return this.#fetch(target).catch((error: unknown) => {
+    return this.#fetch().catch((error: unknown) => {
       if (!(error instanceof ProviderFault)) throw error;
-      this.#failedMs = this.#clock.monotonicMs();
+      this.#failedMs = this.#deps.clock.monotonicMs();
       return known;
+    });
+  }
+
+  /**
+   * Returns the keys without a wait: keys that are older than ten minutes are used while newer ones are
+   * fetched. Only while no keys are known, returns a promise. After a failed fetch, such a promise rejects at
+   * once for five seconds.
+   *
+   * @throws ProviderFault if no keys are known, or the known keys are older than a day
+   */
+  atHand(): KeySet | Promise<KeySet> {
+    if (this.#pinned !== undefined) return this.#pinned;
+    const nowMs = this.#deps.clock.monotonicMs();
+    if (this.#set === undefined || nowMs >= this.#fetchedMs + STALE_MS) {
+      if (nowMs < this.#failedMs + FIRST_RETRY_MS)
+        return Promise.reject(new ProviderFault('temporarily_unavailable', 'keys_unknown'));
+      return this.#noted();
+    }
+    if (nowMs >= this.#fetchedMs + TTL_MS && nowMs >= this.#failedMs + RETRY_MS)
+      this.#noted().catch(() => undefined); // the known keys stay in use, and locate() or call() logs the error
+    return this.#set;
+  }
+
+  /** Fetches the keys, and notes the time of a failure. */
+  #noted(): Promise<KeySet> {
+    return this.#fetch().catch((error: unknown) => {
+      this.#failedMs = this.#deps.clock.monotonicMs();
+      throw error;
     });
   }
 
@@ -63,36 +107,37 @@ export class KeySource {
    *
    * @throws ProviderFault
    */
-  again(target: Target | undefined): Promise<KeySet> | undefined {
+  again(): Promise<KeySet> | undefined {
     if (this.#pinned !== undefined) return undefined;
-    const nowMs = this.#clock.monotonicMs();
+    const nowMs = this.#deps.clock.monotonicMs();
     if (this.#flight !== undefined) return this.#flight;
-    if (nowMs < this.#unknownMs + UNKNOWN_KEY_MS) return undefined;
+    if (nowMs < this.#unknownMs + this.#unknownKeyMs) return undefined;
     this.#unknownMs = nowMs;
-    return this.#fetch(target);
+    return this.#fetch();
   }
 
   /**
    * Fetches the keys again after a wrong signature, because a new key may have the id of an old one. Returns
    * undefined within a minute after the last fetch.
    */
-  renewed(target: Target | undefined): Promise<KeySet> | undefined {
-    return this.#clock.monotonicMs() < this.#fetchedMs + UNKNOWN_KEY_MS ? undefined : this.again(target);
+  renewed(): Promise<KeySet> | undefined {
+    return this.#deps.clock.monotonicMs() < this.#fetchedMs + UNKNOWN_KEY_MS ? undefined : this.again();
   }
 
-  #fetch(target: Target | undefined): Promise<KeySet> {
-    this.#flight ??= this.#read(target).finally(() => {
+  #fetch(): Promise<KeySet> {
+    this.#flight ??= this.#read().finally(() => {
       this.#flight = undefined;
     });
     return this.#flight;
   }
 
-  async #read(target: Target | undefined): Promise<KeySet> {
+  async #read(): Promise<KeySet> {
+    const target = await this.#deps.locate();
     if (target === undefined) throw new ProviderFault('provider_error', 'jwks_unknown');
-    const { keys } = jsonObject('jwks', await this.#outbound.call({ method: 'GET', ...target }));
+    const { keys } = jsonObject('jwks', await this.#deps.outbound.call({ method: 'GET', ...target }));
     if (!Array.isArray(keys)) throw new ProviderFault('provider_error', 'jwks_without_keys');
     this.#set = readKeySet(keys);
-    this.#fetchedMs = this.#clock.monotonicMs();
+    this.#fetchedMs = this.#deps.clock.monotonicMs();
     return this.#set;
   }
 }

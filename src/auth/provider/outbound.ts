@@ -28,7 +28,6 @@ import type { Agent, ClientRequest, IncomingMessage, RequestOptions } from 'node
 import type { LookupFunction, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../../base/clock.ts';
-import type { Histogram, Metrics } from '../../observability/metrics.ts';
 import type { Tracer } from '../../observability/tracer.ts';
 import type { Proxies, Proxy } from './addresses.ts';
 
@@ -450,28 +449,6 @@ function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
     });
   };
 }
-
-/**
- * Histograms of the durations of calls, one for each application. They are cached, because a metric can be
- * declared only once.
- */
-const histograms = new WeakMap<Metrics, Histogram>();
-
-/** Returns the histogram for the durations of calls to identity providers. */
-export function secondsOf(metrics: Metrics): Histogram {
-  const known =
-    histograms.get(metrics) ??
-    metrics.histogram(
-      'svc_oauth_provider_seconds',
-      'Duration of calls to identity providers',
-      BUCKETS_SECONDS,
-      ['provider', 'call'],
-    );
-  histograms.set(metrics, known);
-  return known;
-}
-
-const BUCKETS_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 

@@ -10,13 +10,12 @@
  * client.
  */
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
-import { chooseKeys } from '../../crypto/jwk.ts';
-import { HASHES, UNSUPPORTED_HEADERS, isSignedBy, openJws } from '../../crypto/jws.ts';
+import { findSigner } from '../../crypto/jwk.ts';
+import { HASHES, UNSUPPORTED_HEADERS, openJws } from '../../crypto/jws.ts';
 import { LATEST_SECONDS } from '../../crypto/jwt.ts';
 import { ProviderFault } from '../../auth/provider/failure.ts';
 import { GUID, TENANT } from './option-types.ts';
-import type { KeySet } from '../../crypto/jwk.ts';
-import type { SignatureAlgorithm } from '../../crypto/jws.ts';
+import type { KeySet, SignedToken, SignerResult } from '../../crypto/jwk.ts';
 import type { IdTokenAlgorithm } from './options.ts';
 
 /** Requirements for an id_token. */
@@ -62,8 +61,6 @@ interface DecodedIdToken {
 
 const MAX_CHARACTERS = 32_768;
 const MAX_SUBJECT_CHARACTERS = 255;
-/** Maximum number of keys to try for a token without a key id, because a key set can be large. */
-const MAX_TRIED = 8;
 
 /**
  * Verifies an id_token, and returns its claims.
@@ -96,13 +93,30 @@ export async function verifiedToken(
     if (secret === undefined || !isSignedWith(secret, decoded)) throw refused('signature');
     return decoded;
   }
-  const signed = { ...decoded, algorithm: decoded.algorithm };
-  const found = await signerAmong(signed, await keys.current());
-  if (found !== 'signed') {
-    const fresh = await (found === 'unknown' ? keys.again() : keys.renewed?.());
-    if (fresh === undefined || (await signerAmong(signed, fresh)) !== 'signed') throw refused('signature');
-  }
+  if (!(await isSignedByProvider({ ...decoded, algorithm: decoded.algorithm }, decoded.claims, keys)))
+    throw refused('signature');
   return decoded;
+}
+
+/** Returns whether the provider signed a token. Fetches the keys again if none of the known keys fits. */
+async function isSignedByProvider(
+  token: SignedToken,
+  claims: Readonly<Record<string, unknown>>,
+  keys: IdTokenKeys,
+): Promise<boolean> {
+  const signerIn = async (set: KeySet): Promise<SignerResult> => {
+    const found = await findSigner(
+      token,
+      set,
+      ({ issuer }) => issuer === undefined || isIssuerOf(issuer, claims),
+    );
+    if (found === 'ambiguous') throw refused('duplicate_kid');
+    return found;
+  };
+  const found = await signerIn(await keys.current());
+  if (found === 'signed') return true;
+  const fresh = await (found === 'unknown' ? keys.again() : keys.renewed?.());
+  return fresh !== undefined && (await signerIn(fresh)) === 'signed';
 }
 
 /** Returns whether the client secret has signed a token by HS256 (RFC 7518 §3.2). */
@@ -123,26 +137,6 @@ function open(token: string, algorithms: readonly IdTokenAlgorithm[], types: Reg
   if (typ !== undefined && !(typeof typ === 'string' && types.test(typ))) throw refused('typ');
   if (UNSUPPORTED_HEADERS.some((name) => Object.hasOwn(header, name))) throw refused('header');
   return { algorithm, keyId: kid, signed, signature, claims };
-}
-
-/**
- * Returns `signed` if one of the keys signed the token. Otherwise returns `other` if a key has the `kid` of
- * the token, and `unknown` if none has it.
- */
-async function signerAmong(
-  decoded: DecodedIdToken & { readonly algorithm: SignatureAlgorithm },
-  set: KeySet,
-): Promise<'signed' | 'unknown' | 'other'> {
-  const keys = chooseKeys(set, decoded.keyId, decoded.algorithm);
-  if (keys === 'ambiguous') throw refused('duplicate_kid');
-  for (const each of keys.slice(0, MAX_TRIED)) {
-    if (
-      (each.issuer === undefined || isIssuerOf(each.issuer, decoded.claims)) &&
-      (await isSignedBy(decoded, each.key))
-    )
-      return 'signed';
-  }
-  return decoded.keyId === undefined || keys.length === 0 ? 'unknown' : 'other';
 }
 
 /**

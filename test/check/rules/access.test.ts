@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { BearerAuth } from '../../../src/auth/auth.ts';
+import { IssuerAuth } from '../../../src/auth/issuer/guard.ts';
 import { requireRoles, requireScopes } from '../../../src/auth/require.ts';
 import { Depends, provide } from '../../../src/routing/di.ts';
 import { Router } from '../../../src/routing/route.ts';
@@ -29,6 +30,18 @@ test('svc check reports routes that change data and have no guard, unless they a
     .includeRouter(router, '/r')
     .post('/by-spec', { security: { scheme: 'apiKey', scopes: [], roles: [] } }, handler);
   assert.deepEqual(subjects(app, 'SVC201').sort(), ['DELETE /d', 'POST /a', 'PUT /a']);
+});
+
+test('svc check accepts IssuerAuth(), and a guard of the application that declares its security (SVC201)', () => {
+  const token = IssuerAuth({ issuer: 'https://login.example', audience: 'api' });
+  const own = provide({ security: { scheme: 'bearer', scopes: [], roles: [] } }, () => 'ada');
+  const silent = provide({}, () => 'ada');
+  const app = quiet()
+    .post('/a', { me: Depends(token) }, handler)
+    .post('/b', { me: Depends(requireScopes({ scopes: ['b:write'], auth: token })) }, handler)
+    .post('/c', { me: Depends(own) }, handler)
+    .post('/d', { me: Depends(silent) }, handler);
+  assert.deepEqual(subjects(app, 'SVC201'), ['POST /d']);
 });
 
 test('for one path, svc check reports a method such as DELETE that is protected less than a less dangerous method such as GET (SVC203)', () => {
