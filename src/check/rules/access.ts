@@ -161,7 +161,7 @@ const ALWAYS_TRUE =
 function findIdleGuards(view: ApplicationView, report: ReportFinding): void {
   for (const { dependency, detail } of dependenciesOf(view)) {
     const predicate = predicateOf(dependency.source);
-    if (predicate !== undefined && ALWAYS_TRUE.test(codeOf(predicate).trim()))
+    if (predicate !== undefined && (letsStrangersIn(predicate) || ALWAYS_TRUE.test(codeOf(predicate).trim())))
       report(
         subjectOf(detail),
         'the condition is always true, so the guard accepts every authenticated client',

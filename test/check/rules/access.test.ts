@@ -119,6 +119,27 @@ for (const path of [
   });
 }
 
+test('svc check reports a rate limit of the application or of a route that is too high for passwords (SVC204)', () => {
+  const spec = { public: 'it is how one gets in' } as const;
+  const limited = (perMinute: number, own?: number): string[] =>
+    found(
+      quiet()
+        .use(new RateLimitMiddleware({ perMinute }))
+        .post(
+          '/token',
+          { ...spec, ...(own === undefined ? {} : { rateLimit: { perMinute: own } }) },
+          handler,
+        ),
+      'SVC204',
+    );
+  const tooHigh = (perMinute: number): string =>
+    `POST /token: the rate limit allows ${perMinute} attempts a minute for POST /token, too many to prevent guessing of passwords or codes`;
+  assert.deepEqual(limited(100_000), [tooHigh(100_000)]);
+  assert.deepEqual(limited(60, 50_000), [tooHigh(50_000)]);
+  assert.deepEqual(limited(100_000, 5), []);
+  assert.deepEqual(limited(60), []);
+});
+
 test('svc check requires no rate limit for GET routes, for guarded routes, and for words that only contain a login word, such as "tokenize" (SVC204)', () => {
   const app = quiet()
     .get('/login', handler)
