@@ -2,9 +2,12 @@
  * MCP endpoints behind IssuerAuth(): metadata, challenges, scopes, sessions and streams.
  */
 import assert from 'node:assert/strict';
+import { generateKeyPairSync, hash } from 'node:crypto';
 import { test } from 'node:test';
 import { Depends, IssuerAuth, Svc, requireScopes } from 'svc';
 import { FakeIssuer, ManualClock, TestClient } from 'svc/testing';
+import { thumbprintOf } from '../../src/crypto/jwk.ts';
+import { jwk, jws } from '../oauth/support/fake-provider.ts';
 import type { AuthSource, IssuerClaims, McpMountOptions } from 'svc';
 import type { TestContext } from 'node:test';
 
@@ -173,4 +176,43 @@ test('the streams of an MCP endpoint end when the token of their request expires
   await clock.advance(1_000);
   const [, listened] = await ends;
   assert.match(listened ?? '', /"result"/);
+});
+
+test('a tool call with a DPoP-bound token needs one proof, for the URL of the endpoint (RFC 9449)', async (t) => {
+  const { issuer, post, clock } = site(t);
+  const pair = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const token = issuer.token({ scope: 'orders:read', cnf: { jkt: thumbprintOf(pair.publicKey) } });
+  let proofs = 0;
+  const proofFor = (htu: string): string =>
+    jws(
+      { typ: 'dpop+jwt', alg: 'ES256', jwk: jwk(pair.publicKey) },
+      {
+        jti: `proof-${proofs++}`,
+        htm: 'POST',
+        htu,
+        iat: Math.floor(clock.nowMs() / 1_000),
+        ath: hash('sha256', token, 'base64url'),
+      },
+      pair.privateKey,
+    );
+  const ask = async (fields: Record<string, string>): Promise<number> =>
+    (
+      await post(
+        undefined,
+        { method: 'tools/call', params: { name: 'orders', arguments: {}, _meta: META } },
+        { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'orders', ...fields },
+      )
+    ).status;
+  const authorization = `DPoP ${token}`;
+  const dpop = proofFor('http://localhost/mcp');
+  assert.deepEqual(
+    [
+      await ask({ authorization, dpop }),
+      await ask({ authorization, dpop }),
+      await ask({ authorization, dpop: proofFor('http://localhost/orders') }),
+      await ask({ authorization }),
+      await ask({ authorization: `Bearer ${token}`, dpop: proofFor('http://localhost/mcp') }),
+    ],
+    [200, 401, 401, 401, 401],
+  );
 });

@@ -159,6 +159,11 @@ function readIssuer(options: TrustedIssuer): ResolvedIssuer {
     const problem = url === undefined ? undefined : issueOfUrl(url, allowInsecure);
     if (problem !== undefined) mistaken(OWNER, `${name} ${problem}`);
   }
+  if (issuer.includes('?') && jwksUri === undefined && read.jwks === undefined)
+    mistaken(
+      OWNER,
+      'issuer has a query, so it has no discovery document: give the URL of the keys by jwksUri',
+    );
   const proxyIssue = read.proxy === undefined ? undefined : issueOfProxy(read.proxy);
   if (proxyIssue !== undefined) mistaken(OWNER, `proxy ${proxyIssue}`);
   return {

@@ -315,6 +315,8 @@ test('IssuerAuth() refuses options that are wrong, and never falls back to anoth
     ['http', 'E_AUTH', { ...one, issuer: 'http://login.example' }, {}],
     ['http to localhost', 'E_AUTH', { ...one, issuer: 'http://localhost:8080' }, {}],
     ['no URL', 'E_AUTH', { ...one, issuer: 'login' }, {}],
+    ['an issuer with a query', 'E_AUTH', { ...one, issuer: `${ISSUER}/?tenant=1` }, {}],
+    ['an issuer with a password', 'E_AUTH', { ...one, issuer: 'https://a:b@login.example' }, {}],
     ['jwksUri by http', 'E_AUTH', { ...one, jwksUri: 'http://login.example/jwks' }, {}],
     ['HS256', 'E_OPTION_RANGE', { ...one, algorithms: ['HS256'] }, {}],
     ['none', 'E_OPTION_RANGE', { ...one, algorithms: ['RS256', 'none'] }, {}],
@@ -329,6 +331,7 @@ test('IssuerAuth() refuses options that are wrong, and never falls back to anoth
     // the casts are safe: the options are wrong on purpose
     assert.throws(() => IssuerAuth(issuers as TrustedIssuer, options as object), { code }, what);
   IssuerAuth({ ...one, issuer: 'http://localhost:8080/realms/x', allowInsecure: true });
+  IssuerAuth({ ...one, issuer: `${ISSUER}/?tenant=1`, jwksUri: `${ISSUER}/jwks` });
   IssuerAuth({ ...one, jwksUri: 'http://keycloak:8080/jwks', allowInsecure: ['keycloak'] });
 });
 
