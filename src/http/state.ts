@@ -61,7 +61,7 @@ const TOKEN_ENDS = new WeakMap<object, number>();
 /** Maximum time of a timer of Node.js in milliseconds. */
 const MOST_TIMER_MS = 2_147_483_647;
 
-/** Notes when the access token of a request expires. What the request opens then ends: see {@link endWithLogin}. */
+/** Notes when the access token of a request expires. Connections that the request opens then end: see {@link endWithLogin}. */
 export function noteTokenEnd(req: HttpRequest, atMs: number): void {
   TOKEN_ENDS.set(req, atMs);
 }
